@@ -1,1 +1,21 @@
-"""specs"""
+"""The source of truth: every message schema this project knows, as JSON, one file a message.
+
+``kafka/`` is Apache Kafka 4.3.1, by module. ``kip-595/``, ``kip-853/`` and ``kip-996/`` are the
+drafts that KRaft grew from, repaired, with every repair listed in their ERRATA.md.
+``message.schema.json`` is the schema language itself, and ``errors.json`` and ``api-keys.json``
+give numbers their names. Everything else in this project is made from these files or judged by
+them, so a room that wants to know something about the wire reads a spec and keeps no second copy.
+"""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+
+
+def specs_root() -> Path:
+    """Return the directory of the specs that came with this package.
+
+    A directory of the checkout when the install is editable, and of the unpacked wheel otherwise.
+    """
+    return Path(str(files(__name__)))

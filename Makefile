@@ -1,0 +1,86 @@
+# Each target sets up what it needs. What the machine lacks is named with the command that installs it.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+BIN := .venv/bin
+# No other Python is downloaded behind your back: tox uses those that the machine has.
+export UV_PYTHON_DOWNLOADS := never
+export UV_CONSTRAINT := $(CURDIR)/constraints.txt
+export UV_BUILD_CONSTRAINT := $(CURDIR)/constraints.txt
+# uv copies when the cache is on another file system; saying so keeps it from warning.
+export UV_LINK_MODE ?= copy
+
+# The first interpreter that really starts (a pyenv shim may be there and not start).
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python3.14; do \
+	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))' 2>/dev/null \
+	&& echo $$p && break; done)
+
+.PHONY: help
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.venv/.ready: pyproject.toml constraints.txt
+	@test -n "$(PYTHON)" || { echo "kraftspec needs Python 3.11 to 3.14. Install it: sudo apt-get install python3.11 python3.11-venv (or: brew install python@3.13)" >&2; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "$(PYTHON) lacks venv. Install it: sudo apt-get install python3-venv" >&2; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt uv
+	$(BIN)/uv pip install --quiet --python $(BIN)/python -e '.[conformance]' --group dev
+	@touch $@
+
+.PHONY: setup
+setup: .venv/.ready ## Make .venv with the locked dependencies
+
+.PHONY: java
+java:
+	@command -v javac >/dev/null || { echo "A JDK (17 or later) is missing. Install it: sudo apt-get install openjdk-17-jdk-headless (or: brew install openjdk@17)" >&2; exit 1; }
+	@command -v mvn >/dev/null || { echo "Maven is missing. Install it: sudo apt-get install maven (or: brew install maven)" >&2; exit 1; }
+
+.PHONY: test
+test: .venv/.ready ## Run every test, type check, lint and the docs build (tox)
+	$(BIN)/tox run
+
+.PHONY: demo
+demo: .venv/.ready ## Check specs, generate codecs, verify the golden vectors, print what was proven
+	$(BIN)/kraftspec demo
+
+.PHONY: generate
+generate: .venv/.ready ## Render generated/ from specs/
+	$(BIN)/kraftspec generate
+
+.PHONY: vectors
+vectors: .venv/.ready java ## Re-make the golden vectors with Apache Kafka's own classes
+	$(BIN)/kraftspec conform make
+
+.PHONY: bench
+bench: .venv/.ready ## Time the codecs beside their peers
+	$(BIN)/pytest benchmarks --benchmark-enable --benchmark-group-by=group $(ARGS)
+
+.PHONY: fuzz
+fuzz: .venv/.ready ## Throw millions of inputs at decode
+	HYPOTHESIS_PROFILE=fuzz $(BIN)/pytest tests -m fuzz -n auto $(ARGS)
+
+.PHONY: lint
+lint: .venv/.ready ## Ruff, layers and types, without the tests
+	$(BIN)/tox run -e lint,type
+
+.PHONY: format
+format: .venv/.ready ## Format the hand-written code
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+.PHONY: docs
+docs: .venv/.ready ## Build the documentation into site/
+	$(BIN)/tox run -e docs
+
+.PHONY: lock
+lock: .venv/.ready ## Re-make constraints.txt, the lock of every dependency
+	env -u UV_CONSTRAINT -u UV_BUILD_CONSTRAINT $(BIN)/uv pip compile pyproject.toml --quiet \
+		--universal --python-version 3.11 --all-extras --group dev --group build --upgrade \
+		--custom-compile-command 'make lock' --output-file constraints.txt
+
+.PHONY: clean
+clean: ## Remove everything that was built, .venv included
+	rm -rf .venv .tox build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
+	rm -rf .import_linter_cache .coverage src/kraftspec.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
