@@ -1,0 +1,225 @@
+"""What every generated class inherits: encode, decode, JSON, copies without views."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any, ClassVar, Self
+
+import msgspec
+
+from kraftspec.fastpath.errors import CodecError, ErrorClass
+from kraftspec.fastpath.plan import Layout, Layouts
+
+Buffer = bytes | bytearray | memoryview
+_Encode = Callable[[Any, Callable[[Any], None]], None]
+_Decode = Callable[[bytes | memoryview, int], tuple[Any, int]]
+
+
+class Codec:
+    """The plans of one message, and the straight-line functions rendered from them.
+
+    ``plans`` maps a version to the index of its layout in ``layouts``. The rendered functions live
+    in a module of their own, which the first encode or decode loads.
+    """
+
+    __slots__ = ("decoders", "encoders", "layouts", "plans", "rendered", "structs")
+
+    encoders: dict[int, _Encode]
+    decoders: dict[int, _Decode]
+
+    def __init__(
+        self,
+        rendered: str,
+        structs: tuple[type[Struct], ...],
+        layouts: Layouts,
+        plans: Mapping[int, int],
+    ) -> None:
+        self.rendered = rendered
+        self.structs = structs
+        self.layouts = layouts
+        self.plans = plans
+
+    def __getattr__(self, name: str) -> Any:
+        # Only reached while the slots are empty: load the rendered functions into them.
+        if name not in ("encoders", "decoders"):
+            raise AttributeError(name)
+        module = import_module(self.rendered)
+        self.encoders = {version: module.ENCODE[plan] for version, plan in self.plans.items()}
+        self.decoders = {version: module.DECODE[plan] for version, plan in self.plans.items()}
+        return getattr(self, name)
+
+    def make(self, index: int, fields: dict[str, Any]) -> Any:
+        """Make the struct with that index."""
+        return self.structs[index](**fields)
+
+    def layout(self, version: int) -> Layout:
+        """Return the layout of the message at a version, or refuse the version."""
+        try:
+            return self.layouts[self.plans[version]]
+        except (KeyError, TypeError):
+            name = self.structs[0].__name__
+            known = f"{min(self.plans)} to {max(self.plans)}" if self.plans else "none"
+            raise CodecError(
+                ErrorClass.UNSUPPORTED_VERSION, f"{name} has versions {known}, not {version!r}"
+            ) from None
+
+
+class Struct(msgspec.Struct, kw_only=True, gc=False):
+    """A struct of a message: typed, mutable, compared by value.
+
+    Not tracked by the cyclic collector: a message is a tree. Views of the input (``records``)
+    become bytes when a struct is pickled or copied deeply.
+    """
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        fields = {name: getattr(self, name) for name in self.__struct_fields__}
+        for name, value in fields.items():
+            if isinstance(value, memoryview):
+                fields[name] = bytes(value)
+        return _rebuild, (type(self), fields)
+
+
+def _rebuild(cls: type[Struct], fields: dict[str, Any]) -> Struct:
+    return cls(**fields)
+
+
+class Message(Struct, kw_only=True, gc=False):
+    """A message: a request, a response, a header, a record or a file of the protocol."""
+
+    API_KEY: ClassVar[int | None] = None
+    TYPE: ClassVar[str]
+    VALID_VERSIONS: ClassVar[range]
+    FLEXIBLE_VERSIONS: ClassVar[range]
+    CODEC: ClassVar[Codec]
+
+    def encode(self, version: int) -> bytes:
+        """Return the message's bytes at a version; ``CodecError`` names the field refused."""
+        codec = self.CODEC
+        parts: list[Any] = []
+        try:
+            codec.encoders[version](self, parts.append)
+            return b"".join(parts)
+        except Exception:
+            # Optimistic code says that something is wrong; the interpreter says what.
+            layout = codec.layout(version)
+            encoder = _late("interpret").Encoder(codec.layouts, codec.structs)
+            return encoder.struct(layout, self)  # type: ignore[no-any-return]  # loaded late
+
+    def encode_into(self, buffer: bytearray | memoryview, offset: int, version: int) -> int:
+        """Write the message into ``buffer`` from ``offset`` on; return the offset after it."""
+        encoded = self.encode(version)
+        end = offset + len(encoded)
+        if offset < 0 or end > len(buffer):
+            raise CodecError(
+                ErrorClass.LENGTH_TOO_LONG,
+                f"{len(encoded)} bytes do not fit from byte {offset} of a buffer of {len(buffer)}",
+            )
+        buffer[offset:end] = encoded
+        return end
+
+    @classmethod
+    def decode(
+        cls, data: Buffer, version: int, *, lenient: bool = False, copy: bool = False
+    ) -> Self:
+        """Read a whole message: every byte of ``data`` belongs to it, or it is refused.
+
+        ``lenient`` lets pass what Kafka's own decoder does (trailing bytes, varints longer than
+        needed, invalid UTF-8, disordered tags). ``records`` are views of ``data`` unless ``copy``.
+        """
+        flat = _flat(data, copy=copy)
+        if not lenient:
+            try:
+                value, end = cls.CODEC.decoders[version](flat, 0)
+                if end == len(flat):
+                    return value  # type: ignore[no-any-return]  # the rendered code is untyped
+            except Exception:  # noqa: S110 - the interpreter below says what is wrong
+                pass
+        value, end = cls._interpret(flat, 0, version, lenient)
+        if end != len(flat) and not lenient:
+            raise CodecError(
+                ErrorClass.TRAILING, f"{len(flat) - end} bytes follow the message", offset=end
+            )
+        return value
+
+    @classmethod
+    def decode_from(
+        cls, data: Buffer, offset: int, version: int, *, lenient: bool = False, copy: bool = False
+    ) -> tuple[Self, int]:
+        """Read a message that starts at ``offset``; return it and the offset after it."""
+        flat = _flat(data, copy=copy)
+        if not 0 <= offset <= len(flat):
+            raise CodecError(
+                ErrorClass.TRUNCATED, f"the input has {len(flat)} bytes", offset=max(offset, 0)
+            )
+        if not lenient:
+            try:
+                value, end = cls.CODEC.decoders[version](flat, offset)
+                if end <= len(flat):
+                    return value, end
+            except Exception:  # noqa: S110 - the interpreter below says what is wrong
+                pass
+        return cls._interpret(flat, offset, version, lenient)
+
+    @classmethod
+    def _interpret(
+        cls, data: bytes | memoryview, offset: int, version: int, lenient: bool
+    ) -> tuple[Self, int]:
+        codec = cls.CODEC
+        layout = codec.layout(version)
+        decoder = _late("interpret").Decoder(
+            data, offset, codec.layouts, codec.make, lenient=lenient
+        )
+        return decoder.struct(layout), decoder.at
+
+    def to_json(self, version: int) -> dict[str, Any]:
+        """Return the message in the shape of Kafka's JSON converters (docs: conformance)."""
+        codec = self.CODEC
+        layout = codec.layout(version)
+        return _late("values").to_json(codec.layouts, layout, self)  # type: ignore[no-any-return]  # loaded late
+
+    @classmethod
+    def from_json(cls, value: object, version: int) -> Self:
+        """Read the shape that ``to_json`` writes; ``CodecError`` names the field refused."""
+        codec = cls.CODEC
+        layout = codec.layout(version)
+        message: Self = _late("values").from_json(codec.layouts, layout, value, codec.make)
+        return message
+
+    @classmethod
+    def header_version(cls, version: int) -> int:
+        """Return the version of the request or response header that goes before this message.
+
+        Requests: 2 when flexible, else 1. Responses: 1 when flexible, else 0; ApiVersions
+        responses always 0, because the client cannot know better yet (KIP-511).
+        """
+        cls.CODEC.layout(version)
+        flexible = version in cls.FLEXIBLE_VERSIONS
+        if cls.TYPE == "request":
+            return 2 if flexible else 1
+        if cls.TYPE == "response":
+            return 1 if flexible and cls.API_KEY != API_VERSIONS_KEY else 0
+        raise CodecError(
+            ErrorClass.UNSUPPORTED_VERSION, f"{cls.__name__} is a {cls.TYPE}: it has no header"
+        )
+
+
+API_VERSIONS_KEY = 18
+
+
+def _late(module: str) -> Any:
+    """Load what most programs never run: half of the import time of a message class."""
+    return import_module(f"kraftspec.fastpath.{module}")
+
+
+def _flat(data: object, *, copy: bool) -> bytes | memoryview:
+    """Return the input as something that indexes and slices to bytes."""
+    if data.__class__ is bytes:
+        return data  # type: ignore[return-value]  # checked on the line above
+    try:
+        view = memoryview(data)  # type: ignore[arg-type]  # anything else is refused below
+        return bytes(view) if copy else view.cast("B")
+    except (TypeError, ValueError, BufferError):
+        raise CodecError(
+            ErrorClass.WRONG_TYPE, f"contiguous bytes wanted, not {type(data).__name__}", offset=0
+        ) from None
