@@ -19,7 +19,7 @@ MESSAGE_KEYS: Final = (
     "apiKey", "type", "name", "validVersions", "deprecatedVersions", "flexibleVersions",
     "listeners", "latestVersionUnstable", "fields", "commonStructs",
 )  # fmt: skip
-STRUCT_KEYS: Final = ("name", "versions", "fields")
+STRUCT_KEYS: Final = ("name", "versions", "deprecatedVersions", "fields")
 FIELD_KEYS: Final = (
     "name", "type", "versions", "nullableVersions", "taggedVersions", "tag", "default",
     "ignorable", "mapKey", "entityType", "about", "flexibleVersions", "zeroCopy", "fields",
@@ -104,11 +104,13 @@ def module_of(jar: Path) -> str:
 def read_jar(jar: Path) -> list[Spec]:
     """Return the normal form of every schema in a jar, in order of message name."""
     specs = []
-    with zipfile.ZipFile(jar) as archive:
-        for name in archive.namelist():
-            if _SCHEMA.fullmatch(name):
+    try:
+        with zipfile.ZipFile(jar) as archive:
+            for name in filter(_SCHEMA.fullmatch, archive.namelist()):
                 where = f"{jar.name}!/{name}"
                 specs.append(normalize(read_schema(archive.read(name).decode(), where), where))
+    except zipfile.BadZipFile as error:
+        raise SpecImportError(f"{jar}: {error}; is the download complete?") from error
     if not specs:
         raise SpecImportError(f"{jar}: no schema under common/message, common/metadata or message")
     return sorted(specs, key=lambda spec: str(spec["name"]))
@@ -132,13 +134,19 @@ def normalize(spec: Mapping[str, Any], where: str) -> Spec:
     Raises ``SpecImportError`` for a key that the schema language does not have.
     """
     known = _known(spec, MESSAGE_KEYS, where)
+    where = f"{where}: {spec['name']}"
+    if "listeners" in known:
+        known["listeners"] = _list(spec["listeners"])
     if "fields" in known:
-        known["fields"] = [_field(field, f"{where}: {spec['name']}") for field in spec["fields"]]
+        known["fields"] = [_field(field, where) for field in _list(spec["fields"])]
     if "commonStructs" in known:
-        known["commonStructs"] = [
-            _struct(struct, f"{where}: {spec['name']}") for struct in spec["commonStructs"]
-        ]
+        known["commonStructs"] = [_struct(entry, where) for entry in _list(spec["commonStructs"])]
     return known
+
+
+def _list(value: Any) -> list[Any]:
+    """A single value may stand for a list of one."""
+    return value if isinstance(value, list) else [value]
 
 
 def _known(entry: Mapping[str, Any], keys: Sequence[str], where: str) -> Spec:
@@ -155,7 +163,8 @@ def _known(entry: Mapping[str, Any], keys: Sequence[str], where: str) -> Spec:
 
 def _struct(struct: Mapping[str, Any], where: str) -> Spec:
     known = _known(struct, STRUCT_KEYS, where)
-    known["fields"] = [_field(field, f"{where}.{struct['name']}") for field in struct["fields"]]
+    where = f"{where}.{struct['name']}"
+    known["fields"] = [_field(field, where) for field in _list(struct["fields"])]
     return known
 
 
@@ -175,7 +184,7 @@ def _field(field: Mapping[str, Any], where: str) -> Spec:
         entry["tag"] = int(entry["tag"])
     known = _known(entry, FIELD_KEYS, where)
     if "fields" in known:
-        known["fields"] = [_field(inner, where) for inner in field["fields"]]
+        known["fields"] = [_field(inner, where) for inner in _list(field["fields"])]
     return known
 
 
