@@ -6,10 +6,16 @@ downstream checks again. Source of the rules: ``org.apache.kafka.message.{Messag
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Literal
+import base64
+import binascii
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Literal, cast
 
-from kraftspec.codegen.versions import NONE, Versions
+from kraftspec.codegen.diagnostics import Breach, RuleErrors
+from kraftspec.codegen.versions import NONE, VERSION_MAX, Versions
 
 MessageType = Literal[
     "request", "response", "header", "metadata", "data", "coordinator-key", "coordinator-value"
@@ -21,22 +27,151 @@ PRIMITIVES = (
     "bool", "int8", "int16", "uint16", "int32", "uint32", "int64", "float64",
     "uuid", "string", "bytes", "records",
 )  # fmt: skip
+INTEGER_RANGES = {
+    "int8": (-(1 << 7), (1 << 7) - 1),
+    "int16": (-(1 << 15), (1 << 15) - 1),
+    "uint16": (0, (1 << 16) - 1),
+    "int32": (-(1 << 31), (1 << 31) - 1),
+    "uint32": (0, (1 << 32) - 1),
+    "int64": (-(1 << 63), (1 << 63) - 1),
+}
+NULLABLE = ("string", "bytes", "records")  # And every struct and array.
+ENTITY_TYPES = {
+    "transactionalId": "string",
+    "producerId": "int64",
+    "groupId": "string",
+    "topicName": "string",
+    "brokerId": "int32",
+}
+TAG_MAX = 0x7FFFFFFF  # Kafka reads tags into an int.
+
+_ZERO = cast(Default, object())  # No default given: the zero value of the type stands for it.
+_ZEROS: dict[str, Default] = {
+    "bool": False, "float64": 0.0, "uuid": bytes(16), "string": "", "bytes": b"", "records": None,
+}  # fmt: skip
+_FIELD_NAME = re.compile(r"[A-Za-z][A-Za-z0-9]*")
+_STRUCT_NAME = re.compile(r"[A-Z][A-Za-z0-9]*")
+_DECIMAL = re.compile(r"[+-]?[0-9]{1,40}")
+_HEX = re.compile(r"0x[0-9a-fA-F]{1,40}")
+_FLOAT = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|NaN|[+-]?Infinity")
 
 
 @dataclass(frozen=True, slots=True)
 class FieldType:
-    """``int32``, ``[]string``, ``TopicData``, ``[]TopicData``: an element and whether it repeats."""
+    """``int32``, ``[]string``, ``TopicData``, ``[]TopicData``: an element, repeated or not."""
 
     element: str  # one of PRIMITIVES, or the name of a struct
     array: bool = False
+
+    def __post_init__(self) -> None:
+        if self.element not in PRIMITIVES and not _STRUCT_NAME.fullmatch(self.element):
+            raise RuleErrors([_type_breach(self.element)], self)
+
+    @classmethod
+    def parse(cls, text: str) -> FieldType:
+        """Read a type as a spec writes it. Raises ``RuleErrors``."""
+        return _parse_type(text)
 
     @property
     def struct(self) -> bool:
         """Whether the element is a struct."""
         return self.element not in PRIMITIVES
 
+    @property
+    def nullable(self) -> bool:
+        """Whether a value of the type can be null."""
+        return self.array or self.element in NULLABLE or self.struct
+
+    @property
+    def zero(self) -> Default:
+        """The value that a field has when its spec names no default."""
+        if self.array:
+            return ()
+        if self.struct:
+            return {}
+        return _ZEROS.get(self.element, 0)
+
     def __str__(self) -> str:
         return f"[]{self.element}" if self.array else self.element
+
+
+@lru_cache(maxsize=4096)
+def _parse_type(text: str) -> FieldType:
+    element = text.strip()
+    array = element.startswith("[]")
+    if array:
+        element = element[2:].strip()
+        if element.startswith("[]"):
+            message = f"the type {_quote(text)} is an array of arrays"
+            mend = "use an array of structs that hold an array"
+            raise RuleErrors([Breach("type-array-of-arrays", ("type",), message, mend)])
+    return FieldType(element, array)
+
+
+def _type_breach(element: str) -> Breach:
+    other = {"boolean": "bool", "booleanbool": "bool", "int": "int32", "long": "int64"}
+    lowered = element.lower()
+    nearest = lowered if lowered in PRIMITIVES else other.get(lowered)
+    mend = f'write "{nearest}"' if nearest else f"use {', '.join(PRIMITIVES)} or a capitalised name"
+    return Breach("type-known", ("type",), f"there is no type {_quote(element)}", mend)
+
+
+def parse_default(kind: FieldType, raw: str | int | float | bool | None) -> Default:
+    """Turn a default as a spec writes it into the value. Raises ``RuleErrors``.
+
+    A bare null and ``""`` say that there is none, so the result is the zero of the type. Source:
+    ``FieldSpec.fieldDefault``.
+    """
+    if raw is None or raw == "":
+        return kind.zero
+    text = raw if isinstance(raw, str) else str(raw).lower() if isinstance(raw, bool) else repr(raw)
+    if text == "null" and kind.nullable:
+        return None
+    if kind.array or kind.struct or kind.element in ("bytes", "records"):
+        message = f"{_quote(text)} cannot be the default of {kind}"
+        raise _refused("default-empty", message, 'leave "default" out, or write "null"')
+    return text if kind.element == "string" else _scalar_default(kind.element, text)
+
+
+def _scalar_default(element: str, text: str) -> Default:
+    if element == "bool":
+        if text.lower() in ("true", "false"):
+            return text.lower() == "true"
+        mend = "write true or false"
+    elif element == "float64":
+        if _FLOAT.fullmatch(text):
+            return float(text)
+        mend = 'write a decimal number, such as "0.5"'
+    elif element == "uuid":
+        uuid = _uuid(text)
+        if uuid is not None:
+            return uuid
+        mend = "write the 16 bytes as 22 characters of URL-safe base64, without padding"
+    else:
+        if _DECIMAL.fullmatch(text):
+            return int(text)
+        if _HEX.fullmatch(text):
+            return int(text[2:], 16)
+        mend = 'write a decimal number, or a hexadecimal one as "0x7f"'
+    raise _refused("default-form", f"{_quote(text)} is not a default of type {element}", mend)
+
+
+def _uuid(text: str) -> bytes | None:
+    if not re.fullmatch(r"[A-Za-z0-9_-]{22}(==)?", text):
+        return None
+    try:
+        return base64.urlsafe_b64decode(text[:22] + "==")
+    except binascii.Error:
+        return None
+
+
+def _refused(rule: str, message: str, mend: str) -> RuleErrors:
+    return RuleErrors([Breach(rule, ("default", "type"), message, mend)])
+
+
+def _quote(text: str) -> str:
+    """Return the text in double quotes, cut where it is too long to read."""
+    return f'"{text[:60]}…"' if len(text) > 60 else f'"{text}"'  # noqa: PLR2004 - a short line
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +184,124 @@ class Field:
     nullable_versions: Versions = NONE
     tagged_versions: Versions = NONE
     tag: int | None = None
-    default: Default = None
+    default: Default = _ZERO  # Left out: the zero value of the type.
     ignorable: bool = False
     map_key: bool = False
     entity_type: str | None = None
     about: str = ""
     flexible_versions: Versions | None = None  # None: as the message
     zero_copy: bool = False
+
+    def __post_init__(self) -> None:
+        if self.default is _ZERO:
+            object.__setattr__(self, "default", self.type.zero)
+        if breaches := list(_field_breaches(self)):
+            raise RuleErrors(breaches, self)
+
+    @property
+    def json_name(self) -> str:
+        """The name in JSON values and error paths: the first letter is lower."""
+        return self.name[:1].lower() + self.name[1:]
+
+
+def _field_breaches(entry: Field) -> Iterator[Breach]:
+    kind = entry.type
+    if not _FIELD_NAME.fullmatch(entry.name):
+        message = f"{_quote(entry.name)} is not a field name"
+        yield Breach("field-name", ("name",), message, "use letters and digits, a letter first")
+    if entry.nullable_versions != NONE and not kind.nullable:
+        mend = (
+            "leave nullableVersions out; the zero uuid stands for none"
+            if kind.element == "uuid"
+            else "leave nullableVersions out"
+        )
+        message = f"a field of type {kind} cannot be null"
+        yield Breach("nullable-type", ("nullableVersions", "type"), message, mend)
+    if entry.tag is not None or entry.tagged_versions != NONE:
+        yield from _tag_breaches(entry)
+    if entry.entity_type is not None:
+        wanted = ENTITY_TYPES.get(entry.entity_type)
+        if wanted is None:
+            message = f"there is no entityType {_quote(entry.entity_type)}"
+            yield Breach(
+                "entity-type-known", ("entityType",), message, f"use {', '.join(ENTITY_TYPES)}"
+            )
+        elif kind.element != wanted:
+            message = f"entityType {entry.entity_type} goes with {wanted}, not with {kind}"
+            mend = f"make the field {wanted} or []{wanted}, or leave entityType out"
+            yield Breach("entity-type", ("entityType", "type"), message, mend)
+    plain_bytes = kind.element == "bytes" and not kind.array
+    plain_string = kind.element == "string" and not kind.array
+    if entry.flexible_versions is not None and not (plain_bytes or plain_string):
+        message = f"a field of type {kind} cannot have flexibleVersions of its own"
+        mend = "leave flexibleVersions out: the message's own apply"
+        yield Breach("flexible-override-type", ("flexibleVersions", "type"), message, mend)
+    if entry.zero_copy and not plain_bytes:
+        message = f"a field of type {kind} cannot be zeroCopy"
+        yield Breach("zero-copy-type", ("zeroCopy", "type"), message, "leave zeroCopy out")
+    yield from _default_breaches(entry)
+
+
+def _tag_breaches(entry: Field) -> Iterator[Breach]:
+    tagged, keys = entry.tagged_versions, ("taggedVersions",)
+    if entry.tag is None:
+        message = f"taggedVersions {tagged} is given, but no tag"
+        yield Breach("tagged-needs-tag", (*keys, "tag"), message, 'add "tag": the next free number')
+        return
+    if not 0 <= entry.tag <= TAG_MAX:
+        message = f"the tag {entry.tag} is not between 0 and {TAG_MAX}"
+        yield Breach("tag-range", ("tag",), message, "use the next free number of the struct")
+    if tagged.empty:
+        message = f"the tag {entry.tag} is given, but no taggedVersions"
+        yield Breach("tag-needs-versions", ("tag", *keys), message, "add taggedVersions")
+        return
+    if not tagged.open_ended:
+        message = f"taggedVersions {tagged} ends"
+        yield Breach("tagged-open", keys, message, f'write "{tagged.lowest}+"')
+    elif not entry.versions.covers(tagged):
+        message = f"taggedVersions {tagged} is not within versions {entry.versions}"
+        mend = f'widen versions to "{min(tagged.lowest, entry.versions.lowest)}+"'
+        yield Breach("tagged-in-versions", (*keys, "versions"), message, mend)
+    if entry.nullable_versions & tagged not in (NONE, tagged):
+        message = (
+            f"nullableVersions {entry.nullable_versions} has a part of taggedVersions {tagged}"
+        )
+        mend = "let nullableVersions cover all tagged versions, or none"
+        yield Breach("tagged-nullable", ("nullableVersions", *keys), message, mend)
+    if entry.map_key:
+        message = "a tagged field cannot be a mapKey"
+        yield Breach("map-key-tagged", ("mapKey", *keys), message, "leave mapKey or the tag out")
+    if entry.type.element == "records":
+        message = "a field of type records cannot be tagged"
+        yield Breach("tagged-records", ("tag", "type"), message, "leave the tag out, or use bytes")
+
+
+def _default_breaches(entry: Field) -> Iterator[Breach]:
+    value, kind = entry.default, entry.type
+    if value is None and kind.nullable:
+        if str(kind) != "records" and not entry.nullable_versions.covers(entry.versions):
+            message = (
+                f"the default is null, but of versions {entry.versions} only "
+                f"{entry.nullable_versions} are nullable"
+            )
+            mend = f'write "nullableVersions": "{entry.versions}", or another default'
+            keys = ("default", "nullableVersions", "versions", "type")
+            yield Breach("default-null", keys, message, mend)
+        return
+    if not kind.array and kind.element in INTEGER_RANGES and type(value) is int:
+        lowest, highest = INTEGER_RANGES[kind.element]
+        if not lowest <= value <= highest:
+            message = f"the default {value} is not in {kind}, which is {lowest} to {highest}"
+            mend = "use a number of that range, or a wider type"
+            yield Breach("default-range", ("default", "type"), message, mend)
+        return
+    fits = type(value) is type(kind.zero) if kind.zero is not None else value is None
+    if not fits or (kind.zero in ((), {}, b"") and value != kind.zero):
+        message = f"{value!r} cannot be the default of {kind}"
+        yield Breach("default-form", ("default", "type"), message, "use a value of that type")
+    elif kind.element == "uuid" and not kind.array and len(cast(bytes, value)) != 16:  # noqa: PLR2004 - a uuid
+        message = f"a default uuid of {len(cast(bytes, value))} bytes"
+        yield Breach("default-form", ("default",), message, "a uuid has 16 bytes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +312,46 @@ class Struct:
     versions: Versions
     fields: tuple[Field, ...]
 
+    def __post_init__(self) -> None:
+        if breaches := list(_struct_breaches(self)):
+            raise RuleErrors(breaches, self)
+
+
+def _struct_breaches(struct: Struct) -> Iterator[Breach]:
+    if not _STRUCT_NAME.fullmatch(struct.name):
+        mend = "begin with a capital letter; use letters and digits"
+        yield Breach("struct-name", ("name",), f"{_quote(struct.name)} is not a struct name", mend)
+    names: set[str] = set()
+    tags: dict[int, int] = {}
+    for index, entry in enumerate(struct.fields):
+        if entry.json_name in names:
+            message = f"{struct.name} has another field of the name {_quote(entry.name)}"
+            mend = "rename one of them"
+            yield Breach("field-name-unique", ("name",), message, mend, index=index)
+        names.add(entry.json_name)
+        if entry.tag is None:
+            continue
+        if entry.tag in tags:
+            other = struct.fields[tags[entry.tag]].name
+            message = f"field {_quote(other)} has the tag {entry.tag} already"
+            mend = "give each field of the struct a tag of its own"
+            yield Breach("tag-unique", ("tag",), message, mend, index=index)
+        else:
+            tags[entry.tag] = index
+    missing = next((tag for tag in range(len(tags)) if tag not in tags), None)
+    if missing is not None:
+        highest = max(tags)
+        message = f"the tag {highest} is used, but not {missing}"
+        mend = f"use {missing} before any higher tag"
+        yield Breach("tag-contiguous", ("tag",), message, mend, index=tags[highest])
+
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A whole spec. ``structs`` holds every struct but the top one, by name, in order of first use."""
+    """A whole spec. ``structs`` holds every struct but the top one, by name, in order of first use.
+
+    A message whose ``valid_versions`` are none keeps its name and apiKey and nothing else.
+    """
 
     name: str
     type: MessageType
@@ -81,3 +363,135 @@ class Message:
     listeners: tuple[str, ...] = ()
     latest_version_unstable: bool = False
     structs: dict[str, Struct] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if breaches := [*_message_breaches(self), *_layout_breaches(self)]:
+            raise RuleErrors(breaches, self)
+
+    def struct(self, name: str) -> Struct:
+        """Return the struct of that name, ``""`` being the top level."""
+        return self.structs[name] if name else self.top
+
+
+def _message_breaches(message: Message) -> Iterator[Breach]:
+    """The rules about the keys of the message itself."""
+    kind, flexible = message.type, message.flexible_versions
+    if not _STRUCT_NAME.fullmatch(message.name):
+        text = f"{_quote(message.name)} is not a message name"
+        mend = "begin with a capital letter; use letters and digits"
+        yield Breach("message-name", ("name",), text, mend)
+    if message.api_key is None and kind not in ("header", "data"):
+        text, mend = f"a message of type {kind} needs an apiKey", 'add "apiKey": its number'
+        yield Breach("api-key-required", ("apiKey", "type"), text, mend)
+    elif message.api_key is not None and not 0 <= message.api_key <= VERSION_MAX:
+        text = f"the apiKey {message.api_key} is not between 0 and {VERSION_MAX}"
+        yield Breach("api-key-range", ("apiKey",), text, "use a 16-bit number, not negative")
+    if message.valid_versions.open_ended:
+        text = f"validVersions {message.valid_versions} has no end"
+        mend = f'write "0-N" with N the highest version, or "{message.valid_versions.lowest}"'
+        yield Breach("valid-versions-end", ("validVersions",), text, mend)
+    if not message.valid_versions.covers(message.deprecated_versions):
+        text = f"deprecatedVersions {message.deprecated_versions} are not all in validVersions"
+        mend = f'stay within "{message.valid_versions}"'
+        yield Breach(
+            "deprecated-versions-valid", ("deprecatedVersions", "validVersions"), text, mend
+        )
+    if not flexible.empty and not flexible.open_ended:
+        text, mend = f"flexibleVersions {flexible} ends", f'write "{flexible.lowest}+" or "none"'
+        yield Breach("flexible-versions-open", ("flexibleVersions",), text, mend)
+    if kind != "request":
+        mend = "leave it out"
+        if message.listeners:
+            text = f"a message of type {kind} has no listeners"
+            yield Breach("listeners-request", ("listeners", "type"), text, mend)
+        if message.latest_version_unstable:
+            text = f"a message of type {kind} cannot have latestVersionUnstable"
+            yield Breach("unstable-request", ("latestVersionUnstable", "type"), text, mend)
+    for listener in message.listeners:
+        if listener not in ("broker", "controller"):
+            text, mend = f"there is no listener {_quote(listener)}", "use broker or controller"
+            yield Breach("listener-known", ("listeners",), text, mend)
+    if kind == "coordinator-key" and not message.valid_versions.empty:
+        if message.valid_versions != Versions(0, 0):
+            text = f"a coordinator-key has version 0, not {message.valid_versions}"
+            yield Breach("coordinator-key-versions", ("validVersions", "type"), text, 'write "0"')
+        if not flexible.empty:
+            text = "a coordinator-key is never flexible"
+            mend = 'write "none"'
+            yield Breach("coordinator-key-flexible", ("flexibleVersions", "type"), text, mend)
+
+
+def _layout_breaches(message: Message) -> Iterator[Breach]:
+    """The rules about fields that need the message around them."""
+    reach = _reach(message)
+    for name in ("", *message.structs):
+        for index, entry in enumerate(message.struct(name).fields):
+            for breach in _placed_field_breaches(message, name, entry, reach[name]):
+                yield replace(breach, struct=name, index=index)
+
+
+def _reach(message: Message) -> dict[str, set[Versions]]:
+    """Return for each struct the versions in which it is used, a range for each way to it."""
+    reach: dict[str, set[Versions]] = {name: set() for name in message.structs}
+    reach[""] = {message.valid_versions}
+    pending = [("", message.valid_versions)]
+    while pending:
+        name, versions = pending.pop()
+        for entry in message.struct(name).fields:
+            child, common = entry.type.element, entry.versions & versions
+            if child in message.structs and common not in reach[child]:
+                reach[child].add(common)
+                pending.append((child, common))
+    return reach
+
+
+def _placed_field_breaches(
+    message: Message, struct: str, entry: Field, reach: set[Versions]
+) -> Iterator[Breach]:
+    flexible = message.flexible_versions
+    if entry.type.struct:
+        name = entry.type.element
+        if name not in message.structs:
+            text = f"struct {_quote(name)} is not declared"
+            mend = 'give the field "fields", or declare the struct under "commonStructs"'
+            yield Breach("struct-known", ("type", "fields"), text, mend)
+        elif struct and _contains(message, name, struct):
+            text = f"struct {_quote(struct)} contains itself"
+            yield Breach("struct-not-recursive", ("type",), text, "end the circle")
+    if entry.map_key and not struct:
+        text = "a field at the top level of a message cannot be a mapKey"
+        yield Breach("map-key-top", ("mapKey",), text, "leave mapKey out")
+    own = entry.flexible_versions
+    if own is not None and not flexible.covers(own):
+        text = f"flexibleVersions {own} is not within the message's {flexible}"
+        keys = ("flexibleVersions",)
+        yield Breach("flexible-override-range", keys, text, 'stay within it, or write "none"')
+    compact = flexible if own is None else own
+    tagged = entry.tagged_versions
+    if entry.tag is not None and tagged.open_ended and not compact.covers(tagged):
+        text = f"taggedVersions {tagged} is not within flexibleVersions {compact}"
+        keys = ("taggedVersions", "flexibleVersions")
+        yield Breach("tagged-in-flexible", keys, text, "tag the field only in flexible versions")
+    live = sorted(str(versions) for versions in reach if not versions.empty)
+    if entry.versions.empty:
+        text = "a field in no version"
+        yield Breach("versions-live", ("versions",), text, "give it versions, or leave it out")
+    elif live and all(entry.versions.lowest > versions.highest for versions in reach):
+        # A field that ended with versions since removed is as it should be.
+        around = " or ".join(live)
+        text = f"versions {entry.versions} begins after the versions around it, {around}"
+        mend = f'write "{around}" or a part of it' if len(live) == 1 else "begin earlier"
+        yield Breach("versions-live", ("versions",), text, mend)
+
+
+def _contains(message: Message, outer: str, inner: str) -> bool:
+    """Whether a value of struct ``outer`` holds one of struct ``inner`` at any depth, or is one."""
+    seen, pending = set(), [outer]
+    while pending:
+        name = pending.pop()
+        if name == inner:
+            return True
+        if name not in seen and name in message.structs:
+            seen.add(name)
+            pending += [f.type.element for f in message.structs[name].fields if f.type.struct]
+    return False

@@ -12,7 +12,7 @@ from typing import Self
 
 VERSION_MAX = 0x7FFF  # An int16 on the wire (request header, field RequestApiVersion).
 
-_RANGE = re.compile(r"(\d+)(?:-(\d+)|(\+))?")
+_RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9})|(\+))?")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,275 @@
+"""From the raw typed model to the frozen one: each rule is kept where its subject is made.
+
+The builder goes on after a mistake with the nearest thing that makes sense, so that one pass finds
+all of them, and keeps silent about what only follows from a mistake already found.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from typing import TypeVar, cast
+
+from msgspec import UNSET, UnsetType
+
+from kraftspec.codegen.diagnostics import Breach, Pointer, RuleErrors
+from kraftspec.codegen.model import Field, FieldType, Message, Struct, parse_default
+from kraftspec.codegen.raw.message import FieldSpec, MessageSpec, StructSpec
+from kraftspec.codegen.versions import NONE, VERSION_MAX, Versions
+
+T = TypeVar("T")
+_ANY = Versions(0, VERSION_MAX)  # Stands for a range that cannot be read.
+_UNREADABLE = FieldType("int32")  # Stands for a type that cannot be read.
+_TAG = re.compile(r"[0-9]{1,10}")
+
+
+@lru_cache(maxsize=4096)
+def _parse_range(text: str) -> Versions:
+    return Versions.parse(text)
+
+
+class Builder:
+    """Builds one message. ``found`` lists every breach with the pointer of the object it is in.
+
+    ``wrong`` holds the pointers of values that are known to be wrong: what depends on them is not
+    reported again. ``names`` gives the dotted name of each field by its pointer.
+    """
+
+    def __init__(self, wrong: Iterable[Pointer] = ()) -> None:
+        self.found: list[tuple[Pointer, Breach]] = []
+        self.wrong = set(wrong)
+        self.names: dict[Pointer, str] = {}
+        self._structs: dict[str, Struct] = {}
+        self._places: dict[str, list[Pointer]] = {}  # struct -> the pointers of its fields
+        self._declared_by: dict[str, str] = {}  # struct -> what declares it, in words
+        self._common: set[str] = set()
+        self._uses: list[tuple[Pointer, str]] = []  # fields whose struct is declared elsewhere
+
+    def message(self, raw: MessageSpec) -> Message:
+        """Return the message; a valid one only if ``found`` is empty after it."""
+        valid = self._range(raw.valid_versions, (), "validVersions", NONE)
+        flexible = self._range(raw.flexible_versions, (), "flexibleVersions", NONE)
+        if raw.flexible_versions is UNSET and not valid.empty:
+            mend = 'add "flexibleVersions": "0+" to a new message, "none" to one that never is'
+            keys = ("flexibleVersions",)
+            self._note((), Breach("flexible-versions-required", keys, "it is missing", mend))
+            flexible = _ANY
+        commons = _items(raw.common_structs, ("commonStructs",))
+        self._common = {common.name for _, common in commons}
+        for path, common in commons:
+            self._common_struct(common, path)
+        top = self._struct(raw.name, valid, _items(raw.fields, ("fields",)), "", ())
+        self._check_uses()
+        if valid.empty:  # Then nothing of it is ever on the wire.
+            top, self._structs, flexible = Struct(top.name, NONE, ()), {}, NONE
+        return self._made(
+            (),
+            lambda: Message(
+                name=raw.name,
+                type=raw.type,
+                api_key=None if raw.api_key is UNSET else raw.api_key,
+                valid_versions=valid,
+                flexible_versions=flexible,
+                top=top,
+                deprecated_versions=self._range(
+                    raw.deprecated_versions, (), "deprecatedVersions", NONE
+                ),
+                listeners=_listeners(raw),
+                latest_version_unstable=raw.latest_version_unstable is True,
+                structs=_in_order_of_use(top, self._structs),
+            ),
+        )
+
+    def _struct(
+        self,
+        name: str,
+        versions: Versions,
+        fields: list[tuple[Pointer, FieldSpec]],
+        prefix: str,
+        path: Pointer,
+    ) -> Struct:
+        """Build a struct and keep where its fields are; ``prefix`` begins their dotted names."""
+        places = [place for place, _ in fields]
+        key = name if path else ""
+        self._places.setdefault(key, places)
+        built = tuple(self._field(entry, place, prefix) for place, entry in fields)
+        return self._made(path, lambda: Struct(name, versions, built), places)
+
+    def _common_struct(self, raw: StructSpec, path: Pointer) -> None:
+        self.names[path] = raw.name
+        versions = self._range(raw.versions, path, "versions", _ANY)
+        struct = self._struct(raw.name, versions, _items(raw.fields, (*path, "fields")), "", path)
+        self._declare(struct, path, "name", "commonStructs")
+
+    def _field(self, raw: FieldSpec, path: Pointer, prefix: str) -> Field:
+        name = f"{prefix}{raw.name}"
+        self.names[path] = name
+        kind = self._type(raw, path)
+        tagged = self._range(raw.tagged_versions, path, "taggedVersions", NONE)
+        versions = self._range(raw.versions, path, "versions", tagged)
+        if raw.versions is UNSET and tagged.empty:
+            self._note(
+                path,
+                Breach(
+                    "versions-required",
+                    ("versions", "taggedVersions"),
+                    "it says not in which versions it exists",
+                    'add "versions": "0+" or the range that is meant',
+                ),
+            )
+            versions = _ANY
+        if raw.fields is not UNSET or kind.struct:
+            self._inline_struct(raw, kind, versions, path)
+        try:
+            default = parse_default(kind, None if raw.default is UNSET else raw.default)
+        except RuleErrors as errors:
+            self._note(path, *errors.breaches)
+            self.wrong.add((*path, "default"))
+            default = kind.zero
+        overridden = raw.flexible_versions is not UNSET
+        return self._made(
+            path,
+            lambda: Field(
+                name=raw.name,
+                type=kind,
+                versions=versions,
+                nullable_versions=self._range(
+                    raw.nullable_versions, path, "nullableVersions", NONE
+                ),
+                tagged_versions=tagged,
+                tag=self._tag(raw.tag, path),
+                default=default,
+                ignorable=raw.ignorable is True,
+                map_key=raw.map_key is True,
+                entity_type=None if raw.entity_type in (UNSET, "unknown") else raw.entity_type,
+                about="" if raw.about is UNSET else raw.about,
+                flexible_versions=self._range(raw.flexible_versions, path, "flexibleVersions", NONE)
+                if overridden
+                else None,
+                zero_copy=raw.zero_copy is True,
+            ),
+        )
+
+    def _inline_struct(
+        self, raw: FieldSpec, kind: FieldType, versions: Versions, path: Pointer
+    ) -> None:
+        """Declare the struct that a field's ``fields`` describe, or keep that it is used."""
+        if raw.fields is UNSET:
+            self._uses.append((path, kind.element))
+            return
+        if not kind.struct:
+            text = f"a field of type {kind} cannot have fields"
+            mend = 'name a struct in "type", or leave "fields" out'
+            self._note(path, Breach("struct-fields", ("fields", "type"), text, mend))
+        name = self.names[path]
+        fields = _items(raw.fields, (*path, "fields"))
+        if kind.element in self._common:
+            text = f'struct "{kind.element}" is declared in commonStructs and again here'
+            mend = 'leave "fields" out here, or rename one of the two'
+            self._note(path, Breach("struct-common-inline", ("fields", "type"), text, mend))
+            self._struct(f"{kind.element} ", versions, fields, f"{name}.", path)
+            return
+        struct = self._struct(kind.element, versions, fields, f"{name}.", path)
+        if kind.struct:
+            self._declare(struct, path, "type", f'field "{name}"')
+
+    def _declare(self, struct: Struct, path: Pointer, key: str, by: str) -> None:
+        if struct.name in self._structs:
+            text = f'struct "{struct.name}" is declared twice'
+            mend = (
+                "leave the second out"
+                if key == "name"
+                else 'declare it once under "commonStructs", and leave "fields" out'
+            )
+            self._note(path, Breach("struct-declared-once", (key,), text, mend))
+            return
+        self._structs[struct.name] = struct
+        self._declared_by[struct.name] = by
+
+    def _check_uses(self) -> None:
+        """Refuse a second use of an inline struct; one that nobody declares is left to Message."""
+        for path, name in self._uses:
+            if name in self._structs and name not in self._common:
+                text = f'struct "{name}" is declared inside {self._declared_by[name]}'
+                mend = 'to use it twice, declare it under "commonStructs"'
+                self._note(path, Breach("struct-shared", ("type",), text, mend))
+
+    def _type(self, raw: FieldSpec, path: Pointer) -> FieldType:
+        try:
+            return FieldType.parse(raw.type)
+        except RuleErrors as errors:
+            self._note(path, *errors.breaches)
+            self.wrong.add((*path, "type"))
+            return _UNREADABLE
+
+    def _range(self, text: str | UnsetType, path: Pointer, key: str, missing: Versions) -> Versions:
+        if isinstance(text, UnsetType):
+            return missing
+        try:
+            return _parse_range(text)
+        except ValueError as error:
+            self._note(path, Breach("versions-form", (key,), f"{key} {error}", "mend the range"))
+            self.wrong.add((*path, key))
+            return _ANY
+
+    def _tag(self, tag: int | str | UnsetType, path: Pointer) -> int | None:
+        if isinstance(tag, UnsetType):
+            return None
+        if isinstance(tag, int) or _TAG.fullmatch(tag):
+            return int(tag)
+        mend = "write the next free number of the struct"
+        self._note(path, Breach("tag-range", ("tag",), f'"{tag[:60]}" is not a tag', mend))
+        self.wrong.add((*path, "tag"))
+        return None
+
+    def _made(self, path: Pointer, make: Callable[[], T], places: list[Pointer] | None = None) -> T:
+        """Make a value, or note why it is refused and go on with what it would have been."""
+        try:
+            return make()
+        except RuleErrors as errors:
+            for breach in errors.breaches:
+                if breach.index is None:
+                    # The top struct bears the message's name, of which Message speaks.
+                    if breach.rule != "struct-name" or path:
+                        self._note(path, breach)
+                else:
+                    fields = self._places[breach.struct] if places is None else places
+                    self._note(fields[breach.index], breach)
+            return cast(T, errors.value)
+
+    def _note(self, path: Pointer, *breaches: Breach) -> None:
+        for breach in breaches:
+            about = [path, *((*path, key) for key in breach.keys)]
+            if self.wrong.isdisjoint(about):
+                self.found.append((path, breach))
+
+
+def _items(value: list[T] | T | UnsetType, path: Pointer) -> list[tuple[Pointer, T]]:
+    """Return the elements of a list with their pointers; one value alone stands for a list."""
+    if isinstance(value, UnsetType):
+        return []
+    if isinstance(value, list):
+        return [((*path, index), item) for index, item in enumerate(value)]
+    return [(path, value)]
+
+
+def _listeners(raw: MessageSpec) -> tuple[str, ...]:
+    if isinstance(raw.listeners, UnsetType):
+        return ()
+    return tuple(raw.listeners) if isinstance(raw.listeners, list) else (raw.listeners,)
+
+
+def _in_order_of_use(top: Struct, structs: dict[str, Struct]) -> dict[str, Struct]:
+    """Return the structs as a reader of the fields meets them, depth first, unused ones last."""
+    ordered: dict[str, Struct] = {}
+
+    def visit(struct: Struct) -> None:
+        for entry in struct.fields:
+            name = entry.type.element
+            if name in structs and name not in ordered:
+                ordered[name] = structs[name]
+                visit(structs[name])
+
+    visit(top)
+    return ordered | structs

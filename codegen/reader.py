@@ -1,0 +1,74 @@
+"""Read a spec into the frozen model, fast where it is good and thorough where it is not.
+
+A good spec costs one msgspec decode and the constructors. Only when one of these objects is it read
+again by the recovering parser, JSON Schema and the rules together, which find every mistake and its
+place (``kraftspec.codegen.explain``).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from kraftspec.codegen.build import Builder
+from kraftspec.codegen.diagnostics import Diagnostic, SpecErrors
+from kraftspec.codegen.model import Message
+from kraftspec.codegen.raw.message import MessageSpec
+
+_COMMENT = re.compile(r'("(?:[^"\\\n]|\\.)*")|//[^\n]*')
+decode = msgspec.json.Decoder(MessageSpec).decode
+
+
+def read_message(path: Path, *, label: str | None = None) -> Message:
+    """Read the spec in a file; ``label`` names the file in diagnostics (default: its path).
+
+    Raises ``SpecErrors`` with every mistake, a file that cannot be read being one.
+    """
+    label = str(path) if label is None else label
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        why = error.strerror or type(error).__name__
+        diagnostic = Diagnostic(label, 1, 1, "file-readable", f"it cannot be read: {why}", "mend")
+        raise SpecErrors([diagnostic]) from error
+    message, diagnostics = check_text(data, label)
+    if message is None:
+        raise SpecErrors(diagnostics)
+    return message
+
+
+def check_text(text: str | bytes, label: str) -> tuple[Message | None, list[Diagnostic]]:
+    """Read a spec from its text: the message and no diagnostics, or None and all of them."""
+    message = _read_good(text)
+    if message is not None:
+        return message, []
+    from kraftspec.codegen.explain import explain  # noqa: PLC0415 - brings in jsonschema
+
+    return explain(text, label)
+
+
+def _read_good(data: str | bytes) -> Message | None:
+    """Return the message of a spec without mistakes, else None."""
+    try:
+        text = data if isinstance(data, str) else data.decode("utf-8")
+        if "//" in text:
+            text = _COMMENT.sub(r"\1", text)
+        raw = decode(text)
+        json.loads(text, object_pairs_hook=_without_duplicates)
+    except (ValueError, RecursionError):  # msgspec's errors and UnicodeError are ValueErrors
+        return None
+    builder = Builder()
+    message = builder.message(raw)
+    return None if builder.found else message
+
+
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Refuse what msgspec and Kafka let pass: a key that stands twice."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError
+    return found
