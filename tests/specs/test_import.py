@@ -7,12 +7,11 @@ fact lost or bent on the way shows.
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
-import subprocess
 import zipfile
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +29,7 @@ from kraftspec.specs import specs_root
 
 KAFKA = specs_root() / "kafka"
 RELEASE = "4.3.1"
+KafkaJar = Callable[[str, str], Path]  # (artifact, release), from conftest.py
 # Module: (messages, (message, version) pairs) of Apache Kafka 4.3.1, counted in its jars.
 COUNTS = {
     "clients": (198, 625),
@@ -63,23 +63,6 @@ def load(path: Path) -> dict[str, Any]:
 
 def pairs(path: Path) -> int:
     return len(Versions.parse(load(path)["validVersions"]))
-
-
-@pytest.fixture(scope="session")
-def published() -> dict[tuple[str, str], Path]:
-    """Return the path of each published jar, by (module, release); Maven fetches what lacks."""
-    repository = Path(os.environ.get("MAVEN_REPOSITORY", Path.home() / ".m2" / "repository"))
-    jars = {}
-    for module, release in [*((module, RELEASE) for module in COUNTS), ("clients", "4.4.0")]:
-        name = f"kafka-{module}"
-        jar = repository / "org/apache/kafka" / name / release / f"{name}-{release}.jar"
-        if not jar.exists():
-            artifact = f"-Dartifact=org.apache.kafka:{name}:{release}"
-            where = f"-Dmaven.repo.local={repository}"
-            command = ["mvn", "-q", "-B", where, "dependency:get", artifact, "-Dtransitive=false"]
-            subprocess.run(command, check=True)
-        jars[module, release] = jar
-    return jars
 
 
 def upstream(jar: Path) -> dict[str, dict[str, Any]]:
@@ -175,15 +158,15 @@ def test_others_carry_no_prose() -> None:
 
 @pytest.mark.java
 @pytest.mark.parametrize("module", COUNTS)
-def test_every_fact_survives(module: str, published: dict[tuple[str, str], Path]) -> None:
-    theirs = upstream(published[module, RELEASE])
+def test_every_fact_survives(module: str, kafka_jar: KafkaJar) -> None:
+    theirs = upstream(kafka_jar(f"kafka-{module}", RELEASE))
     ours = {path.stem: load(path) for path in (KAFKA / module).glob("*.json")}
     assert ours.keys() == theirs.keys()
     assert [name for name in ours if facts(ours[name]) != facts(theirs[name])] == []
 
 
 @pytest.mark.java
-def test_no_sentence_is_upstreams(published: dict[tuple[str, str], Path]) -> None:
+def test_no_sentence_is_upstreams(kafka_jar: KafkaJar) -> None:
     def sentences(spec: dict[str, Any]) -> set[str]:
         return {
             re.sub(r"\W+", " ", field["about"]).strip().lower()
@@ -194,7 +177,7 @@ def test_no_sentence_is_upstreams(published: dict[tuple[str, str], Path]) -> Non
     theirs = {
         sentence
         for module in COUNTS
-        for spec in upstream(published[module, RELEASE]).values()
+        for spec in upstream(kafka_jar(f"kafka-{module}", RELEASE)).values()
         for sentence in sentences(spec)
     }
     ours = {text for path in specs_root().glob("*/**/*.json") for text in sentences(load(path))}
@@ -204,21 +187,19 @@ def test_no_sentence_is_upstreams(published: dict[tuple[str, str], Path]) -> Non
 
 
 @pytest.mark.java
-def test_a_second_import_changes_nothing(
-    published: dict[tuple[str, str], Path], tmp_path: Path
-) -> None:
+def test_a_second_import_changes_nothing(kafka_jar: KafkaJar, tmp_path: Path) -> None:
     shutil.copytree(KAFKA, tmp_path, dirs_exist_ok=True)
     before = {path: path.read_bytes() for path in tmp_path.glob("*/*.json")}
-    report = import_jars([published[module, RELEASE] for module in COUNTS], tmp_path)
+    report = import_jars([kafka_jar(f"kafka-{module}", RELEASE) for module in COUNTS], tmp_path)
     assert (report.added, report.changed, report.removed) == ((), (), ())
     assert len(report.unchanged) == 280
     assert {path: path.read_bytes() for path in tmp_path.glob("*/*.json")} == before
 
 
 @pytest.mark.java
-def test_the_next_release(published: dict[tuple[str, str], Path], tmp_path: Path) -> None:
+def test_the_next_release(kafka_jar: KafkaJar, tmp_path: Path) -> None:
     shutil.copytree(KAFKA, tmp_path, dirs_exist_ok=True)
-    report = import_jars([published["clients", "4.4.0"]], tmp_path)
+    report = import_jars([kafka_jar("kafka-clients", "4.4.0")], tmp_path)
     rpcs = [
         path
         for path in (tmp_path / "clients").glob("*.json")
@@ -228,7 +209,7 @@ def test_the_next_release(published: dict[tuple[str, str], Path], tmp_path: Path
     assert "clients/UnregisterControllerRequest.json" in report.added
     assert "clients/ApiVersionsRequest.json" in report.changed
     assert report.removed == ()
-    theirs = upstream(published["clients", "4.4.0"])
+    theirs = upstream(kafka_jar("kafka-clients", "4.4.0"))
     for name, spec in theirs.items():
         assert facts(load(tmp_path / "clients" / f"{name}.json")) == facts(spec), name
     # Our own words came through the change.
