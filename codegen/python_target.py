@@ -99,17 +99,11 @@ def render_package(
     }
 
 
-def render_enum(
-    name: str, members: Iterable[tuple[str, int]], source: str, title: str, doc: str
-) -> str:
-    """Render an IntEnum of numbers that the protocol gives out."""
+def render_enums(source: str, title: str, enums: Iterable[Mapping[str, Any]]) -> str:
+    """Render IntEnums of numbers that the protocol gives out: ``name``, ``doc``, ``members``."""
     return _render(
-        "enum.py.jinja",
-        {
-            "marker": marker(source), "name": name, "members": list(members), "title": title,
-            "doc": doc,
-        },
-    )  # fmt: skip
+        "enum.py.jinja", {"marker": marker(source), "title": title, "enums": list(enums)}
+    )
 
 
 def _row(message: Message) -> tuple[str, str, int | None, int, int, int]:
