@@ -38,6 +38,7 @@ java:
 
 .PHONY: test
 test: .venv/.ready ## Run every test, type check, lint and the docs build (tox)
+	@rm -rf build # setuptools would put modules that are gone into the wheel
 	$(BIN)/tox run
 
 .PHONY: demo

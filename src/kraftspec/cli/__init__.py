@@ -7,12 +7,14 @@ it drives inside its function. So ``kraftspec --version`` costs click and nothin
 from __future__ import annotations
 
 import importlib
+import os
+from typing import Any
 
 import click
 
 from kraftspec import __version__
 
-# Name → where the command stands, and its line of help (so that help imports nothing).
+# Name → where the command stands.
 _COMMANDS = {
     "adapter": "kraftspec.cli.conform:adapter",
     "completion": "kraftspec.cli.completion:completion",
@@ -21,6 +23,7 @@ _COMMANDS = {
     "generate": "kraftspec.cli.generate:generate",
     "spec": "kraftspec.cli.spec:spec",
 }
+_EXTRA_MODULES = {"jinja2", "jsonschema", "watchfiles"}  # The extras codegen and conformance.
 
 
 class LazyGroup(click.Group):
@@ -38,6 +41,20 @@ class LazyGroup(click.Group):
         command = getattr(importlib.import_module(module), name)
         assert isinstance(command, click.Command)
         return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command; one that needs an extra which is not installed says which."""
+        if os.environ.get("NO_COLOR"):
+            ctx.color = False
+        try:
+            return super().invoke(ctx)
+        except ModuleNotFoundError as error:
+            if error.name is None or error.name.partition(".")[0] not in _EXTRA_MODULES:
+                raise
+            raise click.ClickException(
+                f"this needs {error.name}, which is not installed: "
+                "pip install 'kraftspec[conformance]'"
+            ) from error
 
 
 @click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

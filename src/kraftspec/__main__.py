@@ -1,0 +1,5 @@
+"""``python -m kraftspec``: the same as the command."""
+
+from kraftspec.cli import main
+
+main(prog_name="kraftspec")

@@ -1,0 +1,113 @@
+"""``kraftspec generate``: specs to codecs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kraftspec.cli.output import EXIT_FINDINGS, emit_json, json_option, refusals
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kraftspec.codegen.generate import GenerateReport, MessageSet
+
+_DIRECTORY = click.Path(file_okay=False, path_type=Path)
+
+
+@click.command()
+@click.option("--set", "set_names", multiple=True, metavar="SET", help="Only this set; repeatable.")
+@click.option("--check", is_flag=True, help="Write nothing; exit 1 when something would change.")
+@click.option("--watch", "watching", is_flag=True, help="Generate again whenever a spec changes.")
+@click.option("--specs", type=_DIRECTORY, help="Your own specs: one directory, one package.")
+@click.option("--out", type=_DIRECTORY, help="Where the package of your own specs goes.")
+@click.option("--package", help="The import name of that package.  [default: the name of --out]")
+@json_option
+def generate(
+    set_names: tuple[str, ...],
+    check: bool,
+    watching: bool,
+    specs: Path | None,
+    out: Path | None,
+    package: str | None,
+    as_json: bool,
+) -> None:
+    """Render the codecs of ./specs into ./generated, or of --specs into --out."""
+    from kraftspec.codegen import generate as room
+
+    if check and watching:
+        raise click.UsageError("--check writes nothing, so there is nothing to --watch")
+    with refusals():
+        if specs is None and out is None and package is None:
+            sets = _checkout_sets(set_names)
+            numbers = None if set_names else (Path("specs"), Path("generated"))
+        else:
+            sets, numbers = [_own_set(set_names, specs, out, package)], None
+        if watching:
+            _watch(sets, as_json)
+            return
+        report = room.generate(sets, numbers=numbers, check=check)
+    _print(report, as_json, check)
+    if check and report.stale:
+        raise click.exceptions.Exit(EXIT_FINDINGS)
+
+
+def _checkout_sets(set_names: tuple[str, ...]) -> list[MessageSet]:
+    from kraftspec.codegen.generate import SetError, specs_sets
+
+    if not Path("specs/message.schema.json").exists():
+        raise click.UsageError(
+            "there is no specs/message.schema.json here: run this at the top of a checkout, or "
+            "give --specs DIR --out DIR --package NAME"
+        )
+    try:
+        return specs_sets(Path("specs"), Path("generated"), "kraftspec.generated", set_names)
+    except SetError as error:
+        raise click.BadParameter(str(error), param_hint="--set") from error
+
+
+def _own_set(
+    set_names: tuple[str, ...], specs: Path | None, out: Path | None, package: str | None
+) -> MessageSet:
+    from kraftspec.codegen.generate import MessageSet
+
+    if set_names:
+        raise click.UsageError("--set chooses among the sets of a checkout, not with --specs")
+    if specs is None or out is None:
+        raise click.UsageError("--specs DIR and --out DIR go together")
+    if not specs.is_dir():
+        raise click.BadParameter(f"there is no directory {specs}", param_hint="--specs")
+    name = package or out.resolve().name
+    if not all(part.isidentifier() for part in name.split(".")):
+        raise click.BadParameter(f"{name!r} is not a name to import", param_hint="--package")
+    return MessageSet(specs.resolve().name, specs, out, name)
+
+
+def _print(report: GenerateReport, as_json: bool, check: bool = False) -> None:
+    if as_json:
+        emit_json(report.to_json())
+        return
+    for name in report.written:
+        click.echo(f"{'stale' if check else 'wrote'} {name}")
+    for name in report.removed:
+        click.echo(f"{'left over' if check else 'removed'} {name}")
+    click.echo(
+        f"{report.messages} messages, {report.pairs} pairs: {len(report.written)} files "
+        f"{'stale' if check else 'written'}, {len(report.removed)} "
+        f"{'left over' if check else 'removed'}, {report.unchanged} unchanged, "
+        f"{report.seconds:.2f} s"
+    )
+    if check and report.stale:
+        click.echo("Run `kraftspec generate` and commit what it writes.", err=True)
+
+
+def _watch(sets: Sequence[MessageSet], as_json: bool) -> None:
+    from kraftspec.codegen.generate import watch
+
+    for result in watch(sets):
+        if isinstance(result, Exception):
+            click.echo(str(result), err=True)
+        else:
+            _print(result, as_json)

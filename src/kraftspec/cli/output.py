@@ -1,0 +1,123 @@
+"""How every command speaks: tables for people, JSON for programs, one-line errors on stderr."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+EXIT_FINDINGS = 1  # What was asked about is not as it should be. Wrong usage is 2, as click has it.
+PLAIN_WIDTH = 200  # A pipe has no width; a table there is as wide as it needs.
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def json_option(command: _Command) -> _Command:
+    """Give a command ``--json``, passed on as ``as_json``."""
+    return click.option("--json", "as_json", is_flag=True, help="Report as JSON.")(command)
+
+
+def set_option(command: _Command) -> _Command:
+    """Give a command ``--set``, passed on as ``set_name``."""
+    return click.option(
+        "--set",
+        "set_name",
+        default="kafka",
+        show_default=True,
+        metavar="SET",
+        help="The set of specs the message is in.",
+        shell_complete=_complete_sets,
+    )(command)
+
+
+def message_argument(command: _Command) -> _Command:
+    """Give a command ``MESSAGE``, completed by the shell from the names of the specs."""
+    return click.argument("message", shell_complete=_complete_messages)(command)
+
+
+def _complete_sets(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    return [name for name in set_names() if name.startswith(incomplete)]
+
+
+def _complete_messages(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    specs = _set_directory(ctx.params.get("set_name") or "kafka").rglob("*.json")
+    return sorted(path.stem for path in specs if path.stem.startswith(incomplete))
+
+
+def set_names() -> list[str]:
+    """Return the names of the sets that came with this package."""
+    from kraftspec.specs import specs_root
+
+    return sorted(path.name for path in specs_root().iterdir() if any(path.glob("**/*.json")))
+
+
+def _set_directory(set_name: str) -> Path:
+    from kraftspec.specs import specs_root
+
+    return specs_root() / set_name
+
+
+def find_spec(message: str, set_name: str) -> Path:
+    """Return the spec of a message by its name, or by its path when it ends in ``.json``.
+
+    Wrong usage when there is none: the message names those that look alike.
+    """
+    if message.endswith(".json"):
+        return Path(message)
+    if set_name not in set_names():
+        raise click.BadParameter(f"there is no set {set_name!r}: {', '.join(set_names())}")
+    specs = {path.stem: path for path in _set_directory(set_name).rglob("*.json")}
+    if message in specs:
+        return specs[message]
+    raise click.BadParameter(
+        f"there is no message {message!r} in {set_name}{_alike(message, specs)}"
+    )
+
+
+def _alike(name: str, names: dict[str, Path]) -> str:
+    from difflib import get_close_matches
+
+    folded = {known.lower(): known for known in names}
+    close = get_close_matches(name.lower(), folded, n=3, cutoff=0.75)
+    return f"; did you mean {' or '.join(folded[match] for match in close)}?" if close else ""
+
+
+def emit_json(value: Any) -> None:
+    """Print a report as JSON."""
+    import json
+
+    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Return a console: colours and the terminal's width on a terminal, plain elsewhere."""
+    from rich.console import Console
+
+    made = Console(stderr=stderr, highlight=False, emoji=False, markup=False)
+    if not made.is_terminal:
+        made = Console(stderr=stderr, highlight=False, emoji=False, markup=False, width=PLAIN_WIDTH)
+    return made
+
+
+@contextmanager
+def refusals() -> Iterator[None]:
+    """Turn what a room refuses into lines on stderr and exit code 1, without a traceback.
+
+    Mistakes in specs are printed bare, so that editors find their ``path:line:col:``.
+    """
+    from kraftspec.codegen.diagnostics import SpecErrors
+
+    try:
+        yield
+    except SpecErrors as errors:
+        for diagnostic in errors.diagnostics:
+            click.echo(str(diagnostic), err=True)
+        raise click.exceptions.Exit(EXIT_FINDINGS) from errors
+    except (ValueError, OSError) as error:
+        raise click.ClickException(str(error)) from error

@@ -1,0 +1,142 @@
+"""``kraftspec spec``: check, import, show, plan and diff."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from kraftspec.cli.output import (
+    EXIT_FINDINGS,
+    console,
+    emit_json,
+    find_spec,
+    json_option,
+    message_argument,
+    refusals,
+    set_option,
+)
+
+_PATHS = click.Path(exists=True, path_type=Path)
+
+
+@click.group()
+def spec() -> None:
+    """Work with message schemas."""
+
+
+@spec.command("import")
+@click.argument("jars", nargs=-1, required=True, metavar="JAR…", type=_PATHS)
+@click.option(
+    "--out",
+    default=Path("specs/kafka"),
+    show_default=True,
+    type=click.Path(file_okay=False, path_type=Path),
+    help="The set to write into.",
+)
+@json_option
+def import_(jars: tuple[Path, ...], out: Path, as_json: bool) -> None:
+    """Take the schemas out of Kafka's published jars."""
+    from kraftspec.codegen.importer import import_jars
+
+    with refusals():
+        report = import_jars(jars, out)
+    counts = {name: getattr(report, name) for name in ("added", "changed", "unchanged", "removed")}
+    if as_json:
+        emit_json(counts)
+        return
+    for name in ("added", "changed", "removed"):
+        for path in counts[name]:
+            click.echo(f"{name} {path}")
+    click.echo(", ".join(f"{len(paths)} {name}" for name, paths in counts.items()))
+    if report.removed:
+        click.echo("Removed means that the jar no longer has it; the file was left.", err=True)
+
+
+@spec.command()
+@message_argument
+@click.option("--version", type=int, required=True, help="The version of the message.")
+@set_option
+@json_option
+def plan(message: str, version: int, set_name: str, as_json: bool) -> None:
+    """Print the plan of a message at one version.
+
+    MESSAGE is the name of a message, or the path of a spec.
+    """
+    from kraftspec.codegen.plan import plan_message
+    from kraftspec.codegen.reader import read_message
+
+    with refusals():
+        found = plan_message(read_message(find_spec(message, set_name)), version)
+    if as_json:
+        emit_json(found.to_json())
+        return
+    from kraftspec.cli.tree import layout_tree
+
+    for line in layout_tree(found):
+        click.echo(line)
+
+
+@spec.command()
+@message_argument
+@click.option("--version", type=int, required=True, help="The version of the message.")
+@click.option("--hex", "digits", help="Bytes to hold against the layout; - reads them from stdin.")
+@click.option("--lenient", is_flag=True, help="Let pass what Kafka's own decoder lets pass.")
+@set_option
+@json_option
+def show(
+    message: str, version: int, digits: str | None, lenient: bool, set_name: str, as_json: bool
+) -> None:
+    """Print the byte layout of a message, or bytes against it.
+
+    MESSAGE is the name of a message, or the path of a spec. With --hex, each field is shown with
+    its offset and bytes; bytes that do not fit end in the error, and exit code 1.
+    """
+    from kraftspec.cli.tree import dump_tree, layout_tree
+    from kraftspec.codegen.plan import plan_message
+    from kraftspec.codegen.reader import read_message
+    from kraftspec.codegen.show import dump, parse_hex
+
+    with refusals():
+        read = read_message(find_spec(message, set_name))
+        found = plan_message(read, version)
+    if digits is None:
+        if as_json:
+            emit_json(found.to_json())
+        else:
+            click.echo("\n".join(layout_tree(found)))
+        return
+    try:
+        data = parse_hex(sys.stdin.read() if digits == "-" else digits)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--hex") from error
+    result = dump(read, version, data, lenient=lenient)
+    if as_json:
+        emit_json(result.to_json())
+    else:
+        click.echo("\n".join(dump_tree(result)))
+    if result.error is not None:
+        raise click.exceptions.Exit(EXIT_FINDINGS)
+
+
+@spec.command()
+@click.argument("old")
+@click.argument("new")
+@json_option
+def diff(old: str, new: str, as_json: bool) -> None:
+    """Say what changed from OLD to NEW, and whether it breaks a released version.
+
+    Each side is a directory of specs, a jar, or a git revision.
+    """
+    from kraftspec.codegen.diff import SideError, render, run_diff
+
+    try:
+        report = run_diff(old, new)
+    except SideError as error:
+        raise click.UsageError(str(error)) from error
+    if as_json:
+        emit_json(report.to_json())
+    else:
+        render(report, console())
+    raise click.exceptions.Exit(report.exit_code)
