@@ -1,0 +1,1 @@
+"""Raw typed models, written by a program."""

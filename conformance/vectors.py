@@ -1,0 +1,53 @@
+"""Vector files: one a message, a test a line, in an order that does not depend on who wrote them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from kraftspec.conformance.raw.vectors import Test, VectorFile
+
+SCHEMA_VERSION = 1
+
+
+def vectors_root() -> Path:
+    """Return the directory of the committed vectors, one directory a set."""
+    return Path(str(files("kraftspec.conformance") / "vectors"))
+
+
+def test_id(message: str, version: int, op: str, content: str) -> str:
+    """Derive a test's id from what it tests: 16 hex digits of a SHA-256."""
+    return hashlib.sha256(f"{message}/{version}/{op}/{content}".encode()).hexdigest()[:16]
+
+
+def dumps(value: Any) -> str:
+    """Write JSON in one line, the same everywhere."""
+    return json.dumps(value, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
+
+
+def write_vectors(path: Path, head: dict[str, Any], tests: Iterable[dict[str, Any]]) -> bool:
+    """Write a vector file, a test a line; return whether it changed."""
+    lines = ",\n".join(dumps(test) for test in tests)
+    text = f'{dumps(head)[:-1]},"tests":[\n{lines}\n]}}\n'
+    if path.exists() and path.read_text(encoding="utf-8") == text:
+        return False
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return True
+
+
+def read_vectors(root: Path, name: str = "") -> Iterator[tuple[str, VectorFile]]:
+    """Yield (set, file) for every vector file, or for those whose path contains ``name``."""
+    import msgspec  # noqa: PLC0415 - only reading needs it
+
+    decoder = msgspec.json.Decoder(VectorFile)
+    for path in sorted(root.glob("*/*.json")):
+        if name.lower() in f"{path.parent.name}/{path.stem}".lower():
+            yield path.parent.name, decoder.decode(path.read_bytes())
+
+
+__all__ = ["SCHEMA_VERSION", "Test", "VectorFile", "dumps", "read_vectors", "test_id"]
