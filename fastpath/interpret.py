@@ -7,7 +7,9 @@ to this module, which walks the same plan and raises the ``CodecError`` with cla
 
 from __future__ import annotations
 
+import codecs
 import operator
+import re
 import struct
 import uuid
 from collections.abc import Callable, Sequence
@@ -32,6 +34,20 @@ from kraftspec.fastpath.types import UUID_BYTES, UnknownTags, Uuid
 
 Make = Callable[[int, dict[str, Any]], Any]
 _STRUCTS = {wire: struct.Struct(">" + code) for wire, code in FIXED.items()}
+
+
+JAVA_REPLACE = "kraftspec.java-replace"
+SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
+
+
+def _java_replace(error: UnicodeError) -> tuple[str, int]:
+    """Replace malformed UTF-8 as Java's String does: a surrogate counts once, not per byte."""
+    assert isinstance(error, UnicodeDecodeError)
+    surrogate = SURROGATE.match(error.object, error.start)
+    return "\ufffd", surrogate.end() if surrogate else error.end
+
+
+codecs.register_error(JAVA_REPLACE, _java_replace)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +204,7 @@ class Decoder:
 
     def _text(self, raw: bytes | memoryview, start: int) -> str:
         try:
-            return str(raw, "utf-8", "replace" if self.lenient else "strict")
+            return str(raw, "utf-8", JAVA_REPLACE if self.lenient else "strict")
         except UnicodeDecodeError as error:
             self.refuse(
                 ErrorClass.INVALID_UTF8, f"byte {error.start} of the text: {error.reason}", start
@@ -272,7 +288,7 @@ class Decoder:
         last = -1
         for _ in range(count):
             at = self.at
-            tag = self.uvarint()
+            tag = self.uvarint() & 0xFFFFFFFF  # lenient reads may have wrapped
             if not self.lenient and tag <= last:
                 order = ErrorClass.TAG_DUPLICATE if tag == last else ErrorClass.TAG_OUT_OF_ORDER
                 self.refuse(order, f"tag {tag} follows tag {last}", at)
