@@ -31,11 +31,6 @@ help: ## List the targets
 .PHONY: setup
 setup: .venv/.ready ## Make .venv with the locked dependencies
 
-.PHONY: java
-java:
-	@command -v javac >/dev/null || { echo "A JDK (17 or later) is missing. Install it: sudo apt-get install openjdk-17-jdk-headless (or: brew install openjdk@17)" >&2; exit 1; }
-	@command -v mvn >/dev/null || { echo "Maven is missing. Install it: sudo apt-get install maven (or: brew install maven)" >&2; exit 1; }
-
 .PHONY: test
 test: .venv/.ready ## Run every test, type check, lint and the docs build (tox)
 	@rm -rf build # setuptools would put modules that are gone into the wheel
@@ -50,7 +45,7 @@ generate: .venv/.ready ## Render generated/ from specs/
 	$(BIN)/kraftspec generate
 
 .PHONY: vectors
-vectors: .venv/.ready java ## Re-make the golden vectors with Apache Kafka's own classes
+vectors: .venv/.ready ## Re-make the golden vectors with Apache Kafka's own classes
 	$(BIN)/kraftspec conform make
 
 .PHONY: bench

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
-import shutil
+from functools import cache
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
+
+from kraftspec.conformance.java import java_missing
 
 # Derandomised: `make test` gives the same verdict twice. The deep profiles look for news.
 settings.register_profile(
@@ -23,7 +25,10 @@ settings.register_profile(
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
 
-_JAVA_TOOLS = {"javac": "openjdk-17-jdk-headless", "mvn": "maven"}
+
+@cache
+def _java_missing() -> str | None:
+    return java_missing()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -33,10 +38,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """
     if item.get_closest_marker("java") is None:
         return
-    missing = [package for tool, package in _JAVA_TOOLS.items() if shutil.which(tool) is None]
-    if not missing:
+    missing = _java_missing()
+    if missing is None:
         return
-    reason = f"needs a JDK and Maven: sudo apt-get install {' '.join(missing)}"
     if os.environ.get("CI", "").lower() in ("1", "true"):
-        pytest.fail(reason, pytrace=False)
-    pytest.skip(reason)
+        pytest.fail(missing, pytrace=False)
+    pytest.skip(missing)

@@ -57,6 +57,12 @@ def set_names() -> list[str]:
     return sorted(path.name for path in specs_root().iterdir() if any(path.glob("**/*.json")))
 
 
+def check_set(set_name: str) -> None:
+    """Refuse the name of a set that there is not, as wrong usage."""
+    if set_name not in set_names():
+        raise click.BadParameter(f"there is no set {set_name!r}: {', '.join(set_names())}")
+
+
 def _set_directory(set_name: str) -> Path:
     from kraftspec.specs import specs_root
 
@@ -70,8 +76,7 @@ def find_spec(message: str, set_name: str) -> Path:
     """
     if message.endswith(".json"):
         return Path(message)
-    if set_name not in set_names():
-        raise click.BadParameter(f"there is no set {set_name!r}: {', '.join(set_names())}")
+    check_set(set_name)
     specs = {path.stem: path for path in _set_directory(set_name).rglob("*.json")}
     if message in specs:
         return specs[message]
@@ -103,6 +108,22 @@ def console(*, stderr: bool = False) -> Console:
     if not made.is_terminal:
         made = Console(stderr=stderr, highlight=False, emoji=False, markup=False, width=PLAIN_WIDTH)
     return made
+
+
+@contextmanager
+def progress(title: str) -> Iterator[Callable[[str, int, int], None]]:
+    """Give a function of (what, number, count) that draws a bar on a terminal, and only there."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    shown = console(stderr=True)
+    with Progress(*columns, console=shown, transient=True, disable=not shown.is_terminal) as bar:
+        task = bar.add_task(title)
+
+        def advance(what: str, number: int, count: int) -> None:
+            bar.update(task, description=f"{title}: {what}", completed=number, total=count)
+
+        yield advance
 
 
 @contextmanager

@@ -88,7 +88,7 @@ def plan(message: str, version: int, set_name: str, as_json: bool) -> None:
 def show(
     message: str, version: int, digits: str | None, lenient: bool, set_name: str, as_json: bool
 ) -> None:
-    """Print the byte layout of a message, or bytes against it.
+    """Print a message's byte layout, or bytes against it.
 
     MESSAGE is the name of a message, or the path of a spec. With --hex, each field is shown with
     its offset and bytes; bytes that do not fit end in the error, and exit code 1.
@@ -125,9 +125,10 @@ def show(
 @click.argument("new")
 @json_option
 def diff(old: str, new: str, as_json: bool) -> None:
-    """Say what changed from OLD to NEW, and whether it breaks a released version.
+    """Say what changed from OLD to NEW, and what breaks.
 
-    Each side is a directory of specs, a jar, or a git revision.
+    Each side is a directory of specs, a jar, or a git revision. Exit code 1 when a version that is
+    already released would change.
     """
     from kraftspec.codegen.diff import SideError, render, run_diff
 

@@ -1,0 +1,221 @@
+"""``kraftspec spec``: show, plan, diff and import, as a person types them."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import zipfile
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from kraftspec.cli import main
+from kraftspec.specs import specs_root
+
+# VoteRequest v2, laid out by hand: one topic "t" with one partition.
+FIELDS = [
+    ("00", "clusterId"),
+    ("00000002", "voterId"),
+    ("02", "topics"),
+    ("0274", "topicName"),
+    ("02", "partitions"),
+    ("00000000", "partitionIndex"),
+    ("00000007", "replicaEpoch"),
+    ("00000001", "replicaId"),
+    ("00" * 16, "replicaDirectoryId"),
+    ("00" * 16, "voterDirectoryId"),
+    ("00000003", "lastOffsetEpoch"),
+    ("000000000000002a", "lastOffset"),
+    ("01", "preVote"),
+    ("00", "(tagged fields)"),
+    ("00", "(tagged fields)"),
+    ("00", "(tagged fields)"),
+]
+VOTE = "".join(digits for digits, _ in FIELDS)
+
+
+def run(*arguments: str, stdin: str = "") -> Result:
+    result = CliRunner().invoke(main, list(arguments), input=stdin)
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+def show(*arguments: str, stdin: str = "") -> Result:
+    return run("spec", "show", "VoteRequest", "--version", "2", *arguments, stdin=stdin)
+
+
+def test_show_prints_the_layout() -> None:
+    result = show()
+    assert result.exit_code == 0
+    lines = result.stdout.splitlines()
+    assert lines[0] == "VoteRequest v2 (request, API key 52, flexible, header v2)"
+    assert [re.sub(r"^[│├└─ ]+", "", line).split("  ")[0] for line in lines[1:]] == [
+        name for _, name in FIELDS
+    ]
+    assert lines[2].split()[1:] == ["voterId", "int32", "4", "bytes"]
+    assert "\x1b" not in result.stdout
+
+
+def test_show_holds_bytes_against_the_layout() -> None:
+    result = show("--hex", VOTE)
+    assert result.exit_code == 0
+    found = [line.split() for line in result.stdout.splitlines()[1:] if line[:8].strip()]
+    at = 0
+    for words, (digits, name) in zip(found, FIELDS, strict=True):
+        assert words[:2] == [str(at), digits]
+        assert name.split()[0] in words
+        at += len(digits) // 2
+    assert f"{len(VOTE) // 2} bytes" in result.stdout
+
+
+def test_show_reads_hex_as_people_paste_it() -> None:
+    spaced = " ".join(VOTE[at : at + 2] for at in range(0, len(VOTE), 2))
+    assert show("--hex", "-", stdin=f"0x{spaced}\n").stdout == show("--hex", VOTE).stdout
+
+
+def test_show_says_where_bytes_go_wrong() -> None:
+    result = show("--hex", VOTE[:-10])
+    assert result.exit_code == 1
+    last = result.stdout.splitlines()[-1]
+    assert "topics[0].partitions[0].lastOffset" in last
+    assert last.split()[0] == str(sum(len(digits) // 2 for digits, _ in FIELDS[:11]))
+    assert "truncated" in last
+
+
+def test_show_json_of_bytes() -> None:
+    spans = json.loads(show("--hex", VOTE, "--json").stdout)["spans"]
+    assert "".join(span["hex"] for span in spans) == VOTE
+    assert spans[1] == {
+        "path": "voterId", "wire": "int32", "start": 1, "end": 5, "hex": "00000002", "value": "2",
+    }  # fmt: skip
+
+
+def test_lenient_lets_trailing_bytes_pass() -> None:
+    assert show("--hex", VOTE + "ff").exit_code == 1
+    assert show("--hex", VOTE + "ff", "--lenient").exit_code == 0
+
+
+def test_hex_that_is_not_hex_is_wrong_usage() -> None:
+    result = show("--hex", "0g")
+    assert result.exit_code == 2
+    assert "not hex digits" in result.stderr
+
+
+@pytest.mark.parametrize("command", ["show", "plan"])
+def test_plan_as_json(command: str) -> None:
+    plan = json.loads(run("spec", command, "VoteRequest", "--version", "0", "--json").stdout)
+    assert (plan["message"], plan["version"], plan["apiKey"]) == ("VoteRequest", 0, 52)
+    assert [field["name"] for field in plan["fields"]] == ["clusterId", "topics"]
+
+
+def test_plan_as_a_tree() -> None:
+    assert run("spec", "plan", "VoteRequest", "--version", "2").stdout == show().stdout
+
+
+def test_a_spec_may_be_a_path(tmp_path: Path) -> None:
+    copy = tmp_path / "VoteRequest.json"
+    shutil.copy(specs_root() / "kafka/clients/VoteRequest.json", copy)
+    assert run("spec", "show", str(copy), "--version", "2").stdout == show().stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (["VoteReqest", "--version", "0"], 2, "did you mean VoteRequest"),
+        (["Xyzzy", "--version", "0"], 2, "there is no message 'Xyzzy' in kafka\n"),
+        (["VoteRequest", "--version", "0", "--set", "kafak"], 2, "there is no set 'kafak': kafka"),
+        (["VoteRequest", "--version", "9"], 1, "VoteRequest has versions 0-2, not 9"),
+        (["VoteRequest"], 2, "Missing option '--version'"),
+        (["nowhere.json", "--version", "0"], 1, "nowhere.json:1:1: "),
+    ],
+)
+def test_show_refuses(arguments: list[str], code: int, says: str) -> None:
+    result = run("spec", "show", *arguments)
+    assert result.exit_code == code
+    assert says in result.stderr
+    assert result.stdout == ""
+
+
+def edited(directory: Path) -> Path:
+    """Copy the raft module of our specs, with the type of a released field changed."""
+    shutil.copytree(specs_root() / "kafka/raft", directory)
+    path = directory / "QuorumStateData.json"
+    spec = json.loads(path.read_text("utf-8"))
+    [epoch] = (field for field in spec["fields"] if field["name"] == "LeaderEpoch")
+    epoch["type"] = "int64"
+    path.write_text(json.dumps(spec), "utf-8")
+    return directory
+
+
+def test_diff_of_equals() -> None:
+    raft = str(specs_root() / "kafka/raft")
+    result = run("spec", "diff", raft, raft)
+    assert result.exit_code == 0
+    assert "1 unchanged" in result.stdout
+
+
+def test_diff_that_breaks(tmp_path: Path) -> None:
+    new = edited(tmp_path / "raft")
+    raft = str(specs_root() / "kafka/raft")
+    result = run("spec", "diff", raft, str(new))
+    assert result.exit_code == 1
+    assert "leaderEpoch" in result.stdout
+    report = json.loads(run("spec", "diff", raft, str(new), "--json").stdout)
+    assert report["breaking"] is True
+    assert report["counts"]["breaking"] == 1
+
+
+def test_diff_of_nothing_is_wrong_usage(tmp_path: Path) -> None:
+    result = run("spec", "diff", str(tmp_path / "absent"), str(tmp_path))
+    assert result.exit_code == 2
+    assert "absent" in result.stderr
+
+
+def facts(value: dict[str, object]) -> dict[str, object]:
+    return {key: entry for key, entry in value.items() if key != "about"}
+
+
+def jar(directory: Path) -> Path:
+    path = directory / "kafka-raft-4.3.1.jar"
+    spec = specs_root() / "kafka/raft/QuorumStateData.json"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.write(spec, "common/message/QuorumStateData.json")
+    return path
+
+
+def test_import_writes_once(tmp_path: Path) -> None:
+    command = ["spec", "import", str(jar(tmp_path)), "--out", str(tmp_path / "set")]
+    first = run(*command)
+    assert first.exit_code == 0
+    assert first.stdout.splitlines() == [
+        "added raft/QuorumStateData.json",
+        "1 added, 0 changed, 0 unchanged, 0 removed",
+    ]
+    written = (tmp_path / "set/raft/QuorumStateData.json").read_text("utf-8")
+    ours = (specs_root() / "kafka/raft/QuorumStateData.json").read_text("utf-8")
+    assert '"about"' not in written  # Sentences of a jar are not taken, only facts.
+    assert json.loads(written, object_hook=facts) == json.loads(ours, object_hook=facts)
+    again = json.loads(run(*command, "--json").stdout)
+    assert again["unchanged"] == ["raft/QuorumStateData.json"]
+
+
+def test_import_leaves_what_the_jar_dropped(tmp_path: Path) -> None:
+    left = tmp_path / "set/raft/OldData.json"
+    left.parent.mkdir(parents=True)
+    left.write_text("{}")
+    result = run("spec", "import", str(jar(tmp_path)), "--out", str(tmp_path / "set"))
+    assert "removed raft/OldData.json" in result.stdout
+    assert "the file was left" in result.stderr
+    assert left.exists()
+
+
+def test_import_refuses_what_is_no_jar(tmp_path: Path) -> None:
+    path = tmp_path / "kafka-raft-4.3.1.jar"
+    path.write_text("not a zip")
+    result = run("spec", "import", str(path), "--out", str(tmp_path / "set"))
+    assert result.exit_code == 1
+    assert result.stderr.startswith("Error: ")
+    assert str(path) in result.stderr
+    assert not (tmp_path / "set").exists()

@@ -1,0 +1,113 @@
+"""Starting the command: what it loads, and how it is found."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+from kraftspec import __version__
+from kraftspec.cli import main
+
+COMMANDS = ("adapter", "completion", "conform", "demo", "generate", "spec")
+
+
+def run_python(code: str, **env: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, **env},
+    )
+    return done.stdout
+
+
+@pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["spec", "--help"]])
+def test_starting_loads_no_room(arguments: list[str]) -> None:
+    loaded = json.loads(
+        run_python(
+            "import json, sys\n"
+            "from kraftspec.cli import main\n"
+            f"main({arguments!r}, standalone_mode=False)\n"
+            "print('\\f' + json.dumps(sorted(sys.modules)))"
+        ).split("\f")[1]
+    )
+    heavy = {"asyncio", "jinja2", "jsonschema", "msgspec", "rich", "watchfiles"}
+    assert heavy.isdisjoint(loaded)
+    rooms = ("codegen", "conformance", "fastpath", "generated", "pipeline", "reference", "specs")
+    assert [
+        name for name in loaded if name.startswith(tuple(f"kraftspec.{r}" for r in rooms))
+    ] == []
+
+
+def test_version() -> None:
+    result = CliRunner().invoke(main, ["--version"])
+    assert result.exit_code == 0
+    assert result.stdout.split()[1] == __version__
+
+
+def test_python_dash_m_is_the_command() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "kraftspec", "--version"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == f"kraftspec {__version__}\n"
+
+
+def test_help_names_every_command() -> None:
+    result = CliRunner().invoke(main, ["--help"])
+    assert result.exit_code == 0
+    listed = [line.split()[0] for line in result.stdout.split("Commands:")[1].splitlines() if line]
+    assert tuple(listed) == COMMANDS
+
+
+def test_an_unknown_command_is_wrong_usage() -> None:
+    result = CliRunner().invoke(main, ["speck"])
+    assert result.exit_code == 2
+    assert "No such command 'speck'" in result.stderr
+    assert result.stdout == ""
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_script(shell: str) -> None:
+    result = CliRunner().invoke(main, ["completion", shell])
+    assert result.exit_code == 0
+    assert f"_KRAFTSPEC_COMPLETE={shell}_complete" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("kraftspec sp", {"spec"}),
+        ("kraftspec spec show VoteReq", {"VoteRequest"}),
+        ("kraftspec spec show --set kip-853 Vot", {"VoteRequest", "VoteResponse"}),
+        ("kraftspec spec show --set kip-8", {"kip-853"}),
+    ],
+)
+def test_the_shell_completes(words: str, expected: set[str]) -> None:
+    result = CliRunner().invoke(
+        main,
+        [],
+        prog_name="kraftspec",
+        env={
+            "_KRAFTSPEC_COMPLETE": "bash_complete",
+            "COMP_WORDS": words,
+            "COMP_CWORD": str(len(words.split()) - 1),
+        },
+    )
+    assert expected <= {line.partition(",")[2] for line in result.stdout.splitlines()}
+
+
+def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    for module in [name for name in sys.modules if name.startswith("kraftspec.codegen")]:
+        monkeypatch.delitem(sys.modules, module)
+    result = CliRunner().invoke(main, ["generate", "--check"])
+    assert result.exit_code == 1
+    assert result.stderr == (
+        "Error: this needs jinja2, which is not installed: pip install 'kraftspec[conformance]'\n"
+    )
