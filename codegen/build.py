@@ -124,7 +124,9 @@ class Builder:
         try:
             default = parse_default(kind, None if raw.default is UNSET else raw.default)
         except RuleErrors as errors:
-            self._note(path, *errors.breaches)
+            if raw.default != "null" or raw.nullable_versions is UNSET:
+                # Where both keys take a number for nullable, that is one mistake.
+                self._note(path, *errors.breaches)
             self.wrong.add((*path, "default"))
             default = kind.zero
         overridden = raw.flexible_versions is not UNSET

@@ -17,6 +17,7 @@ RULES: dict[str, str] = {
     "file-name": "A file is called after the message in it: VoteRequest.json.",
     "message-name-unique": "No two files of a set declare a message of the same name.",
     "json-encoding": "A spec is UTF-8 without a byte order mark.",
+    "json-space": "White space is spaces, tabs and line ends, none of the other Unicode blanks.",
     "json-comment": "Comments begin with // and end with the line; there are no others.",
     "json-comma": "Members and elements are separated by one comma, and none follows the last.",
     "json-colon": "A colon stands between a key and its value.",

@@ -125,8 +125,12 @@ def parse_default(kind: FieldType, raw: str | int | float | bool | None) -> Defa
     if raw is None or raw == "":
         return kind.zero
     text = raw if isinstance(raw, str) else str(raw).lower() if isinstance(raw, bool) else repr(raw)
-    if text == "null" and kind.nullable:
-        return None
+    if text == "null":
+        if kind.nullable:
+            return None
+        mend = "the zero uuid stands for none" if kind.element == "uuid" else "use a value"
+        message = f"the default is null, which a field of type {kind} cannot be"
+        raise _refused("default-null", message, mend)
     if kind.array or kind.struct or kind.element in ("bytes", "records"):
         message = f"{_quote(text)} cannot be the default of {kind}"
         raise _refused("default-empty", message, 'leave "default" out, or write "null"')
@@ -210,11 +214,9 @@ def _field_breaches(entry: Field) -> Iterator[Breach]:
         message = f"{_quote(entry.name)} is not a field name"
         yield Breach("field-name", ("name",), message, "use letters and digits, a letter first")
     if entry.nullable_versions != NONE and not kind.nullable:
-        mend = (
-            "leave nullableVersions out; the zero uuid stands for none"
-            if kind.element == "uuid"
-            else "leave nullableVersions out"
-        )
+        mend = "leave nullableVersions out, and a default of null"
+        if kind.element == "uuid":
+            mend += "; the zero uuid stands for none"
         message = f"a field of type {kind} cannot be null"
         yield Breach("nullable-type", ("nullableVersions", "type"), message, mend)
     if entry.tag is not None or entry.tagged_versions != NONE:
@@ -470,8 +472,8 @@ def _placed_field_breaches(
     tagged = entry.tagged_versions
     if entry.tag is not None and tagged.open_ended and not compact.covers(tagged):
         text = f"taggedVersions {tagged} is not within flexibleVersions {compact}"
-        keys = ("taggedVersions", "flexibleVersions")
-        yield Breach("tagged-in-flexible", keys, text, "tag the field only in flexible versions")
+        mend = "tag the field only in flexible versions"
+        yield Breach("tagged-in-flexible", ("taggedVersions", "flexibleVersions"), text, mend)
     live = sorted(str(versions) for versions in reach if not versions.empty)
     if entry.versions.empty:
         text = "a field in no version"

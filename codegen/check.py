@@ -1,0 +1,105 @@
+"""Check spec files, ``kraftspec spec check``: every mistake of every file, each at its place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from kraftspec.codegen.diagnostics import Diagnostic, SpecErrors
+from kraftspec.codegen.model import Message
+from kraftspec.codegen.reader import read_message
+from kraftspec.specs import specs_root
+
+# JSON files that stand among the specs and hold no message.
+NOT_MESSAGES = frozenset(
+    {"message.schema.json", "errors.json", "api-keys.json", "control-records.json"}
+)
+# Files that upstream calls otherwise than the message in them.
+UPSTREAM_NAMES = {"ZkMigrationRecord": "ZkMigrationStateRecord"}
+
+
+@dataclass(frozen=True, slots=True)
+class CheckReport:
+    """What a check found: how many files were read, and all mistakes by path and place."""
+
+    files: int
+    diagnostics: tuple[Diagnostic, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether there is nothing to mend."""
+        return not self.diagnostics
+
+    @property
+    def lines(self) -> list[str]:
+        """The mistakes for people, ``path:line:col: message [rule]; mend``, one a line."""
+        return [str(diagnostic) for diagnostic in self.diagnostics]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the report for programs."""
+        return {
+            "files": self.files,
+            "ok": self.ok,
+            "diagnostics": [asdict(diagnostic) for diagnostic in self.diagnostics],
+        }
+
+
+def check_paths(paths: Iterable[Path] = ()) -> CheckReport:
+    """Check files, and the specs below directories; without paths, all of the project's specs.
+
+    Never raises: a path that cannot be read is a mistake like others.
+    """
+    files: dict[Path, Path] = {}  # file -> the directory that makes its set
+    for path in tuple(paths) or (specs_root(),):
+        for file in spec_files(path):
+            files.setdefault(file, _set_of(file, path))
+    found: list[Diagnostic] = []
+    named: dict[tuple[Path, str], Path] = {}
+    for file, around in sorted(files.items()):
+        label = _label(file)
+        try:
+            message = read_message(file, label=label)
+        except SpecErrors as errors:
+            found += errors.diagnostics
+            continue
+        found += _file_mistakes(file, label, message)
+        first = named.setdefault((around, message.name), file)
+        if first != file:
+            text = f'message "{message.name}" is declared in {_label(first)} too'
+            mend = "keep one of the two"
+            found.append(Diagnostic(label, 1, 1, "message-name-unique", text, mend))
+    return CheckReport(len(files), tuple(sorted(found)))
+
+
+def spec_files(path: Path) -> list[Path]:
+    """Return the specs below a directory, in order of name; a file stands for itself."""
+    if not path.is_dir():
+        return [path]
+    return sorted(file for file in path.rglob("*.json") if file.name not in NOT_MESSAGES)
+
+
+def _file_mistakes(file: Path, label: str, message: Message) -> list[Diagnostic]:
+    if UPSTREAM_NAMES.get(file.stem, file.stem) == message.name:
+        return []
+    text = f'the file is called {file.name}, the message in it "{message.name}"'
+    mend = f"rename the file to {message.name}.json"
+    return [Diagnostic(label, 1, 1, "file-name", text, mend)]
+
+
+def _set_of(file: Path, path: Path) -> Path:
+    """Return the directory in which message names are unique: a set of ours, or what was named."""
+    try:
+        below = file.resolve().relative_to(specs_root().resolve())
+    except ValueError:
+        return path if path.is_dir() else file.parent
+    return specs_root() / below.parts[0]
+
+
+def _label(file: Path) -> str:
+    """Return the path as a person would type it here."""
+    try:
+        return file.resolve().relative_to(Path.cwd()).as_posix()
+    except ValueError:
+        return file.as_posix()
