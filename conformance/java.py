@@ -128,7 +128,7 @@ def _build(pom: Path, build: Path, jars: Path) -> None:
     missing = java_missing()
     if missing is not None:
         raise JavaError(missing)
-    command = ["mvn", "-q", "-B", "-f", str(pom)]
+    command = ["mvn", "-q", "-B", "-Dstyle.color=never", "-f", str(pom)]
     command += [f"-Dadapter.build={build}", f"-Dadapter.dependencies={jars}"]
     command += ["compile", "dependency:copy-dependencies"]
     try:

@@ -20,7 +20,7 @@ final class AbsentStructs {
 
     static void hide(ObjectNode owner, Layout.Slot slot) {
         JsonNode field = owner.get(slot.name());
-        if (field.isNull() || slot.array() && field.isArray() || !slot.array() && field.isObject()) {
+        if (field.isNull() || (slot.array() ? field.isArray() : field.isObject())) {
             owner.set(HIDDEN + slot.name(), owner.remove(slot.name()));
         }
     }
@@ -36,7 +36,8 @@ final class AbsentStructs {
     }
 
     @SuppressWarnings("unchecked")
-    private static Object list(Layout.Slot slot, JsonNode json) throws ReflectiveOperationException {
+    private static Object list(Layout.Slot slot, JsonNode json)
+            throws ReflectiveOperationException {
         Class<?> type = slot.field().getType();
         // Structs with a map key are held in a collection class of their own.
         Collection<Object> list = type.isInterface()
@@ -48,7 +49,8 @@ final class AbsentStructs {
         return list;
     }
 
-    private static Object read(Layout.Slot slot, JsonNode json) throws ReflectiveOperationException {
+    private static Object read(Layout.Slot slot, JsonNode json)
+            throws ReflectiveOperationException {
         Class<?> converter = slot.field().getDeclaringClass().getClassLoader()
             .loadClass(slot.struct().converterName);
         Method read = converter.getMethod("read", JsonNode.class, short.class);

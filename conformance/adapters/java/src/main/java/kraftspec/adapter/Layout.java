@@ -71,7 +71,8 @@ final class Layout {
             }
         }
 
-        private Layout struct(String name, JsonNode inlineFields) throws ReflectiveOperationException {
+        private Layout struct(String name, JsonNode inlineFields)
+                throws ReflectiveOperationException {
             Layout known = layouts.get(name);
             if (known != null) {
                 return known;

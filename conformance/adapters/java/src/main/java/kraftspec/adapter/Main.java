@@ -21,7 +21,8 @@ public final class Main {
         var in = new BufferedReader(
             new InputStreamReader(System.in, StandardCharsets.UTF_8), BUFFER_BYTES);
         var out = new BufferedWriter(
-            new OutputStreamWriter(new FileOutputStream(FileDescriptor.out), StandardCharsets.UTF_8),
+            new OutputStreamWriter(
+                new FileOutputStream(FileDescriptor.out), StandardCharsets.UTF_8),
             BUFFER_BYTES);
         var session = new Session();
         String line;

@@ -11,7 +11,7 @@ import java.util.regex.Pattern;
 final class Refusal extends RuntimeException {
     private static final long serialVersionUID = 1L;
 
-    /** Kafka tells its reasons apart by message text only. The first rule that finds itself wins. */
+    /** Kafka tells its reasons apart by message text only. The first rule that matches wins. */
     private static final List<Rule> RULES = List.of(
         new Rule("missing_field", "unable to locate field '"),
         new Rule("null_for_non_nullable", "was serialized as null"),
@@ -23,7 +23,7 @@ final class Refusal extends RuntimeException {
         new Rule("length_too_long", "is too long to be serialized"),
         new Rule("field_not_in_version", "Attempted to write a non-default "),
         new Rule("field_not_in_version", "Tagged fields were set, but version "),
-        // MessageCodec has checked the message's own range: this is a struct of a younger version.
+        // MessageCodec has checked the message's own range: a struct of another version is meant.
         new Rule("field_not_in_version", "Can't (read|write|size) version "),
         // Kafka uses the greatest int32 to mean "no further tag is defined".
         new Rule("refused", "Attempted to use tag 2147483647 as an undefined tag"),
@@ -37,7 +37,7 @@ final class Refusal extends RuntimeException {
         // ByteBuffer.limit, under Kafka's reading of records and zero-copy bytes.
         new Rule("length_exceeds_input", "newLimit > capacity"),
         new Rule("negative_length", "newLimit < 0"),
-        new Rule("varint_overflow", "is too long, the most significant bit in the 5th byte is set"));
+        new Rule("varint_overflow", "Varint is too long, the most significant bit "));
 
     private final String errorClass;
 

@@ -41,7 +41,8 @@ final class Session {
             }
             dispatch(request, reply);
         } catch (JsonProcessingException e) {
-            reply.set("error", new Refusal("refused", "not JSON: " + e.getOriginalMessage()).toJson());
+            String detail = "not JSON: " + e.getOriginalMessage();
+            reply.set("error", new Refusal("refused", detail).toJson());
         } catch (Throwable e) {
             // Whatever Kafka throws, StackOverflowError and OutOfMemoryError too, is its verdict.
             reply.set("error", Refusal.of(e).toJson());
@@ -53,8 +54,8 @@ final class Session {
         switch (request.path("cmd").asText()) {
             case "hello" -> hello(request, reply);
             case "encode" -> {
-                byte[] bytes = message(request).encode(version(request), required(request, "value"));
-                reply.put("hex", Hex.format(bytes));
+                JsonNode value = required(request, "value");
+                reply.put("hex", Hex.format(message(request).encode(version(request), value)));
             }
             case "decode" -> {
                 byte[] bytes = Hex.parse(required(request, "hex").asText());
@@ -69,8 +70,8 @@ final class Session {
             case "errors" -> reply.set("errors", Registers.errors());
             case "api-keys" -> reply.set("apiKeys", Registers.apiKeys());
             default -> throw new Refusal("refused",
-                "unknown cmd " + request.path("cmd") + ": use hello, encode, decode, load, verdict, "
-                    + "errors, api-keys or stop");
+                "unknown cmd " + request.path("cmd") + ": use hello, encode, decode, load, "
+                    + "verdict, errors, api-keys or stop");
         }
     }
 
@@ -97,7 +98,8 @@ final class Session {
     private void load(JsonNode request, ObjectNode reply) throws Exception {
         String name = required(request, "set").asText();
         if (name.equals(KAFKA_SET)) {
-            throw new Refusal("refused", "the set \"kafka\" comes from Kafka's jars: take another name");
+            throw new Refusal(
+                "refused", "the set \"kafka\" comes from Kafka's jars: take another name");
         }
         MessageSet set;
         if (request.has("dir")) {
