@@ -123,9 +123,7 @@ def ours(name: str) -> Pair | None:
 def kio(name: str) -> Pair | None:
     """kio: dataclasses, decoded by its native reader."""
     case, data = CASES[name], wire(name)
-    entity = getattr(
-        importlib.import_module(f"kio.schema.{case.kio}"), type(case.make()).__name__
-    )
+    entity = getattr(importlib.import_module(f"kio.schema.{case.kio}"), type(case.make()).__name__)
     read, write = kio_serial.entity_reader(entity), kio_serial.entity_writer(entity)
     value, _ = read(data, 0)
 

@@ -144,9 +144,7 @@ def _default(default: WireDefault) -> Any:
 def plan_message(message: Message, version: int) -> MessagePlan:
     """Resolve a message at one of its valid versions."""
     if version not in message.valid_versions:
-        raise ValueError(
-            f"{message.name} has versions {message.valid_versions}, not {version}"
-        )
+        raise ValueError(f"{message.name} has versions {message.valid_versions}, not {version}")
     flexible = version in message.flexible_versions
     struct = _Resolver(message, version, flexible).struct(message.top)
     return MessagePlan(
@@ -248,8 +246,8 @@ def wire_default(entry: Field) -> WireDefault:
 class LayoutTable:
     """The distinct layouts of a message over its versions, numbered in order of first use.
 
-    ``structs[i]`` is the name of the class that layouts call ``i``; ``plans[version]`` the number of
-    the message's own layout at that version.
+    ``structs[i]`` is the name of the class that layouts call ``i``, ``plans[version]`` the number
+    of the message's own layout at that version.
     """
 
     structs: list[str]

@@ -83,9 +83,9 @@ def _struct(plan: StructPlan, fill: Fill, *, tagged: bool = False, salt: str = "
 def _holds_default(entry: FieldPlan, value: Any) -> bool:
     if entry.default is ...:
         return value is not None and value == _default(entry, "")
-    return bool(value == default_json(entry.default)) and value is not None or (
-        value is None and entry.default is None
-    )
+    if value is None or entry.default is None:
+        return value is entry.default
+    return bool(value == default_json(entry.default))
 
 
 def _element(entry: FieldPlan) -> FieldPlan:
@@ -161,9 +161,12 @@ def _scalar(entry: FieldPlan, word: str) -> Any:
         case "float64":
             return number + 0.25
     low, high = INTEGER_RANGE[kind]
-    return number * {8: 1, 16: 257, 32: 16_909_320, 64: 72_623_859_790_382_856}[
-        (high - low).bit_length()
-    ] if number != entry.default else number + 1
+    return (
+        number
+        * {8: 1, 16: 257, 32: 16_909_320, 64: 72_623_859_790_382_856}[(high - low).bit_length()]
+        if number != entry.default
+        else number + 1
+    )
 
 
 def _edge(pick: int) -> Fill:

@@ -111,7 +111,9 @@ def _make_pair(
     set_name = None if spec == KAFKA else spec
     plan = plan_message(message, version)
     wanted: dict[str, Candidate] = {}
-    for candidate in candidates(plan, long=message.name in LONG and version == message.valid_versions.highest):
+    for candidate in candidates(
+        plan, long=message.name in LONG and version == message.valid_versions.highest
+    ):
         wanted.setdefault(candidate.op + dumps(candidate.value), candidate)
     encoded = []
     replies = kafka.run(

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kraftspec.conformance.harness import Adapter, Hello, decode_request, encode_request
+from kraftspec.conformance.harness import Adapter, Hello, Request, decode_request, encode_request
 from kraftspec.conformance.raw.vectors import Test, VectorFile
 from kraftspec.conformance.vectors import read_vectors, vectors_root
 
@@ -54,7 +54,9 @@ class Failure:
     detail: str
 
     def __str__(self) -> str:
-        return f"{self.spec}/{self.message} v{self.version} {self.direction} {self.id}: {self.detail}"
+        return (
+            f"{self.spec}/{self.message} v{self.version} {self.direction} {self.id}: {self.detail}"
+        )
 
 
 @dataclass(slots=True)
@@ -155,7 +157,7 @@ def _requests(
     expected: deque[Expected],
     results: Results,
     progress: Progress | None,
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[Request]:
     for number, (spec, file) in enumerate(files, 1):
         if progress is not None:
             progress(f"{spec}/{file.message}", number, len(files))

@@ -1,4 +1,4 @@
-"""Vector files: one a message, a test a line, in an order that does not depend on who wrote them."""
+"""Vector files: one a message, a test a line, the same bytes whoever writes them."""
 
 from __future__ import annotations
 

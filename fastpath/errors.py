@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import StrEnum
 
 
-class ErrorClass(str, Enum):
+class ErrorClass(StrEnum):
     """Why a value or a run of bytes was refused. The strings are the harness protocol's."""
 
     # Decoding.
@@ -41,9 +41,6 @@ class ErrorClass(str, Enum):
     LENGTH_TOO_LONG = "length_too_long"
     NULL_FOR_NON_NULLABLE = "null_for_non_nullable"
     UNSUPPORTED_VERSION = "unsupported_version"
-
-    def __str__(self) -> str:
-        return self.value
 
 
 class CodecError(ValueError):

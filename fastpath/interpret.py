@@ -125,7 +125,9 @@ class Decoder:
             return value - (1 << 32) if value > UVARINT_MAX else value
         if byte == 0 and self.at - start > 1:
             self.refuse(
-                ErrorClass.NON_MINIMAL_VARINT, f"{value} is written in more bytes than needed", start
+                ErrorClass.NON_MINIMAL_VARINT,
+                f"{value} is written in more bytes than needed",
+                start,
             )
         if value > limit:
             self.refuse(ErrorClass.VARINT_OVERFLOW, f"{value} is more than {limit}", start)
@@ -300,13 +302,13 @@ class Decoder:
             size_at = self.at
             size = self.uvarint()
             self._note(f"tag {tag}", at, size)
-            if size > self.end - self.at or size < 0:
-                if not (self.lenient and tag in known):
-                    self.refuse(
-                        ErrorClass.LENGTH_EXCEEDS_INPUT,
-                        f"tag {tag} has {size} bytes, {self.end - self.at} are left",
-                        size_at,
-                    )
+            # Kafka reads a tag it knows without a look at the size.
+            if not 0 <= size <= self.end - self.at and not (self.lenient and tag in known):
+                self.refuse(
+                    ErrorClass.LENGTH_EXCEEDS_INPUT,
+                    f"tag {tag} has {size} bytes, {self.end - self.at} are left",
+                    size_at,
+                )
             if tag in known:
                 _, name, attr, wire, nullable, element, _ = known[tag]
                 body = self.at

@@ -133,7 +133,7 @@ class Message(Struct, kw_only=True, gc=False):
                 value, end = cls.CODEC.decoders[version](flat, 0)
                 if end == len(flat):
                     return value  # type: ignore[no-any-return]  # the rendered code is untyped
-            except Exception:  # noqa: S110 - the interpreter below says what is wrong
+            except Exception:
                 pass
         value, end = cls._interpret(flat, 0, version, lenient)
         if end != len(flat) and not lenient:
@@ -157,7 +157,7 @@ class Message(Struct, kw_only=True, gc=False):
                 value, end = cls.CODEC.decoders[version](flat, offset)
                 if end <= len(flat):
                     return value, end
-            except Exception:  # noqa: S110 - the interpreter below says what is wrong
+            except Exception:
                 pass
         return cls._interpret(flat, offset, version, lenient)
 
@@ -217,7 +217,7 @@ def _flat(data: object, *, copy: bool) -> bytes | memoryview:
     if data.__class__ is bytes:
         return data  # type: ignore[return-value]  # checked on the line above
     try:
-        view = memoryview(data)  # type: ignore[arg-type]  # anything else is refused below
+        view = memoryview(data)
         return bytes(view) if copy else view.cast("B")
     except (TypeError, ValueError, BufferError):
         raise CodecError(

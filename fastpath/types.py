@@ -51,7 +51,7 @@ class Uuid(bytes):
 
     @classmethod
     def random(cls) -> Self:
-        """Draw a random (version 4) uuid; never one of the reserved, never one that starts with -."""
+        """Draw a random (version 4) uuid; never a reserved one, never one that starts with -."""
         while True:
             candidate = cls(uuid.UUID(bytes=os.urandom(UUID_BYTES), version=4))
             if not str(candidate).startswith("-"):

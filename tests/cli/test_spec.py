@@ -138,6 +138,51 @@ def test_show_refuses(arguments: list[str], code: int, says: str) -> None:
     assert result.stdout == ""
 
 
+def broken(directory: Path) -> Path:
+    """Write a spec with two mistakes, on lines 4 and 6."""
+    path = directory / "Greeting.json"
+    path.write_text(
+        "{\n"
+        '  "type": "data",\n'
+        '  "name": "Greeting",\n'
+        '  "validVersions": "0+",\n'
+        '  "flexibleVersions": "none",\n'
+        '  "fields": [{ "name": "Words", "type": "[]int99", "versions": "0" }]\n'
+        "}\n"
+    )
+    return path
+
+
+def test_check_finds_every_mistake_at_its_place(tmp_path: Path) -> None:
+    path = broken(tmp_path)
+    result = run("spec", "check", str(path))
+    assert result.exit_code == 1
+    lines = result.stdout.splitlines()
+    assert [line.split(": ")[0] for line in lines] == [f"{path}:4:20", f"{path}:6:41"]
+    assert ["[valid-versions-end]" in lines[0], "[type-known]" in lines[1]] == [True, True]
+    assert result.stderr == "1 files, 2 mistakes\n"
+
+
+def test_check_as_json(tmp_path: Path) -> None:
+    result = run("spec", "check", str(broken(tmp_path)), "--json")
+    assert result.exit_code == 1
+    report = json.loads(result.stdout)
+    assert (report["files"], report["ok"]) == (1, False)
+    assert [found["line"] for found in report["diagnostics"]] == [4, 6]
+
+
+def test_check_of_good_specs(tmp_path: Path) -> None:
+    result = run("spec", "check", str(specs_root() / "kafka/raft"))
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr == "1 files, 0 mistakes\n"
+
+
+def test_check_of_a_path_that_is_not_there(tmp_path: Path) -> None:
+    result = run("spec", "check", str(tmp_path / "Absent.json"))
+    assert result.exit_code == 1
+    assert result.stdout.startswith(f"{tmp_path}/Absent.json:1:1: ")
+
+
 def edited(directory: Path) -> Path:
     """Copy the raft module of our specs, with the type of a released field changed."""
     shutil.copytree(specs_root() / "kafka/raft", directory)

@@ -26,6 +26,28 @@ def spec() -> None:
     """Work with message schemas."""
 
 
+@spec.command()
+@click.argument("paths", nargs=-1, metavar="[PATH]…", type=click.Path(path_type=Path))
+@json_option
+def check(paths: tuple[Path, ...], as_json: bool) -> None:
+    """Find every mistake in specs, each with its place.
+
+    PATH is a spec or a directory of specs; without one, all specs of this package are checked.
+    Mistakes are printed one a line, path:line:col: first. Exit code 1 when there is one.
+    """
+    from kraftspec.codegen.check import check_paths
+
+    report = check_paths(paths)
+    if as_json:
+        emit_json(report.to_json())
+    else:
+        for line in report.lines:
+            click.echo(line)
+        click.echo(f"{report.files} files, {len(report.diagnostics)} mistakes", err=True)
+    if not report.ok:
+        raise click.exceptions.Exit(EXIT_FINDINGS)
+
+
 @spec.command("import")
 @click.argument("jars", nargs=-1, required=True, metavar="JAR…", type=_PATHS)
 @click.option(
