@@ -215,9 +215,9 @@ def _late(module: str) -> Any:
 def _flat(data: object, *, copy: bool) -> bytes | memoryview:
     """Return the input as something that indexes and slices to bytes."""
     if data.__class__ is bytes:
-        return data  # type: ignore[return-value]  # checked on the line above
+        return data
     try:
-        view = memoryview(data)
+        view = memoryview(data)  # type: ignore[arg-type]  # refused below
         return bytes(view) if copy else view.cast("B")
     except (TypeError, ValueError, BufferError):
         raise CodecError(
