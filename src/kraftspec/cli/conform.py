@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import quote
+from typing import TYPE_CHECKING
 
 import click
 
 from kraftspec.cli.output import check_set, emit_json, json_option, progress, refusals
 
+if TYPE_CHECKING:
+    from kraftspec.conformance.run import Results
+
+FAILURES_SHOWN_MAX = 20  # A codec that is wrong once is often wrong ten thousand times.
 HARNESS_FAILED = 3  # Among the exit codes of a run: 0 as expected, 1 regression, 2 unexpected pass.
+
+
+def _harness_failed(why: object) -> click.exceptions.Exit:
+    click.echo(f"Error: {why}", err=True)
+    return click.exceptions.Exit(HARNESS_FAILED)
 
 
 @click.command()
@@ -54,7 +65,7 @@ def make(set_names: tuple[str, ...], name: str, out: Path | None, as_json: bool)
     Needs a JDK and Maven. Making them again changes no file.
     """
     from kraftspec.conformance.harness import AdapterError
-    from kraftspec.conformance.java import JavaError
+    from kraftspec.conformance.java import JavaError, java_missing
     from kraftspec.conformance.java import RefusedError as KafkaRefused
     from kraftspec.conformance.make import make as make_vectors
     from kraftspec.conformance.vectors import vectors_root
@@ -66,8 +77,7 @@ def make(set_names: tuple[str, ...], name: str, out: Path | None, as_json: bool)
         with refusals(), progress("Making vectors") as advance:
             report = make_vectors(specs_root(), out or vectors_root(), set_names, name, advance)
     except (JavaError, AdapterError, KafkaRefused) as error:
-        click.echo(f"Error: {error}", err=True)
-        raise click.exceptions.Exit(HARNESS_FAILED) from error
+        raise _harness_failed(java_missing() or error) from error
     if as_json:
         emit_json(report.to_json())
         return
@@ -78,4 +88,61 @@ def make(set_names: tuple[str, ...], name: str, out: Path | None, as_json: bool)
     click.echo(
         f"{report.messages} messages, {report.pairs} pairs, {report.tests} tests: "
         f"{len(report.changed)} files changed, {report.seconds:.1f} s"
+    )
+
+
+@conform.command()
+@click.option(
+    "--adapter",
+    "adapter_name",
+    type=click.Choice(["kraftspec", "kraftspec-python", "kafka"]),
+    help="One of the project's adapters; kafka is Apache Kafka's own classes and needs Java.",
+)
+@click.option("--exec", "command", metavar="CMD", help="The command that starts an adapter.")
+@click.option(
+    "--filter", "name", default="", metavar="MESSAGE", help="Only vectors of these: SET/MESSAGE."
+)
+@json_option
+def run(adapter_name: str | None, command: str | None, name: str, as_json: bool) -> None:
+    """Hold a codec against the golden vectors.
+
+    Exit code 0: all as expected. 1: a regression. 2: an unexpected pass. 3: the harness failed.
+    """
+    from kraftspec.conformance.harness import AdapterError
+    from kraftspec.conformance.java import JavaError, java_missing
+    from kraftspec.conformance.java import RefusedError as KafkaRefused
+    from kraftspec.conformance.run import adapter_exec, adapter_named
+    from kraftspec.conformance.run import run as run_vectors
+
+    if (adapter_name is None) == (command is None):
+        raise click.UsageError("give one of --adapter NAME and --exec CMD")
+    try:
+        judged = adapter_named(adapter_name) if adapter_name else adapter_exec(command or "")
+        with progress("Verifying") as advance:
+            results = run_vectors(judged, name=name, progress=advance)
+    except (JavaError, AdapterError, KafkaRefused) as error:
+        missing = java_missing() if adapter_name == "kafka" else None
+        raise _harness_failed(missing or error) from error
+    if results.tests == 0:
+        raise _harness_failed(f"no vectors match {name!r}, so nothing was proven")
+    if as_json:
+        emit_json(results.to_json())
+    else:
+        source = f"--adapter {adapter_name}" if adapter_name else f"--exec {quote(command or '')}"
+        _print_results(results, source)
+    raise click.exceptions.Exit(results.exit_code)
+
+
+def _print_results(results: Results, source: str) -> None:
+    for failure in results.failures[:FAILURES_SHOWN_MAX]:
+        click.echo(str(failure))
+        click.echo(f"    kraftspec conform run {source} --filter {failure.spec}/{failure.message}")
+    hidden = len(results.failures) - FAILURES_SHOWN_MAX
+    if hidden > 0:
+        click.echo(f"and {hidden} more; --json has them all")
+    counts = results.counts
+    click.echo(
+        f"{results.adapter.name}: {len(results.messages)} messages, {len(results.pairs)} pairs, "
+        f"{results.tests} vectors: {counts.passed} passed, {counts.failed} failed, "
+        f"{counts.skipped} skipped, {results.seconds:.1f} s"
     )

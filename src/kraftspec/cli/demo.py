@@ -1,13 +1,149 @@
-"""stub"""
+"""``kraftspec demo``: the project's main job, start to end, and what it proved."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from kraftspec.cli.output import (
+    EXIT_FINDINGS,
+    console,
+    emit_json,
+    json_option,
+    progress,
+    refusals,
+    set_names,
+)
+
+if TYPE_CHECKING:
+    from kraftspec.conformance.run import Results
+
+FAILURES_SHOWN_MAX = 10
+
 
 @click.command()
-def demo() -> None:
-    """stub"""
+@click.option("--kafka/--no-kafka", default=None, help="Ask Kafka's own classes too: needs Java.")
+@json_option
+def demo(kafka: bool | None, as_json: bool) -> None:
+    """Check, generate, verify, and say what was proven.
+
+    Every golden vector is put to our codec in both directions, and where there is a JDK and Maven
+    also to Apache Kafka's own classes, which the bytes came from.
+    """
+    started = time.perf_counter()
+    rows = [_check(), _generate()]
+    adapters = ["kraftspec", *_kafka(kafka)]
+    for adapter in adapters:
+        rows += [_verify(adapter, set_name) for set_name in set_names()]
+    seconds = time.perf_counter() - started
+    if as_json:
+        emit_json({"steps": rows, "seconds": round(seconds, 3)})
+    else:
+        _print(rows, seconds)
+    if any(row["failures"] for row in rows):
+        raise click.exceptions.Exit(EXIT_FINDINGS)
 
 
-@click.group()
-def conform() -> None:
-    """stub"""
+def _kafka(wanted: bool | None) -> list[str]:
+    """Return Kafka's adapter where it can run; say what is missing where it cannot."""
+    from kraftspec.conformance.java import java_missing
+
+    if wanted is False:
+        return []
+    missing = java_missing()
+    if missing is None:
+        return ["kafka"]
+    if wanted:
+        raise click.ClickException(missing)
+    click.echo(f"Apache Kafka's own classes are not asked: {missing}", err=True)
+    return []
+
+
+def _check() -> dict[str, Any]:
+    from kraftspec.codegen.check import check_paths
+
+    started = time.perf_counter()
+    report = check_paths()
+    for line in report.lines:
+        click.echo(line)
+    return {
+        "step": "check specs",
+        "set": "all",
+        "messages": report.files,
+        "failures": len(report.diagnostics),
+        "seconds": round(time.perf_counter() - started, 3),
+    }
+
+
+def _generate() -> dict[str, Any]:
+    from importlib.resources import files
+    from pathlib import Path
+
+    from kraftspec.codegen.generate import generate, specs_sets
+    from kraftspec.specs import specs_root
+
+    out = Path(str(files("kraftspec.generated")))
+    with refusals():
+        sets = specs_sets(specs_root(), out, "kraftspec.generated")
+        report = generate(sets, numbers=(specs_root(), out))
+    for name in report.written:
+        click.echo(f"wrote {name}", err=True)
+    return {
+        "step": "generate",
+        "set": "all",
+        "messages": report.messages,
+        "pairs": report.pairs,
+        "failures": 0,
+        "seconds": round(report.seconds, 3),
+    }
+
+
+def _verify(adapter: str, set_name: str) -> dict[str, Any]:
+    from kraftspec.conformance.harness import AdapterError
+    from kraftspec.conformance.java import JavaError
+    from kraftspec.conformance.run import adapter_named, run
+
+    try:
+        with progress(f"Verifying {adapter}") as advance:
+            results = run(adapter_named(adapter), name=f"{set_name}/", progress=advance)
+    except (AdapterError, JavaError) as error:
+        raise click.ClickException(str(error)) from error
+    _print_failures(results)
+    return {
+        "step": f"verify {results.adapter.name}",
+        "set": set_name,
+        "messages": len(results.messages),
+        "pairs": len(results.pairs),
+        "vectors": results.tests,
+        "verdicts": results.counts.passed,
+        "failures": results.counts.failed + results.counts.skipped + (results.tests == 0),
+        "seconds": round(results.seconds, 3),
+    }
+
+
+def _print_failures(results: Results) -> None:
+    for failure in results.failures[:FAILURES_SHOWN_MAX]:
+        click.echo(str(failure))
+
+
+def _print(rows: list[dict[str, Any]], seconds: float) -> None:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, safe_box=True)
+    for title in ("step", "set"):
+        table.add_column(title, no_wrap=True)
+    numbers = ("messages", "pairs", "vectors", "verdicts", "failures")
+    for title in (*numbers, "seconds"):
+        table.add_column(title, justify="right", no_wrap=True)
+    for row in rows:
+        cells = [f"{row[name]:,}" if name in row else "" for name in numbers]
+        style = "red" if row["failures"] else None
+        table.add_row(row["step"], row["set"], *cells, f"{row['seconds']:.2f}", style=style)
+    shown = console()
+    shown.print(table)
+    failures = sum(row["failures"] for row in rows)
+    verdict = f"{failures:,} failures" if failures else "Nothing failed"
+    shown.print(f"{verdict} in {seconds:.1f} s. Each vector has a verdict for each direction.")

@@ -1,0 +1,255 @@
+"""``kraftspec conform``, ``adapter`` and ``demo``; adapters that are right, wrong and broken."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from kraftspec.cli import main
+from kraftspec.codegen import generate as generate_room
+from kraftspec.codegen.generate import GenerateReport
+from kraftspec.conformance import java
+from kraftspec.conformance import run as run_room
+from kraftspec.conformance.vectors import vectors_root
+
+# An adapter that decodes nothing and answers every encode with the bytes it is told to.
+FAKE = """
+import json, sys
+for line in sys.stdin:
+    request = json.loads(line)
+    if request["cmd"] == "stop":
+        break
+    if request["cmd"] == "hello":
+        reply = {
+            "protocol": 1, "name": "fake", "language": "python", "version": "0",
+            "spec": "kafka/4.3.1", "messages": {"VoteRequest": "0-2"},
+        }
+    elif request["cmd"] == "encode":
+        reply = {"id": request["id"], "hex": "00ff"}
+    else:
+        reply = {"id": request["id"], "skipped": {"reason": "not written yet"}}
+    print(json.dumps(reply), flush=True)
+"""
+
+
+def run(*arguments: str) -> Result:
+    result = CliRunner().invoke(main, list(arguments))
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+@pytest.fixture
+def fake(tmp_path: Path) -> str:
+    """The command of an adapter whose every encode is wrong."""
+    script = tmp_path / "fake.py"
+    script.write_text(FAKE)
+    return f"{shlex.quote(sys.executable)} {shlex.quote(str(script))}"
+
+
+def vote_vectors() -> list[dict[str, Any]]:
+    text = (vectors_root() / "kafka/VoteRequest.json").read_text("utf-8")
+    tests: list[dict[str, Any]] = json.loads(text)["tests"]
+    return tests
+
+
+def directions(name: str) -> int:
+    return sum(test["op"] in ("roundtrip", name) for test in vote_vectors())
+
+
+@pytest.mark.parametrize("adapter", ["kraftspec", "kraftspec-python"])
+def test_our_codec_passes(adapter: str) -> None:
+    command = ["conform", "run", "--adapter", adapter, "--filter", "kafka/VoteRequest"]
+    result = run(*command)
+    assert result.exit_code == 0
+    assert f"{len(vote_vectors())} vectors" in result.stdout
+    report = json.loads(run(*command, "--json").stdout)
+    assert report["adapter"]["name"] == adapter
+    checks = directions("encode") + directions("decode")
+    assert report["counts"] == {"passed": checks, "failed": 0, "skipped": 0}
+
+
+@pytest.mark.java
+def test_kafka_passes() -> None:
+    result = run("conform", "run", "--adapter", "kafka", "--filter", "kafka/VoteRequest")
+    assert result.exit_code == 0
+    assert " 0 failed, 0 skipped" in result.stdout
+
+
+def test_a_wrong_codec_is_told_how_to_repeat(fake: str) -> None:
+    result = run("conform", "run", "--exec", fake, "--filter", "kafka/VoteRequest")
+    assert result.exit_code == 1
+    lines = result.stdout.splitlines()
+    assert lines[0].startswith("kafka/VoteRequest v0 encode ")
+    assert "bytes differ from byte" in lines[0]
+    assert lines[1].split() == [
+        "kraftspec", "conform", "run", "--exec", *shlex.quote(fake).split(),
+        "--filter", "kafka/VoteRequest",
+    ]  # fmt: skip
+    assert "--json has them all" in lines[-2]
+    assert f"{directions('encode')} failed, {directions('decode')} skipped" in lines[-1]
+
+
+@pytest.mark.parametrize("command", ["no-such-adapter-anywhere", "false", "echo hello"])
+def test_a_harness_that_fails_is_3(command: str) -> None:
+    result = run("conform", "run", "--exec", command, "--filter", "kafka/VoteRequest")
+    assert result.exit_code == 3
+    assert result.stderr.startswith("Error: ")
+    assert result.stdout == ""
+
+
+def test_no_vectors_prove_nothing() -> None:
+    result = run("conform", "run", "--adapter", "kraftspec", "--filter", "Xyzzy")
+    assert result.exit_code == 3
+    assert "nothing was proven" in result.stderr
+
+
+@pytest.mark.parametrize("arguments", [[], ["--adapter", "kraftspec", "--exec", "true"]])
+def test_one_adapter_is_named(arguments: list[str]) -> None:
+    result = run("conform", "run", *arguments)
+    assert result.exit_code == 2
+    assert "give one of --adapter NAME and --exec CMD" in result.stderr
+
+
+@pytest.mark.java
+def test_making_vectors_again_changes_nothing() -> None:
+    command = ["conform", "make", "--set", "kafka", "--filter", "VoteRequest"]
+    result = run(*command)
+    assert result.exit_code == 0
+    assert f"1 messages, 3 pairs, {len(vote_vectors())} tests: 0 files changed" in result.stdout
+    assert json.loads(run(*command, "--json").stdout)["changed"] == []
+
+
+@pytest.mark.java
+def test_vectors_are_made_elsewhere(tmp_path: Path) -> None:
+    arguments = ["--set", "kafka", "--filter", "VoteRequest", "--out", str(tmp_path)]
+    result = run("conform", "make", *arguments)
+    assert "wrote kafka/VoteRequest" in result.stdout
+    made = (tmp_path / "kafka/VoteRequest.json").read_bytes()
+    assert made == (vectors_root() / "kafka/VoteRequest.json").read_bytes()
+
+
+def test_make_without_java_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    result = run("conform", "make", "--filter", "VoteRequest")
+    assert result.exit_code == 3
+    assert "install" in result.stderr
+
+
+def test_make_of_an_unknown_set() -> None:
+    result = run("conform", "make", "--set", "kafak")
+    assert result.exit_code == 2
+    assert "there is no set 'kafak'" in result.stderr
+
+
+def test_adapter_speaks_the_protocol() -> None:
+    lines = [
+        {"cmd": "hello", "protocol": 1},
+        {
+            "cmd": "decode",
+            "id": "d",
+            "message": "RequestHeader",
+            "version": 1,
+            "hex": "001200030000002a0002" + "6d65",
+        },
+        {"cmd": "stop"},
+    ]
+    done = subprocess.run(
+        [sys.executable, "-m", "kraftspec", "adapter", "--codec", "python"],
+        input="".join(json.dumps(line) + "\n" for line in lines),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    hello, header = (json.loads(line) for line in done.stdout.splitlines())
+    assert hello["name"] == "kraftspec-python"
+    assert header == {
+        "id": "d",
+        "value": {
+            "requestApiKey": 18,
+            "requestApiVersion": 3,
+            "correlationId": 42,
+            "clientId": "me",
+        },
+    }
+
+
+def test_the_native_codec_is_not_pretended() -> None:
+    result = run("adapter", "--codec", "native")
+    assert result.exit_code == 2
+    assert "the native codec is not built" in result.stderr
+
+
+@pytest.fixture
+def no_writing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep the demo from mending the checkout that the tests are about."""
+    generate = generate_room.generate
+
+    def checked(*arguments: Any, **options: Any) -> GenerateReport:
+        return generate(*arguments, **options, check=True)
+
+    monkeypatch.setattr(generate_room, "generate", checked)
+
+
+@pytest.mark.usefixtures("no_writing")
+def test_demo_proves_every_pair() -> None:
+    result = run("demo", "--no-kafka", "--json")
+    assert result.exit_code == 0
+    steps = {(row["step"], row["set"]): row for row in json.loads(result.stdout)["steps"]}
+    assert steps["generate", "all"]["messages"] == steps["check specs", "all"]["messages"]
+    kafka = steps["verify kraftspec", "kafka"]
+    assert kafka["pairs"] == 728
+    assert kafka["verdicts"] >= kafka["vectors"] > 30_000
+    assert {name for step, name in steps if step == "verify kraftspec"} == {
+        "kafka", "kip-595", "kip-853", "kip-996",
+    }  # fmt: skip
+
+
+@pytest.fixture
+def vote_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cut the demo to one message; every set must be shown all the same."""
+    whole = run_room.run
+
+    def cut(adapter: Any, *, name: str, **options: Any) -> run_room.Results:
+        return whole(adapter, name=f"{name}VoteRe", **options)
+
+    monkeypatch.setattr(run_room, "run", cut)
+
+
+@pytest.mark.usefixtures("no_writing", "vote_only")
+def test_demo_without_java_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(java, "java_missing", lambda: "not found: mvn; install it with: X")
+    result = run("demo")
+    assert result.exit_code == 0
+    assert result.stderr == (
+        "Apache Kafka's own classes are not asked: not found: mvn; install it with: X\n"
+    )
+    assert "verify kraftspec" in result.stdout
+    assert "verify kafka" not in result.stdout
+    assert "Nothing failed" in result.stdout
+    refused = run("demo", "--kafka")
+    assert refused.exit_code == 1
+    assert "install it with: X" in refused.stderr
+
+
+@pytest.mark.java
+@pytest.mark.usefixtures("no_writing", "vote_only")
+def test_demo_asks_kafka_too() -> None:
+    result = run("demo", "--kafka")
+    assert result.exit_code == 0
+    assert result.stdout.count("verify kafka") == 4
+
+
+@pytest.mark.usefixtures("no_writing", "vote_only")
+def test_demo_fails_when_a_codec_does(monkeypatch: pytest.MonkeyPatch, fake: str) -> None:
+    monkeypatch.setattr(run_room, "adapter_named", lambda _: run_room.adapter_exec(fake))
+    result = run("demo", "--no-kafka")
+    assert result.exit_code == 1
+    assert "bytes differ from byte" in result.stdout
+    assert "Nothing failed" not in result.stdout
