@@ -59,7 +59,9 @@ class Builder:
         self._common = {common.name for _, common in commons}
         for path, common in commons:
             self._common_struct(common, path)
-        top = self._struct(raw.name, valid, _items(raw.fields, ("fields",)), "", ())
+        fields = _items(raw.fields, ("fields",))
+        self._places[""] = [path for path, _ in fields]
+        top = self._struct(raw.name, valid, fields, "", ())
         self._check_uses()
         if valid.empty:  # Then nothing of it is ever on the wire.
             top, self._structs, flexible = Struct(top.name, NONE, ()), {}, NONE
@@ -89,18 +91,19 @@ class Builder:
         prefix: str,
         path: Pointer,
     ) -> Struct:
-        """Build a struct and keep where its fields are; ``prefix`` begins their dotted names."""
+        """Build a struct; ``prefix`` begins the dotted names of its fields."""
         places = [place for place, _ in fields]
-        key = name if path else ""
-        self._places.setdefault(key, places)
         built = tuple(self._field(entry, place, prefix) for place, entry in fields)
         return self._made(path, lambda: Struct(name, versions, built), places)
 
     def _common_struct(self, raw: StructSpec, path: Pointer) -> None:
         self.names[path] = raw.name
         versions = self._range(raw.versions, path, "versions", _ANY)
-        struct = self._struct(raw.name, versions, _items(raw.fields, (*path, "fields")), "", path)
-        self._declare(struct, path, "name", "commonStructs")
+        fields = _items(raw.fields, (*path, "fields"))
+        first = self._declare(raw.name, path, "name", fields, "commonStructs")
+        struct = self._struct(raw.name, versions, fields, f"{raw.name}.", path)
+        if first:
+            self._structs[raw.name] = struct
 
     def _field(self, raw: FieldSpec, path: Pointer, prefix: str) -> Field:
         name = f"{prefix}{raw.name}"
@@ -164,30 +167,40 @@ class Builder:
             text = f"a field of type {kind} cannot have fields"
             mend = 'name a struct in "type", or leave "fields" out'
             self._note(path, Breach("struct-fields", ("fields", "type"), text, mend))
-        name = self.names[path]
+        name, element = self.names[path], kind.element if kind.struct else "Unreadable"
         fields = _items(raw.fields, (*path, "fields"))
+        first = False
         if kind.element in self._common:
-            text = f'struct "{kind.element}" is declared in commonStructs and again here'
+            text = f'struct "{element}" is declared in commonStructs and again here'
             mend = 'leave "fields" out here, or rename one of the two'
             self._note(path, Breach("struct-common-inline", ("fields", "type"), text, mend))
-            self._struct(f"{kind.element} ", versions, fields, f"{name}.", path)
-            return
-        struct = self._struct(kind.element, versions, fields, f"{name}.", path)
-        if kind.struct:
-            self._declare(struct, path, "type", f'field "{name}"')
+        elif kind.struct:
+            first = self._declare(element, path, "type", fields, f'field "{name}"')
+        struct = self._struct(element, versions, fields, f"{name}.", path)
+        if first:
+            self._structs[element] = struct
 
-    def _declare(self, struct: Struct, path: Pointer, key: str, by: str) -> None:
-        if struct.name in self._structs:
-            text = f'struct "{struct.name}" is declared twice'
+    def _declare(
+        self,
+        name: str,
+        path: Pointer,
+        key: str,
+        fields: list[tuple[Pointer, FieldSpec]],
+        by: str,
+    ) -> bool:
+        """Take a struct's name, and return whether it was free."""
+        if name in self._declared_by:
+            text = f'struct "{name}" is declared twice'
             mend = (
-                "leave the second out"
+                "leave one of the two out"
                 if key == "name"
                 else 'declare it once under "commonStructs", and leave "fields" out'
             )
             self._note(path, Breach("struct-declared-once", (key,), text, mend))
-            return
-        self._structs[struct.name] = struct
-        self._declared_by[struct.name] = by
+            return False
+        self._declared_by[name] = by
+        self._places[name] = [place for place, _ in fields]
+        return True
 
     def _check_uses(self) -> None:
         """Refuse a second use of an inline struct; one that nobody declares is left to Message."""
@@ -202,7 +215,6 @@ class Builder:
             return FieldType.parse(raw.type)
         except RuleErrors as errors:
             self._note(path, *errors.breaches)
-            self.wrong.add((*path, "type"))
             return _UNREADABLE
 
     def _range(self, text: str | UnsetType, path: Pointer, key: str, missing: Versions) -> Versions:
@@ -212,7 +224,6 @@ class Builder:
             return _parse_range(text)
         except ValueError as error:
             self._note(path, Breach("versions-form", (key,), f"{key} {error}", "mend the range"))
-            self.wrong.add((*path, key))
             return _ANY
 
     def _tag(self, tag: int | str | UnsetType, path: Pointer) -> int | None:
@@ -222,7 +233,6 @@ class Builder:
             return int(tag)
         mend = "write the next free number of the struct"
         self._note(path, Breach("tag-range", ("tag",), f'"{tag[:60]}" is not a tag', mend))
-        self.wrong.add((*path, "tag"))
         return None
 
     def _made(self, path: Pointer, make: Callable[[], T], places: list[Pointer] | None = None) -> T:
@@ -230,21 +240,27 @@ class Builder:
         try:
             return make()
         except RuleErrors as errors:
+            by_path: dict[Pointer, list[Breach]] = {}
             for breach in errors.breaches:
-                if breach.index is None:
-                    # The top struct bears the message's name, of which Message speaks.
-                    if breach.rule != "struct-name" or path:
-                        self._note(path, breach)
-                else:
+                if breach.index is not None:
                     fields = self._places[breach.struct] if places is None else places
-                    self._note(fields[breach.index], breach)
+                    by_path.setdefault(fields[breach.index], []).append(breach)
+                elif breach.rule != "struct-name" or path:
+                    # The top struct bears the message's name, of which Message speaks.
+                    by_path.setdefault(path, []).append(breach)
+            for place, breaches in by_path.items():
+                self._note(place, *breaches)
             return cast(T, errors.value)
 
     def _note(self, path: Pointer, *breaches: Breach) -> None:
-        for breach in breaches:
-            about = [path, *((*path, key) for key in breach.keys)]
-            if self.wrong.isdisjoint(about):
-                self.found.append((path, breach))
+        """Keep breaches that were found at once, unless a key they look at is wrong already."""
+        fresh = [
+            breach
+            for breach in breaches
+            if self.wrong.isdisjoint([path, *((*path, key) for key in breach.keys)])
+        ]
+        self.found += [(path, breach) for breach in fresh]
+        self.wrong.update((*path, breach.keys[0]) for breach in fresh)
 
 
 def _items(value: list[T] | T | UnsetType, path: Pointer) -> list[tuple[Pointer, T]]:

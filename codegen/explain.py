@@ -87,7 +87,8 @@ class _Explainer:
         assert document.root is not None
         self.document = document
         self.value: Any = document.root.plain()
-        self.wrong = document.invalid()
+        self.wrong = {pointer for pointer, node in document.nodes() if node.invalid}
+        self.partial = {pointer for pointer, node in document.nodes() if node.partial}
         self.found: list[Diagnostic] = []
         self.renamed: dict[Pointer, str] = {}  # where a key was meant -> the key as written
 
@@ -128,6 +129,8 @@ class _Explainer:
         if breach.rule in ("struct-known", "struct-shared") and self.struct_names_lost():
             return
         item = _at(self.value, pointer)
+        if pointer in self.partial and not all(key in item for key in breach.keys):
+            return  # What is missing may be in the part that cannot be read.
         key = next((key for key in breach.keys if key in item), None)
         place = self.place(pointer if key is None else (*pointer, key))
         self.report(breach.rule, place, self.subject(pointer) + breach.message, breach.mend)
@@ -187,7 +190,8 @@ class _Explainer:
             else "field"
         )
         message = f'{self.subject(pointer)}the {what} has no "{key}"'
-        self.report("key-required", self.place(pointer), message, f'add "{key}"')
+        if pointer not in self.partial:
+            self.report("key-required", self.place(pointer), message, f'add "{key}"')
         self.wrong.add((*pointer, key))
         self.replace((*pointer, key))
 
@@ -211,7 +215,9 @@ class _Explainer:
         what = "a spec" if not keys else f'"{keys[-1]}"'
         if pointer and isinstance(pointer[-1], int):
             what = f'an element of "{keys[-1]}"'
-        message = f"{self.subject(pointer[:-1])}{what} is {kind}, not {_type_name(error.instance)}"
+        message = (
+            f"{self.subject(pointer[:-1])}{what} should be {kind}, not {_type_name(error.instance)}"
+        )
         mended = _coerced(error.instance, wanted)
         mend = f"write {kind}" if mended is None else f"write {json.dumps(mended)}"
         self.report("value-type", self.place(pointer), message, mend)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -56,6 +57,7 @@ class Node:
     members: dict[str, tuple[int, Node]] | None = None  # key -> (offset of the key, value)
     items: list[Node] | None = None
     invalid: bool = False  # It could not be read; ``value`` is None.
+    partial: bool = False  # An object of which something could not be read.
 
     def plain(self) -> Plain:
         """Return the value as Python has it."""
@@ -97,19 +99,15 @@ class Document:
             node, offset = child, at if key else child.start
         return self.position(offset)
 
-    def invalid(self) -> set[Pointer]:
-        """Return the pointers of the values that could not be read."""
-        found: set[Pointer] = set()
+    def nodes(self) -> Iterator[tuple[Pointer, Node]]:
+        """Yield every value with its pointer, the outer before the inner."""
         pending: list[tuple[Pointer, Node]] = [((), self.root)] if self.root else []
         while pending:
             pointer, node = pending.pop()
-            if node.invalid:
-                found.add(pointer)
-            children = [] if node.items is None else list(enumerate(node.items))
-            pending += [((*pointer, index), child) for index, child in children]
+            yield pointer, node
+            pending += [((*pointer, i), child) for i, child in enumerate(node.items or ())]
             members = (node.members or {}).items()
             pending += [((*pointer, name), child) for name, (_, child) in members]
-        return found
 
 
 def parse(text: str, label: str = "") -> Document:
@@ -391,6 +389,7 @@ class _Parser:
             key = self.string(start, end)
         else:
             self.no_member(kind, start)
+            node.partial = True
             return
         self.at += 1
         if self.kind() == ":":

@@ -331,7 +331,7 @@ def _struct_breaches(struct: Struct) -> Iterator[Breach]:
             mend = "rename one of them"
             yield Breach("field-name-unique", ("name",), message, mend, index=index)
         names.add(entry.json_name)
-        if entry.tag is None:
+        if entry.tag is None or entry.tag < 0:
             continue
         if entry.tag in tags:
             other = struct.fields[tags[entry.tag]].name
@@ -456,6 +456,8 @@ def _placed_field_breaches(
         if name not in message.structs:
             text = f"struct {_quote(name)} is not declared"
             mend = 'give the field "fields", or declare the struct under "commonStructs"'
+            if name.lower() in PRIMITIVES:
+                mend = f'write "{name.lower()}"'
             yield Breach("struct-known", ("type", "fields"), text, mend)
         elif struct and _contains(message, name, struct):
             text = f"struct {_quote(struct)} contains itself"
