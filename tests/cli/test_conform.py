@@ -13,7 +13,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kraftspec.cli import main
+from kraftspec.codegen import check as check_room
 from kraftspec.codegen import generate as generate_room
+from kraftspec.codegen.check import CheckReport
+from kraftspec.codegen.diagnostics import Diagnostic
 from kraftspec.codegen.generate import GenerateReport
 from kraftspec.conformance import java
 from kraftspec.conformance import run as run_room
@@ -122,7 +125,7 @@ def test_making_vectors_again_changes_nothing() -> None:
     command = ["conform", "make", "--set", "kafka", "--filter", "VoteRequest"]
     result = run(*command)
     assert result.exit_code == 0
-    assert f"1 messages, 3 pairs, {len(vote_vectors())} tests: 0 files changed" in result.stdout
+    assert f"1 message, 3 pairs, {len(vote_vectors())} tests: 0 files changed" in result.stdout
     assert json.loads(run(*command, "--json").stdout)["changed"] == []
 
 
@@ -253,3 +256,13 @@ def test_demo_fails_when_a_codec_does(monkeypatch: pytest.MonkeyPatch, fake: str
     assert result.exit_code == 1
     assert "bytes differ from byte" in result.stdout
     assert "Nothing failed" not in result.stdout
+
+
+@pytest.mark.usefixtures("no_writing", "vote_only")
+def test_demo_fails_when_a_spec_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    mistake = Diagnostic("x.json", 2, 3, "json-comma", "a comma is missing", "write one")
+    monkeypatch.setattr(check_room, "check_paths", lambda: CheckReport(1, (mistake,)))
+    result = run("demo", "--no-kafka")
+    assert result.exit_code == 1
+    assert result.stdout.startswith("x.json:2:3: a comma is missing")
+    assert "1 failure in" in result.stdout

@@ -143,4 +143,4 @@ def test_watch_goes_on_after_a_mistake(own: Path, monkeypatch: pytest.MonkeyPatc
     result = run(*arguments_of(own), "--watch")
     assert result.exit_code == 0
     assert "Greeting.json:1:" in result.stderr
-    assert result.stdout.splitlines()[-1].startswith("1 messages, 2 pairs: ")
+    assert result.stdout.splitlines()[-1].startswith("1 message, 2 pairs: ")

@@ -160,7 +160,7 @@ def test_check_finds_every_mistake_at_its_place(tmp_path: Path) -> None:
     lines = result.stdout.splitlines()
     assert [line.split(": ")[0] for line in lines] == [f"{path}:4:20", f"{path}:6:41"]
     assert ["[valid-versions-end]" in lines[0], "[type-known]" in lines[1]] == [True, True]
-    assert result.stderr == "1 files, 2 mistakes\n"
+    assert result.stderr == "1 file, 2 mistakes\n"
 
 
 def test_check_as_json(tmp_path: Path) -> None:
@@ -174,7 +174,7 @@ def test_check_as_json(tmp_path: Path) -> None:
 def test_check_of_good_specs(tmp_path: Path) -> None:
     result = run("spec", "check", str(specs_root() / "kafka/raft"))
     assert (result.exit_code, result.stdout) == (0, "")
-    assert result.stderr == "1 files, 0 mistakes\n"
+    assert result.stderr == "1 file, 0 mistakes\n"
 
 
 def test_check_of_a_path_that_is_not_there(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import runpy
 import subprocess
 import sys
 
@@ -48,14 +49,17 @@ def test_starting_loads_no_room(arguments: list[str]) -> None:
 def test_version() -> None:
     result = CliRunner().invoke(main, ["--version"])
     assert result.exit_code == 0
-    assert result.stdout.split()[1] == __version__
+    assert result.stdout == f"kraftspec {__version__}\n"
 
 
-def test_python_dash_m_is_the_command() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "kraftspec", "--version"], capture_output=True, text=True, check=True
-    )
-    assert done.stdout == f"kraftspec {__version__}\n"
+def test_python_dash_m_is_the_command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["anything", "--version"])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_module("kraftspec", run_name="__main__")
+    assert ended.value.code == 0
+    assert capsys.readouterr().out == f"kraftspec {__version__}\n"
 
 
 def test_help_names_every_command() -> None:
@@ -111,3 +115,16 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert result.stderr == (
         "Error: this needs jinja2, which is not installed: pip install 'kraftspec[conformance]'\n"
     )
+
+
+def test_a_missing_module_of_ours_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "kraftspec.cli.demo", None)
+    result = CliRunner().invoke(main, ["demo"])
+    assert isinstance(result.exception, ModuleNotFoundError)
+
+
+def test_no_color_is_respected() -> None:
+    command = ["spec", "show", "VoteRequest", "--version", "0"]
+    assert "\x1b[" in CliRunner().invoke(main, command, color=True).stdout
+    env = {"NO_COLOR": "1"}
+    assert "\x1b[" not in CliRunner().invoke(main, command, color=True, env=env).stdout

@@ -58,6 +58,6 @@ class LazyGroup(click.Group):
 
 
 @click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, package_name="kraftspec", message="%(prog)s %(version)s")
+@click.version_option(__version__, prog_name="kraftspec", message="%(prog)s %(version)s")
 def main() -> None:
     """The Kafka / KRaft protocol, specification first."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kraftspec.cli.output import check_set, emit_json, json_option, progress, refusals
+from kraftspec.cli.output import check_set, counted, emit_json, json_option, progress, refusals
 
 if TYPE_CHECKING:
     from kraftspec.conformance.run import Results
@@ -86,8 +86,9 @@ def make(set_names: tuple[str, ...], name: str, out: Path | None, as_json: bool)
     for refused in report.refused:
         click.echo(f"Kafka refused {refused}", err=True)
     click.echo(
-        f"{report.messages} messages, {report.pairs} pairs, {report.tests} tests: "
-        f"{len(report.changed)} files changed, {report.seconds:.1f} s"
+        f"{counted(report.messages, 'message')}, {counted(report.pairs, 'pair')}, "
+        f"{counted(report.tests, 'test')}: {counted(len(report.changed), 'file')} changed, "
+        f"{report.seconds:.1f} s"
     )
 
 
@@ -142,7 +143,8 @@ def _print_results(results: Results, source: str) -> None:
         click.echo(f"and {hidden} more; --json has them all")
     counts = results.counts
     click.echo(
-        f"{results.adapter.name}: {len(results.messages)} messages, {len(results.pairs)} pairs, "
-        f"{results.tests} vectors: {counts.passed} passed, {counts.failed} failed, "
-        f"{counts.skipped} skipped, {results.seconds:.1f} s"
+        f"{results.adapter.name}: {counted(len(results.messages), 'message')}, "
+        f"{counted(len(results.pairs), 'pair')}, {counted(results.tests, 'vector')}: "
+        f"{counts.passed:,} passed, {counts.failed:,} failed, {counts.skipped:,} skipped, "
+        f"{results.seconds:.1f} s"
     )

@@ -10,6 +10,7 @@ import click
 from kraftspec.cli.output import (
     EXIT_FINDINGS,
     console,
+    counted,
     emit_json,
     json_option,
     progress,
@@ -145,5 +146,5 @@ def _print(rows: list[dict[str, Any]], seconds: float) -> None:
     shown = console()
     shown.print(table)
     failures = sum(row["failures"] for row in rows)
-    verdict = f"{failures:,} failures" if failures else "Nothing failed"
+    verdict = counted(failures, "failure") if failures else "Nothing failed"
     shown.print(f"{verdict} in {seconds:.1f} s. Each vector has a verdict for each direction.")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kraftspec.cli.output import EXIT_FINDINGS, emit_json, json_option, refusals
+from kraftspec.cli.output import EXIT_FINDINGS, counted, emit_json, json_option, refusals
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -94,7 +94,8 @@ def _print(report: GenerateReport, as_json: bool, check: bool = False) -> None:
     for name in report.removed:
         click.echo(f"{'left over' if check else 'removed'} {name}")
     click.echo(
-        f"{report.messages} messages, {report.pairs} pairs: {len(report.written)} files "
+        f"{counted(report.messages, 'message')}, {counted(report.pairs, 'pair')}: "
+        f"{counted(len(report.written), 'file')} "
         f"{'stale' if check else 'written'}, {len(report.removed)} "
         f"{'left over' if check else 'removed'}, {report.unchanged} unchanged, "
         f"{report.seconds:.2f} s"

@@ -93,6 +93,11 @@ def _alike(name: str, names: dict[str, Path]) -> str:
     return f"; did you mean {' or '.join(folded[match] for match in close)}?" if close else ""
 
 
+def counted(count: int, noun: str) -> str:
+    """Return ``1 file``, ``2 files``."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def emit_json(value: Any) -> None:
     """Print a report as JSON."""
     import json

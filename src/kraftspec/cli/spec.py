@@ -10,6 +10,7 @@ import click
 from kraftspec.cli.output import (
     EXIT_FINDINGS,
     console,
+    counted,
     emit_json,
     find_spec,
     json_option,
@@ -43,7 +44,8 @@ def check(paths: tuple[Path, ...], as_json: bool) -> None:
     else:
         for line in report.lines:
             click.echo(line)
-        click.echo(f"{report.files} files, {len(report.diagnostics)} mistakes", err=True)
+        mistakes = counted(len(report.diagnostics), "mistake")
+        click.echo(f"{counted(report.files, 'file')}, {mistakes}", err=True)
     if not report.ok:
         raise click.exceptions.Exit(EXIT_FINDINGS)
 

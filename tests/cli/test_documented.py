@@ -1,0 +1,69 @@
+"""What README and the documentation tell people to type really works."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from kraftspec.cli import main
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def blocks(language: str) -> Iterator[tuple[str, str]]:
+    for page in PAGES:
+        for match in BLOCK.finditer(page.read_text("utf-8")):
+            if match[1] == language:
+                yield page.relative_to(ROOT).as_posix(), match[2]
+
+
+def commands() -> list[tuple[str, str]]:
+    """Every ``kraftspec …`` of a plain block or of a code span, with its page."""
+    found = [
+        (page, line)
+        for page, block in blocks("")
+        for line in block.splitlines()
+        if line.startswith("kraftspec ")
+    ]
+    for page in PAGES:
+        text = BLOCK.sub("", page.read_text("utf-8"))
+        spans = re.findall(r"`(kraftspec [^`]+)`", text)
+        found += [(page.relative_to(ROOT).as_posix(), span) for span in spans]
+    return found
+
+
+@pytest.mark.parametrize(("page", "code"), list(blocks("python")))
+def test_examples_run(page: str, code: str, capsys: pytest.CaptureFixture[str]) -> None:
+    names: dict[str, object] = {"data": b"\x00"}
+    if "VoteRequest" in code and "import VoteRequest" not in code:
+        code = f"from kraftspec.generated.kafka import VoteRequest\n{code}"
+    exec(compile(code, page, "exec"), names)
+    if "CodecError" in code:
+        assert "truncated" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("page", "line"), commands())
+def test_commands_exist(page: str, line: str) -> None:
+    words = shlex.split(line, comments=True)[1:]
+    command: click.Command = main
+    context = click.Context(main)
+    while isinstance(command, click.Group) and words and words[0] in command.list_commands(context):
+        found = command.get_command(context, words.pop(0))
+        assert found is not None
+        command = found
+    assert command is not main, f"{page}: there is no such command: {line}"
+    options = {name for parameter in command.params for name in parameter.opts}
+    unknown = [word for word in words if word.startswith("--") and word not in options]
+    assert unknown == [], f"{page}: {line}"
+
+
+def test_pages_have_commands() -> None:
+    assert len(commands()) > 10
+    assert {page for page, _ in commands()} >= {"README.md", "docs/conformance.md"}
