@@ -34,10 +34,13 @@ final class Additions {
                 continue;
             }
             if (!float64) {
+                boolean present = slot.versions().contains(version);
+                // A struct that the version lacks is read in the lowest version that has it.
+                short inside = present ? version : (short) slot.versions().lowest();
                 for (JsonNode element : slot.array() ? field : List.of(field)) {
-                    prepare(element, slot.struct(), version);
+                    prepare(element, slot.struct(), inside);
                 }
-                if (!slot.versions().contains(version)) {
+                if (!present) {
                     AbsentStructs.hide(object, slot);
                 }
             } else if (slot.array() && field instanceof ArrayNode array) {
