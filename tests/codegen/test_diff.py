@@ -425,6 +425,39 @@ def test_no_git_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         load_side("v1")
 
 
+# A schema changed: an edit of a copy.
+
+
+def vote_request(versions: str, rack_versions: str) -> Message:
+    """Return Kafka's VoteRequest with a tagged field ``Rack`` in its partitions."""
+    spec = json.loads((KAFKA / "clients" / "VoteRequest.json").read_text("utf-8"))
+    topics = next(entry for entry in spec["fields"] if entry["name"] == "Topics")
+    partitions = next(entry for entry in topics["fields"] if entry["name"] == "Partitions")
+    rack = dict.fromkeys(("versions", "nullableVersions", "taggedVersions"), rack_versions)
+    partitions["fields"].append(
+        {"name": "Rack", "type": "string", "tag": 0, "default": "null"} | rack
+    )
+    return parsed(json.dumps(spec | {"validVersions": versions}))
+
+
+@pytest.mark.parametrize(
+    ("versions", "rack_versions", "verdict", "rules"),
+    [
+        ("0-3", "3+", "compatible", ["versions-added", "field-added"]),
+        ("0-2", "2+", "breaking", ["field-added-to-released"]),
+        ("0-3", "2+", "breaking", ["field-added-to-released", "versions-added"]),
+    ],
+)
+def test_a_tagged_field_in_a_copy_of_a_spec(
+    versions: str, rack_versions: str, verdict: str, rules: list[str]
+) -> None:
+    old = load_side(str(KAFKA / "clients" / "VoteRequest.json"))["VoteRequest"]
+    diff = diff_messages(old, vote_request(versions, rack_versions))
+    assert (diff.verdict, [found.rule for found in diff.findings]) == (verdict, rules)
+    rack = next(found for found in diff.findings if found.path)
+    assert rack.path == "topics.partitions.rack"
+
+
 # A schema changed: the newer kafka-clients beside the one that the specs are from.
 
 
