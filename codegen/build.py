@@ -64,7 +64,8 @@ class Builder:
         top = self._struct(raw.name, valid, fields, "", ())
         self._check_uses()
         if valid.empty:  # Then nothing of it is ever on the wire.
-            top, self._structs, flexible = Struct(top.name, NONE, ()), {}, NONE
+            top = self._made((), lambda: Struct(raw.name, NONE, ()))
+            self._structs, flexible = {}, NONE
         return self._made(
             (),
             lambda: Message(
@@ -170,7 +171,11 @@ class Builder:
         name, element = self.names[path], kind.element if kind.struct else "Unreadable"
         fields = _items(raw.fields, (*path, "fields"))
         first = False
-        if kind.element in self._common:
+        if path[0] == "commonStructs" and kind.struct:
+            text = f'struct "{element}" is declared inside a common struct'
+            mend = 'declare it under "commonStructs" too, and leave "fields" out here'
+            self._note(path, Breach("struct-in-common", ("fields", "type"), text, mend))
+        elif kind.element in self._common:
             text = f'struct "{element}" is declared in commonStructs and again here'
             mend = 'leave "fields" out here, or rename one of the two'
             self._note(path, Breach("struct-common-inline", ("fields", "type"), text, mend))
@@ -223,7 +228,8 @@ class Builder:
         try:
             return _parse_range(text)
         except ValueError as error:
-            self._note(path, Breach("versions-form", (key,), f"{key} {error}", "mend the range"))
+            text, mend = str(error).split(": ", 1)
+            self._note(path, Breach("versions-form", (key,), text, mend))
             return _ANY
 
     def _tag(self, tag: int | str | UnsetType, path: Pointer) -> int | None:

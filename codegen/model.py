@@ -232,6 +232,10 @@ def _field_breaches(entry: Field) -> Iterator[Breach]:
             message = f"entityType {entry.entity_type} goes with {wanted}, not with {kind}"
             mend = f"make the field {wanted} or []{wanted}, or leave entityType out"
             yield Breach("entity-type", ("entityType", "type"), message, mend)
+    if kind.array and kind.element == "records":
+        message = "records cannot be the elements of an array"
+        mend = "use []bytes, or an array of structs that hold records"
+        yield Breach("records-array", ("type",), message, mend)
     plain_bytes = kind.element == "bytes" and not kind.array
     plain_string = kind.element == "string" and not kind.array
     if entry.flexible_versions is not None and not (plain_bytes or plain_string):
@@ -451,17 +455,9 @@ def _placed_field_breaches(
     message: Message, struct: str, entry: Field, reach: set[Versions]
 ) -> Iterator[Breach]:
     flexible = message.flexible_versions
+    used = message.structs.get(entry.type.element)
     if entry.type.struct:
-        name = entry.type.element
-        if name not in message.structs:
-            text = f"struct {_quote(name)} is not declared"
-            mend = 'give the field "fields", or declare the struct under "commonStructs"'
-            if name.lower() in PRIMITIVES:
-                mend = f'write "{name.lower()}"'
-            yield Breach("struct-known", ("type", "fields"), text, mend)
-        elif struct and _contains(message, name, struct):
-            text = f"struct {_quote(struct)} contains itself"
-            yield Breach("struct-not-recursive", ("type",), text, "end the circle")
+        yield from _struct_use_breaches(message, struct, entry, reach)
     if entry.map_key and not struct:
         text = "a field at the top level of a message cannot be a mapKey"
         yield Breach("map-key-top", ("mapKey",), text, "leave mapKey out")
@@ -486,6 +482,34 @@ def _placed_field_breaches(
         text = f"versions {entry.versions} begins after the versions around it, {around}"
         mend = f'write "{around}" or a part of it' if len(live) == 1 else "begin earlier"
         yield Breach("versions-live", ("versions",), text, mend)
+    elif used and live and all((used.versions & versions).empty for versions in reach):
+        text = f"no version of struct {_quote(used.name)} is left, of {used.versions}"
+        yield Breach("struct-live", ("versions",), text, "leave the field out, with its struct")
+
+
+def _struct_use_breaches(
+    message: Message, struct: str, entry: Field, reach: set[Versions]
+) -> Iterator[Breach]:
+    name = entry.type.element
+    used = message.structs.get(name)
+    if used is None:
+        text = f"struct {_quote(name)} is not declared"
+        mend = 'give the field "fields", or declare the struct under "commonStructs"'
+        if name.lower() in PRIMITIVES:
+            mend = f'write "{name.lower()}"'
+        yield Breach("struct-known", ("type", "fields"), text, mend)
+        return
+    if name == message.name:
+        text = f"struct {_quote(name)} has the name of the message"
+        yield Breach("struct-name-message", ("type",), text, "rename the struct")
+    if struct and _contains(message, name, struct):
+        text = f"struct {_quote(struct)} contains itself"
+        yield Breach("struct-not-recursive", ("type",), text, "end the circle")
+    around = {versions for versions in reach if not versions.empty}
+    if not all(used.versions.covers(entry.versions & versions) for versions in around):
+        text = f"versions {entry.versions} uses {_quote(name)}, which has only {used.versions}"
+        mend = f'write "versions": "{entry.versions}" at the struct, or narrow the field'
+        yield Breach("struct-versions", ("versions", "type"), text, mend)
 
 
 def _contains(message: Message, outer: str, inner: str) -> bool:

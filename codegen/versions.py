@@ -12,6 +12,7 @@ from typing import Self
 
 VERSION_MAX = 0x7FFF  # An int16 on the wire (request header, field RequestApiVersion).
 
+_SHOWN_CHARS_MAX = 40
 _RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9})|(\+))?")
 
 
@@ -26,17 +27,18 @@ class Versions:
     def parse(cls, text: str) -> Self:
         """Read a range, or raise ``ValueError`` that says what a range looks like."""
         text = text.strip()
-        if text in ("none", ""):
+        if text == "none":
             return cls(0, -1)
         match = _RANGE.fullmatch(text)
         if match is None:
-            raise ValueError(f'{text!r} is not a version range: write "3", "0-3", "3+" or "none"')
+            shown = text if len(text) <= _SHOWN_CHARS_MAX else f"{text[:_SHOWN_CHARS_MAX]}…"
+            raise ValueError(f'"{shown}" is not a version range: write "3", "0-3", "3+" or "none"')
         lowest = int(match[1])
         highest = int(match[2]) if match[2] else VERSION_MAX if match[3] else lowest
         if lowest > VERSION_MAX or highest > VERSION_MAX:
-            raise ValueError(f"{text!r}: a version is at most {VERSION_MAX} (int16)")
+            raise ValueError(f'"{text}" is not 16 bits wide: a version is at most {VERSION_MAX}')
         if lowest > highest:
-            raise ValueError(f"{text!r}: the first version of a range may not exceed the last")
+            raise ValueError(f'"{text}" runs backwards: write the lower version first')
         return cls(lowest, highest)
 
     @property
