@@ -20,12 +20,15 @@ from kraftspec.fastpath.plan import AbsentLayout, Layout, TaggedLayout, WireDefa
 from kraftspec.fastpath.values import default_json
 
 API_VERSIONS_KEY = 18
+# A message's module stands beside the package of the codecs.
+RESERVED_MODULES = frozenset({"pure"})
 # Names that a generated class uses itself; a field of that name gets a trailing underscore.
 RESERVED = frozenset({
     "encode", "encode_into", "decode", "decode_from", "to_json", "from_json", "header_version",
     "unknown_tagged_fields",
     # Builtins that the annotations of a class body name.
     "list", "tuple", "bool", "int", "float", "str", "bytes", "memoryview", "range",
+    "msgspec",
 })  # fmt: skip
 
 
@@ -44,6 +47,12 @@ def attribute(name: str) -> str:
     """Return the Python attribute of a field."""
     snake = snake_case(name)
     return snake + "_" if keyword.iskeyword(snake) or snake in RESERVED else snake
+
+
+def module_name(name: str) -> str:
+    """Return the module that a message's class is in."""
+    snake = snake_case(name)
+    return snake + "_" if keyword.iskeyword(snake) or snake in RESERVED_MODULES else snake
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,6 +282,10 @@ class LayoutTable:
             self.layouts.append(struct)
         return self._numbers[struct]
 
+    def class_number(self, struct: StructPlan) -> int:
+        """Return the number of a struct's class."""
+        return self.structs.index(struct.name)
+
     def literal(self) -> tuple[Layout, ...]:
         """Return the layouts in the literal form that codecs run."""
         return tuple(self._literal(struct) for struct in self.layouts)
@@ -287,7 +300,7 @@ class LayoutTable:
             (plan.name, plan.attr, plan.ignorable, plan.default) for plan in struct.absent
         ]
         return (
-            self.structs.index(struct.name),
+            self.class_number(struct),
             struct.flexible,
             tuple(
                 (plan.name, plan.attr, plan.wire, plan.nullable, self._element(plan))

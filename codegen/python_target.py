@@ -21,7 +21,7 @@ from kraftspec.codegen.plan import (
     LayoutTable,
     StructPlan,
     attribute,
-    snake_case,
+    module_name,
     version_range,
     wire_default,
 )
@@ -37,6 +37,11 @@ _ENTITIES = {
     "brokerId": "BrokerId", "producerId": "ProducerId", "groupId": "GroupId",
     "topicName": "TopicName", "transactionalId": "TransactionalId",
 }  # fmt: skip
+# What generated modules import or define under the name of a class.
+CLASSES_USED = frozenset({
+    "Codec", "Message", "Struct", "Uuid", "UnknownTags", "ClassVar", "TYPE", "CODEC",
+    *_ENTITIES.values(),
+})  # fmt: skip
 _NULLS = {
     "string": r'b"\xff\xff"', "bytes": r'b"\xff\xff\xff\xff"', "records": r'b"\xff\xff\xff\xff"',
     "array": r'b"\xff\xff\xff\xff"', "struct": r'b"\0"', "compact_string": r'b"\0"',
@@ -71,9 +76,32 @@ def _render(template: str, context: Mapping[str, Any]) -> str:
     return _environment().get_template(template).render(context)
 
 
+class ClashError(ValueError):
+    """A spec that Python has no way to say: one name for two things."""
+
+
+def _refuse_clashes(message: Message) -> None:
+    for name in (message.name, *message.structs):
+        if name in CLASSES_USED:
+            raise ClashError(
+                f"{message.name}: generated modules import a {name} of their own; call the "
+                "message or struct otherwise"
+            )
+    for owner in (message.top, *message.structs.values()):
+        named: dict[str, str] = {}
+        for entry in owner.fields:
+            other = named.setdefault(attribute(entry.name), entry.name)
+            if other != entry.name:
+                raise ClashError(
+                    f"{message.name}: the fields {other} and {entry.name} of {owner.name} would "
+                    f"both be {attribute(entry.name)} in Python; rename one"
+                )
+
+
 def render_message(message: Message, package: str, source: str) -> dict[str, str]:
     """Render one message; return file name → text: the classes and their codec."""
-    module = snake_case(message.name)
+    _refuse_clashes(message)
+    module = module_name(message.name)
     table = LayoutTable.of(message)
     return {
         f"{module}.py": _render("message.py.jinja", _classes(message, package, source, table)),
@@ -86,7 +114,7 @@ def render_package(
 ) -> dict[str, str]:
     """Render the package's own files: the lazy index, its stub, and the codecs' package."""
     entries = [
-        {"name": message.name, "module": snake_case(message.name), "row": _row(message)}
+        {"name": message.name, "module": module_name(message.name), "row": _row(message)}
         for message in sorted(messages, key=lambda message: message.name)
     ]
     context = {
@@ -111,7 +139,7 @@ def _row(message: Message) -> tuple[str, str, int | None, int, int, int]:
     flexible = message.valid_versions & message.flexible_versions
     first = valid.stop if flexible.empty else flexible.lowest
     return (
-        snake_case(message.name), message.type, message.api_key, valid.start, valid.stop, first,
+        module_name(message.name), message.type, message.api_key, valid.start, valid.stop, first,
     )  # fmt: skip
 
 
@@ -138,7 +166,7 @@ def _classes(message: Message, package: str, source: str, table: LayoutTable) ->
         "top": top,
         "structs": structs,
         "type_imports": sorted(names),
-        "rendered": f"{package}.pure.{snake_case(message.name)}",
+        "rendered": f"{package}.pure.{module_name(message.name)}",
         "layouts": [literal(layout) for layout in layouts],
         "plans": literal(table.plans),
     }
@@ -262,8 +290,8 @@ def _codec(message: Message, package: str, source: str, table: LayoutTable) -> d
     return {
         "marker": marker(source),
         "name": message.name,
-        "module": f"{package}.{snake_case(message.name)}",
-        "classes": [message.name, *(f"{message.name}.{name}" for name in message.structs)],
+        "module": f"{package}.{module_name(message.name)}",
+        "structs": list(message.structs),
         "layouts": layouts,
         "runs": runs,
         "array_codes": sorted(codes),
@@ -284,7 +312,7 @@ def _functions(prefix: str, table: LayoutTable) -> str:
 def _layout(
     message: Message, table: LayoutTable, plan: StructPlan, runs: list[str]
 ) -> dict[str, Any]:
-    cls = f"C{table.structs.index(plan.name)}"
+    cls = f"C{table.class_number(plan)}"
     absent = [_unless_default(f"o.{entry.attr}", entry.default)
               for entry in plan.absent if not entry.ignorable]  # fmt: skip
     flexible_somewhere = not (message.valid_versions & message.flexible_versions).empty
@@ -299,13 +327,21 @@ def _layout(
         "attrs": [entry.attr for entry in plan.fields],
         "tagged": [
             {**_part(table, entry), "tag": entry.tag,
-             "set": _unless_default("v", entry.default)}
+             "set": _set(table, entry)}
             for entry in plan.tagged
         ],
         "flexible": plan.flexible,
         "reserved": literal(tags),
         "later": literal(plan.later_tags) if plan.later_tags else "",
     }  # fmt: skip
+
+
+def _set(table: LayoutTable, plan: FieldPlan) -> str:
+    """Return the test of whether a tagged field, in ``v``, is to be written."""
+    if plan.default is ... and isinstance(plan.element, StructPlan):
+        cls = f"C{table.class_number(plan.element)}"
+        return f"v.__class__ is not {cls} or v != {cls}()"
+    return _unless_default("v", plan.default)
 
 
 def _unless_default(value: str, default: object) -> str:

@@ -117,7 +117,11 @@ class Dump:
 
 
 def dump(message: Message, version: int, data: bytes, *, lenient: bool = False) -> Dump:
-    """Decode ``data`` by the plan of a spec, noting which bytes held what."""
+    """Decode ``data`` by the plan of a spec, noting which bytes held what.
+
+    Raises ``ValueError`` for a version that the message does not have.
+    """
+    plan = plan_message(message, version)
     table = LayoutTable.of(message)
     spans: list[Span] = []
     decoder = Decoder(
@@ -133,7 +137,7 @@ def dump(message: Message, version: int, data: bytes, *, lenient: bool = False) 
             )
     except CodecError as refused:
         error = refused
-    return Dump(plan_message(message, version), data, tuple(spans), value, error)
+    return Dump(plan, data, tuple(spans), value, error)
 
 
 def show_value(value: Any) -> str:

@@ -480,7 +480,7 @@ class Encoder:
             for tag, name, attr, wire, nullable, element, default in tagged:
                 item = self._get(value, name, attr)
                 self.path.segments.append(name)
-                if not is_default(item, default):
+                if not self._unset(item, default, element):
                     tags.append((tag, self.value(wire, nullable, element, item, in_tag=True)))
                 self.path.segments.pop()
             self._tags(parts, tags, unknown, {entry[0] for entry in tagged} | set(later_tags))
@@ -494,6 +494,13 @@ class Encoder:
         except AttributeError:
             self.path.segments.append(name)
             self.refuse(ErrorClass.MISSING_FIELD, f"{attr} is not set")
+
+    def _unset(self, value: Any, default: WireDefault, element: Element) -> bool:
+        """Whether a tagged field is left out; only the field's own class is a default struct."""
+        if default is ... and isinstance(element, int):
+            own = self.structs[self.layouts[element][0]]
+            return type(value) is own and bool(value == own())
+        return is_default(value, default)
 
     def _absent(self, name: str, value: Any, default: WireDefault) -> None:
         if not is_default(value, default):

@@ -96,9 +96,10 @@ class Message(Struct, kw_only=True, gc=False):
     def encode(self, version: int) -> bytes:
         """Return the message's bytes at a version; ``CodecError`` names the field refused."""
         codec = self.CODEC
+        encoders = codec.encoders
         parts: list[Any] = []
         try:
-            codec.encoders[version](self, parts.append)
+            encoders[version](self, parts.append)
             return b"".join(parts)
         except Exception:
             # Optimistic code says that something is wrong; the interpreter says what.
@@ -115,7 +116,13 @@ class Message(Struct, kw_only=True, gc=False):
                 ErrorClass.LENGTH_TOO_LONG,
                 f"{len(encoded)} bytes do not fit from byte {offset} of a buffer of {len(buffer)}",
             )
-        buffer[offset:end] = encoded
+        try:
+            buffer[offset:end] = encoded
+        except (TypeError, ValueError):
+            raise CodecError(
+                ErrorClass.WRONG_TYPE,
+                f"a bytearray or a writable memoryview of bytes wanted, not {buffer!r:.80}",
+            ) from None
         return end
 
     @classmethod
@@ -129,8 +136,9 @@ class Message(Struct, kw_only=True, gc=False):
         """
         flat = _flat(data, copy=copy)
         if not lenient:
+            decoders = cls.CODEC.decoders
             try:
-                value, end = cls.CODEC.decoders[version](flat, 0)
+                value, end = decoders[version](flat, 0)
                 if end == len(flat):
                     return value  # type: ignore[no-any-return]  # the rendered code is untyped
             except Exception:
@@ -153,8 +161,9 @@ class Message(Struct, kw_only=True, gc=False):
                 ErrorClass.TRUNCATED, f"the input has {len(flat)} bytes", offset=max(offset, 0)
             )
         if not lenient:
+            decoders = cls.CODEC.decoders
             try:
-                value, end = cls.CODEC.decoders[version](flat, offset)
+                value, end = decoders[version](flat, offset)
                 if end <= len(flat):
                     return value, end
             except Exception:

@@ -20,6 +20,7 @@ array and ``...`` a struct whose fields all hold their defaults.
 
 from __future__ import annotations
 
+import uuid
 from types import EllipsisType
 from typing import Any
 
@@ -73,11 +74,16 @@ UVARINT_BYTES_MAX = 5
 def is_default(value: Any, default: WireDefault) -> bool:
     """Return whether ``value`` is what the schema gives a field that nobody set."""
     if default is ...:
-        return value is not None and bool(value == type(value)())
+        return hasattr(type(value), "__struct_fields__") and bool(value == type(value)())
     if default == () and isinstance(default, tuple):
         return isinstance(value, (list, tuple)) and not value
     if value is None or default is None:
         return value is default
     if isinstance(default, bytes):
+        if isinstance(value, uuid.UUID):
+            return value.bytes == default
         return isinstance(value, (bytes, bytearray, memoryview)) and value == default
-    return bool(value == default)
+    try:
+        return bool(value == default)
+    except Exception:  # It compares as no field's value does: element by element, perhaps.
+        return False

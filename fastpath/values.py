@@ -21,45 +21,54 @@ from kraftspec.fastpath.types import Uuid
 UNKNOWN_TAGS = "_unknownTaggedFields"
 
 
-def to_json(layouts: Layouts, layout: Layout, value: Any) -> dict[str, Any]:
-    """Return one struct as a JSON object; refuses what the version lacks, as encode does."""
+def to_json(layouts: Layouts, layout: Layout, value: Any, path: str = "") -> dict[str, Any]:
+    """Return one struct as a JSON object; refuses what the version lacks, as encode does.
+
+    ``path`` is where the struct stands in its message, with a dot at its end.
+    """
     _, _, fields, tagged, absent, _ = layout
     for name, attr, ignorable, default in absent:
         if not ignorable and not is_default(getattr(value, attr), default):
             raise CodecError(
-                ErrorClass.FIELD_NOT_IN_VERSION, "this version has no such field", path=name
+                ErrorClass.FIELD_NOT_IN_VERSION, "this version has no such field", path=path + name
             )
     out = {
-        name: _to_json(layouts, wire, element, getattr(value, attr))
+        name: _to_json(layouts, wire, element, getattr(value, attr), path + name)
         for name, attr, wire, _, element in fields
     }
     for _, name, attr, wire, _, element, default in tagged:
         item = getattr(value, attr)
         if not is_default(item, default):
-            out[name] = _to_json(layouts, wire, element, item)
+            out[name] = _to_json(layouts, wire, element, item, path + name)
     unknown = getattr(value, "unknown_tagged_fields", ())
     if unknown:
         out[UNKNOWN_TAGS] = [{"tag": tag, "hex": payload.hex()} for tag, payload in unknown]
     return out
 
 
-def _to_json(layouts: Layouts, wire: str, element: Element, value: Any) -> Any:
-    if value is None or isinstance(value, (bool, str)):
-        return value
+def _to_json(layouts: Layouts, wire: str, element: Element, value: Any, path: str) -> Any:
+    if value is None:
+        return None
     match wire.removeprefix("compact_"):
         case "uuid":
             return str(Uuid(value))
         case "bytes" | "records":
             return binascii.b2a_base64(value, newline=False).decode()
         case "float64":
+            value = float(value)
             return value if math.isfinite(value) else f"0x{struct.pack('>d', value).hex()}"
         case "struct" if isinstance(element, int):
-            return to_json(layouts, layouts[element], value)
+            return to_json(layouts, layouts[element], value, f"{path}.")
         case "array" if isinstance(element, int):
-            return [to_json(layouts, layouts[element], item) for item in value]
+            return [
+                to_json(layouts, layouts[element], item, f"{path}[{at}].")
+                for at, item in enumerate(value)
+            ]
         case "array":
-            return [_to_json(layouts, str(element), None, item) for item in value]
-    return value
+            return [_to_json(layouts, str(element), None, item, path) for item in value]
+        case "bool" | "string":
+            return value
+    return int(value)
 
 
 def from_json(
@@ -117,7 +126,7 @@ class _Reader:
             out["unknown_tagged_fields"] = self.unknown(layout, left.pop(UNKNOWN_TAGS))
         if left:
             self.refuse(
-                ErrorClass.FIELD_NOT_IN_VERSION, "no version has such a field", str(min(left))
+                ErrorClass.FIELD_NOT_IN_VERSION, "no version has such a field", min(map(str, left))
             )
         return self.make(index, out)
 
@@ -187,7 +196,10 @@ class _Reader:
                 except (ValueError, struct.error):
                     self.refuse(ErrorClass.WRONG_TYPE, '"0x" and 16 hex digits wanted')
             case "float64" if isinstance(value, (int, float)) and type(value) is not bool:
-                return float(value)
+                try:
+                    return float(value)
+                except OverflowError as error:
+                    self.refuse(ErrorClass.WRONG_TYPE, str(error))
             case _ if "int" in kind and type(value) is int:
                 return value
         self.refuse(ErrorClass.WRONG_TYPE, f"{kind} wanted, not {_kind(value)}")

@@ -21,6 +21,10 @@ class RefusedError(Exception):
     """Raised by straight-line code; never leaves the codec."""
 
 
+# Takes a str and nothing else that happens to have a method of that name.
+utf8 = str.encode
+
+
 def refuse() -> NoReturn:
     """Refuse the value at hand, from inside an expression."""
     raise RefusedError
@@ -120,7 +124,9 @@ def write_tags(
             refuse()
         last = -1
         for tag, payload in unknown:
-            if tag <= last or tag in reserved or payload.__class__ is not bytes:
+            if tag <= last or tag in reserved:
+                refuse()
+            if not isinstance(tag, int) or not isinstance(payload, bytes):
                 refuse()
             last = tag
         tags = sorted([*known, *unknown])

@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.abort_transaction_record import AbortTransactionRecord
+from kraftspec.generated.kafka.abort_transaction_record import AbortTransactionRecord as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,11 +26,11 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = AbortTransactionRecord
 
 
 def put_0(o, w):
@@ -43,7 +43,7 @@ def put_0(o, w):
         if v is None:
             s.append(b"\0")
         else:
-            r = v.encode()
+            r = utf8(v)
             n = len(r)
             s.append(UV1[n] + r if n < 127 else compact_length(n) + r)
         t.append((0, b"".join(s)))

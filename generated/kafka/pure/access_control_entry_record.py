@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.access_control_entry_record import AccessControlEntryRecord
+from kraftspec.generated.kafka.access_control_entry_record import AccessControlEntryRecord as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,11 +26,11 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = AccessControlEntryRecord
 PACK0 = _Struct(">16sb").pack
 UNPACK_FROM0 = _Struct(">16sb").unpack_from
 PACK1 = _Struct(">b").pack
@@ -44,16 +44,16 @@ def put_0(o, w):
         refuse()
     w(PACK0(as_uuid(o.id), o.resource_type))
     v = o.resource_name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK1(o.pattern_type))
     v = o.principal
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.host
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK2(o.operation, o.permission_type))

@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.add_partitions_to_txn_request import AddPartitionsToTxnRequest
+from kraftspec.generated.kafka.add_partitions_to_txn_request import AddPartitionsToTxnRequest as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,15 +26,15 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
 PACK_i = PACK["i"]
 UNPACK_i = UNPACK["i"]
-C0 = AddPartitionsToTxnRequest
-C1 = AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction
-C2 = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
+C1 = C0.AddPartitionsToTxnTransaction
+C2 = C0.AddPartitionsToTxnTopic
 PACK0 = _Struct(">qh").pack
 UNPACK_FROM0 = _Struct(">qh").unpack_from
 PACK1 = _Struct(">qhB").pack
@@ -47,7 +47,7 @@ def put_0(o, w):
     if o.unknown_tagged_fields:
         refuse()
     v = o.name
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.partitions
     if v.__class__ is not list and v.__class__ is not tuple:
@@ -83,7 +83,7 @@ def put_1(o, w):
     if o.unknown_tagged_fields:
         refuse()
     v = o.v3_and_below_transactional_id
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     w(PACK0(o.v3_and_below_producer_id, o.v3_and_below_producer_epoch))
     v = o.v3_and_below_topics
@@ -123,7 +123,7 @@ def put_2(o, w):
     if o.__class__ is not C2:
         refuse()
     v = o.name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.partitions
@@ -174,7 +174,7 @@ def put_3(o, w):
     if not is_default(o.transactions, ()):
         refuse()
     v = o.v3_and_below_transactional_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK0(o.v3_and_below_producer_id, o.v3_and_below_producer_epoch))
@@ -231,7 +231,7 @@ def put_4(o, w):
     if o.__class__ is not C1:
         refuse()
     v = o.transactional_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK1(o.producer_id, o.producer_epoch, 1 if o.verify_only is True else 0 if o.verify_only is False else refuse()))

@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.add_partitions_to_txn_response import AddPartitionsToTxnResponse
+from kraftspec.generated.kafka.add_partitions_to_txn_response import AddPartitionsToTxnResponse as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,14 +26,14 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = AddPartitionsToTxnResponse
-C1 = AddPartitionsToTxnResponse.AddPartitionsToTxnResult
-C2 = AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult
-C3 = AddPartitionsToTxnResponse.AddPartitionsToTxnPartitionResult
+C1 = C0.AddPartitionsToTxnResult
+C2 = C0.AddPartitionsToTxnTopicResult
+C3 = C0.AddPartitionsToTxnPartitionResult
 PACK0 = _Struct(">ih").pack
 UNPACK_FROM0 = _Struct(">ih").unpack_from
 PACK1 = _Struct(">i").pack
@@ -61,7 +61,7 @@ def put_1(o, w):
     if o.unknown_tagged_fields:
         refuse()
     v = o.name
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.results_by_partition
     if v.__class__ is not list and v.__class__ is not tuple:
@@ -151,7 +151,7 @@ def put_4(o, w):
     if o.__class__ is not C2:
         refuse()
     v = o.name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.results_by_partition
@@ -247,7 +247,7 @@ def put_6(o, w):
     if o.__class__ is not C1:
         refuse()
     v = o.transactional_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.topic_results

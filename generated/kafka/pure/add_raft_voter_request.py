@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.add_raft_voter_request import AddRaftVoterRequest
+from kraftspec.generated.kafka.add_raft_voter_request import AddRaftVoterRequest as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,12 +26,12 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = AddRaftVoterRequest
-C1 = AddRaftVoterRequest.Listener
+C1 = C0.Listener
 PACK0 = _Struct(">H").pack
 UNPACK_FROM0 = _Struct(">H").unpack_from
 PACK1 = _Struct(">ii16s").pack
@@ -44,11 +44,11 @@ def put_0(o, w):
     if o.__class__ is not C1:
         refuse()
     v = o.name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.host
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK0(o.port))
@@ -102,7 +102,7 @@ def put_1(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK1(o.timeout_ms, o.voter_id, as_uuid(o.voter_directory_id)))
@@ -164,7 +164,7 @@ def put_2(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK1(o.timeout_ms, o.voter_id, as_uuid(o.voter_directory_id)))

@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.alter_client_quotas_request import AlterClientQuotasRequest
+from kraftspec.generated.kafka.alter_client_quotas_request import AlterClientQuotasRequest as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,14 +26,14 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = AlterClientQuotasRequest
-C1 = AlterClientQuotasRequest.EntryData
-C2 = AlterClientQuotasRequest.EntityData
-C3 = AlterClientQuotasRequest.OpData
+C1 = C0.EntryData
+C2 = C0.EntityData
+C3 = C0.OpData
 PACK0 = _Struct(">dB").pack
 UNPACK_FROM0 = _Struct(">dB").unpack_from
 PACK1 = _Struct(">B").pack
@@ -46,13 +46,13 @@ def put_0(o, w):
     if o.unknown_tagged_fields:
         refuse()
     v = o.entity_type
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.entity_name
     if v is None:
         w(b"\xff\xff")
     else:
-        r = v.encode()
+        r = utf8(v)
         w(put_int16(len(r)) + r)
 
 
@@ -84,7 +84,7 @@ def put_1(o, w):
     if o.unknown_tagged_fields:
         refuse()
     v = o.key
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     w(PACK0(o.value, 1 if o.remove is True else 0 if o.remove is False else refuse()))
 
@@ -191,14 +191,14 @@ def put_4(o, w):
     if o.__class__ is not C2:
         refuse()
     v = o.entity_type
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.entity_name
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     if o.unknown_tagged_fields:
@@ -245,7 +245,7 @@ def put_5(o, w):
     if o.__class__ is not C3:
         refuse()
     v = o.key
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK0(o.value, 1 if o.remove is True else 0 if o.remove is False else refuse()))

@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.alter_configs_response import AlterConfigsResponse
+from kraftspec.generated.kafka.alter_configs_response import AlterConfigsResponse as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,12 +26,12 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = AlterConfigsResponse
-C1 = AlterConfigsResponse.AlterConfigsResourceResponse
+C1 = C0.AlterConfigsResourceResponse
 PACK0 = _Struct(">h").pack
 UNPACK_FROM0 = _Struct(">h").unpack_from
 PACK1 = _Struct(">b").pack
@@ -50,11 +50,11 @@ def put_0(o, w):
     if v is None:
         w(b"\xff\xff")
     else:
-        r = v.encode()
+        r = utf8(v)
         w(put_int16(len(r)) + r)
     w(PACK1(o.resource_type))
     v = o.resource_name
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
 
 
@@ -124,12 +124,12 @@ def put_2(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK1(o.resource_type))
     v = o.resource_name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     if o.unknown_tagged_fields:

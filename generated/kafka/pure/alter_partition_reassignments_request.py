@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.alter_partition_reassignments_request import AlterPartitionReassignmentsRequest
+from kraftspec.generated.kafka.alter_partition_reassignments_request import AlterPartitionReassignmentsRequest as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,15 +26,15 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
 PACK_i = PACK["i"]
 UNPACK_i = UNPACK["i"]
-C0 = AlterPartitionReassignmentsRequest
-C1 = AlterPartitionReassignmentsRequest.ReassignableTopic
-C2 = AlterPartitionReassignmentsRequest.ReassignablePartition
+C1 = C0.ReassignableTopic
+C2 = C0.ReassignablePartition
 PACK0 = _Struct(">i").pack
 UNPACK_FROM0 = _Struct(">i").unpack_from
 PACK1 = _Struct(">iB").pack
@@ -84,7 +84,7 @@ def put_1(o, w):
     if o.__class__ is not C1:
         refuse()
     v = o.name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.partitions

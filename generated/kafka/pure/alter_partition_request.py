@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.alter_partition_request import AlterPartitionRequest
+from kraftspec.generated.kafka.alter_partition_request import AlterPartitionRequest as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,16 +26,16 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
 PACK_i = PACK["i"]
 UNPACK_i = UNPACK["i"]
-C0 = AlterPartitionRequest
-C1 = AlterPartitionRequest.TopicData
-C2 = AlterPartitionRequest.PartitionData
-C3 = AlterPartitionRequest.BrokerState
+C1 = C0.TopicData
+C2 = C0.PartitionData
+C3 = C0.BrokerState
 PACK0 = _Struct(">ii").pack
 UNPACK_FROM0 = _Struct(">ii").unpack_from
 PACK1 = _Struct(">bi").pack

@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.alter_partition_response import AlterPartitionResponse
+from kraftspec.generated.kafka.alter_partition_response import AlterPartitionResponse as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,15 +26,15 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
 PACK_i = PACK["i"]
 UNPACK_i = UNPACK["i"]
-C0 = AlterPartitionResponse
-C1 = AlterPartitionResponse.TopicData
-C2 = AlterPartitionResponse.PartitionData
+C1 = C0.TopicData
+C2 = C0.PartitionData
 PACK0 = _Struct(">ihii").pack
 UNPACK_FROM0 = _Struct(">ihii").unpack_from
 PACK1 = _Struct(">bi").pack

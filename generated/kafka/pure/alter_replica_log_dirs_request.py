@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.alter_replica_log_dirs_request import AlterReplicaLogDirsRequest
+from kraftspec.generated.kafka.alter_replica_log_dirs_request import AlterReplicaLogDirsRequest as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,15 +26,15 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
 PACK_i = PACK["i"]
 UNPACK_i = UNPACK["i"]
-C0 = AlterReplicaLogDirsRequest
-C1 = AlterReplicaLogDirsRequest.AlterReplicaLogDir
-C2 = AlterReplicaLogDirsRequest.AlterReplicaLogDirTopic
+C1 = C0.AlterReplicaLogDir
+C2 = C0.AlterReplicaLogDirTopic
 
 
 def put_0(o, w):
@@ -43,7 +43,7 @@ def put_0(o, w):
     if o.unknown_tagged_fields:
         refuse()
     v = o.name
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.partitions
     if v.__class__ is not list and v.__class__ is not tuple:
@@ -77,7 +77,7 @@ def put_1(o, w):
     if o.unknown_tagged_fields:
         refuse()
     v = o.path
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.topics
     if v.__class__ is not list and v.__class__ is not tuple:
@@ -143,7 +143,7 @@ def put_3(o, w):
     if o.__class__ is not C2:
         refuse()
     v = o.name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.partitions
@@ -192,7 +192,7 @@ def put_4(o, w):
     if o.__class__ is not C1:
         refuse()
     v = o.path
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.topics

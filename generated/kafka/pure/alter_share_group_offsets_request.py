@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.alter_share_group_offsets_request import AlterShareGroupOffsetsRequest
+from kraftspec.generated.kafka.alter_share_group_offsets_request import AlterShareGroupOffsetsRequest as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,13 +26,13 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = AlterShareGroupOffsetsRequest
-C1 = AlterShareGroupOffsetsRequest.AlterShareGroupOffsetsRequestTopic
-C2 = AlterShareGroupOffsetsRequest.AlterShareGroupOffsetsRequestPartition
+C1 = C0.AlterShareGroupOffsetsRequestTopic
+C2 = C0.AlterShareGroupOffsetsRequestPartition
 PACK0 = _Struct(">iq").pack
 UNPACK_FROM0 = _Struct(">iq").unpack_from
 
@@ -60,7 +60,7 @@ def put_1(o, w):
     if o.__class__ is not C1:
         refuse()
     v = o.topic_name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.partitions
@@ -114,7 +114,7 @@ def put_2(o, w):
     if o.__class__ is not C0:
         refuse()
     v = o.group_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.topics

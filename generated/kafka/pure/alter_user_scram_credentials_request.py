@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.alter_user_scram_credentials_request import AlterUserScramCredentialsRequest
+from kraftspec.generated.kafka.alter_user_scram_credentials_request import AlterUserScramCredentialsRequest as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,13 +26,13 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = AlterUserScramCredentialsRequest
-C1 = AlterUserScramCredentialsRequest.ScramCredentialDeletion
-C2 = AlterUserScramCredentialsRequest.ScramCredentialUpsertion
+C1 = C0.ScramCredentialDeletion
+C2 = C0.ScramCredentialUpsertion
 PACK0 = _Struct(">b").pack
 UNPACK_FROM0 = _Struct(">b").unpack_from
 PACK1 = _Struct(">bi").pack
@@ -43,7 +43,7 @@ def put_0(o, w):
     if o.__class__ is not C1:
         refuse()
     v = o.name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK0(o.mechanism))
@@ -79,7 +79,7 @@ def put_1(o, w):
     if o.__class__ is not C2:
         refuse()
     v = o.name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK1(o.mechanism, o.iterations))

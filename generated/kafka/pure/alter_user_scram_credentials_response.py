@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.alter_user_scram_credentials_response import AlterUserScramCredentialsResponse
+from kraftspec.generated.kafka.alter_user_scram_credentials_response import AlterUserScramCredentialsResponse as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,12 +26,12 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = AlterUserScramCredentialsResponse
-C1 = AlterUserScramCredentialsResponse.AlterUserScramCredentialsResult
+C1 = C0.AlterUserScramCredentialsResult
 PACK0 = _Struct(">h").pack
 UNPACK_FROM0 = _Struct(">h").unpack_from
 PACK1 = _Struct(">i").pack
@@ -42,7 +42,7 @@ def put_0(o, w):
     if o.__class__ is not C1:
         refuse()
     v = o.user
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK0(o.error_code))
@@ -50,7 +50,7 @@ def put_0(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     if o.unknown_tagged_fields:

@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.assign_replicas_to_dirs_request import AssignReplicasToDirsRequest
+from kraftspec.generated.kafka.assign_replicas_to_dirs_request import AssignReplicasToDirsRequest as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,14 +26,14 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = AssignReplicasToDirsRequest
-C1 = AssignReplicasToDirsRequest.DirectoryData
-C2 = AssignReplicasToDirsRequest.TopicData
-C3 = AssignReplicasToDirsRequest.PartitionData
+C1 = C0.DirectoryData
+C2 = C0.TopicData
+C3 = C0.PartitionData
 PACK0 = _Struct(">i").pack
 UNPACK_FROM0 = _Struct(">i").unpack_from
 PACK1 = _Struct(">16s").pack

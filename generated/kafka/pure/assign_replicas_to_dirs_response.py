@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.assign_replicas_to_dirs_response import AssignReplicasToDirsResponse
+from kraftspec.generated.kafka.assign_replicas_to_dirs_response import AssignReplicasToDirsResponse as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,14 +26,14 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = AssignReplicasToDirsResponse
-C1 = AssignReplicasToDirsResponse.DirectoryData
-C2 = AssignReplicasToDirsResponse.TopicData
-C3 = AssignReplicasToDirsResponse.PartitionData
+C1 = C0.DirectoryData
+C2 = C0.TopicData
+C3 = C0.PartitionData
 PACK0 = _Struct(">ih").pack
 UNPACK_FROM0 = _Struct(">ih").unpack_from
 PACK1 = _Struct(">16s").pack

@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.broker_registration_request import BrokerRegistrationRequest
+from kraftspec.generated.kafka.broker_registration_request import BrokerRegistrationRequest as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,13 +26,13 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = BrokerRegistrationRequest
-C1 = BrokerRegistrationRequest.Listener
-C2 = BrokerRegistrationRequest.Feature
+C1 = C0.Listener
+C2 = C0.Feature
 PACK0 = _Struct(">Hh").pack
 UNPACK_FROM0 = _Struct(">Hh").unpack_from
 PACK1 = _Struct(">hh").pack
@@ -51,11 +51,11 @@ def put_0(o, w):
     if o.__class__ is not C1:
         refuse()
     v = o.name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.host
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK0(o.port, o.security_protocol))
@@ -104,7 +104,7 @@ def put_1(o, w):
     if o.__class__ is not C2:
         refuse()
     v = o.name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK1(o.min_supported_version, o.max_supported_version))
@@ -143,7 +143,7 @@ def put_2(o, w):
         refuse()
     w(PACK2(o.broker_id))
     v = o.cluster_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK3(as_uuid(o.incarnation_id)))
@@ -165,7 +165,7 @@ def put_2(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     if o.unknown_tagged_fields:
@@ -246,7 +246,7 @@ def put_3(o, w):
         refuse()
     w(PACK2(o.broker_id))
     v = o.cluster_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK3(as_uuid(o.incarnation_id)))
@@ -268,7 +268,7 @@ def put_3(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK4(1 if o.is_migrating_zk_broker is True else 0 if o.is_migrating_zk_broker is False else refuse()))
@@ -355,7 +355,7 @@ def put_4(o, w):
         refuse()
     w(PACK2(o.broker_id))
     v = o.cluster_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK3(as_uuid(o.incarnation_id)))
@@ -377,7 +377,7 @@ def put_4(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK4(1 if o.is_migrating_zk_broker is True else 0 if o.is_migrating_zk_broker is False else refuse()))
@@ -487,7 +487,7 @@ def put_5(o, w):
         refuse()
     w(PACK2(o.broker_id))
     v = o.cluster_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK3(as_uuid(o.incarnation_id)))
@@ -509,7 +509,7 @@ def put_5(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK4(1 if o.is_migrating_zk_broker is True else 0 if o.is_migrating_zk_broker is False else refuse()))

@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.client_quota_record import ClientQuotaRecord
+from kraftspec.generated.kafka.client_quota_record import ClientQuotaRecord as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,12 +26,12 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = ClientQuotaRecord
-C1 = ClientQuotaRecord.EntityData
+C1 = C0.EntityData
 PACK0 = _Struct(">dB").pack
 UNPACK_FROM0 = _Struct(">dB").unpack_from
 
@@ -40,14 +40,14 @@ def put_0(o, w):
     if o.__class__ is not C1:
         refuse()
     v = o.entity_type
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.entity_name
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     if o.unknown_tagged_fields:
@@ -101,7 +101,7 @@ def put_1(o, w):
     for e in v:
         put_0(e, w)
     v = o.key
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK0(o.value, 1 if o.remove is True else 0 if o.remove is False else refuse()))

@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.consumer_group_describe_response import ConsumerGroupDescribeResponse
+from kraftspec.generated.kafka.consumer_group_describe_response import ConsumerGroupDescribeResponse as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,17 +26,17 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
 PACK_i = PACK["i"]
 UNPACK_i = UNPACK["i"]
-C0 = ConsumerGroupDescribeResponse
-C1 = ConsumerGroupDescribeResponse.DescribedGroup
-C2 = ConsumerGroupDescribeResponse.Member
-C3 = ConsumerGroupDescribeResponse.Assignment
-C4 = ConsumerGroupDescribeResponse.TopicPartitions
+C1 = C0.DescribedGroup
+C2 = C0.Member
+C3 = C0.Assignment
+C4 = C0.TopicPartitions
 PACK0 = _Struct(">16s").pack
 UNPACK_FROM0 = _Struct(">16s").unpack_from
 PACK1 = _Struct(">i").pack
@@ -54,7 +54,7 @@ def put_0(o, w):
         refuse()
     w(PACK0(as_uuid(o.topic_id)))
     v = o.topic_name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.partitions
@@ -143,30 +143,30 @@ def put_2(o, w):
     if o.__class__ is not C2:
         refuse()
     v = o.member_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.instance_id
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.rack_id
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK1(o.member_epoch))
     v = o.client_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.client_host
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.subscribed_topic_names
@@ -175,14 +175,14 @@ def put_2(o, w):
     n = len(v)
     w(UV1[n] if n < 127 else uvarint(n + 1))
     for e in v:
-        r = e.encode()
+        r = utf8(e)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.subscribed_topic_regex
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.assignment
@@ -322,20 +322,20 @@ def put_3(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.group_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.group_state
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK3(o.group_epoch, o.assignment_epoch))
     v = o.assignor_name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.members
@@ -476,30 +476,30 @@ def put_5(o, w):
     if o.__class__ is not C2:
         refuse()
     v = o.member_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.instance_id
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.rack_id
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK1(o.member_epoch))
     v = o.client_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.client_host
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.subscribed_topic_names
@@ -508,14 +508,14 @@ def put_5(o, w):
     n = len(v)
     w(UV1[n] if n < 127 else uvarint(n + 1))
     for e in v:
-        r = e.encode()
+        r = utf8(e)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.subscribed_topic_regex
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.assignment
@@ -658,20 +658,20 @@ def put_6(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.group_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.group_state
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK3(o.group_epoch, o.assignment_epoch))
     v = o.assignor_name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.members

@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
+from kraftspec.generated.kafka.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,14 +26,14 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
 PACK_i = PACK["i"]
 UNPACK_i = UNPACK["i"]
-C0 = ConsumerGroupHeartbeatRequest
-C1 = ConsumerGroupHeartbeatRequest.TopicPartitions
+C1 = C0.TopicPartitions
 PACK0 = _Struct(">16s").pack
 UNPACK_FROM0 = _Struct(">16s").unpack_from
 PACK1 = _Struct(">i").pack
@@ -82,11 +82,11 @@ def put_1(o, w):
     if o.subscribed_topic_regex is not None:
         refuse()
     v = o.group_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.member_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK1(o.member_epoch))
@@ -94,14 +94,14 @@ def put_1(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.rack_id
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK1(o.rebalance_timeout_ms))
@@ -114,14 +114,14 @@ def put_1(o, w):
         n = len(v)
         w(UV1[n] if n < 127 else uvarint(n + 1))
         for e in v:
-            r = e.encode()
+            r = utf8(e)
             n = len(r)
             w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.server_assignor
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.topic_partitions
@@ -266,11 +266,11 @@ def put_2(o, w):
     if o.__class__ is not C0:
         refuse()
     v = o.group_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.member_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK1(o.member_epoch))
@@ -278,14 +278,14 @@ def put_2(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.rack_id
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK1(o.rebalance_timeout_ms))
@@ -298,21 +298,21 @@ def put_2(o, w):
         n = len(v)
         w(UV1[n] if n < 127 else uvarint(n + 1))
         for e in v:
-            r = e.encode()
+            r = utf8(e)
             n = len(r)
             w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.subscribed_topic_regex
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.server_assignor
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.topic_partitions

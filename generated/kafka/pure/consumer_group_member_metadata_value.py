@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.consumer_group_member_metadata_value import ConsumerGroupMemberMetadataValue
+from kraftspec.generated.kafka.consumer_group_member_metadata_value import ConsumerGroupMemberMetadataValue as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,13 +26,13 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = ConsumerGroupMemberMetadataValue
-C1 = ConsumerGroupMemberMetadataValue.ClassicMemberMetadata
-C2 = ConsumerGroupMemberMetadataValue.ClassicProtocol
+C1 = C0.ClassicMemberMetadata
+C2 = C0.ClassicProtocol
 PACK0 = _Struct(">i").pack
 UNPACK_FROM0 = _Struct(">i").unpack_from
 
@@ -41,7 +41,7 @@ def put_0(o, w):
     if o.__class__ is not C2:
         refuse()
     v = o.name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.metadata
@@ -134,22 +134,22 @@ def put_2(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.rack_id
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.client_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.client_host
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.subscribed_topic_names
@@ -158,14 +158,14 @@ def put_2(o, w):
     n = len(v)
     w(UV1[n] if n < 127 else uvarint(n + 1))
     for e in v:
-        r = e.encode()
+        r = utf8(e)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.subscribed_topic_regex
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK0(o.rebalance_timeout_ms))
@@ -173,12 +173,12 @@ def put_2(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     t = []
     v = o.classic_member_metadata
-    if not is_default(v, ...):
+    if v.__class__ is not C1 or v != C1():
         s = []
         if v is None:
             s.append(b"\0")

@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.consumer_group_partition_metadata_value import ConsumerGroupPartitionMetadataValue
+from kraftspec.generated.kafka.consumer_group_partition_metadata_value import ConsumerGroupPartitionMetadataValue as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,13 +26,13 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = ConsumerGroupPartitionMetadataValue
-C1 = ConsumerGroupPartitionMetadataValue.TopicMetadata
-C2 = ConsumerGroupPartitionMetadataValue.PartitionMetadata
+C1 = C0.TopicMetadata
+C2 = C0.PartitionMetadata
 PACK0 = _Struct(">i").pack
 UNPACK_FROM0 = _Struct(">i").unpack_from
 PACK1 = _Struct(">16s").pack
@@ -49,7 +49,7 @@ def put_0(o, w):
     n = len(v)
     w(UV1[n] if n < 127 else uvarint(n + 1))
     for e in v:
-        r = e.encode()
+        r = utf8(e)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     if o.unknown_tagged_fields:
@@ -99,7 +99,7 @@ def put_1(o, w):
         refuse()
     w(PACK1(as_uuid(o.topic_id)))
     v = o.topic_name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK0(o.num_partitions))

@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.consumer_group_regular_expression_value import ConsumerGroupRegularExpressionValue
+from kraftspec.generated.kafka.consumer_group_regular_expression_value import ConsumerGroupRegularExpressionValue as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,11 +26,11 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = ConsumerGroupRegularExpressionValue
 PACK0 = _Struct(">qq").pack
 UNPACK_FROM0 = _Struct(">qq").unpack_from
 
@@ -44,7 +44,7 @@ def put_0(o, w):
     n = len(v)
     w(UV1[n] if n < 127 else uvarint(n + 1))
     for e in v:
-        r = e.encode()
+        r = utf8(e)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK0(o.version, o.timestamp))

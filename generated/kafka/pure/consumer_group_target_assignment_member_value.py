@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.consumer_group_target_assignment_member_value import ConsumerGroupTargetAssignmentMemberValue
+from kraftspec.generated.kafka.consumer_group_target_assignment_member_value import ConsumerGroupTargetAssignmentMemberValue as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,14 +26,14 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
 PACK_i = PACK["i"]
 UNPACK_i = UNPACK["i"]
-C0 = ConsumerGroupTargetAssignmentMemberValue
-C1 = ConsumerGroupTargetAssignmentMemberValue.TopicPartition
+C1 = C0.TopicPartition
 PACK0 = _Struct(">16s").pack
 UNPACK_FROM0 = _Struct(">16s").unpack_from
 

@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.consumer_protocol_assignment import ConsumerProtocolAssignment
+from kraftspec.generated.kafka.consumer_protocol_assignment import ConsumerProtocolAssignment as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,21 +26,21 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
 PACK_i = PACK["i"]
 UNPACK_i = UNPACK["i"]
-C0 = ConsumerProtocolAssignment
-C1 = ConsumerProtocolAssignment.TopicPartition
+C1 = C0.TopicPartition
 
 
 def put_0(o, w):
     if o.__class__ is not C1:
         refuse()
     v = o.topic
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.partitions
     if v.__class__ is not list and v.__class__ is not tuple:

@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.consumer_protocol_subscription import ConsumerProtocolSubscription
+from kraftspec.generated.kafka.consumer_protocol_subscription import ConsumerProtocolSubscription as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,14 +26,14 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
 PACK_i = PACK["i"]
 UNPACK_i = UNPACK["i"]
-C0 = ConsumerProtocolSubscription
-C1 = ConsumerProtocolSubscription.TopicPartition
+C1 = C0.TopicPartition
 PACK0 = _Struct(">i").pack
 UNPACK_FROM0 = _Struct(">i").unpack_from
 
@@ -47,7 +47,7 @@ def put_0(o, w):
     n = len(v)
     w(put_int32(n))
     for e in v:
-        r = e.encode()
+        r = utf8(e)
         w(put_int16(len(r)) + r)
     v = o.user_data
     if v is None:
@@ -96,7 +96,7 @@ def put_1(o, w):
     if o.__class__ is not C1:
         refuse()
     v = o.topic
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.partitions
     if v.__class__ is not list and v.__class__ is not tuple:
@@ -133,7 +133,7 @@ def put_2(o, w):
     n = len(v)
     w(put_int32(n))
     for e in v:
-        r = e.encode()
+        r = utf8(e)
         w(put_int16(len(r)) + r)
     v = o.user_data
     if v is None:
@@ -204,7 +204,7 @@ def put_3(o, w):
     n = len(v)
     w(put_int32(n))
     for e in v:
-        r = e.encode()
+        r = utf8(e)
         w(put_int16(len(r)) + r)
     v = o.user_data
     if v is None:
@@ -278,7 +278,7 @@ def put_4(o, w):
     n = len(v)
     w(put_int32(n))
     for e in v:
-        r = e.encode()
+        r = utf8(e)
         w(put_int16(len(r)) + r)
     v = o.user_data
     if v is None:
@@ -301,7 +301,7 @@ def put_4(o, w):
     if v is None:
         w(b"\xff\xff")
     else:
-        r = v.encode()
+        r = utf8(v)
         w(put_int16(len(r)) + r)
 
 

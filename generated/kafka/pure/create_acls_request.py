@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.create_acls_request import CreateAclsRequest
+from kraftspec.generated.kafka.create_acls_request import CreateAclsRequest as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,12 +26,12 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = CreateAclsRequest
-C1 = CreateAclsRequest.AclCreation
+C1 = C0.AclCreation
 PACK0 = _Struct(">b").pack
 UNPACK_FROM0 = _Struct(">b").unpack_from
 PACK1 = _Struct(">bb").pack
@@ -45,14 +45,14 @@ def put_0(o, w):
         refuse()
     w(PACK0(o.resource_type))
     v = o.resource_name
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     w(PACK0(o.resource_pattern_type))
     v = o.principal
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.host
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     w(PACK1(o.operation, o.permission_type))
 
@@ -123,16 +123,16 @@ def put_2(o, w):
         refuse()
     w(PACK0(o.resource_type))
     v = o.resource_name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK0(o.resource_pattern_type))
     v = o.principal
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.host
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK1(o.operation, o.permission_type))

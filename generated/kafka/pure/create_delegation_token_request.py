@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.create_delegation_token_request import CreateDelegationTokenRequest
+from kraftspec.generated.kafka.create_delegation_token_request import CreateDelegationTokenRequest as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,12 +26,12 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = CreateDelegationTokenRequest
-C1 = CreateDelegationTokenRequest.CreatableRenewers
+C1 = C0.CreatableRenewers
 PACK0 = _Struct(">q").pack
 UNPACK_FROM0 = _Struct(">q").unpack_from
 
@@ -42,10 +42,10 @@ def put_0(o, w):
     if o.unknown_tagged_fields:
         refuse()
     v = o.principal_type
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.principal_name
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
 
 
@@ -108,11 +108,11 @@ def put_2(o, w):
     if o.__class__ is not C1:
         refuse()
     v = o.principal_type
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.principal_name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     if o.unknown_tagged_fields:
@@ -205,14 +205,14 @@ def put_4(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.owner_principal_name
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.renewers

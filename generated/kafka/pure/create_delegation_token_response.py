@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.create_delegation_token_response import CreateDelegationTokenResponse
+from kraftspec.generated.kafka.create_delegation_token_response import CreateDelegationTokenResponse as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,11 +26,11 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = CreateDelegationTokenResponse
 PACK0 = _Struct(">h").pack
 UNPACK_FROM0 = _Struct(">h").unpack_from
 PACK1 = _Struct(">qqq").pack
@@ -50,14 +50,14 @@ def put_0(o, w):
         refuse()
     w(PACK0(o.error_code))
     v = o.principal_type
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.principal_name
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     w(PACK1(o.issue_timestamp_ms, o.expiry_timestamp_ms, o.max_timestamp_ms))
     v = o.token_id
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.hmac
     if v.__class__ is not bytes:
@@ -116,16 +116,16 @@ def put_1(o, w):
         refuse()
     w(PACK0(o.error_code))
     v = o.principal_type
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.principal_name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK1(o.issue_timestamp_ms, o.expiry_timestamp_ms, o.max_timestamp_ms))
     v = o.token_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.hmac
@@ -209,24 +209,24 @@ def put_2(o, w):
         refuse()
     w(PACK0(o.error_code))
     v = o.principal_type
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.principal_name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.token_requester_principal_type
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.token_requester_principal_name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK1(o.issue_timestamp_ms, o.expiry_timestamp_ms, o.max_timestamp_ms))
     v = o.token_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.hmac

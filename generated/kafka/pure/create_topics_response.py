@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.create_topics_response import CreateTopicsResponse
+from kraftspec.generated.kafka.create_topics_response import CreateTopicsResponse as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,13 +26,13 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = CreateTopicsResponse
-C1 = CreateTopicsResponse.CreatableTopicResult
-C2 = CreateTopicsResponse.CreatableTopicConfigs
+C1 = C0.CreatableTopicResult
+C2 = C0.CreatableTopicConfigs
 PACK0 = _Struct(">h").pack
 UNPACK_FROM0 = _Struct(">h").unpack_from
 PACK1 = _Struct(">i").pack
@@ -51,14 +51,14 @@ def put_0(o, w):
     if o.unknown_tagged_fields:
         refuse()
     v = o.name
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     w(PACK0(o.error_code))
     v = o.error_message
     if v is None:
         w(b"\xff\xff")
     else:
-        r = v.encode()
+        r = utf8(v)
         w(put_int16(len(r)) + r)
 
 
@@ -122,14 +122,14 @@ def put_2(o, w):
     if o.__class__ is not C2:
         refuse()
     v = o.name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.value
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK2(1 if o.read_only is True else 0 if o.read_only is False else refuse(), o.config_source, 1 if o.is_sensitive is True else 0 if o.is_sensitive is False else refuse()))
@@ -185,7 +185,7 @@ def put_3(o, w):
     if o.__class__ is not C1:
         refuse()
     v = o.name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK0(o.error_code))
@@ -193,7 +193,7 @@ def put_3(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK3(o.num_partitions, o.replication_factor))
@@ -340,7 +340,7 @@ def put_5(o, w):
     if o.__class__ is not C1:
         refuse()
     v = o.name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK4(as_uuid(o.topic_id), o.error_code))
@@ -348,7 +348,7 @@ def put_5(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK3(o.num_partitions, o.replication_factor))

@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.default_principal_data import DefaultPrincipalData
+from kraftspec.generated.kafka.default_principal_data import DefaultPrincipalData as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,11 +26,11 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = DefaultPrincipalData
 PACK0 = _Struct(">B").pack
 UNPACK_FROM0 = _Struct(">B").unpack_from
 
@@ -39,11 +39,11 @@ def put_0(o, w):
     if o.__class__ is not C0:
         refuse()
     v = o.type
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK0(1 if o.token_authenticated is True else 0 if o.token_authenticated is False else refuse()))

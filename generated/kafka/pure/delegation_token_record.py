@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.delegation_token_record import DelegationTokenRecord
+from kraftspec.generated.kafka.delegation_token_record import DelegationTokenRecord as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,11 +26,11 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = DelegationTokenRecord
 PACK0 = _Struct(">qqq").pack
 UNPACK_FROM0 = _Struct(">qqq").unpack_from
 
@@ -39,11 +39,11 @@ def put_0(o, w):
     if o.__class__ is not C0:
         refuse()
     v = o.owner
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.requester
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.renewers
@@ -52,12 +52,12 @@ def put_0(o, w):
     n = len(v)
     w(UV1[n] if n < 127 else uvarint(n + 1))
     for e in v:
-        r = e.encode()
+        r = utf8(e)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK0(o.issue_timestamp, o.max_timestamp, o.expiration_timestamp))
     v = o.token_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     if o.unknown_tagged_fields:

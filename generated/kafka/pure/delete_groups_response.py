@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.delete_groups_response import DeleteGroupsResponse
+from kraftspec.generated.kafka.delete_groups_response import DeleteGroupsResponse as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,12 +26,12 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = DeleteGroupsResponse
-C1 = DeleteGroupsResponse.DeletableGroupResult
+C1 = C0.DeletableGroupResult
 PACK0 = _Struct(">h").pack
 UNPACK_FROM0 = _Struct(">h").unpack_from
 PACK1 = _Struct(">i").pack
@@ -44,7 +44,7 @@ def put_0(o, w):
     if o.unknown_tagged_fields:
         refuse()
     v = o.group_id
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     w(PACK0(o.error_code))
 
@@ -99,7 +99,7 @@ def put_2(o, w):
     if o.__class__ is not C1:
         refuse()
     v = o.group_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK0(o.error_code))

@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.delete_share_group_offsets_request import DeleteShareGroupOffsetsRequest
+from kraftspec.generated.kafka.delete_share_group_offsets_request import DeleteShareGroupOffsetsRequest as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,19 +26,19 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = DeleteShareGroupOffsetsRequest
-C1 = DeleteShareGroupOffsetsRequest.DeleteShareGroupOffsetsRequestTopic
+C1 = C0.DeleteShareGroupOffsetsRequestTopic
 
 
 def put_0(o, w):
     if o.__class__ is not C1:
         refuse()
     v = o.topic_name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     if o.unknown_tagged_fields:
@@ -71,7 +71,7 @@ def put_1(o, w):
     if o.__class__ is not C0:
         refuse()
     v = o.group_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.topics

@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.delete_topics_request import DeleteTopicsRequest
+from kraftspec.generated.kafka.delete_topics_request import DeleteTopicsRequest as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,12 +26,12 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = DeleteTopicsRequest
-C1 = DeleteTopicsRequest.DeleteTopicState
+C1 = C0.DeleteTopicState
 PACK0 = _Struct(">i").pack
 UNPACK_FROM0 = _Struct(">i").unpack_from
 PACK1 = _Struct(">16s").pack
@@ -51,7 +51,7 @@ def put_0(o, w):
     n = len(v)
     w(put_int32(n))
     for e in v:
-        r = e.encode()
+        r = utf8(e)
         w(put_int16(len(r)) + r)
     w(PACK0(o.timeout_ms))
 
@@ -91,7 +91,7 @@ def put_1(o, w):
     n = len(v)
     w(UV1[n] if n < 127 else uvarint(n + 1))
     for e in v:
-        r = e.encode()
+        r = utf8(e)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK0(o.timeout_ms))
@@ -144,7 +144,7 @@ def put_2(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK1(as_uuid(o.topic_id)))

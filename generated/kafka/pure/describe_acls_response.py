@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.describe_acls_response import DescribeAclsResponse
+from kraftspec.generated.kafka.describe_acls_response import DescribeAclsResponse as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,13 +26,13 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = DescribeAclsResponse
-C1 = DescribeAclsResponse.DescribeAclsResource
-C2 = DescribeAclsResponse.AclDescription
+C1 = C0.DescribeAclsResource
+C2 = C0.AclDescription
 PACK0 = _Struct(">bb").pack
 UNPACK_FROM0 = _Struct(">bb").unpack_from
 PACK1 = _Struct(">b").pack
@@ -47,10 +47,10 @@ def put_0(o, w):
     if o.unknown_tagged_fields:
         refuse()
     v = o.principal
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.host
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     w(PACK0(o.operation, o.permission_type))
 
@@ -83,7 +83,7 @@ def put_1(o, w):
         refuse()
     w(PACK1(o.resource_type))
     v = o.resource_name
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     w(PACK1(o.pattern_type))
     v = o.acls
@@ -131,7 +131,7 @@ def put_2(o, w):
     if v is None:
         w(b"\xff\xff")
     else:
-        r = v.encode()
+        r = utf8(v)
         w(put_int16(len(r)) + r)
     v = o.resources
     if v.__class__ is not list and v.__class__ is not tuple:
@@ -173,11 +173,11 @@ def put_3(o, w):
     if o.__class__ is not C2:
         refuse()
     v = o.principal
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.host
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK0(o.operation, o.permission_type))
@@ -227,7 +227,7 @@ def put_4(o, w):
         refuse()
     w(PACK1(o.resource_type))
     v = o.resource_name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK1(o.pattern_type))
@@ -290,7 +290,7 @@ def put_5(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.resources

@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.describe_cluster_response import DescribeClusterResponse
+from kraftspec.generated.kafka.describe_cluster_response import DescribeClusterResponse as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,12 +26,12 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = DescribeClusterResponse
-C1 = DescribeClusterResponse.DescribeClusterBroker
+C1 = C0.DescribeClusterBroker
 PACK0 = _Struct(">i").pack
 UNPACK_FROM0 = _Struct(">i").unpack_from
 PACK1 = _Struct(">ih").pack
@@ -49,7 +49,7 @@ def put_0(o, w):
         refuse()
     w(PACK0(o.broker_id))
     v = o.host
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK0(o.port))
@@ -57,7 +57,7 @@ def put_0(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     if o.unknown_tagged_fields:
@@ -114,11 +114,11 @@ def put_1(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.cluster_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK0(o.controller_id))
@@ -198,12 +198,12 @@ def put_2(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK2(o.endpoint_type))
     v = o.cluster_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK0(o.controller_id))
@@ -282,7 +282,7 @@ def put_3(o, w):
         refuse()
     w(PACK0(o.broker_id))
     v = o.host
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK0(o.port))
@@ -290,7 +290,7 @@ def put_3(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK3(1 if o.is_fenced is True else 0 if o.is_fenced is False else refuse()))
@@ -351,12 +351,12 @@ def put_4(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK2(o.endpoint_type))
     v = o.cluster_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK0(o.controller_id))

@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.describe_configs_request import DescribeConfigsRequest
+from kraftspec.generated.kafka.describe_configs_request import DescribeConfigsRequest as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,12 +26,12 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = DescribeConfigsRequest
-C1 = DescribeConfigsRequest.DescribeConfigsResource
+C1 = C0.DescribeConfigsResource
 PACK0 = _Struct(">b").pack
 UNPACK_FROM0 = _Struct(">b").unpack_from
 PACK1 = _Struct(">B").pack
@@ -47,7 +47,7 @@ def put_0(o, w):
         refuse()
     w(PACK0(o.resource_type))
     v = o.resource_name
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.configuration_keys
     if v is None:
@@ -58,7 +58,7 @@ def put_0(o, w):
         n = len(v)
         w(put_int32(n))
         for e in v:
-            r = e.encode()
+            r = utf8(e)
             w(put_int16(len(r)) + r)
 
 
@@ -176,7 +176,7 @@ def put_3(o, w):
         refuse()
     w(PACK0(o.resource_type))
     v = o.resource_name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.configuration_keys
@@ -188,7 +188,7 @@ def put_3(o, w):
         n = len(v)
         w(UV1[n] if n < 127 else uvarint(n + 1))
         for e in v:
-            r = e.encode()
+            r = utf8(e)
             n = len(r)
             w(UV1[n] + r if n < 127 else compact_length(n) + r)
     if o.unknown_tagged_fields:

@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.describe_configs_response import DescribeConfigsResponse
+from kraftspec.generated.kafka.describe_configs_response import DescribeConfigsResponse as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,14 +26,14 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = DescribeConfigsResponse
-C1 = DescribeConfigsResponse.DescribeConfigsResult
-C2 = DescribeConfigsResponse.DescribeConfigsResourceResult
-C3 = DescribeConfigsResponse.DescribeConfigsSynonym
+C1 = C0.DescribeConfigsResult
+C2 = C0.DescribeConfigsResourceResult
+C3 = C0.DescribeConfigsSynonym
 PACK0 = _Struct(">b").pack
 UNPACK_FROM0 = _Struct(">b").unpack_from
 PACK1 = _Struct(">BbB").pack
@@ -50,13 +50,13 @@ def put_0(o, w):
     if o.unknown_tagged_fields:
         refuse()
     v = o.name
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.value
     if v is None:
         w(b"\xff\xff")
     else:
-        r = v.encode()
+        r = utf8(v)
         w(put_int16(len(r)) + r)
     w(PACK0(o.source))
 
@@ -91,13 +91,13 @@ def put_1(o, w):
     if o.unknown_tagged_fields:
         refuse()
     v = o.name
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.value
     if v is None:
         w(b"\xff\xff")
     else:
-        r = v.encode()
+        r = utf8(v)
         w(put_int16(len(r)) + r)
     w(PACK1(1 if o.read_only is True else 0 if o.read_only is False else refuse(), o.config_source, 1 if o.is_sensitive is True else 0 if o.is_sensitive is False else refuse()))
     v = o.synonyms
@@ -159,11 +159,11 @@ def put_2(o, w):
     if v is None:
         w(b"\xff\xff")
     else:
-        r = v.encode()
+        r = utf8(v)
         w(put_int16(len(r)) + r)
     w(PACK0(o.resource_type))
     v = o.resource_name
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.configs
     if v.__class__ is not list and v.__class__ is not tuple:
@@ -248,13 +248,13 @@ def put_4(o, w):
     if o.unknown_tagged_fields:
         refuse()
     v = o.name
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.value
     if v is None:
         w(b"\xff\xff")
     else:
-        r = v.encode()
+        r = utf8(v)
         w(put_int16(len(r)) + r)
     w(PACK1(1 if o.read_only is True else 0 if o.read_only is False else refuse(), o.config_source, 1 if o.is_sensitive is True else 0 if o.is_sensitive is False else refuse()))
     v = o.synonyms
@@ -269,7 +269,7 @@ def put_4(o, w):
     if v is None:
         w(b"\xff\xff")
     else:
-        r = v.encode()
+        r = utf8(v)
         w(put_int16(len(r)) + r)
 
 
@@ -335,11 +335,11 @@ def put_5(o, w):
     if v is None:
         w(b"\xff\xff")
     else:
-        r = v.encode()
+        r = utf8(v)
         w(put_int16(len(r)) + r)
     w(PACK0(o.resource_type))
     v = o.resource_name
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.configs
     if v.__class__ is not list and v.__class__ is not tuple:
@@ -422,14 +422,14 @@ def put_7(o, w):
     if o.__class__ is not C3:
         refuse()
     v = o.name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.value
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK0(o.source))
@@ -479,14 +479,14 @@ def put_8(o, w):
     if o.__class__ is not C2:
         refuse()
     v = o.name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.value
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK1(1 if o.read_only is True else 0 if o.read_only is False else refuse(), o.config_source, 1 if o.is_sensitive is True else 0 if o.is_sensitive is False else refuse()))
@@ -502,7 +502,7 @@ def put_8(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     if o.unknown_tagged_fields:
@@ -591,12 +591,12 @@ def put_9(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK0(o.resource_type))
     v = o.resource_name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.configs

@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.describe_delegation_token_request import DescribeDelegationTokenRequest
+from kraftspec.generated.kafka.describe_delegation_token_request import DescribeDelegationTokenRequest as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,12 +26,12 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = DescribeDelegationTokenRequest
-C1 = DescribeDelegationTokenRequest.DescribeDelegationTokenOwner
+C1 = C0.DescribeDelegationTokenOwner
 
 
 def put_0(o, w):
@@ -40,10 +40,10 @@ def put_0(o, w):
     if o.unknown_tagged_fields:
         refuse()
     v = o.principal_type
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.principal_name
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
 
 
@@ -105,11 +105,11 @@ def put_2(o, w):
     if o.__class__ is not C1:
         refuse()
     v = o.principal_type
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.principal_name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     if o.unknown_tagged_fields:

@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.describe_delegation_token_response import DescribeDelegationTokenResponse
+from kraftspec.generated.kafka.describe_delegation_token_response import DescribeDelegationTokenResponse as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,13 +26,13 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = DescribeDelegationTokenResponse
-C1 = DescribeDelegationTokenResponse.DescribedDelegationToken
-C2 = DescribeDelegationTokenResponse.DescribedDelegationTokenRenewer
+C1 = C0.DescribedDelegationToken
+C2 = C0.DescribedDelegationTokenRenewer
 PACK0 = _Struct(">qqq").pack
 UNPACK_FROM0 = _Struct(">qqq").unpack_from
 PACK1 = _Struct(">h").pack
@@ -47,10 +47,10 @@ def put_0(o, w):
     if o.unknown_tagged_fields:
         refuse()
     v = o.principal_type
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.principal_name
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
 
 
@@ -83,14 +83,14 @@ def put_1(o, w):
     if o.unknown_tagged_fields:
         refuse()
     v = o.principal_type
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.principal_name
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     w(PACK0(o.issue_timestamp, o.expiry_timestamp, o.max_timestamp))
     v = o.token_id
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.hmac
     if v.__class__ is not bytes:
@@ -191,11 +191,11 @@ def put_3(o, w):
     if o.__class__ is not C2:
         refuse()
     v = o.principal_type
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.principal_name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     if o.unknown_tagged_fields:
@@ -245,16 +245,16 @@ def put_4(o, w):
     if o.token_requester_principal_name != "":
         refuse()
     v = o.principal_type
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.principal_name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK0(o.issue_timestamp, o.expiry_timestamp, o.max_timestamp))
     v = o.token_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.hmac
@@ -396,24 +396,24 @@ def put_6(o, w):
     if o.__class__ is not C1:
         refuse()
     v = o.principal_type
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.principal_name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.token_requester_principal_type
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.token_requester_principal_name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK0(o.issue_timestamp, o.expiry_timestamp, o.max_timestamp))
     v = o.token_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.hmac

@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.describe_groups_request import DescribeGroupsRequest
+from kraftspec.generated.kafka.describe_groups_request import DescribeGroupsRequest as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,11 +26,11 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = DescribeGroupsRequest
 PACK0 = _Struct(">B").pack
 UNPACK_FROM0 = _Struct(">B").unpack_from
 
@@ -48,7 +48,7 @@ def put_0(o, w):
     n = len(v)
     w(put_int32(n))
     for e in v:
-        r = e.encode()
+        r = utf8(e)
         w(put_int16(len(r)) + r)
 
 
@@ -85,7 +85,7 @@ def put_1(o, w):
     n = len(v)
     w(put_int32(n))
     for e in v:
-        r = e.encode()
+        r = utf8(e)
         w(put_int16(len(r)) + r)
     w(PACK0(1 if o.include_authorized_operations is True else 0 if o.include_authorized_operations is False else refuse()))
 
@@ -126,7 +126,7 @@ def put_2(o, w):
     n = len(v)
     w(UV1[n] if n < 127 else uvarint(n + 1))
     for e in v:
-        r = e.encode()
+        r = utf8(e)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK0(1 if o.include_authorized_operations is True else 0 if o.include_authorized_operations is False else refuse()))

@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.describe_groups_response import DescribeGroupsResponse
+from kraftspec.generated.kafka.describe_groups_response import DescribeGroupsResponse as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,13 +26,13 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = DescribeGroupsResponse
-C1 = DescribeGroupsResponse.DescribedGroup
-C2 = DescribeGroupsResponse.DescribedGroupMember
+C1 = C0.DescribedGroup
+C2 = C0.DescribedGroupMember
 PACK0 = _Struct(">h").pack
 UNPACK_FROM0 = _Struct(">h").unpack_from
 PACK1 = _Struct(">i").pack
@@ -45,13 +45,13 @@ def put_0(o, w):
     if o.unknown_tagged_fields:
         refuse()
     v = o.member_id
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.client_id
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.client_host
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.member_metadata
     if v.__class__ is not bytes:
@@ -118,16 +118,16 @@ def put_1(o, w):
         refuse()
     w(PACK0(o.error_code))
     v = o.group_id
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.group_state
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.protocol_type
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.protocol_data
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.members
     if v.__class__ is not list and v.__class__ is not tuple:
@@ -253,16 +253,16 @@ def put_4(o, w):
         refuse()
     w(PACK0(o.error_code))
     v = o.group_id
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.group_state
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.protocol_type
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.protocol_data
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.members
     if v.__class__ is not list and v.__class__ is not tuple:
@@ -359,19 +359,19 @@ def put_6(o, w):
     if o.unknown_tagged_fields:
         refuse()
     v = o.member_id
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.group_instance_id
     if v is None:
         w(b"\xff\xff")
     else:
-        r = v.encode()
+        r = utf8(v)
         w(put_int16(len(r)) + r)
     v = o.client_id
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.client_host
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.member_metadata
     if v.__class__ is not bytes:
@@ -446,16 +446,16 @@ def put_7(o, w):
         refuse()
     w(PACK0(o.error_code))
     v = o.group_id
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.group_state
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.protocol_type
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.protocol_data
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.members
     if v.__class__ is not list and v.__class__ is not tuple:
@@ -550,22 +550,22 @@ def put_9(o, w):
     if o.__class__ is not C2:
         refuse()
     v = o.member_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.group_instance_id
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.client_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.client_host
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.member_metadata
@@ -675,19 +675,19 @@ def put_10(o, w):
         refuse()
     w(PACK0(o.error_code))
     v = o.group_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.group_state
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.protocol_type
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.protocol_data
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.members
@@ -829,23 +829,23 @@ def put_12(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.group_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.group_state
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.protocol_type
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.protocol_data
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.members

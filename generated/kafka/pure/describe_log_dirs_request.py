@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.describe_log_dirs_request import DescribeLogDirsRequest
+from kraftspec.generated.kafka.describe_log_dirs_request import DescribeLogDirsRequest as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,14 +26,14 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
 PACK_i = PACK["i"]
 UNPACK_i = UNPACK["i"]
-C0 = DescribeLogDirsRequest
-C1 = DescribeLogDirsRequest.DescribableLogDirTopic
+C1 = C0.DescribableLogDirTopic
 
 
 def put_0(o, w):
@@ -42,7 +42,7 @@ def put_0(o, w):
     if o.unknown_tagged_fields:
         refuse()
     v = o.topic
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.partitions
     if v.__class__ is not list and v.__class__ is not tuple:
@@ -109,7 +109,7 @@ def put_2(o, w):
     if o.__class__ is not C1:
         refuse()
     v = o.topic
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.partitions

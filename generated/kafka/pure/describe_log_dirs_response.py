@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.describe_log_dirs_response import DescribeLogDirsResponse
+from kraftspec.generated.kafka.describe_log_dirs_response import DescribeLogDirsResponse as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,14 +26,14 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = DescribeLogDirsResponse
-C1 = DescribeLogDirsResponse.DescribeLogDirsResult
-C2 = DescribeLogDirsResponse.DescribeLogDirsTopic
-C3 = DescribeLogDirsResponse.DescribeLogDirsPartition
+C1 = C0.DescribeLogDirsResult
+C2 = C0.DescribeLogDirsTopic
+C3 = C0.DescribeLogDirsPartition
 PACK0 = _Struct(">iqqB").pack
 UNPACK_FROM0 = _Struct(">iqqB").unpack_from
 PACK1 = _Struct(">h").pack
@@ -72,7 +72,7 @@ def put_1(o, w):
     if o.unknown_tagged_fields:
         refuse()
     v = o.name
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.partitions
     if v.__class__ is not list and v.__class__ is not tuple:
@@ -112,7 +112,7 @@ def put_2(o, w):
         refuse()
     w(PACK1(o.error_code))
     v = o.log_dir
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.topics
     if v.__class__ is not list and v.__class__ is not tuple:
@@ -205,7 +205,7 @@ def put_5(o, w):
     if o.__class__ is not C2:
         refuse()
     v = o.name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.partitions
@@ -260,7 +260,7 @@ def put_6(o, w):
         refuse()
     w(PACK1(o.error_code))
     v = o.log_dir
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.topics
@@ -397,7 +397,7 @@ def put_9(o, w):
         refuse()
     w(PACK1(o.error_code))
     v = o.log_dir
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.topics
@@ -497,7 +497,7 @@ def put_11(o, w):
         refuse()
     w(PACK1(o.error_code))
     v = o.log_dir
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.topics

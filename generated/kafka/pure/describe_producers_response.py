@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.describe_producers_response import DescribeProducersResponse
+from kraftspec.generated.kafka.describe_producers_response import DescribeProducersResponse as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,14 +26,14 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = DescribeProducersResponse
-C1 = DescribeProducersResponse.TopicResponse
-C2 = DescribeProducersResponse.PartitionResponse
-C3 = DescribeProducersResponse.ProducerState
+C1 = C0.TopicResponse
+C2 = C0.PartitionResponse
+C3 = C0.ProducerState
 PACK0 = _Struct(">qiiqiq").pack
 UNPACK_FROM0 = _Struct(">qiiqiq").unpack_from
 PACK1 = _Struct(">ih").pack
@@ -69,7 +69,7 @@ def put_1(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.active_producers
@@ -126,7 +126,7 @@ def put_2(o, w):
     if o.__class__ is not C1:
         refuse()
     v = o.name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.partitions

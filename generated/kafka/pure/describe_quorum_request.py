@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.describe_quorum_request import DescribeQuorumRequest
+from kraftspec.generated.kafka.describe_quorum_request import DescribeQuorumRequest as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,13 +26,13 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = DescribeQuorumRequest
-C1 = DescribeQuorumRequest.TopicData
-C2 = DescribeQuorumRequest.PartitionData
+C1 = C0.TopicData
+C2 = C0.PartitionData
 PACK0 = _Struct(">i").pack
 UNPACK_FROM0 = _Struct(">i").unpack_from
 
@@ -60,7 +60,7 @@ def put_1(o, w):
     if o.__class__ is not C1:
         refuse()
     v = o.topic_name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.partitions

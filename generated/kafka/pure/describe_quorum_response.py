@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.describe_quorum_response import DescribeQuorumResponse
+from kraftspec.generated.kafka.describe_quorum_response import DescribeQuorumResponse as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,16 +26,16 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = DescribeQuorumResponse
-C1 = DescribeQuorumResponse.TopicData
-C2 = DescribeQuorumResponse.PartitionData
-C3 = DescribeQuorumResponse.ReplicaState
-C4 = DescribeQuorumResponse.Node
-C5 = DescribeQuorumResponse.Listener
+C1 = C0.TopicData
+C2 = C0.PartitionData
+C3 = C0.ReplicaState
+C4 = C0.Node
+C5 = C0.Listener
 PACK0 = _Struct(">iq").pack
 UNPACK_FROM0 = _Struct(">iq").unpack_from
 PACK1 = _Struct(">ihiiq").pack
@@ -142,7 +142,7 @@ def put_2(o, w):
     if o.__class__ is not C1:
         refuse()
     v = o.topic_name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.partitions
@@ -320,7 +320,7 @@ def put_6(o, w):
     if o.__class__ is not C1:
         refuse()
     v = o.topic_name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.partitions
@@ -440,7 +440,7 @@ def put_9(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK6(o.leader_id, o.leader_epoch, o.high_watermark))
@@ -521,7 +521,7 @@ def put_10(o, w):
     if o.__class__ is not C1:
         refuse()
     v = o.topic_name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.partitions
@@ -575,11 +575,11 @@ def put_11(o, w):
     if o.__class__ is not C5:
         refuse()
     v = o.name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.host
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK7(o.port))
@@ -672,7 +672,7 @@ def put_13(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.topics

@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.describe_share_group_offsets_request import DescribeShareGroupOffsetsRequest
+from kraftspec.generated.kafka.describe_share_group_offsets_request import DescribeShareGroupOffsetsRequest as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,22 +26,22 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
 PACK_i = PACK["i"]
 UNPACK_i = UNPACK["i"]
-C0 = DescribeShareGroupOffsetsRequest
-C1 = DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestGroup
-C2 = DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestTopic
+C1 = C0.DescribeShareGroupOffsetsRequestGroup
+C2 = C0.DescribeShareGroupOffsetsRequestTopic
 
 
 def put_0(o, w):
     if o.__class__ is not C2:
         refuse()
     v = o.topic_name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.partitions
@@ -90,7 +90,7 @@ def put_1(o, w):
     if o.__class__ is not C1:
         refuse()
     v = o.group_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.topics

@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.describe_share_group_offsets_response import DescribeShareGroupOffsetsResponse
+from kraftspec.generated.kafka.describe_share_group_offsets_response import DescribeShareGroupOffsetsResponse as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,14 +26,14 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = DescribeShareGroupOffsetsResponse
-C1 = DescribeShareGroupOffsetsResponse.DescribeShareGroupOffsetsResponseGroup
-C2 = DescribeShareGroupOffsetsResponse.DescribeShareGroupOffsetsResponseTopic
-C3 = DescribeShareGroupOffsetsResponse.DescribeShareGroupOffsetsResponsePartition
+C1 = C0.DescribeShareGroupOffsetsResponseGroup
+C2 = C0.DescribeShareGroupOffsetsResponseTopic
+C3 = C0.DescribeShareGroupOffsetsResponsePartition
 PACK0 = _Struct(">iqih").pack
 UNPACK_FROM0 = _Struct(">iqih").unpack_from
 PACK1 = _Struct(">16s").pack
@@ -54,7 +54,7 @@ def put_0(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     if o.unknown_tagged_fields:
@@ -90,7 +90,7 @@ def put_1(o, w):
     if o.__class__ is not C2:
         refuse()
     v = o.topic_name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK1(as_uuid(o.topic_id)))
@@ -148,7 +148,7 @@ def put_2(o, w):
     if o.__class__ is not C1:
         refuse()
     v = o.group_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.topics
@@ -163,7 +163,7 @@ def put_2(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     if o.unknown_tagged_fields:
@@ -270,7 +270,7 @@ def put_4(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     if o.unknown_tagged_fields:
@@ -306,7 +306,7 @@ def put_5(o, w):
     if o.__class__ is not C2:
         refuse()
     v = o.topic_name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK1(as_uuid(o.topic_id)))
@@ -364,7 +364,7 @@ def put_6(o, w):
     if o.__class__ is not C1:
         refuse()
     v = o.group_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.topics
@@ -379,7 +379,7 @@ def put_6(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     if o.unknown_tagged_fields:

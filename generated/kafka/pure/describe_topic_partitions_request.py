@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.describe_topic_partitions_request import DescribeTopicPartitionsRequest
+from kraftspec.generated.kafka.describe_topic_partitions_request import DescribeTopicPartitionsRequest as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,13 +26,13 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = DescribeTopicPartitionsRequest
-C1 = DescribeTopicPartitionsRequest.TopicRequest
-C2 = DescribeTopicPartitionsRequest.Cursor
+C1 = C0.TopicRequest
+C2 = C0.Cursor
 PACK0 = _Struct(">i").pack
 UNPACK_FROM0 = _Struct(">i").unpack_from
 
@@ -41,7 +41,7 @@ def put_0(o, w):
     if o.__class__ is not C1:
         refuse()
     v = o.name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     if o.unknown_tagged_fields:
@@ -74,7 +74,7 @@ def put_1(o, w):
     if o.__class__ is not C2:
         refuse()
     v = o.topic_name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK0(o.partition_index))

@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.describe_topic_partitions_response import DescribeTopicPartitionsResponse
+from kraftspec.generated.kafka.describe_topic_partitions_response import DescribeTopicPartitionsResponse as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,16 +26,16 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
 PACK_i = PACK["i"]
 UNPACK_i = UNPACK["i"]
-C0 = DescribeTopicPartitionsResponse
-C1 = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic
-C2 = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponsePartition
-C3 = DescribeTopicPartitionsResponse.Cursor
+C1 = C0.DescribeTopicPartitionsResponseTopic
+C2 = C0.DescribeTopicPartitionsResponsePartition
+C3 = C0.Cursor
 PACK0 = _Struct(">hiii").pack
 UNPACK_FROM0 = _Struct(">hiii").unpack_from
 PACK1 = _Struct(">h").pack
@@ -161,7 +161,7 @@ def put_1(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK2(as_uuid(o.topic_id), 1 if o.is_internal is True else 0 if o.is_internal is False else refuse()))
@@ -228,7 +228,7 @@ def put_2(o, w):
     if o.__class__ is not C3:
         refuse()
     v = o.topic_name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK3(o.partition_index))

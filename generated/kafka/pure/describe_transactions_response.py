@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.describe_transactions_response import DescribeTransactionsResponse
+from kraftspec.generated.kafka.describe_transactions_response import DescribeTransactionsResponse as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,15 +26,15 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
 PACK_i = PACK["i"]
 UNPACK_i = UNPACK["i"]
-C0 = DescribeTransactionsResponse
-C1 = DescribeTransactionsResponse.TransactionState
-C2 = DescribeTransactionsResponse.TopicData
+C1 = C0.TransactionState
+C2 = C0.TopicData
 PACK0 = _Struct(">h").pack
 UNPACK_FROM0 = _Struct(">h").unpack_from
 PACK1 = _Struct(">iqqh").pack
@@ -47,7 +47,7 @@ def put_0(o, w):
     if o.__class__ is not C2:
         refuse()
     v = o.topic
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.partitions
@@ -97,11 +97,11 @@ def put_1(o, w):
         refuse()
     w(PACK0(o.error_code))
     v = o.transactional_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.transaction_state
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK1(o.transaction_timeout_ms, o.transaction_start_time_ms, o.producer_id, o.producer_epoch))

@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.describe_user_scram_credentials_response import DescribeUserScramCredentialsResponse
+from kraftspec.generated.kafka.describe_user_scram_credentials_response import DescribeUserScramCredentialsResponse as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,13 +26,13 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = DescribeUserScramCredentialsResponse
-C1 = DescribeUserScramCredentialsResponse.DescribeUserScramCredentialsResult
-C2 = DescribeUserScramCredentialsResponse.CredentialInfo
+C1 = C0.DescribeUserScramCredentialsResult
+C2 = C0.CredentialInfo
 PACK0 = _Struct(">bi").pack
 UNPACK_FROM0 = _Struct(">bi").unpack_from
 PACK1 = _Struct(">h").pack
@@ -64,7 +64,7 @@ def put_1(o, w):
     if o.__class__ is not C1:
         refuse()
     v = o.user
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK1(o.error_code))
@@ -72,7 +72,7 @@ def put_1(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.credential_infos
@@ -146,7 +146,7 @@ def put_2(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.results

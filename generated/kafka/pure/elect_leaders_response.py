@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.elect_leaders_response import ElectLeadersResponse
+from kraftspec.generated.kafka.elect_leaders_response import ElectLeadersResponse as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,13 +26,13 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = ElectLeadersResponse
-C1 = ElectLeadersResponse.ReplicaElectionResult
-C2 = ElectLeadersResponse.PartitionResult
+C1 = C0.ReplicaElectionResult
+C2 = C0.PartitionResult
 PACK0 = _Struct(">ih").pack
 UNPACK_FROM0 = _Struct(">ih").unpack_from
 PACK1 = _Struct(">i").pack
@@ -49,7 +49,7 @@ def put_0(o, w):
     if v is None:
         w(b"\xff\xff")
     else:
-        r = v.encode()
+        r = utf8(v)
         w(put_int16(len(r)) + r)
 
 
@@ -76,7 +76,7 @@ def put_1(o, w):
     if o.unknown_tagged_fields:
         refuse()
     v = o.topic
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.partition_result
     if v.__class__ is not list and v.__class__ is not tuple:
@@ -183,7 +183,7 @@ def put_4(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     if o.unknown_tagged_fields:
@@ -219,7 +219,7 @@ def put_5(o, w):
     if o.__class__ is not C1:
         refuse()
     v = o.topic
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.partition_result

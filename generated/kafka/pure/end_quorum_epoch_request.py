@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.end_quorum_epoch_request import EndQuorumEpochRequest
+from kraftspec.generated.kafka.end_quorum_epoch_request import EndQuorumEpochRequest as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,17 +26,17 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
 PACK_i = PACK["i"]
 UNPACK_i = UNPACK["i"]
-C0 = EndQuorumEpochRequest
-C1 = EndQuorumEpochRequest.TopicData
-C2 = EndQuorumEpochRequest.PartitionData
-C3 = EndQuorumEpochRequest.ReplicaInfo
-C4 = EndQuorumEpochRequest.LeaderEndpoint
+C1 = C0.TopicData
+C2 = C0.PartitionData
+C3 = C0.ReplicaInfo
+C4 = C0.LeaderEndpoint
 PACK0 = _Struct(">iii").pack
 UNPACK_FROM0 = _Struct(">iii").unpack_from
 PACK1 = _Struct(">i16s").pack
@@ -78,7 +78,7 @@ def put_1(o, w):
     if o.unknown_tagged_fields:
         refuse()
     v = o.topic_name
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.partitions
     if v.__class__ is not list and v.__class__ is not tuple:
@@ -120,7 +120,7 @@ def put_2(o, w):
     if v is None:
         w(b"\xff\xff")
     else:
-        r = v.encode()
+        r = utf8(v)
         w(put_int16(len(r)) + r)
     v = o.topics
     if v.__class__ is not list and v.__class__ is not tuple:
@@ -220,7 +220,7 @@ def put_5(o, w):
     if o.__class__ is not C1:
         refuse()
     v = o.topic_name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.partitions
@@ -274,11 +274,11 @@ def put_6(o, w):
     if o.__class__ is not C4:
         refuse()
     v = o.name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.host
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK2(o.port))
@@ -330,7 +330,7 @@ def put_7(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.topics

@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.end_quorum_epoch_response import EndQuorumEpochResponse
+from kraftspec.generated.kafka.end_quorum_epoch_response import EndQuorumEpochResponse as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,14 +26,14 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = EndQuorumEpochResponse
-C1 = EndQuorumEpochResponse.TopicData
-C2 = EndQuorumEpochResponse.PartitionData
-C3 = EndQuorumEpochResponse.NodeEndpoint
+C1 = C0.TopicData
+C2 = C0.PartitionData
+C3 = C0.NodeEndpoint
 PACK0 = _Struct(">ihii").pack
 UNPACK_FROM0 = _Struct(">ihii").unpack_from
 PACK1 = _Struct(">h").pack
@@ -65,7 +65,7 @@ def put_1(o, w):
     if o.unknown_tagged_fields:
         refuse()
     v = o.topic_name
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.partitions
     if v.__class__ is not list and v.__class__ is not tuple:
@@ -155,7 +155,7 @@ def put_4(o, w):
     if o.__class__ is not C1:
         refuse()
     v = o.topic_name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.partitions
@@ -210,7 +210,7 @@ def put_5(o, w):
         refuse()
     w(PACK2(o.node_id))
     v = o.host
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK3(o.port))

@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.end_txn_request import EndTxnRequest
+from kraftspec.generated.kafka.end_txn_request import EndTxnRequest as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,11 +26,11 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = EndTxnRequest
 PACK0 = _Struct(">qhB").pack
 UNPACK_FROM0 = _Struct(">qhB").unpack_from
 
@@ -41,7 +41,7 @@ def put_0(o, w):
     if o.unknown_tagged_fields:
         refuse()
     v = o.transactional_id
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     w(PACK0(o.producer_id, o.producer_epoch, 1 if o.committed is True else 0 if o.committed is False else refuse()))
 
@@ -67,7 +67,7 @@ def put_1(o, w):
     if o.__class__ is not C0:
         refuse()
     v = o.transactional_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK0(o.producer_id, o.producer_epoch, 1 if o.committed is True else 0 if o.committed is False else refuse()))

@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.expire_delegation_token_request import ExpireDelegationTokenRequest
+from kraftspec.generated.kafka.expire_delegation_token_request import ExpireDelegationTokenRequest as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,11 +26,11 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = ExpireDelegationTokenRequest
 PACK0 = _Struct(">q").pack
 UNPACK_FROM0 = _Struct(">q").unpack_from
 

@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.fetch_request import FetchRequest
+from kraftspec.generated.kafka.fetch_request import FetchRequest as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,17 +26,17 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
 PACK_i = PACK["i"]
 UNPACK_i = UNPACK["i"]
-C0 = FetchRequest
-C1 = FetchRequest.ReplicaState
-C2 = FetchRequest.FetchTopic
-C3 = FetchRequest.FetchPartition
-C4 = FetchRequest.ForgottenTopic
+C1 = C0.ReplicaState
+C2 = C0.FetchTopic
+C3 = C0.FetchPartition
+C4 = C0.ForgottenTopic
 PACK0 = _Struct(">iqi").pack
 UNPACK_FROM0 = _Struct(">iqi").unpack_from
 PACK1 = _Struct(">iiiib").pack
@@ -80,7 +80,7 @@ def put_1(o, w):
     if o.unknown_tagged_fields:
         refuse()
     v = o.topic
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.partitions
     if v.__class__ is not list and v.__class__ is not tuple:
@@ -172,7 +172,7 @@ def put_4(o, w):
     if o.unknown_tagged_fields:
         refuse()
     v = o.topic
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.partitions
     if v.__class__ is not list and v.__class__ is not tuple:
@@ -247,7 +247,7 @@ def put_6(o, w):
     if o.unknown_tagged_fields:
         refuse()
     v = o.topic
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.partitions
     if v.__class__ is not list and v.__class__ is not tuple:
@@ -349,7 +349,7 @@ def put_9(o, w):
     if o.unknown_tagged_fields:
         refuse()
     v = o.topic
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.partitions
     if v.__class__ is not list and v.__class__ is not tuple:
@@ -456,7 +456,7 @@ def put_11(o, w):
     for e in v:
         put_6(e, w)
     v = o.rack_id
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
 
 
@@ -517,7 +517,7 @@ def put_13(o, w):
     if o.__class__ is not C2:
         refuse()
     v = o.topic
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.partitions
@@ -571,7 +571,7 @@ def put_14(o, w):
     if o.__class__ is not C4:
         refuse()
     v = o.topic
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.partitions
@@ -637,7 +637,7 @@ def put_15(o, w):
     for e in v:
         put_14(e, w)
     v = o.rack_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     t = []
@@ -647,7 +647,7 @@ def put_15(o, w):
         if v is None:
             s.append(b"\0")
         else:
-            r = v.encode()
+            r = utf8(v)
             n = len(r)
             s.append(UV1[n] + r if n < 127 else compact_length(n) + r)
         t.append((0, b"".join(s)))
@@ -843,7 +843,7 @@ def put_18(o, w):
     for e in v:
         put_17(e, w)
     v = o.rack_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     t = []
@@ -853,7 +853,7 @@ def put_18(o, w):
         if v is None:
             s.append(b"\0")
         else:
-            r = v.encode()
+            r = utf8(v)
             n = len(r)
             s.append(UV1[n] + r if n < 127 else compact_length(n) + r)
         t.append((0, b"".join(s)))
@@ -991,7 +991,7 @@ def put_20(o, w):
     for e in v:
         put_17(e, w)
     v = o.rack_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     t = []
@@ -1001,12 +1001,12 @@ def put_20(o, w):
         if v is None:
             s.append(b"\0")
         else:
-            r = v.encode()
+            r = utf8(v)
             n = len(r)
             s.append(UV1[n] + r if n < 127 else compact_length(n) + r)
         t.append((0, b"".join(s)))
     v = o.replica_state
-    if not is_default(v, ...):
+    if v.__class__ is not C1 or v != C1():
         s = []
         put_19(v, s.append)
         t.append((1, b"".join(s)))
@@ -1218,7 +1218,7 @@ def put_23(o, w):
     for e in v:
         put_17(e, w)
     v = o.rack_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     t = []
@@ -1228,12 +1228,12 @@ def put_23(o, w):
         if v is None:
             s.append(b"\0")
         else:
-            r = v.encode()
+            r = utf8(v)
             n = len(r)
             s.append(UV1[n] + r if n < 127 else compact_length(n) + r)
         t.append((0, b"".join(s)))
     v = o.replica_state
-    if not is_default(v, ...):
+    if v.__class__ is not C1 or v != C1():
         s = []
         put_19(v, s.append)
         t.append((1, b"".join(s)))
@@ -1451,7 +1451,7 @@ def put_26(o, w):
     for e in v:
         put_17(e, w)
     v = o.rack_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     t = []
@@ -1461,12 +1461,12 @@ def put_26(o, w):
         if v is None:
             s.append(b"\0")
         else:
-            r = v.encode()
+            r = utf8(v)
             n = len(r)
             s.append(UV1[n] + r if n < 127 else compact_length(n) + r)
         t.append((0, b"".join(s)))
     v = o.replica_state
-    if not is_default(v, ...):
+    if v.__class__ is not C1 or v != C1():
         s = []
         put_19(v, s.append)
         t.append((1, b"".join(s)))

@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.fetch_response import FetchResponse
+from kraftspec.generated.kafka.fetch_response import FetchResponse as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,18 +26,18 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = FetchResponse
-C1 = FetchResponse.FetchableTopicResponse
-C2 = FetchResponse.PartitionData
-C3 = FetchResponse.EpochEndOffset
-C4 = FetchResponse.LeaderIdAndEpoch
-C5 = FetchResponse.SnapshotId
-C6 = FetchResponse.AbortedTransaction
-C7 = FetchResponse.NodeEndpoint
+C1 = C0.FetchableTopicResponse
+C2 = C0.PartitionData
+C3 = C0.EpochEndOffset
+C4 = C0.LeaderIdAndEpoch
+C5 = C0.SnapshotId
+C6 = C0.AbortedTransaction
+C7 = C0.NodeEndpoint
 PACK0 = _Struct(">qq").pack
 UNPACK_FROM0 = _Struct(">qq").unpack_from
 PACK1 = _Struct(">ihqq").pack
@@ -146,7 +146,7 @@ def put_2(o, w):
     if o.unknown_tagged_fields:
         refuse()
     v = o.topic
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.partitions
     if v.__class__ is not list and v.__class__ is not tuple:
@@ -288,7 +288,7 @@ def put_5(o, w):
     if o.unknown_tagged_fields:
         refuse()
     v = o.topic
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.partitions
     if v.__class__ is not list and v.__class__ is not tuple:
@@ -465,7 +465,7 @@ def put_9(o, w):
     if o.unknown_tagged_fields:
         refuse()
     v = o.topic
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.partitions
     if v.__class__ is not list and v.__class__ is not tuple:
@@ -634,17 +634,17 @@ def put_15(o, w):
         w(v)
     t = []
     v = o.diverging_epoch
-    if not is_default(v, ...):
+    if v.__class__ is not C3 or v != C3():
         s = []
         put_12(v, s.append)
         t.append((0, b"".join(s)))
     v = o.current_leader
-    if not is_default(v, ...):
+    if v.__class__ is not C4 or v != C4():
         s = []
         put_13(v, s.append)
         t.append((1, b"".join(s)))
     v = o.snapshot_id
-    if not is_default(v, ...):
+    if v.__class__ is not C5 or v != C5():
         s = []
         put_14(v, s.append)
         t.append((2, b"".join(s)))
@@ -725,7 +725,7 @@ def put_16(o, w):
     if o.__class__ is not C1:
         refuse()
     v = o.topic
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.partitions
@@ -905,7 +905,7 @@ def put_20(o, w):
         refuse()
     w(PACK2(o.node_id))
     v = o.host
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK2(o.port))
@@ -913,7 +913,7 @@ def put_20(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     if o.unknown_tagged_fields:

@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.fetch_snapshot_request import FetchSnapshotRequest
+from kraftspec.generated.kafka.fetch_snapshot_request import FetchSnapshotRequest as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,14 +26,14 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = FetchSnapshotRequest
-C1 = FetchSnapshotRequest.TopicSnapshot
-C2 = FetchSnapshotRequest.PartitionSnapshot
-C3 = FetchSnapshotRequest.SnapshotId
+C1 = C0.TopicSnapshot
+C2 = C0.PartitionSnapshot
+C3 = C0.SnapshotId
 PACK0 = _Struct(">qi").pack
 UNPACK_FROM0 = _Struct(">qi").unpack_from
 PACK1 = _Struct(">ii").pack
@@ -90,7 +90,7 @@ def put_2(o, w):
     if o.__class__ is not C1:
         refuse()
     v = o.name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.partitions
@@ -158,7 +158,7 @@ def put_3(o, w):
         if v is None:
             s.append(b"\0")
         else:
-            r = v.encode()
+            r = utf8(v)
             n = len(r)
             s.append(UV1[n] + r if n < 127 else compact_length(n) + r)
         t.append((0, b"".join(s)))
@@ -287,7 +287,7 @@ def put_5(o, w):
     if o.__class__ is not C1:
         refuse()
     v = o.name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.partitions
@@ -355,7 +355,7 @@ def put_6(o, w):
         if v is None:
             s.append(b"\0")
         else:
-            r = v.encode()
+            r = utf8(v)
             n = len(r)
             s.append(UV1[n] + r if n < 127 else compact_length(n) + r)
         t.append((0, b"".join(s)))

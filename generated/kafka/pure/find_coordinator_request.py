@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.find_coordinator_request import FindCoordinatorRequest
+from kraftspec.generated.kafka.find_coordinator_request import FindCoordinatorRequest as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,11 +26,11 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = FindCoordinatorRequest
 PACK0 = _Struct(">b").pack
 UNPACK_FROM0 = _Struct(">b").unpack_from
 
@@ -45,7 +45,7 @@ def put_0(o, w):
     if o.unknown_tagged_fields:
         refuse()
     v = o.key
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
 
 
@@ -69,7 +69,7 @@ def put_1(o, w):
     if o.unknown_tagged_fields:
         refuse()
     v = o.key
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     w(PACK0(o.key_type))
 
@@ -94,7 +94,7 @@ def put_2(o, w):
     if not is_default(o.coordinator_keys, ()):
         refuse()
     v = o.key
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK0(o.key_type))
@@ -138,7 +138,7 @@ def put_3(o, w):
     n = len(v)
     w(UV1[n] if n < 127 else uvarint(n + 1))
     for e in v:
-        r = e.encode()
+        r = utf8(e)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     if o.unknown_tagged_fields:

@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.find_coordinator_response import FindCoordinatorResponse
+from kraftspec.generated.kafka.find_coordinator_response import FindCoordinatorResponse as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,12 +26,12 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = FindCoordinatorResponse
-C1 = FindCoordinatorResponse.Coordinator
+C1 = C0.Coordinator
 PACK0 = _Struct(">hi").pack
 UNPACK_FROM0 = _Struct(">hi").unpack_from
 PACK1 = _Struct(">i").pack
@@ -49,7 +49,7 @@ def put_0(o, w):
         refuse()
     w(PACK0(o.error_code, o.node_id))
     v = o.host
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     w(PACK1(o.port))
 
@@ -82,11 +82,11 @@ def put_1(o, w):
     if v is None:
         w(b"\xff\xff")
     else:
-        r = v.encode()
+        r = utf8(v)
         w(put_int16(len(r)) + r)
     w(PACK1(o.node_id))
     v = o.host
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     w(PACK1(o.port))
 
@@ -129,12 +129,12 @@ def put_2(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK1(o.node_id))
     v = o.host
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK1(o.port))
@@ -188,12 +188,12 @@ def put_3(o, w):
     if o.__class__ is not C1:
         refuse()
     v = o.key
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK1(o.node_id))
     v = o.host
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK2(o.port, o.error_code))
@@ -201,7 +201,7 @@ def put_3(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     if o.unknown_tagged_fields:

@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.get_telemetry_subscriptions_response import GetTelemetrySubscriptionsResponse
+from kraftspec.generated.kafka.get_telemetry_subscriptions_response import GetTelemetrySubscriptionsResponse as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,13 +26,13 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
 PACK_b = PACK["b"]
 UNPACK_b = UNPACK["b"]
-C0 = GetTelemetrySubscriptionsResponse
 PACK0 = _Struct(">ih16si").pack
 UNPACK_FROM0 = _Struct(">ih16si").unpack_from
 PACK1 = _Struct(">iiB").pack
@@ -56,7 +56,7 @@ def put_0(o, w):
     n = len(v)
     w(UV1[n] if n < 127 else uvarint(n + 1))
     for e in v:
-        r = e.encode()
+        r = utf8(e)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     if o.unknown_tagged_fields:

@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.group_metadata_value import GroupMetadataValue
+from kraftspec.generated.kafka.group_metadata_value import GroupMetadataValue as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,12 +26,12 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = GroupMetadataValue
-C1 = GroupMetadataValue.MemberMetadata
+C1 = C0.MemberMetadata
 PACK0 = _Struct(">i").pack
 UNPACK_FROM0 = _Struct(">i").unpack_from
 PACK1 = _Struct(">ii").pack
@@ -46,13 +46,13 @@ def put_0(o, w):
     if o.unknown_tagged_fields:
         refuse()
     v = o.member_id
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.client_id
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.client_host
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     w(PACK0(o.session_timeout))
     v = o.subscription
@@ -117,20 +117,20 @@ def put_1(o, w):
     if o.unknown_tagged_fields:
         refuse()
     v = o.protocol_type
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     w(PACK0(o.generation))
     v = o.protocol
     if v is None:
         w(b"\xff\xff")
     else:
-        r = v.encode()
+        r = utf8(v)
         w(put_int16(len(r)) + r)
     v = o.leader
     if v is None:
         w(b"\xff\xff")
     else:
-        r = v.encode()
+        r = utf8(v)
         w(put_int16(len(r)) + r)
     v = o.members
     if v.__class__ is not list and v.__class__ is not tuple:
@@ -191,13 +191,13 @@ def put_2(o, w):
     if o.unknown_tagged_fields:
         refuse()
     v = o.member_id
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.client_id
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.client_host
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     w(PACK1(o.rebalance_timeout, o.session_timeout))
     v = o.subscription
@@ -262,20 +262,20 @@ def put_3(o, w):
     if o.unknown_tagged_fields:
         refuse()
     v = o.protocol_type
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     w(PACK0(o.generation))
     v = o.protocol
     if v is None:
         w(b"\xff\xff")
     else:
-        r = v.encode()
+        r = utf8(v)
         w(put_int16(len(r)) + r)
     v = o.leader
     if v is None:
         w(b"\xff\xff")
     else:
-        r = v.encode()
+        r = utf8(v)
         w(put_int16(len(r)) + r)
     v = o.members
     if v.__class__ is not list and v.__class__ is not tuple:
@@ -336,20 +336,20 @@ def put_4(o, w):
     if o.unknown_tagged_fields:
         refuse()
     v = o.protocol_type
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     w(PACK0(o.generation))
     v = o.protocol
     if v is None:
         w(b"\xff\xff")
     else:
-        r = v.encode()
+        r = utf8(v)
         w(put_int16(len(r)) + r)
     v = o.leader
     if v is None:
         w(b"\xff\xff")
     else:
-        r = v.encode()
+        r = utf8(v)
         w(put_int16(len(r)) + r)
     w(PACK2(o.current_state_timestamp))
     v = o.members
@@ -413,19 +413,19 @@ def put_5(o, w):
     if o.unknown_tagged_fields:
         refuse()
     v = o.member_id
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.group_instance_id
     if v is None:
         w(b"\xff\xff")
     else:
-        r = v.encode()
+        r = utf8(v)
         w(put_int16(len(r)) + r)
     v = o.client_id
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.client_host
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     w(PACK1(o.rebalance_timeout, o.session_timeout))
     v = o.subscription
@@ -500,20 +500,20 @@ def put_6(o, w):
     if o.unknown_tagged_fields:
         refuse()
     v = o.protocol_type
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     w(PACK0(o.generation))
     v = o.protocol
     if v is None:
         w(b"\xff\xff")
     else:
-        r = v.encode()
+        r = utf8(v)
         w(put_int16(len(r)) + r)
     v = o.leader
     if v is None:
         w(b"\xff\xff")
     else:
-        r = v.encode()
+        r = utf8(v)
         w(put_int16(len(r)) + r)
     w(PACK2(o.current_state_timestamp))
     v = o.members
@@ -575,22 +575,22 @@ def put_7(o, w):
     if o.__class__ is not C1:
         refuse()
     v = o.member_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.group_instance_id
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.client_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.client_host
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK1(o.rebalance_timeout, o.session_timeout))
@@ -700,7 +700,7 @@ def put_8(o, w):
     if o.__class__ is not C0:
         refuse()
     v = o.protocol_type
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK0(o.generation))
@@ -708,14 +708,14 @@ def put_8(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.leader
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK2(o.current_state_timestamp))

@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.incremental_alter_configs_request import IncrementalAlterConfigsRequest
+from kraftspec.generated.kafka.incremental_alter_configs_request import IncrementalAlterConfigsRequest as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,13 +26,13 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = IncrementalAlterConfigsRequest
-C1 = IncrementalAlterConfigsRequest.AlterConfigsResource
-C2 = IncrementalAlterConfigsRequest.AlterableConfig
+C1 = C0.AlterConfigsResource
+C2 = C0.AlterableConfig
 PACK0 = _Struct(">b").pack
 UNPACK_FROM0 = _Struct(">b").unpack_from
 PACK1 = _Struct(">B").pack
@@ -45,14 +45,14 @@ def put_0(o, w):
     if o.unknown_tagged_fields:
         refuse()
     v = o.name
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     w(PACK0(o.config_operation))
     v = o.value
     if v is None:
         w(b"\xff\xff")
     else:
-        r = v.encode()
+        r = utf8(v)
         w(put_int16(len(r)) + r)
 
 
@@ -87,7 +87,7 @@ def put_1(o, w):
         refuse()
     w(PACK0(o.resource_type))
     v = o.resource_name
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.configs
     if v.__class__ is not list and v.__class__ is not tuple:
@@ -161,7 +161,7 @@ def put_3(o, w):
     if o.__class__ is not C2:
         refuse()
     v = o.name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK0(o.config_operation))
@@ -169,7 +169,7 @@ def put_3(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     if o.unknown_tagged_fields:
@@ -219,7 +219,7 @@ def put_4(o, w):
         refuse()
     w(PACK0(o.resource_type))
     v = o.resource_name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.configs

@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.init_producer_id_request import InitProducerIdRequest
+from kraftspec.generated.kafka.init_producer_id_request import InitProducerIdRequest as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,11 +26,11 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = InitProducerIdRequest
 PACK0 = _Struct(">i").pack
 UNPACK_FROM0 = _Struct(">i").unpack_from
 PACK1 = _Struct(">iqh").pack
@@ -56,7 +56,7 @@ def put_0(o, w):
     if v is None:
         w(b"\xff\xff")
     else:
-        r = v.encode()
+        r = utf8(v)
         w(put_int16(len(r)) + r)
     w(PACK0(o.transaction_timeout_ms))
 
@@ -93,7 +93,7 @@ def put_1(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK0(o.transaction_timeout_ms))
@@ -137,7 +137,7 @@ def put_2(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK1(o.transaction_timeout_ms, o.producer_id, o.producer_epoch))
@@ -177,7 +177,7 @@ def put_3(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK2(o.transaction_timeout_ms, o.producer_id, o.producer_epoch, 1 if o.enable2_pc is True else 0 if o.enable2_pc is False else refuse(), 1 if o.keep_prepared_txn is True else 0 if o.keep_prepared_txn is False else refuse()))

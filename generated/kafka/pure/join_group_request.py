@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.join_group_request import JoinGroupRequest
+from kraftspec.generated.kafka.join_group_request import JoinGroupRequest as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,12 +26,12 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = JoinGroupRequest
-C1 = JoinGroupRequest.JoinGroupRequestProtocol
+C1 = C0.JoinGroupRequestProtocol
 PACK0 = _Struct(">i").pack
 UNPACK_FROM0 = _Struct(">i").unpack_from
 PACK1 = _Struct(">ii").pack
@@ -44,7 +44,7 @@ def put_0(o, w):
     if o.unknown_tagged_fields:
         refuse()
     v = o.name
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.metadata
     if v.__class__ is not bytes:
@@ -81,14 +81,14 @@ def put_1(o, w):
     if o.unknown_tagged_fields:
         refuse()
     v = o.group_id
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     w(PACK0(o.session_timeout_ms))
     v = o.member_id
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.protocol_type
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.protocols
     if v.__class__ is not list and v.__class__ is not tuple:
@@ -145,14 +145,14 @@ def put_2(o, w):
     if o.unknown_tagged_fields:
         refuse()
     v = o.group_id
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     w(PACK1(o.session_timeout_ms, o.rebalance_timeout_ms))
     v = o.member_id
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.protocol_type
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.protocols
     if v.__class__ is not list and v.__class__ is not tuple:
@@ -207,20 +207,20 @@ def put_3(o, w):
     if o.unknown_tagged_fields:
         refuse()
     v = o.group_id
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     w(PACK1(o.session_timeout_ms, o.rebalance_timeout_ms))
     v = o.member_id
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.group_instance_id
     if v is None:
         w(b"\xff\xff")
     else:
-        r = v.encode()
+        r = utf8(v)
         w(put_int16(len(r)) + r)
     v = o.protocol_type
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.protocols
     if v.__class__ is not list and v.__class__ is not tuple:
@@ -283,7 +283,7 @@ def put_4(o, w):
     if o.__class__ is not C1:
         refuse()
     v = o.name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.metadata
@@ -333,23 +333,23 @@ def put_5(o, w):
     if o.__class__ is not C0:
         refuse()
     v = o.group_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK1(o.session_timeout_ms, o.rebalance_timeout_ms))
     v = o.member_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.group_instance_id
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.protocol_type
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.protocols
@@ -445,23 +445,23 @@ def put_6(o, w):
     if o.__class__ is not C0:
         refuse()
     v = o.group_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK1(o.session_timeout_ms, o.rebalance_timeout_ms))
     v = o.member_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.group_instance_id
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.protocol_type
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.protocols
@@ -475,7 +475,7 @@ def put_6(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     if o.unknown_tagged_fields:

@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.join_group_response import JoinGroupResponse
+from kraftspec.generated.kafka.join_group_response import JoinGroupResponse as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,12 +26,12 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = JoinGroupResponse
-C1 = JoinGroupResponse.JoinGroupResponseMember
+C1 = C0.JoinGroupResponseMember
 PACK0 = _Struct(">hi").pack
 UNPACK_FROM0 = _Struct(">hi").unpack_from
 PACK1 = _Struct(">ihi").pack
@@ -46,7 +46,7 @@ def put_0(o, w):
     if o.unknown_tagged_fields:
         refuse()
     v = o.member_id
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.metadata
     if v.__class__ is not bytes:
@@ -84,13 +84,13 @@ def put_1(o, w):
         refuse()
     w(PACK0(o.error_code, o.generation_id))
     v = o.protocol_name
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.leader
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.member_id
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.members
     if v.__class__ is not list and v.__class__ is not tuple:
@@ -148,13 +148,13 @@ def put_2(o, w):
         refuse()
     w(PACK1(o.throttle_time_ms, o.error_code, o.generation_id))
     v = o.protocol_name
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.leader
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.member_id
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.members
     if v.__class__ is not list and v.__class__ is not tuple:
@@ -209,13 +209,13 @@ def put_3(o, w):
     if o.unknown_tagged_fields:
         refuse()
     v = o.member_id
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.group_instance_id
     if v is None:
         w(b"\xff\xff")
     else:
-        r = v.encode()
+        r = utf8(v)
         w(put_int16(len(r)) + r)
     v = o.metadata
     if v.__class__ is not bytes:
@@ -263,13 +263,13 @@ def put_4(o, w):
         refuse()
     w(PACK1(o.throttle_time_ms, o.error_code, o.generation_id))
     v = o.protocol_name
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.leader
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.member_id
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.members
     if v.__class__ is not list and v.__class__ is not tuple:
@@ -322,14 +322,14 @@ def put_5(o, w):
     if o.__class__ is not C1:
         refuse()
     v = o.member_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.group_instance_id
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.metadata
@@ -396,15 +396,15 @@ def put_6(o, w):
         refuse()
     w(PACK1(o.throttle_time_ms, o.error_code, o.generation_id))
     v = o.protocol_name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.leader
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.member_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.members
@@ -492,22 +492,22 @@ def put_7(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.protocol_name
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.leader
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.member_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.members
@@ -608,23 +608,23 @@ def put_8(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.protocol_name
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.leader
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK2(1 if o.skip_assignment is True else 0 if o.skip_assignment is False else refuse()))
     v = o.member_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.members

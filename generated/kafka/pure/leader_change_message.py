@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.leader_change_message import LeaderChangeMessage
+from kraftspec.generated.kafka.leader_change_message import LeaderChangeMessage as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,12 +26,12 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = LeaderChangeMessage
-C1 = LeaderChangeMessage.Voter
+C1 = C0.Voter
 PACK0 = _Struct(">i").pack
 UNPACK_FROM0 = _Struct(">i").unpack_from
 PACK1 = _Struct(">hi").pack

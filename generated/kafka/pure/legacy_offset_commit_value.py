@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.legacy_offset_commit_value import LegacyOffsetCommitValue
+from kraftspec.generated.kafka.legacy_offset_commit_value import LegacyOffsetCommitValue as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,11 +26,11 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = LegacyOffsetCommitValue
 PACK0 = _Struct(">q").pack
 UNPACK_FROM0 = _Struct(">q").unpack_from
 
@@ -40,7 +40,7 @@ def put_0(o, w):
         refuse()
     w(PACK0(o.offset))
     v = o.metadata
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     w(PACK0(o.commit_timestamp))
 

@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.list_config_resources_request import ListConfigResourcesRequest
+from kraftspec.generated.kafka.list_config_resources_request import ListConfigResourcesRequest as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,13 +26,13 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
 PACK_b = PACK["b"]
 UNPACK_b = UNPACK["b"]
-C0 = ListConfigResourcesRequest
 
 
 def put_0(o, w):

@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.list_config_resources_response import ListConfigResourcesResponse
+from kraftspec.generated.kafka.list_config_resources_response import ListConfigResourcesResponse as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,12 +26,12 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = ListConfigResourcesResponse
-C1 = ListConfigResourcesResponse.ConfigResource
+C1 = C0.ConfigResource
 PACK0 = _Struct(">ih").pack
 UNPACK_FROM0 = _Struct(">ih").unpack_from
 PACK1 = _Struct(">b").pack
@@ -42,7 +42,7 @@ def put_0(o, w):
     if o.__class__ is not C1:
         refuse()
     v = o.resource_name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     if o.unknown_tagged_fields:
@@ -115,7 +115,7 @@ def put_2(o, w):
     if o.__class__ is not C1:
         refuse()
     v = o.resource_name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK1(o.resource_type))

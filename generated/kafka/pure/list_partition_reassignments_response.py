@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.list_partition_reassignments_response import ListPartitionReassignmentsResponse
+from kraftspec.generated.kafka.list_partition_reassignments_response import ListPartitionReassignmentsResponse as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,15 +26,15 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
 PACK_i = PACK["i"]
 UNPACK_i = UNPACK["i"]
-C0 = ListPartitionReassignmentsResponse
-C1 = ListPartitionReassignmentsResponse.OngoingTopicReassignment
-C2 = ListPartitionReassignmentsResponse.OngoingPartitionReassignment
+C1 = C0.OngoingTopicReassignment
+C2 = C0.OngoingPartitionReassignment
 PACK0 = _Struct(">i").pack
 UNPACK_FROM0 = _Struct(">i").unpack_from
 PACK1 = _Struct(">ih").pack
@@ -112,7 +112,7 @@ def put_1(o, w):
     if o.__class__ is not C1:
         refuse()
     v = o.name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.partitions
@@ -170,7 +170,7 @@ def put_2(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.topics

@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.metadata_response import MetadataResponse
+from kraftspec.generated.kafka.metadata_response import MetadataResponse as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,16 +26,16 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
 PACK_i = PACK["i"]
 UNPACK_i = UNPACK["i"]
-C0 = MetadataResponse
-C1 = MetadataResponse.MetadataResponseBroker
-C2 = MetadataResponse.MetadataResponseTopic
-C3 = MetadataResponse.MetadataResponsePartition
+C1 = C0.MetadataResponseBroker
+C2 = C0.MetadataResponseTopic
+C3 = C0.MetadataResponsePartition
 PACK0 = _Struct(">i").pack
 UNPACK_FROM0 = _Struct(">i").unpack_from
 PACK1 = _Struct(">hii").pack
@@ -57,7 +57,7 @@ def put_0(o, w):
         refuse()
     w(PACK0(o.node_id))
     v = o.host
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     w(PACK0(o.port))
 
@@ -126,7 +126,7 @@ def put_2(o, w):
         refuse()
     w(PACK2(o.error_code))
     v = o.name
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.partitions
     if v.__class__ is not list and v.__class__ is not tuple:
@@ -216,14 +216,14 @@ def put_4(o, w):
         refuse()
     w(PACK0(o.node_id))
     v = o.host
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     w(PACK0(o.port))
     v = o.rack
     if v is None:
         w(b"\xff\xff")
     else:
-        r = v.encode()
+        r = utf8(v)
         w(put_int16(len(r)) + r)
 
 
@@ -262,7 +262,7 @@ def put_5(o, w):
         refuse()
     w(PACK2(o.error_code))
     v = o.name
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     w(PACK3(1 if o.is_internal is True else 0 if o.is_internal is False else refuse()))
     v = o.partitions
@@ -372,7 +372,7 @@ def put_7(o, w):
     if v is None:
         w(b"\xff\xff")
     else:
-        r = v.encode()
+        r = utf8(v)
         w(put_int16(len(r)) + r)
     w(PACK0(o.controller_id))
     v = o.topics
@@ -440,7 +440,7 @@ def put_8(o, w):
     if v is None:
         w(b"\xff\xff")
     else:
-        r = v.encode()
+        r = utf8(v)
         w(put_int16(len(r)) + r)
     w(PACK0(o.controller_id))
     v = o.topics
@@ -551,7 +551,7 @@ def put_10(o, w):
         refuse()
     w(PACK2(o.error_code))
     v = o.name
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     w(PACK3(1 if o.is_internal is True else 0 if o.is_internal is False else refuse()))
     v = o.partitions
@@ -611,7 +611,7 @@ def put_11(o, w):
     if v is None:
         w(b"\xff\xff")
     else:
-        r = v.encode()
+        r = utf8(v)
         w(put_int16(len(r)) + r)
     w(PACK0(o.controller_id))
     v = o.topics
@@ -722,7 +722,7 @@ def put_13(o, w):
         refuse()
     w(PACK2(o.error_code))
     v = o.name
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     w(PACK3(1 if o.is_internal is True else 0 if o.is_internal is False else refuse()))
     v = o.partitions
@@ -782,7 +782,7 @@ def put_14(o, w):
     if v is None:
         w(b"\xff\xff")
     else:
-        r = v.encode()
+        r = utf8(v)
         w(put_int16(len(r)) + r)
     w(PACK0(o.controller_id))
     v = o.topics
@@ -840,7 +840,7 @@ def put_15(o, w):
         refuse()
     w(PACK2(o.error_code))
     v = o.name
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     w(PACK3(1 if o.is_internal is True else 0 if o.is_internal is False else refuse()))
     v = o.partitions
@@ -901,7 +901,7 @@ def put_16(o, w):
     if v is None:
         w(b"\xff\xff")
     else:
-        r = v.encode()
+        r = utf8(v)
         w(put_int16(len(r)) + r)
     w(PACK0(o.controller_id))
     v = o.topics
@@ -960,7 +960,7 @@ def put_17(o, w):
         refuse()
     w(PACK0(o.node_id))
     v = o.host
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK0(o.port))
@@ -968,7 +968,7 @@ def put_17(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     if o.unknown_tagged_fields:
@@ -1087,7 +1087,7 @@ def put_19(o, w):
         refuse()
     w(PACK2(o.error_code))
     v = o.name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK3(1 if o.is_internal is True else 0 if o.is_internal is False else refuse()))
@@ -1163,7 +1163,7 @@ def put_20(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK0(o.controller_id))
@@ -1241,7 +1241,7 @@ def put_21(o, w):
         refuse()
     w(PACK2(o.error_code))
     v = o.name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK5(as_uuid(o.topic_id), 1 if o.is_internal is True else 0 if o.is_internal is False else refuse()))
@@ -1318,7 +1318,7 @@ def put_22(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK0(o.controller_id))
@@ -1408,7 +1408,7 @@ def put_23(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK0(o.controller_id))
@@ -1486,7 +1486,7 @@ def put_24(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK5(as_uuid(o.topic_id), 1 if o.is_internal is True else 0 if o.is_internal is False else refuse()))
@@ -1566,7 +1566,7 @@ def put_25(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK0(o.controller_id))
@@ -1653,7 +1653,7 @@ def put_26(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK0(o.controller_id))

@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.offset_commit_key import OffsetCommitKey
+from kraftspec.generated.kafka.offset_commit_key import OffsetCommitKey as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,11 +26,11 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = OffsetCommitKey
 PACK0 = _Struct(">i").pack
 UNPACK_FROM0 = _Struct(">i").unpack_from
 
@@ -39,10 +39,10 @@ def put_0(o, w):
     if o.__class__ is not C0:
         refuse()
     v = o.group
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.topic
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     w(PACK0(o.partition))
 

@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.offset_commit_request import OffsetCommitRequest
+from kraftspec.generated.kafka.offset_commit_request import OffsetCommitRequest as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,13 +26,13 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = OffsetCommitRequest
-C1 = OffsetCommitRequest.OffsetCommitRequestTopic
-C2 = OffsetCommitRequest.OffsetCommitRequestPartition
+C1 = C0.OffsetCommitRequestTopic
+C2 = C0.OffsetCommitRequestPartition
 PACK0 = _Struct(">iq").pack
 UNPACK_FROM0 = _Struct(">iq").unpack_from
 PACK1 = _Struct(">i").pack
@@ -55,7 +55,7 @@ def put_0(o, w):
     if v is None:
         w(b"\xff\xff")
     else:
-        r = v.encode()
+        r = utf8(v)
         w(put_int16(len(r)) + r)
 
 
@@ -82,7 +82,7 @@ def put_1(o, w):
     if o.unknown_tagged_fields:
         refuse()
     v = o.name
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.partitions
     if v.__class__ is not list and v.__class__ is not tuple:
@@ -123,11 +123,11 @@ def put_2(o, w):
     if o.unknown_tagged_fields:
         refuse()
     v = o.group_id
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     w(PACK1(o.generation_id_or_member_epoch))
     v = o.member_id
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     w(PACK2(o.retention_time_ms))
     v = o.topics
@@ -180,11 +180,11 @@ def put_3(o, w):
     if o.unknown_tagged_fields:
         refuse()
     v = o.group_id
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     w(PACK1(o.generation_id_or_member_epoch))
     v = o.member_id
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.topics
     if v.__class__ is not list and v.__class__ is not tuple:
@@ -236,7 +236,7 @@ def put_4(o, w):
     if v is None:
         w(b"\xff\xff")
     else:
-        r = v.encode()
+        r = utf8(v)
         w(put_int16(len(r)) + r)
 
 
@@ -263,7 +263,7 @@ def put_5(o, w):
     if o.unknown_tagged_fields:
         refuse()
     v = o.name
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.partitions
     if v.__class__ is not list and v.__class__ is not tuple:
@@ -304,11 +304,11 @@ def put_6(o, w):
     if o.unknown_tagged_fields:
         refuse()
     v = o.group_id
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     w(PACK1(o.generation_id_or_member_epoch))
     v = o.member_id
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.topics
     if v.__class__ is not list and v.__class__ is not tuple:
@@ -356,17 +356,17 @@ def put_7(o, w):
     if o.unknown_tagged_fields:
         refuse()
     v = o.group_id
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     w(PACK1(o.generation_id_or_member_epoch))
     v = o.member_id
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.group_instance_id
     if v is None:
         w(b"\xff\xff")
     else:
-        r = v.encode()
+        r = utf8(v)
         w(put_int16(len(r)) + r)
     v = o.topics
     if v.__class__ is not list and v.__class__ is not tuple:
@@ -426,7 +426,7 @@ def put_8(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     if o.unknown_tagged_fields:
@@ -462,7 +462,7 @@ def put_9(o, w):
     if o.__class__ is not C1:
         refuse()
     v = o.name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.partitions
@@ -516,19 +516,19 @@ def put_10(o, w):
     if o.__class__ is not C0:
         refuse()
     v = o.group_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK1(o.generation_id_or_member_epoch))
     v = o.member_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.group_instance_id
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.topics
@@ -652,19 +652,19 @@ def put_12(o, w):
     if o.__class__ is not C0:
         refuse()
     v = o.group_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK1(o.generation_id_or_member_epoch))
     v = o.member_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.group_instance_id
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.topics

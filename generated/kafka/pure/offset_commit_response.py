@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.offset_commit_response import OffsetCommitResponse
+from kraftspec.generated.kafka.offset_commit_response import OffsetCommitResponse as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,13 +26,13 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = OffsetCommitResponse
-C1 = OffsetCommitResponse.OffsetCommitResponseTopic
-C2 = OffsetCommitResponse.OffsetCommitResponsePartition
+C1 = C0.OffsetCommitResponseTopic
+C2 = C0.OffsetCommitResponsePartition
 PACK0 = _Struct(">ih").pack
 UNPACK_FROM0 = _Struct(">ih").unpack_from
 PACK1 = _Struct(">i").pack
@@ -62,7 +62,7 @@ def put_1(o, w):
     if o.unknown_tagged_fields:
         refuse()
     v = o.name
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.partitions
     if v.__class__ is not list and v.__class__ is not tuple:
@@ -179,7 +179,7 @@ def put_5(o, w):
     if o.__class__ is not C1:
         refuse()
     v = o.name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.partitions

@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.offset_commit_value import OffsetCommitValue
+from kraftspec.generated.kafka.offset_commit_value import OffsetCommitValue as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,11 +26,11 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = OffsetCommitValue
 PACK0 = _Struct(">q").pack
 UNPACK_FROM0 = _Struct(">q").unpack_from
 PACK1 = _Struct(">qq").pack
@@ -46,7 +46,7 @@ def put_0(o, w):
         refuse()
     w(PACK0(o.offset))
     v = o.metadata
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     w(PACK0(o.commit_timestamp))
 
@@ -74,7 +74,7 @@ def put_1(o, w):
         refuse()
     w(PACK0(o.offset))
     v = o.metadata
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     w(PACK1(o.commit_timestamp, o.expire_timestamp))
 
@@ -102,7 +102,7 @@ def put_2(o, w):
         refuse()
     w(PACK2(o.offset, o.leader_epoch))
     v = o.metadata
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     w(PACK0(o.commit_timestamp))
 
@@ -128,7 +128,7 @@ def put_3(o, w):
         refuse()
     w(PACK2(o.offset, o.leader_epoch))
     v = o.metadata
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK0(o.commit_timestamp))

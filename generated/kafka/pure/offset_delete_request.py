@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.offset_delete_request import OffsetDeleteRequest
+from kraftspec.generated.kafka.offset_delete_request import OffsetDeleteRequest as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,13 +26,13 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = OffsetDeleteRequest
-C1 = OffsetDeleteRequest.OffsetDeleteRequestTopic
-C2 = OffsetDeleteRequest.OffsetDeleteRequestPartition
+C1 = C0.OffsetDeleteRequestTopic
+C2 = C0.OffsetDeleteRequestPartition
 PACK0 = _Struct(">i").pack
 UNPACK_FROM0 = _Struct(">i").unpack_from
 
@@ -54,7 +54,7 @@ def put_1(o, w):
     if o.__class__ is not C1:
         refuse()
     v = o.name
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.partitions
     if v.__class__ is not list and v.__class__ is not tuple:
@@ -91,7 +91,7 @@ def put_2(o, w):
     if o.__class__ is not C0:
         refuse()
     v = o.group_id
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.topics
     if v.__class__ is not list and v.__class__ is not tuple:

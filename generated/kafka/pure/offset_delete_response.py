@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.offset_delete_response import OffsetDeleteResponse
+from kraftspec.generated.kafka.offset_delete_response import OffsetDeleteResponse as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,13 +26,13 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = OffsetDeleteResponse
-C1 = OffsetDeleteResponse.OffsetDeleteResponseTopic
-C2 = OffsetDeleteResponse.OffsetDeleteResponsePartition
+C1 = C0.OffsetDeleteResponseTopic
+C2 = C0.OffsetDeleteResponsePartition
 PACK0 = _Struct(">ih").pack
 UNPACK_FROM0 = _Struct(">ih").unpack_from
 PACK1 = _Struct(">hi").pack
@@ -56,7 +56,7 @@ def put_1(o, w):
     if o.__class__ is not C1:
         refuse()
     v = o.name
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.partitions
     if v.__class__ is not list and v.__class__ is not tuple:

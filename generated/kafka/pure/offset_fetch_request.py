@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.offset_fetch_request import OffsetFetchRequest
+from kraftspec.generated.kafka.offset_fetch_request import OffsetFetchRequest as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,16 +26,16 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
 PACK_i = PACK["i"]
 UNPACK_i = UNPACK["i"]
-C0 = OffsetFetchRequest
-C1 = OffsetFetchRequest.OffsetFetchRequestTopic
-C2 = OffsetFetchRequest.OffsetFetchRequestGroup
-C3 = OffsetFetchRequest.OffsetFetchRequestTopics
+C1 = C0.OffsetFetchRequestTopic
+C2 = C0.OffsetFetchRequestGroup
+C3 = C0.OffsetFetchRequestTopics
 PACK0 = _Struct(">B").pack
 UNPACK_FROM0 = _Struct(">B").unpack_from
 PACK1 = _Struct(">i").pack
@@ -50,7 +50,7 @@ def put_0(o, w):
     if o.unknown_tagged_fields:
         refuse()
     v = o.name
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.partition_indexes
     if v.__class__ is not list and v.__class__ is not tuple:
@@ -88,7 +88,7 @@ def put_1(o, w):
     if o.unknown_tagged_fields:
         refuse()
     v = o.group_id
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.topics
     if v.__class__ is not list and v.__class__ is not tuple:
@@ -131,7 +131,7 @@ def put_2(o, w):
     if o.unknown_tagged_fields:
         refuse()
     v = o.group_id
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.topics
     if v is None:
@@ -174,7 +174,7 @@ def put_3(o, w):
     if o.__class__ is not C1:
         refuse()
     v = o.name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.partition_indexes
@@ -227,7 +227,7 @@ def put_4(o, w):
     if o.require_stable != False:
         refuse()
     v = o.group_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.topics
@@ -287,7 +287,7 @@ def put_5(o, w):
     if not is_default(o.groups, ()):
         refuse()
     v = o.group_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.topics
@@ -351,7 +351,7 @@ def put_6(o, w):
     if o.__class__ is not C3:
         refuse()
     v = o.name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.partition_indexes
@@ -400,7 +400,7 @@ def put_7(o, w):
     if o.__class__ is not C2:
         refuse()
     v = o.group_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.topics
@@ -505,14 +505,14 @@ def put_9(o, w):
     if o.__class__ is not C2:
         refuse()
     v = o.group_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.member_id
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK1(o.member_epoch))
@@ -670,14 +670,14 @@ def put_12(o, w):
     if o.__class__ is not C2:
         refuse()
     v = o.group_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.member_id
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK1(o.member_epoch))

@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.offset_fetch_response import OffsetFetchResponse
+from kraftspec.generated.kafka.offset_fetch_response import OffsetFetchResponse as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,16 +26,16 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = OffsetFetchResponse
-C1 = OffsetFetchResponse.OffsetFetchResponseTopic
-C2 = OffsetFetchResponse.OffsetFetchResponsePartition
-C3 = OffsetFetchResponse.OffsetFetchResponseGroup
-C4 = OffsetFetchResponse.OffsetFetchResponseTopics
-C5 = OffsetFetchResponse.OffsetFetchResponsePartitions
+C1 = C0.OffsetFetchResponseTopic
+C2 = C0.OffsetFetchResponsePartition
+C3 = C0.OffsetFetchResponseGroup
+C4 = C0.OffsetFetchResponseTopics
+C5 = C0.OffsetFetchResponsePartitions
 PACK0 = _Struct(">iq").pack
 UNPACK_FROM0 = _Struct(">iq").unpack_from
 PACK1 = _Struct(">h").pack
@@ -58,7 +58,7 @@ def put_0(o, w):
     if v is None:
         w(b"\xff\xff")
     else:
-        r = v.encode()
+        r = utf8(v)
         w(put_int16(len(r)) + r)
     w(PACK1(o.error_code))
 
@@ -88,7 +88,7 @@ def put_1(o, w):
     if o.unknown_tagged_fields:
         refuse()
     v = o.name
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.partitions
     if v.__class__ is not list and v.__class__ is not tuple:
@@ -233,7 +233,7 @@ def put_5(o, w):
     if v is None:
         w(b"\xff\xff")
     else:
-        r = v.encode()
+        r = utf8(v)
         w(put_int16(len(r)) + r)
     w(PACK1(o.error_code))
 
@@ -263,7 +263,7 @@ def put_6(o, w):
     if o.unknown_tagged_fields:
         refuse()
     v = o.name
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.partitions
     if v.__class__ is not list and v.__class__ is not tuple:
@@ -341,7 +341,7 @@ def put_8(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK1(o.error_code))
@@ -380,7 +380,7 @@ def put_9(o, w):
     if o.__class__ is not C1:
         refuse()
     v = o.name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.partitions
@@ -483,7 +483,7 @@ def put_11(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK1(o.error_code))
@@ -522,7 +522,7 @@ def put_12(o, w):
     if o.__class__ is not C4:
         refuse()
     v = o.name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.partitions
@@ -576,7 +576,7 @@ def put_13(o, w):
     if o.__class__ is not C3:
         refuse()
     v = o.group_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.topics
@@ -716,7 +716,7 @@ def put_16(o, w):
     if o.__class__ is not C3:
         refuse()
     v = o.group_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.topics

@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.partition_change_record import PartitionChangeRecord
+from kraftspec.generated.kafka.partition_change_record import PartitionChangeRecord as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,13 +26,13 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
 PACK_i = PACK["i"]
 UNPACK_i = UNPACK["i"]
-C0 = PartitionChangeRecord
 PACK0 = _Struct(">i16s").pack
 UNPACK_FROM0 = _Struct(">i16s").unpack_from
 

@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.produce_response import ProduceResponse
+from kraftspec.generated.kafka.produce_response import ProduceResponse as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,16 +26,16 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = ProduceResponse
-C1 = ProduceResponse.TopicProduceResponse
-C2 = ProduceResponse.PartitionProduceResponse
-C3 = ProduceResponse.BatchIndexAndErrorMessage
-C4 = ProduceResponse.LeaderIdAndEpoch
-C5 = ProduceResponse.NodeEndpoint
+C1 = C0.TopicProduceResponse
+C2 = C0.PartitionProduceResponse
+C3 = C0.BatchIndexAndErrorMessage
+C4 = C0.LeaderIdAndEpoch
+C5 = C0.NodeEndpoint
 PACK0 = _Struct(">ihqq").pack
 UNPACK_FROM0 = _Struct(">ihqq").unpack_from
 PACK1 = _Struct(">i").pack
@@ -71,7 +71,7 @@ def put_1(o, w):
     if o.unknown_tagged_fields:
         refuse()
     v = o.name
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.partition_responses
     if v.__class__ is not list and v.__class__ is not tuple:
@@ -161,7 +161,7 @@ def put_4(o, w):
     if o.unknown_tagged_fields:
         refuse()
     v = o.name
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.partition_responses
     if v.__class__ is not list and v.__class__ is not tuple:
@@ -238,7 +238,7 @@ def put_6(o, w):
     if v is None:
         w(b"\xff\xff")
     else:
-        r = v.encode()
+        r = utf8(v)
         w(put_int16(len(r)) + r)
 
 
@@ -278,7 +278,7 @@ def put_7(o, w):
     if v is None:
         w(b"\xff\xff")
     else:
-        r = v.encode()
+        r = utf8(v)
         w(put_int16(len(r)) + r)
 
 
@@ -315,7 +315,7 @@ def put_8(o, w):
     if o.unknown_tagged_fields:
         refuse()
     v = o.name
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.partition_responses
     if v.__class__ is not list and v.__class__ is not tuple:
@@ -390,7 +390,7 @@ def put_10(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     if o.unknown_tagged_fields:
@@ -439,7 +439,7 @@ def put_11(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     if o.unknown_tagged_fields:
@@ -489,7 +489,7 @@ def put_12(o, w):
     if o.__class__ is not C1:
         refuse()
     v = o.name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.partition_responses
@@ -615,12 +615,12 @@ def put_15(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     t = []
     v = o.current_leader
-    if not is_default(v, ...):
+    if v.__class__ is not C4 or v != C4():
         s = []
         put_14(v, s.append)
         t.append((0, b"".join(s)))
@@ -694,7 +694,7 @@ def put_16(o, w):
     if o.__class__ is not C1:
         refuse()
     v = o.name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.partition_responses
@@ -749,7 +749,7 @@ def put_17(o, w):
         refuse()
     w(PACK1(o.node_id))
     v = o.host
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK1(o.port))
@@ -757,7 +757,7 @@ def put_17(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     if o.unknown_tagged_fields:

@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.producer_snapshot import ProducerSnapshot
+from kraftspec.generated.kafka.producer_snapshot import ProducerSnapshot as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,12 +26,12 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = ProducerSnapshot
-C1 = ProducerSnapshot.ProducerEntry
+C1 = C0.ProducerEntry
 PACK0 = _Struct(">qhiqiqiq").pack
 UNPACK_FROM0 = _Struct(">qhiqiqiq").unpack_from
 PACK1 = _Struct(">I").pack

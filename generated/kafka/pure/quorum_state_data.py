@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.quorum_state_data import QuorumStateData
+from kraftspec.generated.kafka.quorum_state_data import QuorumStateData as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,12 +26,12 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = QuorumStateData
-C1 = QuorumStateData.Voter
+C1 = C0.Voter
 PACK0 = _Struct(">i").pack
 UNPACK_FROM0 = _Struct(">i").unpack_from
 PACK1 = _Struct(">iiiq").pack
@@ -65,7 +65,7 @@ def put_1(o, w):
     if not is_default(o.voted_directory_id, b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00'):
         refuse()
     v = o.cluster_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK1(o.leader_id, o.leader_epoch, o.voted_id, o.applied_offset))

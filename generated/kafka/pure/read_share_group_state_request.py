@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.read_share_group_state_request import ReadShareGroupStateRequest
+from kraftspec.generated.kafka.read_share_group_state_request import ReadShareGroupStateRequest as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,13 +26,13 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = ReadShareGroupStateRequest
-C1 = ReadShareGroupStateRequest.ReadStateData
-C2 = ReadShareGroupStateRequest.PartitionData
+C1 = C0.ReadStateData
+C2 = C0.PartitionData
 PACK0 = _Struct(">ii").pack
 UNPACK_FROM0 = _Struct(">ii").unpack_from
 PACK1 = _Struct(">16s").pack
@@ -103,7 +103,7 @@ def put_2(o, w):
     if o.__class__ is not C0:
         refuse()
     v = o.group_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.topics

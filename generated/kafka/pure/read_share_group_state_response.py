@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.read_share_group_state_response import ReadShareGroupStateResponse
+from kraftspec.generated.kafka.read_share_group_state_response import ReadShareGroupStateResponse as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,14 +26,14 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = ReadShareGroupStateResponse
-C1 = ReadShareGroupStateResponse.ReadStateResult
-C2 = ReadShareGroupStateResponse.PartitionResult
-C3 = ReadShareGroupStateResponse.StateBatch
+C1 = C0.ReadStateResult
+C2 = C0.PartitionResult
+C3 = C0.StateBatch
 PACK0 = _Struct(">qqbh").pack
 UNPACK_FROM0 = _Struct(">qqbh").unpack_from
 PACK1 = _Struct(">ih").pack
@@ -71,7 +71,7 @@ def put_1(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK2(o.state_epoch, o.start_offset))

@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.read_share_group_state_summary_response import ReadShareGroupStateSummaryResponse
+from kraftspec.generated.kafka.read_share_group_state_summary_response import ReadShareGroupStateSummaryResponse as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,13 +26,13 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = ReadShareGroupStateSummaryResponse
-C1 = ReadShareGroupStateSummaryResponse.ReadStateSummaryResult
-C2 = ReadShareGroupStateSummaryResponse.PartitionResult
+C1 = C0.ReadStateSummaryResult
+C2 = C0.PartitionResult
 PACK0 = _Struct(">ih").pack
 UNPACK_FROM0 = _Struct(">ih").unpack_from
 PACK1 = _Struct(">iiq").pack
@@ -51,7 +51,7 @@ def put_0(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK1(o.state_epoch, o.leader_epoch, o.start_offset))
@@ -172,7 +172,7 @@ def put_3(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK3(o.state_epoch, o.leader_epoch, o.start_offset, o.delivery_complete_count))

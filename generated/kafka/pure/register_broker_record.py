@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.register_broker_record import RegisterBrokerRecord
+from kraftspec.generated.kafka.register_broker_record import RegisterBrokerRecord as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,13 +26,13 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = RegisterBrokerRecord
-C1 = RegisterBrokerRecord.BrokerEndpoint
-C2 = RegisterBrokerRecord.BrokerFeature
+C1 = C0.BrokerEndpoint
+C2 = C0.BrokerFeature
 PACK0 = _Struct(">Hh").pack
 UNPACK_FROM0 = _Struct(">Hh").unpack_from
 PACK1 = _Struct(">hh").pack
@@ -51,11 +51,11 @@ def put_0(o, w):
     if o.__class__ is not C1:
         refuse()
     v = o.name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.host
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK0(o.port, o.security_protocol))
@@ -104,7 +104,7 @@ def put_1(o, w):
     if o.__class__ is not C2:
         refuse()
     v = o.name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK1(o.min_supported_version, o.max_supported_version))
@@ -166,7 +166,7 @@ def put_2(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK3(1 if o.fenced is True else 0 if o.fenced is False else refuse()))
@@ -261,7 +261,7 @@ def put_3(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK4(1 if o.fenced is True else 0 if o.fenced is False else refuse(), 1 if o.in_controlled_shutdown is True else 0 if o.in_controlled_shutdown is False else refuse()))
@@ -357,7 +357,7 @@ def put_4(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK4(1 if o.fenced is True else 0 if o.fenced is False else refuse(), 1 if o.in_controlled_shutdown is True else 0 if o.in_controlled_shutdown is False else refuse()))
@@ -454,7 +454,7 @@ def put_5(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK4(1 if o.fenced is True else 0 if o.fenced is False else refuse(), 1 if o.in_controlled_shutdown is True else 0 if o.in_controlled_shutdown is False else refuse()))
@@ -600,7 +600,7 @@ def put_6(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK4(1 if o.fenced is True else 0 if o.fenced is False else refuse(), 1 if o.in_controlled_shutdown is True else 0 if o.in_controlled_shutdown is False else refuse()))

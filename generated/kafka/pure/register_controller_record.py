@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.register_controller_record import RegisterControllerRecord
+from kraftspec.generated.kafka.register_controller_record import RegisterControllerRecord as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,13 +26,13 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = RegisterControllerRecord
-C1 = RegisterControllerRecord.ControllerEndpoint
-C2 = RegisterControllerRecord.ControllerFeature
+C1 = C0.ControllerEndpoint
+C2 = C0.ControllerFeature
 PACK0 = _Struct(">Hh").pack
 UNPACK_FROM0 = _Struct(">Hh").unpack_from
 PACK1 = _Struct(">hh").pack
@@ -45,11 +45,11 @@ def put_0(o, w):
     if o.__class__ is not C1:
         refuse()
     v = o.name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.host
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK0(o.port, o.security_protocol))
@@ -98,7 +98,7 @@ def put_1(o, w):
     if o.__class__ is not C2:
         refuse()
     v = o.name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK1(o.min_supported_version, o.max_supported_version))

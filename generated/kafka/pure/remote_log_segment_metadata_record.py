@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.remote_log_segment_metadata_record import RemoteLogSegmentMetadataRecord
+from kraftspec.generated.kafka.remote_log_segment_metadata_record import RemoteLogSegmentMetadataRecord as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,14 +26,14 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = RemoteLogSegmentMetadataRecord
-C1 = RemoteLogSegmentMetadataRecord.RemoteLogSegmentIdEntry
-C2 = RemoteLogSegmentMetadataRecord.TopicIdPartitionEntry
-C3 = RemoteLogSegmentMetadataRecord.SegmentLeaderEpochEntry
+C1 = C0.RemoteLogSegmentIdEntry
+C2 = C0.TopicIdPartitionEntry
+C3 = C0.SegmentLeaderEpochEntry
 PACK0 = _Struct(">16si").pack
 UNPACK_FROM0 = _Struct(">16si").unpack_from
 PACK1 = _Struct(">16s").pack
@@ -52,7 +52,7 @@ def put_0(o, w):
     if o.__class__ is not C2:
         refuse()
     v = o.name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK0(as_uuid(o.id), o.partition))

@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.remote_log_segment_metadata_snapshot_record import RemoteLogSegmentMetadataSnapshotRecord
+from kraftspec.generated.kafka.remote_log_segment_metadata_snapshot_record import RemoteLogSegmentMetadataSnapshotRecord as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,12 +26,12 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = RemoteLogSegmentMetadataSnapshotRecord
-C1 = RemoteLogSegmentMetadataSnapshotRecord.SegmentLeaderEpochEntry
+C1 = C0.SegmentLeaderEpochEntry
 PACK0 = _Struct(">iq").pack
 UNPACK_FROM0 = _Struct(">iq").unpack_from
 PACK1 = _Struct(">16sqqiqq").pack

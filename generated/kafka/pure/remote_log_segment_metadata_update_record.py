@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.remote_log_segment_metadata_update_record import RemoteLogSegmentMetadataUpdateRecord
+from kraftspec.generated.kafka.remote_log_segment_metadata_update_record import RemoteLogSegmentMetadataUpdateRecord as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,13 +26,13 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = RemoteLogSegmentMetadataUpdateRecord
-C1 = RemoteLogSegmentMetadataUpdateRecord.RemoteLogSegmentIdEntry
-C2 = RemoteLogSegmentMetadataUpdateRecord.TopicIdPartitionEntry
+C1 = C0.RemoteLogSegmentIdEntry
+C2 = C0.TopicIdPartitionEntry
 PACK0 = _Struct(">16si").pack
 UNPACK_FROM0 = _Struct(">16si").unpack_from
 PACK1 = _Struct(">16s").pack
@@ -47,7 +47,7 @@ def put_0(o, w):
     if o.__class__ is not C2:
         refuse()
     v = o.name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK0(as_uuid(o.id), o.partition))

@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.remove_delegation_token_record import RemoveDelegationTokenRecord
+from kraftspec.generated.kafka.remove_delegation_token_record import RemoveDelegationTokenRecord as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,18 +26,18 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = RemoveDelegationTokenRecord
 
 
 def put_0(o, w):
     if o.__class__ is not C0:
         refuse()
     v = o.token_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     if o.unknown_tagged_fields:

@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.remove_raft_voter_request import RemoveRaftVoterRequest
+from kraftspec.generated.kafka.remove_raft_voter_request import RemoveRaftVoterRequest as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,11 +26,11 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = RemoveRaftVoterRequest
 PACK0 = _Struct(">i16s").pack
 UNPACK_FROM0 = _Struct(">i16s").unpack_from
 
@@ -42,7 +42,7 @@ def put_0(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK0(o.voter_id, as_uuid(o.voter_directory_id)))

@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.sasl_authenticate_response import SaslAuthenticateResponse
+from kraftspec.generated.kafka.sasl_authenticate_response import SaslAuthenticateResponse as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,11 +26,11 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = SaslAuthenticateResponse
 PACK0 = _Struct(">h").pack
 UNPACK_FROM0 = _Struct(">h").unpack_from
 PACK1 = _Struct(">q").pack
@@ -47,7 +47,7 @@ def put_0(o, w):
     if v is None:
         w(b"\xff\xff")
     else:
-        r = v.encode()
+        r = utf8(v)
         w(put_int16(len(r)) + r)
     v = o.auth_bytes
     if v.__class__ is not bytes:
@@ -91,7 +91,7 @@ def put_1(o, w):
     if v is None:
         w(b"\xff\xff")
     else:
-        r = v.encode()
+        r = utf8(v)
         w(put_int16(len(r)) + r)
     v = o.auth_bytes
     if v.__class__ is not bytes:
@@ -136,7 +136,7 @@ def put_2(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.auth_bytes

@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.sasl_handshake_response import SaslHandshakeResponse
+from kraftspec.generated.kafka.sasl_handshake_response import SaslHandshakeResponse as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,11 +26,11 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = SaslHandshakeResponse
 PACK0 = _Struct(">h").pack
 UNPACK_FROM0 = _Struct(">h").unpack_from
 
@@ -45,7 +45,7 @@ def put_0(o, w):
     n = len(v)
     w(put_int32(n))
     for e in v:
-        r = e.encode()
+        r = utf8(e)
         w(put_int16(len(r)) + r)
 
 

@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.share_acknowledge_request import ShareAcknowledgeRequest
+from kraftspec.generated.kafka.share_acknowledge_request import ShareAcknowledgeRequest as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,16 +26,16 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
 PACK_b = PACK["b"]
 UNPACK_b = UNPACK["b"]
-C0 = ShareAcknowledgeRequest
-C1 = ShareAcknowledgeRequest.AcknowledgeTopic
-C2 = ShareAcknowledgeRequest.AcknowledgePartition
-C3 = ShareAcknowledgeRequest.AcknowledgementBatch
+C1 = C0.AcknowledgeTopic
+C2 = C0.AcknowledgePartition
+C3 = C0.AcknowledgementBatch
 PACK0 = _Struct(">qq").pack
 UNPACK_FROM0 = _Struct(">qq").unpack_from
 PACK1 = _Struct(">i").pack
@@ -171,14 +171,14 @@ def put_3(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.member_id
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK1(o.share_session_epoch))
@@ -253,14 +253,14 @@ def put_4(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.member_id
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK3(o.share_session_epoch, 1 if o.is_renew_ack is True else 0 if o.is_renew_ack is False else refuse()))

@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.share_acknowledge_response import ShareAcknowledgeResponse
+from kraftspec.generated.kafka.share_acknowledge_response import ShareAcknowledgeResponse as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,15 +26,15 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = ShareAcknowledgeResponse
-C1 = ShareAcknowledgeResponse.ShareAcknowledgeTopicResponse
-C2 = ShareAcknowledgeResponse.PartitionData
-C3 = ShareAcknowledgeResponse.LeaderIdAndEpoch
-C4 = ShareAcknowledgeResponse.NodeEndpoint
+C1 = C0.ShareAcknowledgeTopicResponse
+C2 = C0.PartitionData
+C3 = C0.LeaderIdAndEpoch
+C4 = C0.NodeEndpoint
 PACK0 = _Struct(">ii").pack
 UNPACK_FROM0 = _Struct(">ii").unpack_from
 PACK1 = _Struct(">ih").pack
@@ -72,7 +72,7 @@ def put_1(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.current_leader
@@ -153,7 +153,7 @@ def put_3(o, w):
         refuse()
     w(PACK3(o.node_id))
     v = o.host
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK3(o.port))
@@ -161,7 +161,7 @@ def put_3(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     if o.unknown_tagged_fields:
@@ -216,7 +216,7 @@ def put_4(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.responses
@@ -298,7 +298,7 @@ def put_5(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK3(o.acquisition_lock_timeout_ms))

@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.share_fetch_request import ShareFetchRequest
+from kraftspec.generated.kafka.share_fetch_request import ShareFetchRequest as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,6 +26,7 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
@@ -34,11 +35,10 @@ PACK_b = PACK["b"]
 UNPACK_b = UNPACK["b"]
 PACK_i = PACK["i"]
 UNPACK_i = UNPACK["i"]
-C0 = ShareFetchRequest
-C1 = ShareFetchRequest.FetchTopic
-C2 = ShareFetchRequest.FetchPartition
-C3 = ShareFetchRequest.AcknowledgementBatch
-C4 = ShareFetchRequest.ForgottenTopic
+C1 = C0.FetchTopic
+C2 = C0.FetchPartition
+C3 = C0.AcknowledgementBatch
+C4 = C0.ForgottenTopic
 PACK0 = _Struct(">qq").pack
 UNPACK_FROM0 = _Struct(">qq").unpack_from
 PACK1 = _Struct(">i").pack
@@ -214,14 +214,14 @@ def put_4(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.member_id
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK3(o.share_session_epoch, o.max_wait_ms, o.min_bytes, o.max_bytes, o.max_records, o.batch_size))
@@ -317,14 +317,14 @@ def put_5(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.member_id
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK4(o.share_session_epoch, o.max_wait_ms, o.min_bytes, o.max_bytes, o.max_records, o.batch_size, o.share_acquire_mode, 1 if o.is_renew_ack is True else 0 if o.is_renew_ack is False else refuse()))

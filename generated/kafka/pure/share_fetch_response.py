@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.share_fetch_response import ShareFetchResponse
+from kraftspec.generated.kafka.share_fetch_response import ShareFetchResponse as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,16 +26,16 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = ShareFetchResponse
-C1 = ShareFetchResponse.ShareFetchableTopicResponse
-C2 = ShareFetchResponse.PartitionData
-C3 = ShareFetchResponse.LeaderIdAndEpoch
-C4 = ShareFetchResponse.AcquiredRecords
-C5 = ShareFetchResponse.NodeEndpoint
+C1 = C0.ShareFetchableTopicResponse
+C2 = C0.PartitionData
+C3 = C0.LeaderIdAndEpoch
+C4 = C0.AcquiredRecords
+C5 = C0.NodeEndpoint
 PACK0 = _Struct(">ii").pack
 UNPACK_FROM0 = _Struct(">ii").unpack_from
 PACK1 = _Struct(">qqh").pack
@@ -96,7 +96,7 @@ def put_2(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK3(o.acknowledge_error_code))
@@ -104,7 +104,7 @@ def put_2(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.current_leader
@@ -241,7 +241,7 @@ def put_4(o, w):
         refuse()
     w(PACK5(o.node_id))
     v = o.host
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK5(o.port))
@@ -249,7 +249,7 @@ def put_4(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     if o.unknown_tagged_fields:
@@ -304,7 +304,7 @@ def put_5(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK5(o.acquisition_lock_timeout_ms))

@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.share_group_current_member_assignment_value import ShareGroupCurrentMemberAssignmentValue
+from kraftspec.generated.kafka.share_group_current_member_assignment_value import ShareGroupCurrentMemberAssignmentValue as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,14 +26,14 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
 PACK_i = PACK["i"]
 UNPACK_i = UNPACK["i"]
-C0 = ShareGroupCurrentMemberAssignmentValue
-C1 = ShareGroupCurrentMemberAssignmentValue.TopicPartitions
+C1 = C0.TopicPartitions
 PACK0 = _Struct(">16s").pack
 UNPACK_FROM0 = _Struct(">16s").unpack_from
 PACK1 = _Struct(">iib").pack

@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.share_group_describe_request import ShareGroupDescribeRequest
+from kraftspec.generated.kafka.share_group_describe_request import ShareGroupDescribeRequest as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,11 +26,11 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = ShareGroupDescribeRequest
 PACK0 = _Struct(">B").pack
 UNPACK_FROM0 = _Struct(">B").unpack_from
 
@@ -44,7 +44,7 @@ def put_0(o, w):
     n = len(v)
     w(UV1[n] if n < 127 else uvarint(n + 1))
     for e in v:
-        r = e.encode()
+        r = utf8(e)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK0(1 if o.include_authorized_operations is True else 0 if o.include_authorized_operations is False else refuse()))

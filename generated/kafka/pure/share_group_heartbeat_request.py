@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.share_group_heartbeat_request import ShareGroupHeartbeatRequest
+from kraftspec.generated.kafka.share_group_heartbeat_request import ShareGroupHeartbeatRequest as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,11 +26,11 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = ShareGroupHeartbeatRequest
 PACK0 = _Struct(">i").pack
 UNPACK_FROM0 = _Struct(">i").unpack_from
 
@@ -39,11 +39,11 @@ def put_0(o, w):
     if o.__class__ is not C0:
         refuse()
     v = o.group_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.member_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK0(o.member_epoch))
@@ -51,7 +51,7 @@ def put_0(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.subscribed_topic_names
@@ -63,7 +63,7 @@ def put_0(o, w):
         n = len(v)
         w(UV1[n] if n < 127 else uvarint(n + 1))
         for e in v:
-            r = e.encode()
+            r = utf8(e)
             n = len(r)
             w(UV1[n] + r if n < 127 else compact_length(n) + r)
     if o.unknown_tagged_fields:

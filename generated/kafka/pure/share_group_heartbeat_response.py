@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.share_group_heartbeat_response import ShareGroupHeartbeatResponse
+from kraftspec.generated.kafka.share_group_heartbeat_response import ShareGroupHeartbeatResponse as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,15 +26,15 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
 PACK_i = PACK["i"]
 UNPACK_i = UNPACK["i"]
-C0 = ShareGroupHeartbeatResponse
-C1 = ShareGroupHeartbeatResponse.Assignment
-C2 = ShareGroupHeartbeatResponse.TopicPartitions
+C1 = C0.Assignment
+C2 = C0.TopicPartitions
 PACK0 = _Struct(">16s").pack
 UNPACK_FROM0 = _Struct(">16s").unpack_from
 PACK1 = _Struct(">ih").pack
@@ -124,14 +124,14 @@ def put_2(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.member_id
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK2(o.member_epoch, o.heartbeat_interval_ms))

@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.share_group_metadata_key import ShareGroupMetadataKey
+from kraftspec.generated.kafka.share_group_metadata_key import ShareGroupMetadataKey as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,18 +26,18 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = ShareGroupMetadataKey
 
 
 def put_0(o, w):
     if o.__class__ is not C0:
         refuse()
     v = o.group_id
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
 
 

@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.share_group_state_partition_metadata_value import ShareGroupStatePartitionMetadataValue
+from kraftspec.generated.kafka.share_group_state_partition_metadata_value import ShareGroupStatePartitionMetadataValue as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,15 +26,15 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
 PACK_i = PACK["i"]
 UNPACK_i = UNPACK["i"]
-C0 = ShareGroupStatePartitionMetadataValue
-C1 = ShareGroupStatePartitionMetadataValue.TopicPartitionsInfo
-C2 = ShareGroupStatePartitionMetadataValue.TopicInfo
+C1 = C0.TopicPartitionsInfo
+C2 = C0.TopicInfo
 PACK0 = _Struct(">16s").pack
 UNPACK_FROM0 = _Struct(">16s").unpack_from
 
@@ -44,7 +44,7 @@ def put_0(o, w):
         refuse()
     w(PACK0(as_uuid(o.topic_id)))
     v = o.topic_name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.partitions
@@ -97,7 +97,7 @@ def put_1(o, w):
         refuse()
     w(PACK0(as_uuid(o.topic_id)))
     v = o.topic_name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     if o.unknown_tagged_fields:

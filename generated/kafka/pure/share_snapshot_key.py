@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.share_snapshot_key import ShareSnapshotKey
+from kraftspec.generated.kafka.share_snapshot_key import ShareSnapshotKey as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,11 +26,11 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = ShareSnapshotKey
 PACK0 = _Struct(">16si").pack
 UNPACK_FROM0 = _Struct(">16si").unpack_from
 
@@ -39,7 +39,7 @@ def put_0(o, w):
     if o.__class__ is not C0:
         refuse()
     v = o.group_id
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     w(PACK0(as_uuid(o.topic_id), o.partition))
 

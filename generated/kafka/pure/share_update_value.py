@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.share_update_value import ShareUpdateValue
+from kraftspec.generated.kafka.share_update_value import ShareUpdateValue as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,12 +26,12 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = ShareUpdateValue
-C1 = ShareUpdateValue.StateBatch
+C1 = C0.StateBatch
 PACK0 = _Struct(">qqbh").pack
 UNPACK_FROM0 = _Struct(">qqbh").unpack_from
 PACK1 = _Struct(">iiq").pack

@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.streams_group_describe_response import StreamsGroupDescribeResponse
+from kraftspec.generated.kafka.streams_group_describe_response import StreamsGroupDescribeResponse as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,23 +26,23 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
 PACK_i = PACK["i"]
 UNPACK_i = UNPACK["i"]
-C0 = StreamsGroupDescribeResponse
-C1 = StreamsGroupDescribeResponse.DescribedGroup
-C2 = StreamsGroupDescribeResponse.Topology
-C3 = StreamsGroupDescribeResponse.Subtopology
-C4 = StreamsGroupDescribeResponse.TopicInfo
-C5 = StreamsGroupDescribeResponse.KeyValue
-C6 = StreamsGroupDescribeResponse.Member
-C7 = StreamsGroupDescribeResponse.Endpoint
-C8 = StreamsGroupDescribeResponse.TaskOffset
-C9 = StreamsGroupDescribeResponse.Assignment
-C10 = StreamsGroupDescribeResponse.TaskIds
+C1 = C0.DescribedGroup
+C2 = C0.Topology
+C3 = C0.Subtopology
+C4 = C0.TopicInfo
+C5 = C0.KeyValue
+C6 = C0.Member
+C7 = C0.Endpoint
+C8 = C0.TaskOffset
+C9 = C0.Assignment
+C10 = C0.TaskIds
 PACK0 = _Struct(">ih").pack
 UNPACK_FROM0 = _Struct(">ih").unpack_from
 PACK1 = _Struct(">i").pack
@@ -63,11 +63,11 @@ def put_0(o, w):
     if o.__class__ is not C5:
         refuse()
     v = o.key
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.value
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     if o.unknown_tagged_fields:
@@ -113,7 +113,7 @@ def put_1(o, w):
     if o.__class__ is not C4:
         refuse()
     v = o.name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK0(o.partitions, o.replication_factor))
@@ -170,7 +170,7 @@ def put_2(o, w):
     if o.__class__ is not C3:
         refuse()
     v = o.subtopology_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.source_topics
@@ -179,7 +179,7 @@ def put_2(o, w):
     n = len(v)
     w(UV1[n] if n < 127 else uvarint(n + 1))
     for e in v:
-        r = e.encode()
+        r = utf8(e)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.repartition_sink_topics
@@ -188,7 +188,7 @@ def put_2(o, w):
     n = len(v)
     w(UV1[n] if n < 127 else uvarint(n + 1))
     for e in v:
-        r = e.encode()
+        r = utf8(e)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.state_changelog_topics
@@ -361,7 +361,7 @@ def put_4(o, w):
     if o.__class__ is not C7:
         refuse()
     v = o.host
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK2(o.port))
@@ -397,7 +397,7 @@ def put_5(o, w):
     if o.__class__ is not C8:
         refuse()
     v = o.subtopology_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK3(o.partition, o.offset))
@@ -433,7 +433,7 @@ def put_6(o, w):
     if o.__class__ is not C10:
         refuse()
     v = o.subtopology_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.partitions
@@ -561,7 +561,7 @@ def put_8(o, w):
     if o.__class__ is not C6:
         refuse()
     v = o.member_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK1(o.member_epoch))
@@ -569,27 +569,27 @@ def put_8(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.rack_id
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.client_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.client_host
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK1(o.topology_epoch))
     v = o.process_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.user_endpoint
@@ -786,15 +786,15 @@ def put_9(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.group_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.group_state
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK6(o.group_epoch, o.assignment_epoch))

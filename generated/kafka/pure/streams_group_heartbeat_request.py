@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.streams_group_heartbeat_request import StreamsGroupHeartbeatRequest
+from kraftspec.generated.kafka.streams_group_heartbeat_request import StreamsGroupHeartbeatRequest as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,6 +26,7 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
@@ -34,15 +35,14 @@ PACK_h = PACK["h"]
 UNPACK_h = UNPACK["h"]
 PACK_i = PACK["i"]
 UNPACK_i = UNPACK["i"]
-C0 = StreamsGroupHeartbeatRequest
-C1 = StreamsGroupHeartbeatRequest.Topology
-C2 = StreamsGroupHeartbeatRequest.Subtopology
-C3 = StreamsGroupHeartbeatRequest.TopicInfo
-C4 = StreamsGroupHeartbeatRequest.KeyValue
-C5 = StreamsGroupHeartbeatRequest.CopartitionGroup
-C6 = StreamsGroupHeartbeatRequest.TaskIds
-C7 = StreamsGroupHeartbeatRequest.Endpoint
-C8 = StreamsGroupHeartbeatRequest.TaskOffset
+C1 = C0.Topology
+C2 = C0.Subtopology
+C3 = C0.TopicInfo
+C4 = C0.KeyValue
+C5 = C0.CopartitionGroup
+C6 = C0.TaskIds
+C7 = C0.Endpoint
+C8 = C0.TaskOffset
 PACK0 = _Struct(">ih").pack
 UNPACK_FROM0 = _Struct(">ih").unpack_from
 PACK1 = _Struct(">i").pack
@@ -61,11 +61,11 @@ def put_0(o, w):
     if o.__class__ is not C4:
         refuse()
     v = o.key
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.value
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     if o.unknown_tagged_fields:
@@ -111,7 +111,7 @@ def put_1(o, w):
     if o.__class__ is not C3:
         refuse()
     v = o.name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK0(o.partitions, o.replication_factor))
@@ -232,7 +232,7 @@ def put_3(o, w):
     if o.__class__ is not C2:
         refuse()
     v = o.subtopology_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.source_topics
@@ -241,7 +241,7 @@ def put_3(o, w):
     n = len(v)
     w(UV1[n] if n < 127 else uvarint(n + 1))
     for e in v:
-        r = e.encode()
+        r = utf8(e)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.source_topic_regex
@@ -250,7 +250,7 @@ def put_3(o, w):
     n = len(v)
     w(UV1[n] if n < 127 else uvarint(n + 1))
     for e in v:
-        r = e.encode()
+        r = utf8(e)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.state_changelog_topics
@@ -266,7 +266,7 @@ def put_3(o, w):
     n = len(v)
     w(UV1[n] if n < 127 else uvarint(n + 1))
     for e in v:
-        r = e.encode()
+        r = utf8(e)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.repartition_source_topics
@@ -476,7 +476,7 @@ def put_5(o, w):
     if o.__class__ is not C6:
         refuse()
     v = o.subtopology_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.partitions
@@ -525,7 +525,7 @@ def put_6(o, w):
     if o.__class__ is not C7:
         refuse()
     v = o.host
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK2(o.port))
@@ -561,7 +561,7 @@ def put_7(o, w):
     if o.__class__ is not C8:
         refuse()
     v = o.subtopology_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK3(o.partition, o.offset))
@@ -597,11 +597,11 @@ def put_8(o, w):
     if o.__class__ is not C0:
         refuse()
     v = o.group_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.member_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK4(o.member_epoch, o.endpoint_information_epoch))
@@ -609,14 +609,14 @@ def put_8(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.rack_id
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK1(o.rebalance_timeout_ms))
@@ -660,7 +660,7 @@ def put_8(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.user_endpoint

@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.streams_group_heartbeat_response import StreamsGroupHeartbeatResponse
+from kraftspec.generated.kafka.streams_group_heartbeat_response import StreamsGroupHeartbeatResponse as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,18 +26,18 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
 PACK_i = PACK["i"]
 UNPACK_i = UNPACK["i"]
-C0 = StreamsGroupHeartbeatResponse
-C1 = StreamsGroupHeartbeatResponse.Status
-C2 = StreamsGroupHeartbeatResponse.TaskIds
-C3 = StreamsGroupHeartbeatResponse.EndpointToPartitions
-C4 = StreamsGroupHeartbeatResponse.Endpoint
-C5 = StreamsGroupHeartbeatResponse.TopicPartition
+C1 = C0.Status
+C2 = C0.TaskIds
+C3 = C0.EndpointToPartitions
+C4 = C0.Endpoint
+C5 = C0.TopicPartition
 PACK0 = _Struct(">b").pack
 UNPACK_FROM0 = _Struct(">b").unpack_from
 PACK1 = _Struct(">H").pack
@@ -55,7 +55,7 @@ def put_0(o, w):
         refuse()
     w(PACK0(o.status_code))
     v = o.status_detail
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     if o.unknown_tagged_fields:
@@ -90,7 +90,7 @@ def put_1(o, w):
     if o.__class__ is not C2:
         refuse()
     v = o.subtopology_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.partitions
@@ -139,7 +139,7 @@ def put_2(o, w):
     if o.__class__ is not C4:
         refuse()
     v = o.host
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK1(o.port))
@@ -175,7 +175,7 @@ def put_3(o, w):
     if o.__class__ is not C5:
         refuse()
     v = o.topic
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.partitions
@@ -289,11 +289,11 @@ def put_5(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.member_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK3(o.member_epoch, o.heartbeat_interval_ms, o.acceptable_recovery_lag, o.task_offset_interval_ms))

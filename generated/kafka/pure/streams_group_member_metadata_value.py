@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.streams_group_member_metadata_value import StreamsGroupMemberMetadataValue
+from kraftspec.generated.kafka.streams_group_member_metadata_value import StreamsGroupMemberMetadataValue as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,13 +26,13 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = StreamsGroupMemberMetadataValue
-C1 = StreamsGroupMemberMetadataValue.Endpoint
-C2 = StreamsGroupMemberMetadataValue.KeyValue
+C1 = C0.Endpoint
+C2 = C0.KeyValue
 PACK0 = _Struct(">H").pack
 UNPACK_FROM0 = _Struct(">H").unpack_from
 PACK1 = _Struct(">ii").pack
@@ -43,7 +43,7 @@ def put_0(o, w):
     if o.__class__ is not C1:
         refuse()
     v = o.host
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK0(o.port))
@@ -79,11 +79,11 @@ def put_1(o, w):
     if o.__class__ is not C2:
         refuse()
     v = o.key
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.value
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     if o.unknown_tagged_fields:
@@ -132,27 +132,27 @@ def put_2(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.rack_id
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.client_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.client_host
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK1(o.rebalance_timeout_ms, o.topology_epoch))
     v = o.process_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.user_endpoint

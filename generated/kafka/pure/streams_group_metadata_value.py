@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.streams_group_metadata_value import StreamsGroupMetadataValue
+from kraftspec.generated.kafka.streams_group_metadata_value import StreamsGroupMetadataValue as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,12 +26,12 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = StreamsGroupMetadataValue
-C1 = StreamsGroupMetadataValue.LastAssignmentConfig
+C1 = C0.LastAssignmentConfig
 PACK0 = _Struct(">iq").pack
 UNPACK_FROM0 = _Struct(">iq").unpack_from
 
@@ -40,11 +40,11 @@ def put_0(o, w):
     if o.__class__ is not C1:
         refuse()
     v = o.key
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.value
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     if o.unknown_tagged_fields:

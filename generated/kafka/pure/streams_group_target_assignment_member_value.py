@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.streams_group_target_assignment_member_value import StreamsGroupTargetAssignmentMemberValue
+from kraftspec.generated.kafka.streams_group_target_assignment_member_value import StreamsGroupTargetAssignmentMemberValue as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,21 +26,21 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
 PACK_i = PACK["i"]
 UNPACK_i = UNPACK["i"]
-C0 = StreamsGroupTargetAssignmentMemberValue
-C1 = StreamsGroupTargetAssignmentMemberValue.TaskIds
+C1 = C0.TaskIds
 
 
 def put_0(o, w):
     if o.__class__ is not C1:
         refuse()
     v = o.subtopology_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.partitions

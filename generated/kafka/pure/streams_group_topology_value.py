@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.streams_group_topology_value import StreamsGroupTopologyValue
+from kraftspec.generated.kafka.streams_group_topology_value import StreamsGroupTopologyValue as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,17 +26,17 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
 PACK_h = PACK["h"]
 UNPACK_h = UNPACK["h"]
-C0 = StreamsGroupTopologyValue
-C1 = StreamsGroupTopologyValue.Subtopology
-C2 = StreamsGroupTopologyValue.TopicInfo
-C3 = StreamsGroupTopologyValue.TopicConfig
-C4 = StreamsGroupTopologyValue.CopartitionGroup
+C1 = C0.Subtopology
+C2 = C0.TopicInfo
+C3 = C0.TopicConfig
+C4 = C0.CopartitionGroup
 PACK0 = _Struct(">ih").pack
 UNPACK_FROM0 = _Struct(">ih").unpack_from
 PACK1 = _Struct(">i").pack
@@ -47,11 +47,11 @@ def put_0(o, w):
     if o.__class__ is not C3:
         refuse()
     v = o.key
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.value
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     if o.unknown_tagged_fields:
@@ -97,7 +97,7 @@ def put_1(o, w):
     if o.__class__ is not C2:
         refuse()
     v = o.name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK0(o.partitions, o.replication_factor))
@@ -218,7 +218,7 @@ def put_3(o, w):
     if o.__class__ is not C1:
         refuse()
     v = o.subtopology_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.source_topics
@@ -227,7 +227,7 @@ def put_3(o, w):
     n = len(v)
     w(UV1[n] if n < 127 else uvarint(n + 1))
     for e in v:
-        r = e.encode()
+        r = utf8(e)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.source_topic_regex
@@ -236,7 +236,7 @@ def put_3(o, w):
     n = len(v)
     w(UV1[n] if n < 127 else uvarint(n + 1))
     for e in v:
-        r = e.encode()
+        r = utf8(e)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.state_changelog_topics
@@ -252,7 +252,7 @@ def put_3(o, w):
     n = len(v)
     w(UV1[n] if n < 127 else uvarint(n + 1))
     for e in v:
-        r = e.encode()
+        r = utf8(e)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.repartition_source_topics

@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.txn_offset_commit_response import TxnOffsetCommitResponse
+from kraftspec.generated.kafka.txn_offset_commit_response import TxnOffsetCommitResponse as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,13 +26,13 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = TxnOffsetCommitResponse
-C1 = TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic
-C2 = TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition
+C1 = C0.TxnOffsetCommitResponseTopic
+C2 = C0.TxnOffsetCommitResponsePartition
 PACK0 = _Struct(">ih").pack
 UNPACK_FROM0 = _Struct(">ih").unpack_from
 PACK1 = _Struct(">i").pack
@@ -60,7 +60,7 @@ def put_1(o, w):
     if o.unknown_tagged_fields:
         refuse()
     v = o.name
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.partitions
     if v.__class__ is not list and v.__class__ is not tuple:
@@ -148,7 +148,7 @@ def put_4(o, w):
     if o.__class__ is not C1:
         refuse()
     v = o.name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.partitions

@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.update_features_request import UpdateFeaturesRequest
+from kraftspec.generated.kafka.update_features_request import UpdateFeaturesRequest as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,12 +26,12 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = UpdateFeaturesRequest
-C1 = UpdateFeaturesRequest.FeatureUpdateKey
+C1 = C0.FeatureUpdateKey
 PACK0 = _Struct(">hB").pack
 UNPACK_FROM0 = _Struct(">hB").unpack_from
 PACK1 = _Struct(">i").pack
@@ -48,7 +48,7 @@ def put_0(o, w):
     if o.upgrade_type != 1:
         refuse()
     v = o.feature
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK0(o.max_version_level, 1 if o.allow_downgrade is True else 0 if o.allow_downgrade is False else refuse()))
@@ -131,7 +131,7 @@ def put_2(o, w):
     if o.allow_downgrade != False:
         refuse()
     v = o.feature
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK2(o.max_version_level, o.upgrade_type))

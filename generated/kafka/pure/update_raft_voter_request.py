@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.update_raft_voter_request import UpdateRaftVoterRequest
+from kraftspec.generated.kafka.update_raft_voter_request import UpdateRaftVoterRequest as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,13 +26,13 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = UpdateRaftVoterRequest
-C1 = UpdateRaftVoterRequest.Listener
-C2 = UpdateRaftVoterRequest.KRaftVersionFeature
+C1 = C0.Listener
+C2 = C0.KRaftVersionFeature
 PACK0 = _Struct(">H").pack
 UNPACK_FROM0 = _Struct(">H").unpack_from
 PACK1 = _Struct(">hh").pack
@@ -45,11 +45,11 @@ def put_0(o, w):
     if o.__class__ is not C1:
         refuse()
     v = o.name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.host
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK0(o.port))
@@ -120,7 +120,7 @@ def put_2(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK2(o.current_leader_epoch, o.voter_id, as_uuid(o.voter_directory_id)))

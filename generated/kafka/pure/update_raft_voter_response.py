@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.update_raft_voter_response import UpdateRaftVoterResponse
+from kraftspec.generated.kafka.update_raft_voter_response import UpdateRaftVoterResponse as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,12 +26,12 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = UpdateRaftVoterResponse
-C1 = UpdateRaftVoterResponse.CurrentLeader
+C1 = C0.CurrentLeader
 PACK0 = _Struct(">ii").pack
 UNPACK_FROM0 = _Struct(">ii").unpack_from
 PACK1 = _Struct(">i").pack
@@ -45,7 +45,7 @@ def put_0(o, w):
         refuse()
     w(PACK0(o.leader_id, o.leader_epoch))
     v = o.host
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK1(o.port))
@@ -85,7 +85,7 @@ def put_1(o, w):
     w(PACK2(o.throttle_time_ms, o.error_code))
     t = []
     v = o.current_leader
-    if not is_default(v, ...):
+    if v.__class__ is not C1 or v != C1():
         s = []
         put_0(v, s.append)
         t.append((0, b"".join(s)))

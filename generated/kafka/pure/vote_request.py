@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.vote_request import VoteRequest
+from kraftspec.generated.kafka.vote_request import VoteRequest as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,13 +26,13 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = VoteRequest
-C1 = VoteRequest.TopicData
-C2 = VoteRequest.PartitionData
+C1 = C0.TopicData
+C2 = C0.PartitionData
 PACK0 = _Struct(">iiiiq").pack
 UNPACK_FROM0 = _Struct(">iiiiq").unpack_from
 PACK1 = _Struct(">iii16s16siq").pack
@@ -68,7 +68,7 @@ def put_1(o, w):
     if o.__class__ is not C1:
         refuse()
     v = o.topic_name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.partitions
@@ -125,7 +125,7 @@ def put_2(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.topics
@@ -203,7 +203,7 @@ def put_4(o, w):
     if o.__class__ is not C1:
         refuse()
     v = o.topic_name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.partitions
@@ -260,7 +260,7 @@ def put_5(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK2(o.voter_id))
@@ -342,7 +342,7 @@ def put_7(o, w):
     if o.__class__ is not C1:
         refuse()
     v = o.topic_name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.partitions
@@ -399,7 +399,7 @@ def put_8(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK2(o.voter_id))

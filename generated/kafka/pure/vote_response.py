@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.vote_response import VoteResponse
+from kraftspec.generated.kafka.vote_response import VoteResponse as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,14 +26,14 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = VoteResponse
-C1 = VoteResponse.TopicData
-C2 = VoteResponse.PartitionData
-C3 = VoteResponse.NodeEndpoint
+C1 = C0.TopicData
+C2 = C0.PartitionData
+C3 = C0.NodeEndpoint
 PACK0 = _Struct(">ihiiB").pack
 UNPACK_FROM0 = _Struct(">ihiiB").unpack_from
 PACK1 = _Struct(">h").pack
@@ -70,7 +70,7 @@ def put_1(o, w):
     if o.__class__ is not C1:
         refuse()
     v = o.topic_name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.partitions
@@ -167,7 +167,7 @@ def put_3(o, w):
         refuse()
     w(PACK2(o.node_id))
     v = o.host
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK3(o.port))

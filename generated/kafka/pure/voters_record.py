@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.voters_record import VotersRecord
+from kraftspec.generated.kafka.voters_record import VotersRecord as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,14 +26,14 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = VotersRecord
-C1 = VotersRecord.Voter
-C2 = VotersRecord.Endpoint
-C3 = VotersRecord.KRaftVersionFeature
+C1 = C0.Voter
+C2 = C0.Endpoint
+C3 = C0.KRaftVersionFeature
 PACK0 = _Struct(">H").pack
 UNPACK_FROM0 = _Struct(">H").unpack_from
 PACK1 = _Struct(">hh").pack
@@ -48,11 +48,11 @@ def put_0(o, w):
     if o.__class__ is not C2:
         refuse()
     v = o.name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.host
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK0(o.port))

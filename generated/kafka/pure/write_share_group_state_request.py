@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.write_share_group_state_request import WriteShareGroupStateRequest
+from kraftspec.generated.kafka.write_share_group_state_request import WriteShareGroupStateRequest as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,14 +26,14 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = WriteShareGroupStateRequest
-C1 = WriteShareGroupStateRequest.WriteStateData
-C2 = WriteShareGroupStateRequest.PartitionData
-C3 = WriteShareGroupStateRequest.StateBatch
+C1 = C0.WriteStateData
+C2 = C0.PartitionData
+C3 = C0.StateBatch
 PACK0 = _Struct(">qqbh").pack
 UNPACK_FROM0 = _Struct(">qqbh").unpack_from
 PACK1 = _Struct(">iiiq").pack
@@ -148,7 +148,7 @@ def put_3(o, w):
     if o.__class__ is not C0:
         refuse()
     v = o.group_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.topics
@@ -283,7 +283,7 @@ def put_6(o, w):
     if o.__class__ is not C0:
         refuse()
     v = o.group_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.topics

@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.write_share_group_state_response import WriteShareGroupStateResponse
+from kraftspec.generated.kafka.write_share_group_state_response import WriteShareGroupStateResponse as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,13 +26,13 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = WriteShareGroupStateResponse
-C1 = WriteShareGroupStateResponse.WriteStateResult
-C2 = WriteShareGroupStateResponse.PartitionResult
+C1 = C0.WriteStateResult
+C2 = C0.PartitionResult
 PACK0 = _Struct(">ih").pack
 UNPACK_FROM0 = _Struct(">ih").unpack_from
 PACK1 = _Struct(">16s").pack
@@ -47,7 +47,7 @@ def put_0(o, w):
     if v is None:
         w(b"\0")
     else:
-        r = v.encode()
+        r = utf8(v)
         n = len(r)
         w(UV1[n] + r if n < 127 else compact_length(n) + r)
     if o.unknown_tagged_fields:

@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.write_txn_markers_request import WriteTxnMarkersRequest
+from kraftspec.generated.kafka.write_txn_markers_request import WriteTxnMarkersRequest as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,15 +26,15 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
 PACK_i = PACK["i"]
 UNPACK_i = UNPACK["i"]
-C0 = WriteTxnMarkersRequest
-C1 = WriteTxnMarkersRequest.WritableTxnMarker
-C2 = WriteTxnMarkersRequest.WritableTxnMarkerTopic
+C1 = C0.WritableTxnMarker
+C2 = C0.WritableTxnMarkerTopic
 PACK0 = _Struct(">qhB").pack
 UNPACK_FROM0 = _Struct(">qhB").unpack_from
 PACK1 = _Struct(">i").pack
@@ -47,7 +47,7 @@ def put_0(o, w):
     if o.__class__ is not C2:
         refuse()
     v = o.name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.partition_indexes

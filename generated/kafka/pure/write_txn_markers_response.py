@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.write_txn_markers_response import WriteTxnMarkersResponse
+from kraftspec.generated.kafka.write_txn_markers_response import WriteTxnMarkersResponse as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,14 +26,14 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = WriteTxnMarkersResponse
-C1 = WriteTxnMarkersResponse.WritableTxnMarkerResult
-C2 = WriteTxnMarkersResponse.WritableTxnMarkerTopicResult
-C3 = WriteTxnMarkersResponse.WritableTxnMarkerPartitionResult
+C1 = C0.WritableTxnMarkerResult
+C2 = C0.WritableTxnMarkerTopicResult
+C3 = C0.WritableTxnMarkerPartitionResult
 PACK0 = _Struct(">ih").pack
 UNPACK_FROM0 = _Struct(">ih").unpack_from
 PACK1 = _Struct(">q").pack
@@ -63,7 +63,7 @@ def put_1(o, w):
     if o.__class__ is not C2:
         refuse()
     v = o.name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.partitions

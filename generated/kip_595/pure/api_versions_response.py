@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kip_595.api_versions_response import ApiVersionsResponse
+from kraftspec.generated.kip_595.api_versions_response import ApiVersionsResponse as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,14 +26,14 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = ApiVersionsResponse
-C1 = ApiVersionsResponse.ApiVersion
-C2 = ApiVersionsResponse.SupportedFeatureKey
-C3 = ApiVersionsResponse.FinalizedFeatureKey
+C1 = C0.ApiVersion
+C2 = C0.SupportedFeatureKey
+C3 = C0.FinalizedFeatureKey
 PACK0 = _Struct(">hhh").pack
 UNPACK_FROM0 = _Struct(">hhh").unpack_from
 PACK1 = _Struct(">h").pack
@@ -149,7 +149,7 @@ def put_4(o, w):
     if o.__class__ is not C2:
         refuse()
     v = o.name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK3(o.min_version, o.max_version))
@@ -185,7 +185,7 @@ def put_5(o, w):
     if o.__class__ is not C3:
         refuse()
     v = o.name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK3(o.max_version_level, o.min_version_level))

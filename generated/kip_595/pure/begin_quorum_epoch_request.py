@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kip_595.begin_quorum_epoch_request import BeginQuorumEpochRequest
+from kraftspec.generated.kip_595.begin_quorum_epoch_request import BeginQuorumEpochRequest as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,11 +26,11 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = BeginQuorumEpochRequest
 PACK0 = _Struct(">ii").pack
 UNPACK_FROM0 = _Struct(">ii").unpack_from
 
@@ -39,7 +39,7 @@ def put_0(o, w):
     if o.__class__ is not C0:
         refuse()
     v = o.cluster_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK0(o.leader_id, o.leader_epoch))

@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kip_595.describe_quorum_response import DescribeQuorumResponse
+from kraftspec.generated.kip_595.describe_quorum_response import DescribeQuorumResponse as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,14 +26,14 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = DescribeQuorumResponse
-C1 = DescribeQuorumResponse.TopicData
-C2 = DescribeQuorumResponse.PartitionData
-C3 = DescribeQuorumResponse.ReplicaState
+C1 = C0.TopicData
+C2 = C0.PartitionData
+C3 = C0.ReplicaState
 PACK0 = _Struct(">iqq").pack
 UNPACK_FROM0 = _Struct(">iqq").unpack_from
 PACK1 = _Struct(">ihiiq").pack
@@ -147,7 +147,7 @@ def put_2(o, w):
     if o.__class__ is not C1:
         refuse()
     v = o.topic_name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.partitions

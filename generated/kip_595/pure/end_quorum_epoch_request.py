@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kip_595.end_quorum_epoch_request import EndQuorumEpochRequest
+from kraftspec.generated.kip_595.end_quorum_epoch_request import EndQuorumEpochRequest as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,13 +26,13 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
 PACK_i = PACK["i"]
 UNPACK_i = UNPACK["i"]
-C0 = EndQuorumEpochRequest
 PACK0 = _Struct(">iii").pack
 UNPACK_FROM0 = _Struct(">iii").unpack_from
 
@@ -41,7 +41,7 @@ def put_0(o, w):
     if o.__class__ is not C0:
         refuse()
     v = o.cluster_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK0(o.replica_id, o.leader_id, o.leader_epoch))

@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kip_595.find_quorum_request import FindQuorumRequest
+from kraftspec.generated.kip_595.find_quorum_request import FindQuorumRequest as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,11 +26,11 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = FindQuorumRequest
 PACK0 = _Struct(">iq").pack
 UNPACK_FROM0 = _Struct(">iq").unpack_from
 PACK1 = _Struct(">ih").pack
@@ -42,7 +42,7 @@ def put_0(o, w):
         refuse()
     w(PACK0(o.replica_id, o.boot_timestamp))
     v = o.host
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK1(o.port, o.security_protocol))

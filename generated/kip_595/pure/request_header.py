@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kip_595.request_header import RequestHeader
+from kraftspec.generated.kip_595.request_header import RequestHeader as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,11 +26,11 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = RequestHeader
 PACK0 = _Struct(">hhi").pack
 UNPACK_FROM0 = _Struct(">hhi").unpack_from
 
@@ -45,7 +45,7 @@ def put_0(o, w):
     if v is None:
         w(b"\xff\xff")
     else:
-        r = v.encode()
+        r = utf8(v)
         w(put_int16(len(r)) + r)
 
 
@@ -74,7 +74,7 @@ def put_1(o, w):
     if v is None:
         w(b"\xff\xff")
     else:
-        r = v.encode()
+        r = utf8(v)
         w(put_int16(len(r)) + r)
     if o.unknown_tagged_fields:
         write_tags(w, [], o.unknown_tagged_fields, ())

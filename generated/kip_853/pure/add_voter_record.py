@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kip_853.add_voter_record import AddVoterRecord
+from kraftspec.generated.kip_853.add_voter_record import AddVoterRecord as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,12 +26,12 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = AddVoterRecord
-C1 = AddVoterRecord.VoterEndpoint
+C1 = C0.VoterEndpoint
 PACK0 = _Struct(">Hh").pack
 UNPACK_FROM0 = _Struct(">Hh").unpack_from
 PACK1 = _Struct(">hi16s").pack
@@ -42,11 +42,11 @@ def put_0(o, w):
     if o.__class__ is not C1:
         refuse()
     v = o.name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.host
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK0(o.port, o.security_protocol))

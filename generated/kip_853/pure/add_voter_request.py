@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kip_853.add_voter_request import AddVoterRequest
+from kraftspec.generated.kip_853.add_voter_request import AddVoterRequest as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,14 +26,14 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = AddVoterRequest
-C1 = AddVoterRequest.TopicData
-C2 = AddVoterRequest.PartitionData
-C3 = AddVoterRequest.VoterEndpoint
+C1 = C0.TopicData
+C2 = C0.PartitionData
+C3 = C0.VoterEndpoint
 PACK0 = _Struct(">Hh").pack
 UNPACK_FROM0 = _Struct(">Hh").unpack_from
 PACK1 = _Struct(">ii16s").pack
@@ -44,11 +44,11 @@ def put_0(o, w):
     if o.__class__ is not C3:
         refuse()
     v = o.name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.host
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK0(o.port, o.security_protocol))
@@ -138,7 +138,7 @@ def put_2(o, w):
     if o.__class__ is not C1:
         refuse()
     v = o.topic_name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.partitions
@@ -192,7 +192,7 @@ def put_3(o, w):
     if o.__class__ is not C0:
         refuse()
     v = o.cluster_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.topics

@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kip_853.add_voter_response import AddVoterResponse
+from kraftspec.generated.kip_853.add_voter_response import AddVoterResponse as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,14 +26,14 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = AddVoterResponse
-C1 = AddVoterResponse.TopicData
-C2 = AddVoterResponse.PartitionData
-C3 = AddVoterResponse.LeaderIdAndEpoch
+C1 = C0.TopicData
+C2 = C0.PartitionData
+C3 = C0.LeaderIdAndEpoch
 PACK0 = _Struct(">ii").pack
 UNPACK_FROM0 = _Struct(">ii").unpack_from
 PACK1 = _Struct(">ih").pack
@@ -67,7 +67,7 @@ def put_1(o, w):
     w(PACK1(o.index, o.error_code))
     t = []
     v = o.current_leader
-    if not is_default(v, ...):
+    if v.__class__ is not C3 or v != C3():
         s = []
         put_0(v, s.append)
         t.append((0, b"".join(s)))
@@ -113,7 +113,7 @@ def put_2(o, w):
     if o.__class__ is not C1:
         refuse()
     v = o.topic_name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.partitions

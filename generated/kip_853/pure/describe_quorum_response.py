@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kip_853.describe_quorum_response import DescribeQuorumResponse
+from kraftspec.generated.kip_853.describe_quorum_response import DescribeQuorumResponse as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,15 +26,15 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = DescribeQuorumResponse
-C1 = DescribeQuorumResponse.TopicData
-C2 = DescribeQuorumResponse.PartitionData
-C3 = DescribeQuorumResponse.ReplicaState
-C4 = DescribeQuorumResponse.VoterEndpoint
+C1 = C0.TopicData
+C2 = C0.PartitionData
+C3 = C0.ReplicaState
+C4 = C0.VoterEndpoint
 PACK0 = _Struct(">iq").pack
 UNPACK_FROM0 = _Struct(">iq").unpack_from
 PACK1 = _Struct(">ihiiq").pack
@@ -139,7 +139,7 @@ def put_2(o, w):
     if o.__class__ is not C1:
         refuse()
     v = o.topic_name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.partitions
@@ -319,7 +319,7 @@ def put_6(o, w):
     if o.__class__ is not C1:
         refuse()
     v = o.topic_name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.partitions
@@ -413,11 +413,11 @@ def put_8(o, w):
     if o.__class__ is not C4:
         refuse()
     v = o.name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.host
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     w(PACK4(o.port, o.security_protocol))
@@ -571,7 +571,7 @@ def put_11(o, w):
     if o.__class__ is not C1:
         refuse()
     v = o.topic_name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.partitions

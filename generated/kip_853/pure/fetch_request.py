@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kip_853.fetch_request import FetchRequest
+from kraftspec.generated.kip_853.fetch_request import FetchRequest as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,16 +26,16 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
 PACK_i = PACK["i"]
 UNPACK_i = UNPACK["i"]
-C0 = FetchRequest
-C1 = FetchRequest.FetchTopic
-C2 = FetchRequest.FetchPartition
-C3 = FetchRequest.ForgottenTopic
+C1 = C0.FetchTopic
+C2 = C0.FetchPartition
+C3 = C0.ForgottenTopic
 PACK0 = _Struct(">iqi").pack
 UNPACK_FROM0 = _Struct(">iqi").unpack_from
 PACK1 = _Struct(">iii").pack
@@ -81,7 +81,7 @@ def put_1(o, w):
     if o.unknown_tagged_fields:
         refuse()
     v = o.topic
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.partitions
     if v.__class__ is not list and v.__class__ is not tuple:
@@ -245,7 +245,7 @@ def put_6(o, w):
     if o.unknown_tagged_fields:
         refuse()
     v = o.topic
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.partitions
     if v.__class__ is not list and v.__class__ is not tuple:
@@ -320,7 +320,7 @@ def put_8(o, w):
     if o.unknown_tagged_fields:
         refuse()
     v = o.topic
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.partitions
     if v.__class__ is not list and v.__class__ is not tuple:
@@ -422,7 +422,7 @@ def put_11(o, w):
     if o.unknown_tagged_fields:
         refuse()
     v = o.topic
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.partitions
     if v.__class__ is not list and v.__class__ is not tuple:
@@ -529,7 +529,7 @@ def put_13(o, w):
     for e in v:
         put_8(e, w)
     v = o.rack_id
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
 
 
@@ -590,7 +590,7 @@ def put_15(o, w):
     if o.__class__ is not C1:
         refuse()
     v = o.topic
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.partitions
@@ -644,7 +644,7 @@ def put_16(o, w):
     if o.__class__ is not C3:
         refuse()
     v = o.topic
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.partitions
@@ -710,7 +710,7 @@ def put_17(o, w):
     for e in v:
         put_16(e, w)
     v = o.rack_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     t = []
@@ -720,7 +720,7 @@ def put_17(o, w):
         if v is None:
             s.append(b"\0")
         else:
-            r = v.encode()
+            r = utf8(v)
             n = len(r)
             s.append(UV1[n] + r if n < 127 else compact_length(n) + r)
         t.append((0, b"".join(s)))
@@ -914,7 +914,7 @@ def put_20(o, w):
     for e in v:
         put_19(e, w)
     v = o.rack_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     t = []
@@ -924,7 +924,7 @@ def put_20(o, w):
         if v is None:
             s.append(b"\0")
         else:
-            r = v.encode()
+            r = utf8(v)
             n = len(r)
             s.append(UV1[n] + r if n < 127 else compact_length(n) + r)
         t.append((0, b"".join(s)))
@@ -1039,7 +1039,7 @@ def put_21(o, w):
     for e in v:
         put_19(e, w)
     v = o.rack_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     t = []
@@ -1049,7 +1049,7 @@ def put_21(o, w):
         if v is None:
             s.append(b"\0")
         else:
-            r = v.encode()
+            r = utf8(v)
             n = len(r)
             s.append(UV1[n] + r if n < 127 else compact_length(n) + r)
         t.append((0, b"".join(s)))

@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kip_996.begin_quorum_epoch_response import BeginQuorumEpochResponse
+from kraftspec.generated.kip_996.begin_quorum_epoch_response import BeginQuorumEpochResponse as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,13 +26,13 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = BeginQuorumEpochResponse
-C1 = BeginQuorumEpochResponse.TopicData
-C2 = BeginQuorumEpochResponse.PartitionData
+C1 = C0.TopicData
+C2 = C0.PartitionData
 PACK0 = _Struct(">ihii").pack
 UNPACK_FROM0 = _Struct(">ihii").unpack_from
 PACK1 = _Struct(">h").pack
@@ -56,7 +56,7 @@ def put_1(o, w):
     if o.__class__ is not C1:
         refuse()
     v = o.topic_name
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.partitions
     if v.__class__ is not list and v.__class__ is not tuple:

@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kip_996.end_quorum_epoch_request import EndQuorumEpochRequest
+from kraftspec.generated.kip_996.end_quorum_epoch_request import EndQuorumEpochRequest as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,15 +26,15 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
 PACK_i = PACK["i"]
 UNPACK_i = UNPACK["i"]
-C0 = EndQuorumEpochRequest
-C1 = EndQuorumEpochRequest.TopicData
-C2 = EndQuorumEpochRequest.PartitionData
+C1 = C0.TopicData
+C2 = C0.PartitionData
 PACK0 = _Struct(">iii").pack
 UNPACK_FROM0 = _Struct(">iii").unpack_from
 
@@ -68,7 +68,7 @@ def put_1(o, w):
     if o.__class__ is not C1:
         refuse()
     v = o.topic_name
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.partitions
     if v.__class__ is not list and v.__class__ is not tuple:
@@ -108,7 +108,7 @@ def put_2(o, w):
     if v is None:
         w(b"\xff\xff")
     else:
-        r = v.encode()
+        r = utf8(v)
         w(put_int16(len(r)) + r)
     v = o.topics
     if v.__class__ is not list and v.__class__ is not tuple:

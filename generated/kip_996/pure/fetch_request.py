@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kip_996.fetch_request import FetchRequest
+from kraftspec.generated.kip_996.fetch_request import FetchRequest as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,17 +26,17 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
 PACK_i = PACK["i"]
 UNPACK_i = UNPACK["i"]
-C0 = FetchRequest
-C1 = FetchRequest.ReplicaState
-C2 = FetchRequest.FetchTopic
-C3 = FetchRequest.FetchPartition
-C4 = FetchRequest.ForgottenTopic
+C1 = C0.ReplicaState
+C2 = C0.FetchTopic
+C3 = C0.FetchPartition
+C4 = C0.ForgottenTopic
 PACK0 = _Struct(">iqi").pack
 UNPACK_FROM0 = _Struct(">iqi").unpack_from
 PACK1 = _Struct(">iii").pack
@@ -84,7 +84,7 @@ def put_1(o, w):
     if o.unknown_tagged_fields:
         refuse()
     v = o.topic
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.partitions
     if v.__class__ is not list and v.__class__ is not tuple:
@@ -248,7 +248,7 @@ def put_6(o, w):
     if o.unknown_tagged_fields:
         refuse()
     v = o.topic
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.partitions
     if v.__class__ is not list and v.__class__ is not tuple:
@@ -323,7 +323,7 @@ def put_8(o, w):
     if o.unknown_tagged_fields:
         refuse()
     v = o.topic
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.partitions
     if v.__class__ is not list and v.__class__ is not tuple:
@@ -425,7 +425,7 @@ def put_11(o, w):
     if o.unknown_tagged_fields:
         refuse()
     v = o.topic
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.partitions
     if v.__class__ is not list and v.__class__ is not tuple:
@@ -532,7 +532,7 @@ def put_13(o, w):
     for e in v:
         put_8(e, w)
     v = o.rack_id
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
 
 
@@ -593,7 +593,7 @@ def put_15(o, w):
     if o.__class__ is not C2:
         refuse()
     v = o.topic
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.partitions
@@ -647,7 +647,7 @@ def put_16(o, w):
     if o.__class__ is not C4:
         refuse()
     v = o.topic
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.partitions
@@ -713,7 +713,7 @@ def put_17(o, w):
     for e in v:
         put_16(e, w)
     v = o.rack_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     t = []
@@ -723,7 +723,7 @@ def put_17(o, w):
         if v is None:
             s.append(b"\0")
         else:
-            r = v.encode()
+            r = utf8(v)
             n = len(r)
             s.append(UV1[n] + r if n < 127 else compact_length(n) + r)
         t.append((0, b"".join(s)))
@@ -919,7 +919,7 @@ def put_20(o, w):
     for e in v:
         put_19(e, w)
     v = o.rack_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     t = []
@@ -929,7 +929,7 @@ def put_20(o, w):
         if v is None:
             s.append(b"\0")
         else:
-            r = v.encode()
+            r = utf8(v)
             n = len(r)
             s.append(UV1[n] + r if n < 127 else compact_length(n) + r)
         t.append((0, b"".join(s)))
@@ -1067,7 +1067,7 @@ def put_22(o, w):
     for e in v:
         put_19(e, w)
     v = o.rack_id
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     t = []
@@ -1077,12 +1077,12 @@ def put_22(o, w):
         if v is None:
             s.append(b"\0")
         else:
-            r = v.encode()
+            r = utf8(v)
             n = len(r)
             s.append(UV1[n] + r if n < 127 else compact_length(n) + r)
         t.append((0, b"".join(s)))
     v = o.replica_state
-    if not is_default(v, ...):
+    if v.__class__ is not C1 or v != C1():
         s = []
         put_21(v, s.append)
         t.append((1, b"".join(s)))

@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kip_996.fetch_response import FetchResponse
+from kraftspec.generated.kip_996.fetch_response import FetchResponse as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,17 +26,17 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = FetchResponse
-C1 = FetchResponse.FetchableTopicResponse
-C2 = FetchResponse.PartitionData
-C3 = FetchResponse.EpochEndOffset
-C4 = FetchResponse.LeaderIdAndEpoch
-C5 = FetchResponse.SnapshotId
-C6 = FetchResponse.AbortedTransaction
+C1 = C0.FetchableTopicResponse
+C2 = C0.PartitionData
+C3 = C0.EpochEndOffset
+C4 = C0.LeaderIdAndEpoch
+C5 = C0.SnapshotId
+C6 = C0.AbortedTransaction
 PACK0 = _Struct(">ihq").pack
 UNPACK_FROM0 = _Struct(">ihq").unpack_from
 PACK1 = _Struct(">i").pack
@@ -109,7 +109,7 @@ def put_1(o, w):
     if o.unknown_tagged_fields:
         refuse()
     v = o.topic
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.partitions
     if v.__class__ is not list and v.__class__ is not tuple:
@@ -295,7 +295,7 @@ def put_6(o, w):
     if o.unknown_tagged_fields:
         refuse()
     v = o.topic
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.partitions
     if v.__class__ is not list and v.__class__ is not tuple:
@@ -435,7 +435,7 @@ def put_9(o, w):
     if o.unknown_tagged_fields:
         refuse()
     v = o.topic
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.partitions
     if v.__class__ is not list and v.__class__ is not tuple:
@@ -608,7 +608,7 @@ def put_13(o, w):
     if o.unknown_tagged_fields:
         refuse()
     v = o.topic
-    r = v.encode()
+    r = utf8(v)
     w(put_int16(len(r)) + r)
     v = o.partitions
     if v.__class__ is not list and v.__class__ is not tuple:
@@ -775,17 +775,17 @@ def put_19(o, w):
         w(v)
     t = []
     v = o.diverging_epoch
-    if not is_default(v, ...):
+    if v.__class__ is not C3 or v != C3():
         s = []
         put_16(v, s.append)
         t.append((0, b"".join(s)))
     v = o.current_leader
-    if not is_default(v, ...):
+    if v.__class__ is not C4 or v != C4():
         s = []
         put_17(v, s.append)
         t.append((1, b"".join(s)))
     v = o.snapshot_id
-    if not is_default(v, ...):
+    if v.__class__ is not C5 or v != C5():
         s = []
         put_18(v, s.append)
         t.append((2, b"".join(s)))
@@ -866,7 +866,7 @@ def put_20(o, w):
     if o.__class__ is not C1:
         refuse()
     v = o.topic
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.partitions

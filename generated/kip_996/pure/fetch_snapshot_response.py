@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kip_996.fetch_snapshot_response import FetchSnapshotResponse
+from kraftspec.generated.kip_996.fetch_snapshot_response import FetchSnapshotResponse as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (
@@ -26,15 +26,15 @@ from kraftspec.fastpath.wire import (
     read_tags,
     read_uvarint,
     refuse,
+    utf8,
     uvarint,
     write_tags,
 )
 
-C0 = FetchSnapshotResponse
-C1 = FetchSnapshotResponse.TopicSnapshot
-C2 = FetchSnapshotResponse.PartitionSnapshot
-C3 = FetchSnapshotResponse.SnapshotId
-C4 = FetchSnapshotResponse.LeaderIdAndEpoch
+C1 = C0.TopicSnapshot
+C2 = C0.PartitionSnapshot
+C3 = C0.SnapshotId
+C4 = C0.LeaderIdAndEpoch
 PACK0 = _Struct(">qi").pack
 UNPACK_FROM0 = _Struct(">qi").unpack_from
 PACK1 = _Struct(">ii").pack
@@ -98,7 +98,7 @@ def put_2(o, w):
     w(v)
     t = []
     v = o.current_leader
-    if not is_default(v, ...):
+    if v.__class__ is not C4 or v != C4():
         s = []
         put_1(v, s.append)
         t.append((0, b"".join(s)))
@@ -160,7 +160,7 @@ def put_3(o, w):
     if o.__class__ is not C1:
         refuse()
     v = o.name
-    r = v.encode()
+    r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
     v = o.partitions
