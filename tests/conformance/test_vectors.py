@@ -1,0 +1,188 @@
+"""The committed vectors as files: their form, their reach, and where they come from."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from kraftspec.conformance import vectors
+from kraftspec.specs import specs_root
+
+SCHEMA = json.loads((files("kraftspec.conformance") / "schemas/vectors.schema.json").read_text())
+PATHS = sorted(vectors.vectors_root().glob("*/*.json"))
+SETS = ("kafka", "kip-595", "kip-853", "kip-996")
+# Apache Kafka 4.3.1's own schemas: 280 messages, of which 8 have no version left.
+KAFKA_PAIRS = 728
+KAFKA_MESSAGES = 272
+FEW = 8  # tests a pair has at least, where it has more than two fields
+
+
+@cache
+def load(path: Path) -> dict[str, Any]:
+    loaded: dict[str, Any] = json.loads(path.read_bytes())
+    return loaded
+
+
+def all_tests() -> Iterator[tuple[str, str, dict[str, Any]]]:
+    for path in PATHS:
+        for test in load(path)["tests"]:
+            yield path.parent.name, path.stem, test
+
+
+def specs() -> dict[tuple[str, str], Path]:
+    """Return the spec file of each message of each set."""
+    return {
+        (name, re.sub(r'.*"name": "(\w+)".*', r"\1", _line(path, "name"))): path
+        for name in SETS
+        for path in (specs_root() / name).rglob("*.json")
+    }
+
+
+def _line(path: Path, key: str) -> str:
+    """Return the line of a message's own key, which the specs' normal form indents by two."""
+    return next(line for line in path.read_text().splitlines() if line.startswith(f'  "{key}":'))
+
+
+def valid_versions(path: Path) -> range:
+    match = re.search(r'"validVersions": "(\d+)(?:-(\d+))?"', _line(path, "validVersions"))
+    return range(int(match[1]), int(match[2] or match[1]) + 1) if match else range(0)
+
+
+def test_the_schema_is_one() -> None:
+    Draft202012Validator.check_schema(SCHEMA)
+
+
+@pytest.mark.parametrize("spec", SETS)
+def test_every_file_is_of_the_schema(spec: str) -> None:
+    validator = Draft202012Validator(SCHEMA)
+    chosen = [path for path in PATHS if path.parent.name == spec]
+    assert chosen
+    for path in chosen:
+        errors = [error.message for error in validator.iter_errors(load(path))]
+        assert errors == [], path.name
+        assert load(path)["message"] == path.stem
+        assert load(path).get("spec", "kafka") == spec
+
+
+def test_every_pair_of_every_set_is_there() -> None:
+    wanted = {
+        (spec, message, version)
+        for (spec, message), path in specs().items()
+        for version in valid_versions(path)
+    }
+    assert sum(spec == "kafka" for spec, _, _ in wanted) == KAFKA_PAIRS
+    assert len({message for spec, message, _ in wanted if spec == "kafka"}) == KAFKA_MESSAGES
+    assert {(spec, message, test["version"]) for spec, message, test in all_tests()} == wanted
+
+
+def test_no_pair_is_left_with_a_handful() -> None:
+    counts: Counter[tuple[str, str, int]] = Counter()
+    families: dict[tuple[str, str, int], set[str]] = {}
+    fields: dict[tuple[str, str, int], int] = {}
+    for spec, message, test in all_tests():
+        pair = spec, message, test["version"]
+        counts[pair] += 1
+        families.setdefault(pair, set()).add(test["family"])
+        fields[pair] = max(fields.get(pair, 0), len(test["value"]))
+    assert all("defaults" in found for found in families.values())
+    # A message of one boolean has no more to try than the boolean.
+    few = {pair: count for pair, count in counts.items() if count < FEW}
+    assert {pair for pair in few if fields[pair] > 2} == set()
+    assert {pair for pair, count in few.items() if count < 4 and fields[pair]} == set()
+
+
+def test_ids_are_made_of_the_content_and_stand_once() -> None:
+    seen = set()
+    for spec, message, test in all_tests():
+        content = test["hex"]
+        if test["op"] == "encode":
+            content = json.dumps(test["value"], separators=(",", ":"))
+        hashed = hashlib.sha256(f"{message}/{test['version']}/{test['op']}/{content}".encode())
+        assert test["id"] == hashed.hexdigest()[:16]
+        assert (spec, test["id"]) not in seen
+        seen.add((spec, test["id"]))
+
+
+def test_every_family_is_there() -> None:
+    counts = Counter(test["family"] for _, _, test in all_tests())
+    assert set(counts) == {
+        "defaults", "populated", "empty", "null", "multi-element", "boundaries", "alone",
+        "tagged", "unknown-tags", "strings", "lengths", "uuid", "records",
+    }  # fmt: skip
+
+
+def test_sources_are_the_specs_of_today() -> None:
+    by_message = specs()
+    stale = [
+        f"{path.parent.name}/{path.stem}"
+        for path in PATHS
+        if load(path)["source"]["schemaSha256"]
+        != hashlib.sha256(by_message[path.parent.name, path.stem].read_bytes()).hexdigest()
+    ]
+    assert stale == []
+    for path in PATHS:
+        source = load(path)["source"]
+        assert source["kafka"] == "4.3.1"
+        assert source.get("generator", False) == (path.parent.name != "kafka")
+
+
+# --------------------------------------------------------------------- reading and writing files
+
+
+HEAD = {
+    "schemaVersion": 1, "message": "M",
+    "source": {"kafka": "4.3.1", "schemaSha256": "0" * 64}, "notes": {},
+}  # fmt: skip
+TEST = {
+    "id": "0123456789abcdef", "version": 3, "op": "roundtrip", "family": "alone",
+    "value": {"text": "é\u2028"}, "hex": "00", "result": "valid",
+}  # fmt: skip
+
+
+def test_a_file_is_written_once(tmp_path: Path) -> None:
+    path = tmp_path / "mine/M.json"
+    assert vectors.write_vectors(path, HEAD, [TEST, TEST])
+    assert not vectors.write_vectors(path, HEAD, [TEST, TEST])
+    assert path.read_text() == (
+        '{"schemaVersion":1,"message":"M","source":{"kafka":"4.3.1","schemaSha256":"'
+        + "0" * 64
+        + '"},"notes":{},"tests":[\n'
+        + ",\n".join(
+            ['{"id":"0123456789abcdef","version":3,"op":"roundtrip","family":"alone",'
+             '"value":{"text":"\\u00e9\\u2028"},"hex":"00","result":"valid"}'] * 2
+        )
+        + "\n]}\n"
+    )  # fmt: skip
+    Draft202012Validator(SCHEMA).validate(json.loads(path.read_text()))
+    assert vectors.write_vectors(path, HEAD, [TEST])
+
+
+def test_files_are_read_by_a_part_of_their_path(tmp_path: Path) -> None:
+    for name in ("one/Alpha", "one/Beta", "two/Alpha"):
+        vectors.write_vectors(tmp_path / f"{name}.json", HEAD, [TEST])
+    read = [(name, file.tests[0].value) for name, file in vectors.read_vectors(tmp_path, "ALPHA")]
+    assert read == [("one", TEST["value"]), ("two", TEST["value"])]
+    assert [name for name, _ in vectors.read_vectors(tmp_path, "one/")] == ["one", "one"]
+    assert len(list(vectors.read_vectors(tmp_path))) == 3
+    assert list(vectors.read_vectors(tmp_path, "gamma")) == []
+
+
+def test_ids_by_hand() -> None:
+    digest = hashlib.sha256(b"VoteRequest/2/roundtrip/00").hexdigest()
+    assert vectors.test_id("VoteRequest", 2, "roundtrip", "00") == digest[:16]
+
+
+def test_json_of_a_line_has_no_surprises() -> None:
+    assert vectors.dumps({"b": 1, "a": "é"}) == '{"b":1,"a":"\\u00e9"}'
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        vectors.dumps(float("nan"))
