@@ -14,6 +14,7 @@ from kraftspec.cli import main
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+WALKS = {"docs/schema-evolution.md"}  # Their examples need the steps before them.
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -39,7 +40,12 @@ def commands() -> list[tuple[str, str]]:
     return found
 
 
-@pytest.mark.parametrize(("page", "code"), list(blocks("python")))
+def examples() -> list[tuple[str, str]]:
+    """The Python of the pages whose examples stand alone."""
+    return [(page, code) for page, code in blocks("python") if page not in WALKS]
+
+
+@pytest.mark.parametrize(("page", "code"), examples())
 def test_examples_run(page: str, code: str, capsys: pytest.CaptureFixture[str]) -> None:
     names: dict[str, object] = {"data": b"\x00"}
     if "VoteRequest" in code and "import VoteRequest" not in code:
