@@ -112,17 +112,13 @@ class Builder:
         kind = self._type(raw, path)
         tagged = self._range(raw.tagged_versions, path, "taggedVersions", NONE)
         versions = self._range(raw.versions, path, "versions", tagged)
-        if raw.versions is UNSET and tagged.empty:
-            self._note(
-                path,
-                Breach(
-                    "versions-required",
-                    ("versions", "taggedVersions"),
-                    "it says not in which versions it exists",
-                    'add "versions": "0+" or the range that is meant',
-                ),
-            )
-            versions = _ANY
+        if raw.versions is UNSET and (tagged.empty or raw.fields is not UNSET):
+            text = "its versions are missing"
+            if not tagged.empty:
+                text += ", and a field that declares a struct cannot go without them"
+            mend = f'add "versions": "{"0+" if tagged.empty else tagged}" or what else is meant'
+            self._note(path, Breach("versions-required", ("versions", "name"), text, mend))
+            versions = _ANY if tagged.empty else tagged
         if raw.fields is not UNSET or kind.struct:
             self._inline_struct(raw, kind, versions, path)
         try:

@@ -75,7 +75,8 @@ RULES: dict[str, str] = {
     "type-known": "A type is a primitive, a capitalised name of a struct, or [] and one of these.",
     "type-array-of-arrays": "The elements of an array are not arrays.",
     "records-array": "The elements of an array are not records.",
-    "versions-required": "A field gives its versions, or taggedVersions to stand for them.",
+    "versions-required": "A field gives its versions; taggedVersions can stand for them, but not "
+    "where the field declares a struct.",
     "versions-live": "A field begins in a version that its message, and the struct it is in, have.",
     "nullable-type": "Only strings, bytes, records, structs and arrays can be null.",
     "tag-range": "A tag is a number from 0 to 2147483647.",
