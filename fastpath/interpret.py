@@ -158,6 +158,8 @@ class Decoder:
         start = self.at
         if compact:
             length = self.uvarint() - 1
+            if length < INTEGER_RANGE["int32"][0]:  # lenient: the subtraction wraps too
+                length += 1 << 32
         else:
             width = 2 if short else 4
             if self.end - start < width:

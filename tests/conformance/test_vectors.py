@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
+from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,11 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
+from kraftspec.codegen.plan import plan_message
+from kraftspec.codegen.reader import read_message
 from kraftspec.conformance import vectors
+from kraftspec.conformance.families import candidates
+from kraftspec.conformance.make import LONG
 from kraftspec.specs import specs_root
 
 SCHEMA = json.loads((files("kraftspec.conformance") / "schemas/vectors.schema.json").read_text())
@@ -186,3 +191,33 @@ def test_json_of_a_line_has_no_surprises() -> None:
     assert vectors.dumps({"b": 1, "a": "é"}) == '{"b":1,"a":"\\u00e9"}'
     with pytest.raises(ValueError, match="not JSON compliant"):
         vectors.dumps(float("nan"))
+
+
+# ------------------------------------------------------------------------------------- the values
+
+
+@pytest.mark.parametrize("spec", SETS)
+def test_the_values_are_those_of_the_families(spec: str) -> None:
+    """What is committed is what the plans of today call for: no more, and nothing left out."""
+    for (name, message), path in specs().items():
+        if name != spec:
+            continue
+        committed: dict[int, set[str]] = {}
+        known: dict[int, set[str]] = {}
+        file = vectors.vectors_root() / spec / f"{message}.json"
+        for test in load(file)["tests"] if file.exists() else ():
+            committed.setdefault(test["version"], set()).add(vectors.dumps(test["value"]))
+            known.setdefault(test["version"], set()).add(test["hex"])
+        read = read_message(path)
+        cls = getattr(import_module(f"kraftspec.generated.{spec.replace('-', '_')}"), message)
+        for version in read.valid_versions:
+            long = message in LONG and version == read.valid_versions.highest
+            wanted = {
+                vectors.dumps(candidate.value): candidate.value
+                for candidate in candidates(plan_message(read, version), long=long)
+            }
+            assert committed[version] <= set(wanted)
+            for text in set(wanted) - committed[version]:
+                # Another value of the same bytes stands for it.
+                again = cls.from_json(wanted[text], version).encode(version).hex()
+                assert again in known[version], text
