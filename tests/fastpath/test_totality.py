@@ -1,10 +1,12 @@
-"""Any bytes give a value or a ``CodecError``, and what is accepted is what would be written.
+"""Any bytes give a value or a ``CodecError``, any value bytes or a ``CodecError``.
 
-The bytes are golden vectors of every message and version, damaged.
+What is accepted is what would be written. The bytes and values are the golden vectors of every
+message and version, damaged.
 """
 
 from __future__ import annotations
 
+import uuid
 import zlib
 from collections.abc import Iterator
 from random import Random
@@ -18,7 +20,15 @@ from kraftspec.fastpath.errors import CodecError
 from kraftspec.fastpath.interpret import Decoder
 from kraftspec.fastpath.message import Message
 
-from .messages import FILES, by_straight_line, exactly, message_class, vectors_of
+from .messages import (
+    FILES,
+    by_straight_line,
+    exactly,
+    message_class,
+    put_by_interpreter,
+    put_by_straight_line,
+    vectors_of,
+)
 
 STEPS = 20  # damaged inputs an example of hypothesis: `make fuzz` makes 100,000 examples
 MUTANTS_PER_PAIR = 8
@@ -187,3 +197,49 @@ def test_a_default_given_on_the_wire_is_read_and_not_written() -> None:
         ("kip-853/FetchRequest", "clusterId"),
     } <= seen
     assert len(seen) >= 20
+
+
+# ------------------------------------------------------------------------------- values, damaged
+
+WRONG_PER_PAIR = 12
+ODD: list[Any] = [
+    None, True, False, 0, 1, -1, 127, 128, 1 << 15, 1 << 31, 1 << 63, 1 << 70, 0.0, 1.5,
+    float("nan"), "", "x", "\ud800", "x" * 40_000, b"", bytes(16), b"x", bytearray(b"x"),
+    memoryview(b"x"), memoryview(b"abcd")[::2], uuid.UUID(int=1), (), [], [None], ("x",), [1],
+    [b"x"], [bytes(16)], {}, {"x": 1}, object(), range(3),
+    ((5, b""),), ((5, b""), (4, b"")), ((5, ""),), ((-1, b""),), ((0, b"x"),),
+]  # fmt: skip
+
+
+def structs_in(value: Any) -> Iterator[Any]:
+    """Yield a message and every struct in it."""
+    yield value
+    for attribute in value.__struct_fields__:
+        inner = getattr(value, attribute)
+        for item in inner if isinstance(inner, list) else [inner]:
+            if hasattr(item, "__struct_fields__"):
+                yield from structs_in(item)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_odd_values(name: str) -> None:
+    """One attribute anywhere is given any value: bytes or a ``CodecError``, the same either way."""
+    cls = message_class(name)
+    random = Random(zlib.crc32(name.encode()))
+    for test in vectors_of(name):
+        if test["family"] not in ("populated", "defaults"):
+            continue
+        version = test["version"]
+        for _ in range(WRONG_PER_PAIR // 2):
+            value = cls.from_json(test["value"], version)
+            owner = random.choice(list(structs_in(value)))
+            if not owner.__struct_fields__:
+                continue
+            attribute = random.choice(owner.__struct_fields__)
+            setattr(owner, attribute, random.choice([*ODD, cls()]))
+            try:
+                encoded: bytes | None = value.encode(version)
+            except CodecError:
+                encoded = None
+            assert put_by_interpreter(value, version) == encoded
+            assert put_by_straight_line(value, version) == encoded
