@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from kraftspec.codegen import python_target
+from kraftspec.codegen.diagnostics import SpecErrors
 from kraftspec.codegen.model import Message
 from kraftspec.codegen.plan import module_name
 from kraftspec.codegen.reader import read_message
@@ -222,7 +223,7 @@ def watch(
             if inside:
                 try:
                     yield regenerate(message_set, messages, inside)
-                except ValueError as error:
+                except (ValueError, SpecErrors) as error:
                     yield error
 
 

@@ -7,10 +7,10 @@ hold no version logic: what differs between versions has become different layout
 from __future__ import annotations
 
 import json
-import struct
 from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.resources import files
+from struct import calcsize
 from typing import Any
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
@@ -37,10 +37,10 @@ _ENTITIES = {
     "brokerId": "BrokerId", "producerId": "ProducerId", "groupId": "GroupId",
     "topicName": "TopicName", "transactionalId": "TransactionalId",
 }  # fmt: skip
-# What generated modules import or define under the name of a class.
+# What generated modules import or define under the name of a class, and what Python keeps.
 CLASSES_USED = frozenset({
     "Codec", "Message", "Struct", "Uuid", "UnknownTags", "ClassVar", "TYPE", "CODEC",
-    *_ENTITIES.values(),
+    *_ENTITIES.values(), "None", "True", "False",
 })  # fmt: skip
 _NULLS = {
     "string": r'b"\xff\xff"', "bytes": r'b"\xff\xff\xff\xff"', "records": r'b"\xff\xff\xff\xff"',
@@ -84,8 +84,8 @@ def _refuse_clashes(message: Message) -> None:
     for name in (message.name, *message.structs):
         if name in CLASSES_USED:
             raise ClashError(
-                f"{message.name}: generated modules import a {name} of their own; call the "
-                "message or struct otherwise"
+                f"{message.name}: a generated module has another use for the name {name}; call "
+                "the message or struct otherwise"
             )
     for owner in (message.top, *message.structs.values()):
         named: dict[str, str] = {}
@@ -297,7 +297,7 @@ def _codec(message: Message, package: str, source: str, table: LayoutTable) -> d
         "array_codes": sorted(codes),
         "fixed": FIXED,
         "packed": _PACKED,
-        "sizes": {wire: struct.calcsize(">" + code) for wire, code in FIXED.items()},
+        "sizes": {wire: calcsize(">" + code) for wire, code in FIXED.items()},
         "nulls": _NULLS,
         "encode": _functions("put", table),
         "decode": _functions("get", table),
@@ -382,5 +382,5 @@ def _parts(
             if code not in runs:
                 runs.append(code)
             part["number"] = runs.index(code)
-            part["size"] = struct.calcsize(code)
+            part["size"] = calcsize(code)
     return parts
