@@ -27,6 +27,7 @@ RULES: dict[str, str] = {
     "json-string": "A string ends on its line, in a double quote, and holds no control characters.",
     "json-escape": r"A backslash in a string is followed by \"\\/bfnrt, or u and four digits.",
     "json-unclosed": "Each { is closed by } and each [ by ], in order.",
+    "json-unopened": "An object begins with { and a list with [.",
     "json-closed-early": "An object is closed after its last member.",
     "json-ellipsis": "Everything is written out; ... is not JSON.",
     "json-duplicate-key": "A key stands once in an object.",

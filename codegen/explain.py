@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib import resources
@@ -138,7 +139,7 @@ class _Explainer:
     def struct_names_lost(self) -> bool:
         """Whether the name of a common struct could not be read."""
         lost = (pointer for pointer in self.wrong if pointer[:1] == ("commonStructs",))
-        return any(len(p) <= 2 or (len(p) == 3 and p[2] == "name") for p in lost)  # noqa: PLR2004 - commonStructs, index, key
+        return any(pointer[2:] in ((), ("name",)) for pointer in lost)
 
     def subject(self, pointer: Pointer) -> str:
         """Return ``field "Topics.Partitions": `` for a pointer to or into that field."""
@@ -289,7 +290,7 @@ def _coerced(value: Any, wanted: list[str]) -> Any:
         return str(value)
     if "boolean" in wanted and value in ("true", "false"):
         return value == "true"
-    if "integer" in wanted and isinstance(value, str) and value.isdecimal() and len(value) < 10:  # noqa: PLR2004 - no 32-bit number is longer
+    if "integer" in wanted and isinstance(value, str) and re.fullmatch("[0-9]{1,9}", value):
         return int(value)
     return None
 

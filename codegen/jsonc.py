@@ -19,6 +19,8 @@ from kraftspec.codegen.diagnostics import Diagnostic, Pointer
 
 DEPTH_MAX: Final = 64  # Kafka's deepest spec needs 8; more than 64 is not written by a person.
 DIGITS_MAX: Final = 400  # A double has at most 309 digits before its point.
+SHOWN_CHARS_MAX: Final = 40  # Of a piece of text in a message.
+SHOWN_BRACKETS_MAX: Final = 4  # As many places as fit a line.
 
 _TOKEN = re.compile(
     r"""(?P<space>[ \t\r\n]+)
@@ -41,7 +43,8 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _WORDS: dict[str, bool | None] = {"true": True, "false": False, "null": None}
 _OTHER_WORDS = {"True": "true", "False": "false", "None": "null", "NULL": "null"}
-_STRINGS = ("string", "single", "broken")
+_STRINGS = ("string", "single", "bare", "broken")
+_BARE = ("word", "number")
 _VALUES = (*_STRINGS, "number", "word", "{", "[")
 
 Plain = dict[str, "Plain"] | list["Plain"] | str | int | float | bool | None
@@ -148,8 +151,11 @@ class _Parser:
                 message = f"U+{ord(match[0][0]):04X} is not white space in JSON"
                 self.report("json-space", start, message, "write a plain space")
                 continue
-            if kind in ("word", "number") and last[0] == "string" and last[2] == start:
+            if kind in _BARE and last[0] == "string" and last[2] == start:
                 kind, start = "broken", self.tokens.pop()[1]  # "name: "X" lacks a quote before.
+            elif kind in ("string", "broken") and last[0] in _BARE and last[2] == start:
+                kind, at = "bare", start + 1  # name": lacks the quote before it.
+                start = self.tokens.pop()[1]
             if kind == "broken":
                 at = self.end_of_broken(start)
             self.tokens.append((match[0] if kind == "punct" else kind, start, at))
@@ -178,7 +184,7 @@ class _Parser:
     def source(self) -> str:
         """Return the text of the next token, cut where it is too long to show."""
         _, start, end = self.tokens[self.at]
-        return self.text[start : min(end, start + 40)]
+        return self.text[start : min(end, start + SHOWN_CHARS_MAX)]
 
     # Values.
 
@@ -207,6 +213,8 @@ class _Parser:
         elif kind == "single":
             self.report("json-string", start, "a string in single quotes", "use double quotes")
             node.value = self.text[start + 1 : end - 1]
+        elif kind == "bare":
+            node.value = self.bare(start, end)
         elif kind == "number":
             self.number(node)
         elif kind == "word" and self.text[start:end] in _WORDS:
@@ -216,6 +224,11 @@ class _Parser:
         self.lost = kind == "broken"
         self.at += 1
         return node
+
+    def bare(self, start: int, end: int) -> str:
+        mend = 'begin it with "'
+        self.report("json-string", start, "a string without its opening quote", mend)
+        return self.text[start : end - 1]
 
     def unreadable(self, node: Node, kind: str) -> None:
         node.invalid = True
@@ -242,7 +255,7 @@ class _Parser:
 
     def number(self, node: Node) -> None:
         text = self.text[node.start : node.end]
-        shown = text if len(text) <= DIGITS_MAX // 10 else f"{text[:20]}…"
+        shown = text if len(text) <= SHOWN_CHARS_MAX else f"{text[:20]}…"
         match = _NUMBER.fullmatch(text)
         if match is None:
             mend = f'write a string, "{shown}"' if "x" in text else "write a decimal number"
@@ -347,7 +360,8 @@ class _Parser:
 
     def unclosed_at_end(self, offset: int) -> None:
         places = ["{} of {}:{}".format(kind, *self.out.position(at)) for kind, at in self.open]
-        shown = ", ".join(reversed(places[-4:])) + (" and more" if len(places) > 4 else "")  # noqa: PLR2004 - as many as fit a line
+        more = " and more" if len(places) > SHOWN_BRACKETS_MAX else ""
+        shown = ", ".join(reversed(places[-SHOWN_BRACKETS_MAX:])) + more
         closing = "".join("}" if kind == "{" else "]" for kind, _ in reversed(self.open))
         message = f"at the end of the text {shown} {'is' if len(places) == 1 else 'are'} not closed"
         self.report("json-unclosed", offset, message, f"end with {closing}")
@@ -376,17 +390,33 @@ class _Parser:
                 continue
             if not separated and kind not in (":", "]"):
                 self.missing("json-comma", "a comma is missing", "write , here")
-            self.member(node)
+            if kind == "{" and node.members:
+                self.unopened_list(node.members)
+            else:
+                self.member(node)
             comma, separated = None, False
         self.open.pop()
+
+    def unopened_list(self, members: dict[str, tuple[int, Node]]) -> None:
+        """Read on in a list whose first element was taken for the value of the last member."""
+        key, (at, first) = next(reversed(members.items()))
+        if first.members is None:
+            self.no_member("{", self.tokens[self.at][1])
+            return
+        self.report(
+            "json-unopened", first.start, f'the list of "{key}" is not opened', "write [ before it"
+        )
+        items = Node(first.start, items=[first])
+        members[key] = (at, items)
+        self.elements(items)
 
     def member(self, node: Node) -> None:
         kind, start, end = self.tokens[self.at]
         if kind in ("single", "word", "number") and self.kind(1) == ":":
             key = self.text[start:end].strip("'")
             self.report("json-key", start, f"the key {key} is not in quotes", f'write "{key}"')
-        elif kind == "string" and (self.kind(1) == ":" or self.lacks_colon()):
-            key = self.string(start, end)
+        elif kind in ("string", "bare") and (self.kind(1) == ":" or self.lacks_colon()):
+            key = self.string(start, end) if kind == "string" else self.bare(start, end)
         else:
             self.no_member(kind, start)
             node.partial = True
@@ -441,9 +471,8 @@ class _Parser:
                 self.at += 1
                 comma, separated = None, True
                 continue
-            last = node.items[-1] if node.items else None
-            if last is not None and last.members is not None and self.reopens():
-                self.reopen(last)
+            if self.reopens() and self.kind() != ",":
+                self.object_without_opening(node.items)
             elif kind in (":", "}"):
                 self.report("json-value", start, f"{kind} is not a JSON value", "leave it out")
                 self.at += 1
@@ -453,6 +482,18 @@ class _Parser:
                 node.items.append(self.value())
             comma, separated, self.guessed = None, self.guessed, False
         self.open.pop()
+
+    def object_without_opening(self, items: list[Node]) -> None:
+        """Read members in a list: of the object that ended too early, or of one without a {."""
+        _, start, end = self.tokens[self.at]
+        last = items[-1] if items else Node(start)
+        if last.members is not None and self.text[start + 1 : end - 1] not in last.members:
+            self.reopen(last)
+            return
+        mend = "write { before it"
+        self.report("json-unopened", start, "an object begins without {", mend)
+        items.append(Node(start, members={}))
+        self.members(items[-1])
 
     def reopens(self) -> bool:
         """Whether a member stands ahead, a comma before it or not, where an object just ended."""

@@ -43,6 +43,8 @@ ENTITY_TYPES = {
     "topicName": "string",
     "brokerId": "int32",
 }
+UUID_BYTES = 16
+SHOWN_CHARS_MAX = 60  # Of a name or value in a message, so that it stays one readable line.
 TAG_MAX = 0x7FFFFFFF  # Kafka reads tags into an int.
 
 _ZERO = cast(Default, object())  # No default given: the zero value of the type stands for it.
@@ -175,7 +177,7 @@ def _refused(rule: str, message: str, mend: str) -> RuleErrors:
 
 def _quote(text: str) -> str:
     """Return the text in double quotes, cut where it is too long to read."""
-    return f'"{text[:60]}…"' if len(text) > 60 else f'"{text}"'  # noqa: PLR2004 - a short line
+    return f'"{text}"' if len(text) <= SHOWN_CHARS_MAX else f'"{text[:SHOWN_CHARS_MAX]}…"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,7 +307,7 @@ def _default_breaches(entry: Field) -> Iterator[Breach]:
     if not fits or (kind.zero in ((), {}, b"") and value != kind.zero):
         message = f"{value!r} cannot be the default of {kind}"
         yield Breach("default-form", ("default", "type"), message, "use a value of that type")
-    elif kind.element == "uuid" and not kind.array and len(cast(bytes, value)) != 16:  # noqa: PLR2004 - a uuid
+    elif kind.element == "uuid" and not kind.array and len(cast(bytes, value)) != UUID_BYTES:
         message = f"a default uuid of {len(cast(bytes, value))} bytes"
         yield Breach("default-form", ("default",), message, "a uuid has 16 bytes")
 

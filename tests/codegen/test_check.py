@@ -13,6 +13,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from kraftspec.codegen import raw_models
@@ -139,6 +141,28 @@ def test_the_exercise_schemas_of_kafka(tmp_path: Path) -> None:
         archive.extractall(tmp_path, names)
     report = check_paths([tmp_path])
     assert (report.files, report.lines) == (5, [])
+
+
+CHANGES = st.tuples(
+    st.floats(0, 1),  # where, as a part of the text
+    st.integers(0, 30),  # how much is cut out there
+    st.sampled_from(
+        ["", "{", "}", "[", "]", ",", '"', "...", "TBD", "null", '"type": 5,', '"fields": {},']
+    ),
+)
+
+
+@given(st.sampled_from(spec_files(specs_root())), st.lists(CHANGES, min_size=1, max_size=3))
+def test_any_text_gives_a_message_or_mistakes(
+    path: Path, changes: list[tuple[float, int, str]]
+) -> None:
+    text = path.read_text("utf-8")
+    for part, count, insert in changes:
+        at = int(part * len(text))
+        text = text[:at] + insert + text[at + count :]
+    message, diagnostics = check_text(text, path.name)
+    assert (message is None) == bool(diagnostics)
+    assert len({(d.line, d.column, d.rule, d.message) for d in diagnostics}) == len(diagnostics)
 
 
 # ---- checking -----------------------------------------------------------------------------------
