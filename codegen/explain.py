@@ -32,7 +32,7 @@ _ENUM_RULES = {
     "type": "message-type-known", "listeners": "listener-known", "entityType": "entity-type-known",
 }  # fmt: skip
 _PLACEHOLDERS = {
-    "name": "Unknown", "type": "int32", "versions": "0+", "validVersions": "0", "fields": [],
+    "name": "Unknown", "type": "int32", "versions": "0+", "validVersions": "0",
 }  # fmt: skip
 _FIELD: dict[str, Any] = {"name": "Unknown", "type": "int32", "versions": "0+"}
 _TYPE_NAMES = {
@@ -235,12 +235,15 @@ class _Explainer:
             return
         around, key = _at(self.value, pointer[:-1]), pointer[-1]
         if isinstance(around, list):
-            fields = len(pointer) > 1 and pointer[-2] in ("fields", "commonStructs")
-            extra: dict[str, Any] = {"fields": []} if pointer[-2] == "commonStructs" else {}
-            around[int(key)] = {**_FIELD, **extra} if fields else "broker"
+            listed = pointer[-2] if len(pointer) > 1 else None
+            struct: dict[str, Any] = {"fields": []} if listed == "commonStructs" else {}
+            fields = listed in ("fields", "commonStructs")
+            around[int(key)] = {**_FIELD, **struct} if fields else "broker"
         elif key == "type" and len(pointer) == 1:
             around[key] = "data"
-        elif key in _PLACEHOLDERS and not (key == "fields" and len(pointer) == 1):
+        elif key == "fields" and pointer[:1] == ("commonStructs",):
+            around[key] = []
+        elif key in _PLACEHOLDERS:
             around[key] = _PLACEHOLDERS[str(key)]
         else:
             around.pop(key, None)
