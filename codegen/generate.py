@@ -212,18 +212,22 @@ def watch(
     yield generate(sets)
     read = [(message_set, read_set(message_set)) for message_set in sets]
     directories = [message_set.directory for message_set in sets]
+    # What changed beside a spec with mistakes is rendered once these are mended.
+    waiting: dict[str, set[Path]] = {}
     for changes in changes_of(*directories, rust_timeout=200, yield_on_timeout=True):
         if stop is not None and stop():
             return
         changed = sorted({Path(path).resolve() for _, path in changes if path.endswith(".json")})
         for message_set, messages in read:
             directory = message_set.directory.resolve()
-            inside = [message_set.directory / path.relative_to(directory)
-                      for path in changed if path.is_relative_to(directory)]  # fmt: skip
+            inside = {message_set.directory / path.relative_to(directory)
+                      for path in changed if path.is_relative_to(directory)}  # fmt: skip
             if inside:
+                inside |= waiting.pop(message_set.package, set())
                 try:
-                    yield regenerate(message_set, messages, inside)
+                    yield regenerate(message_set, messages, sorted(inside))
                 except (ValueError, SpecErrors) as error:
+                    waiting[message_set.package] = inside
                     yield error
 
 

@@ -14,7 +14,9 @@ from typing import Any
 import pytest
 
 from kraftspec.fastpath.errors import CodecError, ErrorClass
+from kraftspec.fastpath.interpret import Encoder
 from kraftspec.fastpath.types import Uuid
+from kraftspec.fastpath.wire import RefusedError, uvarint
 from kraftspec.generated.kafka import (
     BeginQuorumEpochRequest,
     CreateTopicsResponse,
@@ -247,10 +249,25 @@ def test_bytes_and_records(kind: str) -> None:
     for value in values("a", [1], 1, array("B", b"a"), memoryview(b"1234")[::2]):
         for flexible in (OLD, NEW):
             assert refused(only(field("B", kind), value, flexible)) == (E.WRONG_TYPE, "b")
+    assert accepted(only(field("B", kind), Uuid(IDS))) == "00000010" + IDS.hex()
     nullable = field("B", kind, nullableVersions="0+")
     assert accepted(only(nullable, None)) == "ffffffff"
     assert accepted(only(nullable, None, NEW)) == "0000"
     assert accepted(only(nullable, b"", NEW)) == "0100"
+
+
+def test_lengths_that_no_test_has_the_memory_for() -> None:
+    encoder = Encoder((), ())
+    assert encoder.length(2**31 - 1, compact=False).hex() == "7fffffff"
+    assert encoder.length(2**31 - 2, compact=True).hex() == "ffffffff07"
+    for length, compact in ((2**31, False), (2**31 - 1, True)):
+        with pytest.raises(CodecError) as caught:
+            encoder.length(length, compact)
+        assert caught.value.error_class is E.LENGTH_TOO_LONG
+    assert uvarint(2**31 - 1).hex() == "ffffffff07"
+    for number in (-1, 2**31):
+        with pytest.raises(RefusedError):
+            uvarint(number)
 
 
 @pytest.mark.parametrize("kind", ["string", "bytes", "records", "[]int32", "[]Inner"])
