@@ -7,6 +7,7 @@ hold no version logic: what differs between versions has become different layout
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.resources import files
@@ -257,6 +258,9 @@ def _default_expression(message: Message, entry: Field) -> str:
         return f"msgspec.field(default_factory=lambda: {message.name}.{entry.type.element}())"
     if isinstance(default, tuple) and entry.type.struct:
         return "msgspec.field(default_factory=list)"
+    if isinstance(default, float) and math.isnan(default):
+        # One NaN object would equal itself where structs are compared; in Java no NaN does.
+        return 'msgspec.field(default_factory=lambda: float("nan"))'
     if entry.type.element == "uuid" and isinstance(default, bytes) and not entry.type.array:
         return "ZERO_UUID" if not any(default) else f"Uuid({default!r})"
     return literal(default)
