@@ -1,0 +1,46 @@
+"""Making the golden vectors anew, and Kafka's own answers to all of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kraftspec.conformance.make import make
+from kraftspec.conformance.run import adapter_named, run
+from kraftspec.conformance.vectors import vectors_root
+from kraftspec.specs import specs_root
+
+from .peers import effort
+
+pytestmark = pytest.mark.java
+
+
+def contents(root: Path) -> dict[str, bytes]:
+    return {path.relative_to(root).as_posix(): path.read_bytes() for path in root.rglob("*.json")}
+
+
+def test_all_vectors_are_made_again_byte_for_byte(tmp_path: Path) -> None:
+    report = make(specs_root(), tmp_path)
+    assert report.refused == []
+    assert (report.messages, report.pairs) == (339, 895)
+    committed, made = contents(vectors_root()), contents(tmp_path)
+    assert made.keys() == {name for name in committed if not name.startswith("node/")}
+    assert [name for name, data in made.items() if data != committed[name]] == []
+
+
+def test_making_over_the_files_changes_none(tmp_path: Path) -> None:
+    first = make(specs_root(), tmp_path, ("kafka",), "Vote")
+    again = make(specs_root(), tmp_path, ("kafka",), "Vote")
+    assert len(first.changed) == first.messages == again.messages > 0
+    assert again.changed == []
+
+
+def test_kafka_answers_the_vectors_as_recorded() -> None:
+    """All of them in the deep profile, where it takes some ten seconds."""
+    name, pairs = ("kafka/fetch", 30) if effort() == 1 else ("", 895)
+    results = run(adapter_named("kafka"), name=name)
+    assert results.exit_code == 0
+    assert (results.counts.failed, results.counts.skipped) == (0, 0)
+    assert len(results.pairs) >= pairs
+    assert results.counts.passed > results.tests > 0  # Most are asked in both directions.
