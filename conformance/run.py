@@ -15,6 +15,7 @@ from typing import Any
 from kraftspec.conformance.harness import Adapter, Hello, Request, decode_request, encode_request
 from kraftspec.conformance.raw.vectors import Test, VectorFile
 from kraftspec.conformance.vectors import read_vectors, vectors_root
+from kraftspec.specs import specs_root
 
 SCHEMA_VERSION = 1
 KAFKA = "kafka"
@@ -144,8 +145,6 @@ def _served(adapter: Adapter, hello: Hello, sets: Iterable[str]) -> dict[str, se
     }
     load = getattr(adapter, "load", None)
     if load is not None:
-        from kraftspec.specs import specs_root  # noqa: PLC0415 - only the Java adapter compiles specs
-
         for name in sorted(set(sets) - set(served)):
             served[name] = set(load(name, directory=specs_root() / name))
     return served

@@ -185,7 +185,8 @@ class Message(Struct, kw_only=True, gc=False):
         """Return the message in the shape of Kafka's JSON converters (docs: conformance)."""
         codec = self.CODEC
         layout = codec.layout(version)
-        return _late("values").to_json(codec.layouts, layout, self)  # type: ignore[no-any-return]  # loaded late
+        value: dict[str, Any] = _late("values").to_json(codec.layouts, layout, self)
+        return value
 
     @classmethod
     def from_json(cls, value: object, version: int) -> Self:

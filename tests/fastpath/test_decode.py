@@ -141,6 +141,58 @@ TAG_V1 = tagged(0, "Number", "int32", versions="1+")
 OLD, NEW = "none", "0+"
 TOO_LONG = "61" * 32768
 
+TAG_NULL = tagged(0, "One", "Inner", nullableVersions="0+", fields=INNER)
+TAG_WORDS = tagged(0, "Names", "[]string", nullableVersions="0+")
+NAMES_NULL = field("Names", "[]string", nullableVersions="0+")
+
+READ: list[tuple[Any, str, str, Any]] = [
+    (TEXT, OLD, "0000", {"text": ""}),
+    (TEXT, NEW, "0100", {"text": ""}),
+    (MAYBE, OLD, "ffff", {"text": None}),
+    (MAYBE, NEW, "0000", {"text": None}),
+    (MAYBE, NEW, "0100", {"text": ""}),
+    (LOG, OLD, "00000000", {"log": ""}),
+    (NAMES, OLD, "00000002" "0000" "000161", {"names": ["", "a"]}),
+    (NAMES_NULL, OLD, "ffffffff", {"names": None}),
+    (NAMES_NULL, NEW, "0000", {"names": None}),
+    (NAMES_NULL, NEW, "0100", {"names": []}),
+    (COUNTS, NEW, "03" "00000001" "ffffffff" "00", {"counts": [1, -1]}),
+    (FLAGS, NEW, "03" "0100" "00", {"flags": [True, False]}),
+    (ONE, OLD, "ff000161", {"one": {"x": -1, "y": "a"}}),
+    (MAYBE_ONE, OLD, "ff", {"one": None}),
+    (MAYBE_ONE, OLD, "01" "05000161", {"one": {"x": 5, "y": "a"}}),
+    (MAYBE_ONE, NEW, "ff" "00", {"one": None}),
+    (MAYBE_ONE, NEW, "01" "05026100" "00", {"one": {"x": 5, "y": "a"}}),
+    (MANY, NEW, "03" "05026100" "060100" "00", {"many": [{"x": 5, "y": "a"}, {"x": 6, "y": ""}]}),
+    (TAG_NULL, NEW, "01" "0001" "00", {"one": None}),
+    (TAG_NULL, NEW, "01" "0005" "01" "05026100", {"one": {"x": 5, "y": "a"}}),
+    (TAG_NULL, NEW, "00", {}),
+    (TAG_ONE, NEW, "01" "0005" "01" "05026100", {"one": {"x": 5, "y": "a"}}),
+    (TAG_WORDS, NEW, "01" "0001" "00", {"names": None}),
+    (TAG_WORDS, NEW, "01" "0003" "02" "0261", {"names": ["a"]}),
+    (TAG_TEXT, NEW, "02" "0003" "036162" "090100",
+     {"text": "ab", "_unknownTaggedFields": [{"tag": 9, "hex": "00"}]}),
+    (TAG_V1, NEW, "01" "0500", {"_unknownTaggedFields": [{"tag": 5, "hex": ""}]}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("entry", "flexible", "data", "value"),
+    [pytest.param(*case, id=f"{case[2][:16]}-{case[0]['name']}") for case in READ],
+)
+def test_read(entry: Any, flexible: str, data: str, value: Any) -> None:
+    cls = message(entry, flexible=flexible)
+    raw = bytes.fromhex(data)
+    for read in (
+        cls.decode(raw, 0),
+        cls.decode(raw, 0, lenient=True),
+        by_straight_line(cls, raw, 0),
+        by_interpreter(cls, raw, 0),
+    ):
+        assert read.to_json(0) == value
+        assert read.encode(0) == raw
+
+
 # (field, flexibleVersions, bytes, why, path, offset, what Kafka makes of it: a value or why not)
 REFUSED: list[tuple[Any, str, str, ErrorClass, str, int, Any]] = [
     (TEXT, OLD, "0001" "61" "00", E.TRAILING, "", 3, {"text": "a"}),

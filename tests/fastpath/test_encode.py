@@ -541,7 +541,11 @@ def test_an_error_of_the_values_own_is_not_hidden() -> None:
 def test_deep_paths_of_real_messages() -> None:
     request = FetchRequest(
         topics=[
-            FetchRequest.FetchTopic(partitions=[FetchRequest.FetchPartition(fetch_offset="9")])  # type: ignore[arg-type]  # the wrong type is the test
+            FetchRequest.FetchTopic(
+                partitions=[
+                    FetchRequest.FetchPartition(fetch_offset="9")  # type: ignore[arg-type]  # on purpose
+                ]
+            )
         ]
     )
     assert refused(request, 17) == (E.WRONG_TYPE, "topics[0].partitions[0].fetchOffset")
