@@ -36,6 +36,7 @@ SPEC = {
         field("Port", "uint16", default="0xffff"),
         field("Ratio", "float64", default="0.5"),
         field("Endless", "float64", default="-Infinity"),
+        field("NotANumber", "float64", default="NaN"),
         field("Id", "uuid"),
         field("Known", "uuid", default="AAAAAAAAAAAAAAAAAAAAAQ"),
         field("Name", "string", about=TEXT),
@@ -80,9 +81,13 @@ def test_facts(everything: Any) -> None:
 
 def test_defaults(everything: Any) -> None:
     made = everything()
+    assert made.not_a_number != made.not_a_number
+    assert made.not_a_number is not everything().not_a_number  # no two are equal
+    made.not_a_number = 0.0
     assert {name: getattr(made, name) for name in made.__struct_fields__} == {
         "flag": True, "small": -5, "port": 65535, "ratio": 0.5, "endless": float("-inf"),
-        "id": bytes(16), "known": bytes(15) + b"\1", "name": "", "maybe": "", "never": None,
+        "not_a_number": 0.0, "id": bytes(16), "known": bytes(15) + b"\1", "name": "",
+        "maybe": "", "never": None,
         "blob": b"", "log": None, "broker": -1, "brokers": (), "words": (), "class_": 0,
         "one": everything.One(), "maybes": [], "tagged": -1, "unknown_tagged_fields": (),
     }  # fmt: skip
@@ -96,7 +101,8 @@ def test_defaults(everything: Any) -> None:
 def test_annotations(everything: Any) -> None:
     hints = typing.get_type_hints(everything)
     assert {name: hints[name] for name in everything.__struct_fields__} == {
-        "flag": bool, "small": int, "port": int, "ratio": float, "endless": float, "id": Uuid,
+        "flag": bool, "small": int, "port": int, "ratio": float, "endless": float,
+        "not_a_number": float, "id": Uuid,
         "known": Uuid, "name": str, "maybe": str | None, "never": str | None, "blob": bytes,
         "log": bytes | memoryview | None, "broker": BrokerId | int,
         "brokers": tuple[BrokerId | int, ...], "words": tuple[str, ...] | None, "class_": int,

@@ -543,7 +543,7 @@ def test_deep_paths_of_real_messages() -> None:
         topics=[
             FetchRequest.FetchTopic(
                 partitions=[
-                    FetchRequest.FetchPartition(fetch_offset="9")  # type: ignore[arg-type]  # on purpose
+                    FetchRequest.FetchPartition(fetch_offset="9")  # type: ignore[arg-type] # meant
                 ]
             )
         ]
