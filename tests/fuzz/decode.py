@@ -1,0 +1,167 @@
+"""``make fuzz``: throw inputs at decode, of every message and version, for as long as you like.
+
+    python -m tests.fuzz.decode --runs 2000000 --jobs 2
+    python -m tests.fuzz.decode .cache/fuzz/crash-0123…      # one input again
+
+Where atheris is installed (Linux; the dependency group ``fuzz``) libFuzzer follows the coverage of
+our code from golden vectors on; ``--engine random`` changes vectors at random instead. Findings are
+kept in ``.cache/fuzz``; each becomes a test in ``test_fuzz_short.py``. Exit code 1 when there are.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import importlib
+import importlib.util
+import re
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from types import FunctionType, ModuleType
+from typing import Any
+
+from tests.fuzz import target
+
+ROOT = Path(__file__).resolve().parents[2]
+FINDINGS = ROOT / ".cache" / "fuzz"
+MEMORY_MB_MAX = 1024  # All modules and the corpus take some 300 MB; an input may not take 700.
+INPUT_SECONDS_MAX = 10  # For what hangs; what is slow is for ``target.check`` to say.
+REPORT_S = 30.0
+FINDINGS_MAX = 20  # A worker stops after so many: one mistake has many inputs.
+
+
+def main() -> int:
+    """Run the engine that is asked for, or one file; return the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0], prog="make fuzz")
+    parser.add_argument("files", nargs="*", type=Path, help="run these inputs, nothing else")
+    parser.add_argument("--runs", type=int, default=2_000_000, help="inputs, of all jobs together")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--seed", type=int, default=None, help="default: another one each time")
+    parser.add_argument("--engine", choices=("auto", "atheris", "random"), default="auto")
+    parser.add_argument("--worker", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.files:
+        for path in options.files:
+            print(f"{path}: {'a message' if target.check(path.read_bytes()) else 'refused'}")
+        return 0
+    if options.worker is not None:
+        return work(options.engine, options.runs, options.seed, options.worker)
+    if options.engine == "auto":
+        found = importlib.util.find_spec("atheris") is not None
+        options.engine = "atheris" if found else "random"
+    seed = Random().getrandbits(31) if options.seed is None else options.seed
+    return lead(options.engine, options.runs, options.jobs, seed)
+
+
+def lead(engine: str, runs: int, jobs: int, seed: int) -> int:
+    """Start the workers, and sum up what they report."""
+    FINDINGS.mkdir(parents=True, exist_ok=True)
+    known = set(FINDINGS.iterdir())
+    started = time.perf_counter()
+    print(f"{engine}: {runs:,} inputs, {jobs} jobs, {len(target.pairs())} pairs, seed {seed}")
+    with tempfile.TemporaryDirectory() as directory:
+        corpus = Path(directory)
+        workers = []
+        for job in range(jobs):
+            command = [sys.executable, "-m", "tests.fuzz.decode", "--engine", engine]
+            command += ["--runs", str(-(-runs // jobs)), "--seed", str(seed + job)]
+            command += ["--worker", str(corpus / str(job))]
+            log = (corpus / f"{job}.log").open("w+")
+            worker = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT)
+            workers.append((worker, log))
+        total = failed = 0
+        for worker, log in workers:
+            failed += worker.wait() != 0
+            log.seek(0)
+            text = log.read()
+            log.close()
+            counted = re.findall(r"number_of_executed_units: *(\d+)", text)
+            total += int(counted[-1]) if counted else 0
+            if worker.returncode:
+                print(text[-4000:])
+    seconds = time.perf_counter() - started
+    found = sorted(set(FINDINGS.iterdir()) - known)
+    print(
+        f"{total:,} inputs in {seconds:.0f} s, {total / seconds:,.0f} a second: "
+        f"{len(found)} findings" + "".join(f"\n  {path.relative_to(ROOT)}" for path in found)
+    )
+    return 1 if found or failed or total < runs else 0
+
+
+def work(engine: str, runs: int, seed: int, corpus: Path) -> int:
+    """Do one worker's share."""
+    if engine == "atheris":
+        return work_atheris(runs, seed, corpus)
+    return work_random(runs, seed)
+
+
+def work_random(runs: int, seed: int) -> int:
+    """Change golden vectors at random."""
+    limit = MEMORY_MB_MAX << 20
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    random = Random(seed)
+    inputs = list(target.seeds())
+    found = count = 0
+    while count < runs and found < FINDINGS_MAX:
+        data = target.mutated(random, random.choice(inputs), random.choice(inputs))
+        count += 1
+        try:
+            accepted = target.check(data)
+        except target.BrokenError as error:
+            found += 1
+            keep(data, error)
+        else:
+            # What is a message still is a start for others: the corpus walks away from the vectors.
+            if accepted and random.random() < 0.1:
+                inputs[random.randrange(len(inputs))] = data
+    print(f"stat::number_of_executed_units: {count}")
+    return 1 if found else 0
+
+
+def keep(data: bytes, error: target.BrokenError) -> None:
+    """Write an input to where findings are kept."""
+    path = FINDINGS / f"crash-{hashlib.sha1(data).hexdigest()}"
+    path.write_bytes(data)
+    print(f"{path}: {error}\n{data.hex()}", flush=True)
+
+
+def work_atheris(runs: int, seed: int, corpus: Path) -> int:
+    """Hand the target to libFuzzer, with our own code instrumented. Does not return."""
+    atheris: Any = importlib.import_module("atheris")  # Not on every machine.
+    corpus.mkdir()
+    for data in target.seeds():
+        (corpus / hashlib.sha1(data).hexdigest()).write_bytes(data)
+    ours = {f"kraftspec.fastpath.{name}" for name in ("interpret", "message", "values", "wire")}
+    for _, cls, _ in target.pairs():
+        ours.add(cls.CODEC.rendered)
+    for name in sorted(ours):
+        for function in functions(importlib.import_module(name)):
+            atheris.instrument_func(function)
+    arguments = [
+        sys.argv[0], str(corpus), f"-runs={runs}", f"-seed={seed or 1}", "-print_final_stats=1",
+        f"-max_len={target.INPUT_BYTES_MAX}", f"-timeout={INPUT_SECONDS_MAX}",
+        f"-rss_limit_mb={MEMORY_MB_MAX}", f"-artifact_prefix={FINDINGS}/",
+    ]  # fmt: skip
+    atheris.Setup(arguments, target.check)
+    atheris.Fuzz()
+    return 0
+
+
+def functions(module: ModuleType) -> Iterator[FunctionType]:
+    """Yield the functions and methods that a module defines."""
+    for entry in vars(module).values():
+        members = [entry, *vars(entry).values()] if isinstance(entry, type) else [entry]
+        for member in members:
+            inner = member.__func__ if isinstance(member, classmethod) else member
+            if isinstance(inner, FunctionType) and inner.__module__ == module.__name__:
+                yield inner
+
+
+if __name__ == "__main__":
+    sys.exit(main())

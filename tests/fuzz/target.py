@@ -1,0 +1,181 @@
+"""What must hold for any input to decode, of all messages and versions of all sets.
+
+Input: two bytes choose the message and version, the rest is what is decoded. Nothing here needs
+Java; that decode agrees with Kafka is for ``tests/conformance/test_differential.py``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import time
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from random import Random
+
+from kraftspec.codegen.generate import specs_sets
+from kraftspec.conformance.vectors import read_vectors, vectors_root
+from kraftspec.fastpath.errors import CodecError
+from kraftspec.fastpath.message import Message
+from kraftspec.specs import specs_root
+
+Pair = tuple[str, type[Message], int]  # set, class, version
+
+SELECTOR_BYTES = 2
+INPUT_BYTES_MAX = 4096  # What cannot go wrong in so many bytes is the length of a payload.
+# An input is decoded some ten times; the slowest honest one of its length takes some 50 ms.
+SECONDS_MAX = 2.0
+SEEDS_PER_PAIR = 6
+
+
+class BrokenError(AssertionError):
+    """An input for which decode does not do what it must."""
+
+
+@cache
+def pairs() -> tuple[Pair, ...]:
+    """List every (set, class, version), in an order that only the specs decide."""
+    found: list[Pair] = []
+    for message_set in specs_sets(specs_root(), Path(), "kraftspec.generated"):
+        package = importlib.import_module(message_set.package)
+        for name, row in sorted(package.CATALOGUE.items()):
+            cls = getattr(package, name)
+            found += [(message_set.name, cls, version) for version in range(row[3], row[4])]
+    return tuple(found)
+
+
+def check(data: bytes) -> bool:
+    """Decode an input in every way; return whether it is a message. Raises ``BrokenError``."""
+    if len(data) < SELECTOR_BYTES:
+        return False
+    everything = pairs()
+    number = int.from_bytes(data[:SELECTOR_BYTES], "big") % len(everything)
+    set_name, cls, version = everything[number]
+    started = time.perf_counter()
+    try:
+        accepted = _check(cls, version, data[SELECTOR_BYTES:])
+    except CodecError as error:
+        raise BrokenError(f"{set_name}/{cls.__name__} v{version}: refused: {error}") from error
+    except Exception as error:
+        where = f"{set_name}/{cls.__name__} v{version}"
+        raise BrokenError(f"{where}: {type(error).__name__}: {error}") from error
+    seconds = time.perf_counter() - started
+    if seconds > SECONDS_MAX:
+        raise BrokenError(f"{set_name}/{cls.__name__} v{version} took {seconds:.1f} s")
+    return accepted
+
+
+def _check(cls: type[Message], version: int, data: bytes) -> bool:
+    strict = _decoded(cls, data, version, lenient=False)
+    lenient = _decoded(cls, data, version, lenient=True)
+    if lenient is not None:
+        lenient.to_json(version)
+    straight = _straight(cls, data, version)
+    # The same verdict and value of both implementations, and where a message ends inside more.
+    if (straight is None) != (strict is None):
+        raise BrokenError(f"straight-line code {straight}, the interpreter {strict}")
+    around = b"\x00" + data + b"\x00"
+    part = _decoded_from(cls, around, version)
+    if strict is None or straight is None:
+        return False
+    if part is None or part.encode(version) != strict.encode(version):
+        raise BrokenError(f"inside other bytes it is {part}, alone {strict}")
+    if lenient is None:
+        raise BrokenError("strict decode accepts what lenient decode refuses")
+    values = [value.to_json(version) for value in (strict, straight, lenient)]
+    if not repr(values[0]) == repr(values[1]) == repr(values[2]):
+        raise BrokenError(f"interpreter, straight-line code and lenient decode part: {values}")
+    # A tag that holds its default is read, and not written again; nothing else may change.
+    encoded = strict.encode(version)
+    if len(encoded) > len(data) or (len(encoded) == len(data) and encoded != data):
+        raise BrokenError(f"written again it is {encoded.hex()}")
+    again = cls.decode(encoded, version)
+    if repr(again.to_json(version)) != repr(values[0]) or again.encode(version) != encoded:
+        raise BrokenError(f"written again it is another value: {encoded.hex()}")
+    if cls.from_json(values[0], version).encode(version) != encoded:
+        raise BrokenError(f"its JSON is another value: {values[0]}")
+    return True
+
+
+def _decoded(cls: type[Message], data: bytes, version: int, *, lenient: bool) -> Message | None:
+    """Decode by the interpreter alone, which names every refusal; None is a refusal."""
+    try:
+        value, end = cls._interpret(data, 0, version, lenient)
+    except CodecError as error:
+        _named(error, len(data))
+        value, end = None, 0
+    try:
+        public = cls.decode(data, version, lenient=lenient)
+    except CodecError as error:
+        _named(error, len(data))
+        public = None
+    whole = value is not None and (lenient or end == len(data))
+    if whole != (public is not None):
+        raise BrokenError(f"decode gives {public}, the interpreter {value} and {end} bytes")
+    return value if whole else None
+
+
+def _named(error: CodecError, size: int) -> None:
+    if error.offset is None or not 0 <= error.offset <= size or not error.detail:
+        raise BrokenError(f"a refusal without its place: {error!r}")
+
+
+def _straight(cls: type[Message], data: bytes, version: int) -> Message | None:
+    try:
+        value, end = cls.CODEC.decoders[version](data, 0)
+    except MemoryError:
+        raise
+    except Exception:
+        return None  # Straight-line code refuses by any exception.
+    return value if end == len(data) else None
+
+
+def _decoded_from(cls: type[Message], around: bytes, version: int) -> Message | None:
+    try:
+        value, end = cls.decode_from(around, 1, version)
+    except CodecError as error:
+        _named(error, len(around))
+        return None
+    return value if end == len(around) - 1 else None
+
+
+def seeds() -> Iterator[bytes]:
+    """Yield inputs made of golden vectors: some of each pair, the families taking turns."""
+    selector = {
+        (name, cls.__name__, version): at for at, (name, cls, version) in enumerate(pairs())
+    }
+    for set_name, file in read_vectors(vectors_root()):
+        chosen: dict[int, dict[str, str]] = {}
+        for test in file.tests:
+            if isinstance(test.hex, str) and len(test.hex) < INPUT_BYTES_MAX:
+                chosen.setdefault(test.version, {}).setdefault(str(test.family), test.hex)
+        for version, families in chosen.items():
+            number = selector[set_name, file.message, version]
+            for made in sorted(families.values(), key=len)[-SEEDS_PER_PAIR:]:
+                yield number.to_bytes(SELECTOR_BYTES, "big") + bytes.fromhex(made)
+
+
+def mutated(random: Random, data: bytes, other: bytes) -> bytes:
+    """Change an input here and there: set, drop, insert, cut, flip, or go on as another input."""
+    out = bytearray(data)
+    for _ in range(random.choice((1, 1, 2, 4))):
+        at = random.randrange(SELECTOR_BYTES, len(out) + 1)
+        match random.randint(0, 6) if at < len(out) else 1:
+            case 0:
+                out[at] = random.choice((0, 1, 2, 0x7F, 0x80, 0xFF, random.randint(0, 255)))
+            case 1:
+                out.insert(at, random.randint(0, 255))
+            case 2:
+                del out[at]
+            case 3:
+                del out[at:]
+            case 4:
+                out[at:] = other[random.randrange(len(other) + 1) :]
+            case 5:
+                # A length prefix of old versions: the four bytes of an int32.
+                out[at : at + 4] = random.choice((-1, -2, 1 << 30, 2**31 - 1)).to_bytes(
+                    4, "big", signed=True
+                )
+            case _:
+                out[at] ^= 1 << random.randint(0, 7)
+    return bytes(out[:INPUT_BYTES_MAX])

@@ -1,0 +1,137 @@
+"""A few seconds of what ``make fuzz`` does for as long as you like, and what fuzzing once found."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kraftspec.fastpath.errors import CodecError, ErrorClass
+from kraftspec.fastpath.message import Message
+
+from . import target
+
+ROOT = Path(__file__).resolve().parents[2]
+RUNS = 6_000  # About two seconds.
+
+
+def selector(set_name: str, message: str, version: int) -> bytes:
+    """Return the bytes that choose a message and version."""
+    names = [(name, cls.__name__, number) for name, cls, number in target.pairs()]
+    number = names.index((set_name, message, version))
+    return number.to_bytes(target.SELECTOR_BYTES, "big")
+
+
+def test_every_pair_can_be_chosen_and_has_seeds() -> None:
+    assert len(target.pairs()) == 895
+    chosen = {int.from_bytes(data[: target.SELECTOR_BYTES], "big") for data in target.seeds()}
+    assert chosen == set(range(895))
+
+
+def test_vectors_as_they_are_are_messages() -> None:
+    for data in list(target.seeds())[::5]:
+        assert target.check(data)
+
+
+def test_changed_vectors() -> None:
+    random = Random(0)
+    inputs = list(target.seeds())
+    accepted = sum(
+        target.check(target.mutated(random, random.choice(inputs), random.choice(inputs)))
+        for _ in range(RUNS)
+    )
+    assert RUNS // 20 < accepted < RUNS // 2  # Neither always refused nor hardly changed.
+
+
+@pytest.mark.fuzz
+@given(st.integers(0, 894), st.binary(max_size=64))
+def test_any_bytes(number: int, data: bytes) -> None:
+    target.check(number.to_bytes(target.SELECTOR_BYTES, "big") + data)
+
+
+# ------------------------------------------------------------------ does it see what is wrong?
+
+VOTE = ("kafka", "VoteRequest", 0)
+VOTE_BYTES = bytes.fromhex("00 01 00")  # No cluster id, no topics, no tags.
+
+
+def test_a_good_input_is_a_message() -> None:
+    assert target.check(selector(*VOTE) + VOTE_BYTES)
+    assert not target.check(selector(*VOTE) + VOTE_BYTES + b"\x00")
+    assert not target.check(b"\x00")
+
+
+def wrong_decoder(kind: str) -> Any:
+    def decode(data: bytes, at: int) -> Any:
+        from kraftspec.generated.kafka import VoteRequest  # noqa: PLC0415 - only this one is fooled
+
+        if kind == "memory":
+            raise MemoryError
+        if kind == "refuses":
+            raise ValueError
+        cluster_id = "x" if kind == "value" else None
+        return VoteRequest(cluster_id=cluster_id), len(data) - (kind == "end")
+
+    return decode
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("memory", "MemoryError"),
+        ("refuses", "straight-line code None"),
+        ("end", "straight-line code None"),
+        ("value", "inside other bytes"),
+    ],
+)
+def test_straight_line_code_that_is_wrong_is_seen(
+    kind: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kraftspec.generated.kafka import VoteRequest  # noqa: PLC0415 - as above
+
+    monkeypatch.setitem(VoteRequest.CODEC.decoders, 0, wrong_decoder(kind))
+    with pytest.raises(target.BrokenError, match=said):
+        target.check(selector(*VOTE) + VOTE_BYTES)
+
+
+@pytest.mark.parametrize(
+    ("raised", "said"),
+    [
+        (IndexError("x"), "IndexError"),
+        (RecursionError("x"), "RecursionError"),
+        (CodecError(ErrorClass.TRUNCATED, "x", offset=99), "without its place"),
+        (CodecError(ErrorClass.TRUNCATED, "x"), "without its place"),
+    ],
+)
+def test_an_interpreter_that_is_wrong_is_seen(
+    raised: Exception, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interpret(*_: object) -> Any:
+        raise raised
+
+    monkeypatch.setattr(Message, "_interpret", interpret)
+    with pytest.raises(target.BrokenError, match=said):
+        target.check(selector(*VOTE) + VOTE_BYTES)
+
+
+def test_a_slow_decoder_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(target, "SECONDS_MAX", 0.0)
+    with pytest.raises(target.BrokenError, match=r"took 0\.0 s"):
+        target.check(selector(*VOTE) + VOTE_BYTES)
+
+
+def test_the_command_counts_what_it_ran() -> None:
+    command = [sys.executable, "-m", "tests.fuzz.decode", "--engine", "random", "--runs", "200"]
+    done = subprocess.run(
+        [*command, "--jobs", "2", "--seed", "1"],
+        cwd=ROOT, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "200 inputs in" in done.stdout
+    assert "0 findings" in done.stdout
