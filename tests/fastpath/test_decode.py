@@ -275,6 +275,7 @@ REFUSED: list[tuple[Any, str, str, ErrorClass, str, int, Any]] = [
     (FLAG, NEW, "01" "02" "0501aa", E.TRUNCATED, "", 5, E.TRUNCATED),
     (FLAG, NEW, "01" "01" "8500" "00", E.NON_MINIMAL_VARINT, "", 2,
      {"flag": True, "_unknownTaggedFields": [{"tag": 5, "hex": ""}]}),
+    (FLAG, NEW, "0101" "05" "ffffffff0f", E.VARINT_OVERFLOW, "", 3, E.LENGTH_EXCEEDS_INPUT),
     (TAG_V1, NEW, "01" "000400000001", E.TAG_BELOW_VERSION, "", 1, E.TAG_BELOW_VERSION),
     (TAG_V1, NEW, "02" "0500" "000400000001", E.TAG_OUT_OF_ORDER, "", 3, E.TAG_BELOW_VERSION),
 ]  # fmt: skip

@@ -30,7 +30,7 @@ from .messages import (
     vectors_of,
 )
 
-STEPS = 20  # damaged inputs an example of hypothesis: `make fuzz` makes 100,000 examples
+STEPS = 20  # damaged inputs an example of hypothesis; the fuzz profile makes 100,000 examples
 MUTANTS_PER_PAIR = 8
 HEX_MAX = 4_000  # a longer vector is one long payload, and damage falls into it
 BYTES = (0, 1, 2, 3, 0x7E, 0x7F, 0x80, 0x81, 0xFE, 0xFF)
