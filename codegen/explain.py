@@ -16,7 +16,7 @@ from importlib import resources
 from typing import Any
 
 import msgspec
-from jsonschema import Draft202012Validator
+from jsonschema import Draft202012Validator, validators
 
 from kraftspec.codegen import jsonc
 from kraftspec.codegen.build import Builder
@@ -45,7 +45,17 @@ _TYPE_NAMES = {
 def validator() -> Draft202012Validator:
     """Return the schema language as a validator of specs."""
     text = resources.files("kraftspec.specs").joinpath("message.schema.json").read_text("utf-8")
-    return Draft202012Validator(json.loads(text))
+    # JSON Schema takes 1.0 for an integer; the models, and a reader of the spec, do not.
+    types = Draft202012Validator.TYPE_CHECKER.redefine("integer", lambda _, value: _integer(value))
+    strict: Any = validators.extend(  # type: ignore[no-untyped-call]  # its stubs lack types
+        Draft202012Validator, type_checker=types
+    )
+    made: Draft202012Validator = strict(json.loads(text))
+    return made
+
+
+def _integer(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def explain(data: str | bytes, label: str) -> tuple[Message | None, list[Diagnostic]]:
