@@ -115,7 +115,7 @@ class _Writer:
             nullable = self.nullable(out, versions, tagged)
         self.default(out, array, element, not nullable.empty and nullable.covers(versions))
         self.flags(out, array, element, depth, untagged=tagged.empty)
-        self.inside(out, element, versions & around, depth)
+        self.inside(out, element, versions, around, depth)
         return out
 
     def element(self, depth: int) -> str:
@@ -125,7 +125,8 @@ class _Writer:
             kinds += ["struct"] * 3
         kind = self.pick(kinds)
         if kind == "struct":
-            known = [struct["name"] for struct in self.commons]
+            # One that exists in all versions can be used again, whatever the field's are.
+            known = [entry["name"] for entry in self.commons if entry["versions"] == "0+"]
             return str(self.pick(known)) if known and self.chance(30) else self.struct_names.pop()
         return str(self.pick(SCALARS)) if kind == "scalar" else "records"
 
@@ -201,16 +202,19 @@ class _Writer:
         if self.chance(20):
             out["about"] = self.pick(ABOUTS)
 
-    def inside(self, out: Spec, element: str, versions: Versions, depth: int) -> None:
+    def inside(
+        self, out: Spec, element: str, versions: Versions, around: Versions, depth: int
+    ) -> None:
         """Declare the struct that a field names: here, or in the common ones."""
         if element in self.known():
             return
         around_common, common = self.in_common, self.in_common or self.chance(25)
         self.in_common = common
-        fields = self.fields(versions, depth + 1)
+        fields = self.fields(versions & around, depth + 1)
         self.in_common = around_common
         if common:
-            self.commons.append({"name": element, "versions": "0+", "fields": fields})
+            own = str(versions) if self.chance(30) else "0+"
+            self.commons.append({"name": element, "versions": own, "fields": fields})
         else:
             out["fields"] = fields[0] if len(fields) == 1 and self.chance(10) else fields
 
