@@ -23,7 +23,7 @@ Pair = tuple[str, type[Message], int]  # set, class, version
 
 SELECTOR_BYTES = 2
 INPUT_BYTES_MAX = 4096  # What cannot go wrong in so many bytes is the length of a payload.
-# An input is decoded some ten times; the slowest honest one of its length takes some 50 ms.
+# An input is decoded some ten times; the slowest honest one of that length takes some 50 ms.
 SECONDS_MAX = 2.0
 SEEDS_PER_PAIR = 6
 
@@ -51,7 +51,7 @@ def check(data: bytes) -> bool:
     everything = pairs()
     number = int.from_bytes(data[:SELECTOR_BYTES], "big") % len(everything)
     set_name, cls, version = everything[number]
-    started = time.perf_counter()
+    started = time.thread_time()  # Of this thread's own: a busy machine is no slow decoder.
     try:
         accepted = _check(cls, version, data[SELECTOR_BYTES:])
     except CodecError as error:
@@ -59,7 +59,7 @@ def check(data: bytes) -> bool:
     except Exception as error:
         where = f"{set_name}/{cls.__name__} v{version}"
         raise BrokenError(f"{where}: {type(error).__name__}: {error}") from error
-    seconds = time.perf_counter() - started
+    seconds = time.thread_time() - started
     if seconds > SECONDS_MAX:
         raise BrokenError(f"{set_name}/{cls.__name__} v{version} took {seconds:.1f} s")
     return accepted
