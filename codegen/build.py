@@ -53,7 +53,8 @@ class Builder:
         if raw.flexible_versions is UNSET and not valid.empty:
             mend = 'add "flexibleVersions": "0+" to a new message, "none" to one that never is'
             keys = ("flexibleVersions",)
-            self._note((), Breach("flexible-versions-required", keys, "it is missing", mend))
+            text = "flexibleVersions is missing"
+            self._note((), Breach("flexible-versions-required", keys, text, mend))
             flexible = _ANY
         commons = _items(raw.common_structs, ("commonStructs",))
         self._common = {common.name for _, common in commons}

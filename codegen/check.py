@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kraftspec.codegen.diagnostics import Diagnostic, SpecErrors
-from kraftspec.codegen.model import Message
+from kraftspec.codegen.jsonc import parse
 from kraftspec.codegen.reader import read_message
 from kraftspec.specs import specs_root
 
@@ -52,22 +52,28 @@ def check_paths(paths: Iterable[Path] = ()) -> CheckReport:
     Never raises: a path that cannot be read is a mistake like others.
     """
     files: dict[Path, Path] = {}  # file -> the directory that makes its set
-    for path in tuple(paths) or (specs_root(),):
-        for file in spec_files(path):
-            files.setdefault(file, _set_of(file, path))
     found: list[Diagnostic] = []
+    for path in tuple(paths) or (specs_root(),):
+        below = spec_files(path)
+        if not below:
+            text, mend = "the directory holds no specs (*.json)", "check the path"
+            found.append(Diagnostic(_label(path), 1, 1, "file-readable", text, mend))
+        for file in below:
+            files.setdefault(file, _set_of(file, path))
     named: dict[tuple[Path, str], Path] = {}
     for file, around in sorted(files.items()):
         label = _label(file)
         try:
-            message = read_message(file, label=label)
+            name = read_message(file, label=label, thorough=True).name
         except SpecErrors as errors:
             found += errors.diagnostics
+            name = _name_of(file)
+        if not name:
             continue
-        found += _file_mistakes(file, label, message)
-        first = named.setdefault((around, message.name), file)
+        found += _file_mistakes(file, label, name)
+        first = named.setdefault((around, name), file)
         if first != file:
-            text = f'message "{message.name}" is declared in {_label(first)} too'
+            text = f'message "{name}" is declared in {_label(first)} too'
             mend = "keep one of the two"
             found.append(Diagnostic(label, 1, 1, "message-name-unique", text, mend))
     return CheckReport(len(files), tuple(sorted(found)))
@@ -80,11 +86,22 @@ def spec_files(path: Path) -> list[Path]:
     return sorted(file for file in path.rglob("*.json") if file.name not in NOT_MESSAGES)
 
 
-def _file_mistakes(file: Path, label: str, message: Message) -> list[Diagnostic]:
-    if UPSTREAM_NAMES.get(file.stem, file.stem) == message.name:
+def _name_of(file: Path) -> str:
+    """Return the name of the message in a file with mistakes, if that can be seen."""
+    try:
+        root = parse(file.read_text("utf-8", "replace")).root
+    except OSError:
+        return ""
+    spec = root.plain() if root is not None else None
+    name = spec.get("name") if isinstance(spec, dict) else None
+    return name if isinstance(name, str) else ""
+
+
+def _file_mistakes(file: Path, label: str, name: str) -> list[Diagnostic]:
+    if UPSTREAM_NAMES.get(file.stem, file.stem) == name:
         return []
-    text = f'the file is called {file.name}, the message in it "{message.name}"'
-    mend = f"rename the file to {message.name}.json"
+    text = f'the file is called {file.name}, the message in it "{name}"'
+    mend = f"rename the file to {name}.json"
     return [Diagnostic(label, 1, 1, "file-name", text, mend)]
 
 

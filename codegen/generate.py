@@ -40,6 +40,7 @@ class GenerateReport:
     messages: int = 0
     pairs: int = 0
     seconds: float = 0.0
+    checked: bool = False
 
     @property
     def stale(self) -> bool:
@@ -51,8 +52,8 @@ class GenerateReport:
         return {
             "messages": self.messages,
             "pairs": self.pairs,
-            "written": self.written,
-            "removed": self.removed,
+            "stale" if self.checked else "written": self.written,
+            "leftOver" if self.checked else "removed": self.removed,
             "unchanged": self.unchanged,
             "seconds": round(self.seconds, 3),
         }
@@ -75,7 +76,7 @@ class MessageSet:
 
 
 class SetError(ValueError):
-    """A set that does not exist, or a directory without specs."""
+    """A set that does not exist, a directory without specs, or a file in the way."""
 
 
 def specs_sets(specs: Path, out: Path, package: str, names: Sequence[str] = ()) -> list[MessageSet]:
@@ -118,7 +119,7 @@ def render_set(message_set: MessageSet, messages: Mapping[Path, Message]) -> dic
     """Render a whole set: file → text."""
     files = _index(message_set, messages)
     for path, message in messages.items():
-        files |= python_target.render_message(message, message_set.package, message_set.label(path))
+        files |= python_target.render_message(message, message_set.label(path))
     return files
 
 
@@ -161,7 +162,7 @@ def generate(
     ``numbers`` is (specs directory, output directory) when the enums are to be rendered too.
     """
     started = time.perf_counter()
-    report = GenerateReport()
+    report = GenerateReport(checked=check)
     for message_set in sets:
         messages = read_set(message_set)
         report.messages += len(messages)
@@ -179,9 +180,16 @@ def _store(out: Path, files: Mapping[str, str], report: GenerateReport, check: b
     for name, text in sorted(files.items()):
         target = out / name
         content = text.encode()
-        if target.exists() and target.read_bytes() == content:
-            report.unchanged += 1
-            continue
+        if target.exists():
+            found = target.read_bytes()
+            if found == content:
+                report.unchanged += 1
+                continue
+            if not found.startswith(MARKER.encode()):
+                raise SetError(
+                    f"{target} was not generated, and would be overwritten: move it away, or "
+                    "choose another output directory"
+                )
         report.written.append(f"{out.name}/{name}")
         if not check:
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -243,9 +251,7 @@ def regenerate(
             message = messages[path] = read_message(path)
             report.messages += 1
             report.pairs += len(message.valid_versions)
-            files |= python_target.render_message(
-                message, message_set.package, message_set.label(path)
-            )
+            files |= python_target.render_message(message, message_set.label(path))
         else:
             messages.pop(path, None)
     _refuse_twice(messages)

@@ -81,12 +81,12 @@ class ClashError(ValueError):
     """A spec that Python has no way to say: one name for two things."""
 
 
-def _refuse_clashes(message: Message) -> None:
+def _refuse_clashes(message: Message, source: str) -> None:
     for name in (message.name, *message.structs):
         if name in CLASSES_USED:
             raise ClashError(
-                f"{message.name}: a generated module has another use for the name {name}; call "
-                "the message or struct otherwise"
+                f"{source}: {message.name}: a generated module has another use for the name "
+                f"{name}; call the message or struct otherwise"
             )
     for owner in (message.top, *message.structs.values()):
         named: dict[str, str] = {}
@@ -94,19 +94,22 @@ def _refuse_clashes(message: Message) -> None:
             other = named.setdefault(attribute(entry.name), entry.name)
             if other != entry.name:
                 raise ClashError(
-                    f"{message.name}: the fields {other} and {entry.name} of {owner.name} would "
-                    f"both be {attribute(entry.name)} in Python; rename one"
+                    f"{source}: {message.name}: the fields {other} and {entry.name} of "
+                    f"{owner.name} would both be {attribute(entry.name)} in Python; rename one"
                 )
 
 
-def render_message(message: Message, package: str, source: str) -> dict[str, str]:
-    """Render one message; return file name → text: the classes and their codec."""
-    _refuse_clashes(message)
+def render_message(message: Message, source: str) -> dict[str, str]:
+    """Render one message; return file name → text: the classes and their codec.
+
+    Raises ``ClashError``, which begins with ``source``.
+    """
+    _refuse_clashes(message, source)
     module = module_name(message.name)
     table = LayoutTable.of(message)
     return {
-        f"{module}.py": _render("message.py.jinja", _classes(message, package, source, table)),
-        f"pure/{module}.py": _render("codec.py.jinja", _codec(message, package, source, table)),
+        f"{module}.py": _render("message.py.jinja", _classes(message, source, table)),
+        f"pure/{module}.py": _render("codec.py.jinja", _codec(message, source, table)),
     }
 
 
@@ -119,7 +122,7 @@ def render_package(
         for message in sorted(messages, key=lambda message: message.name)
     ]
     context = {
-        "marker": marker(source), "entries": entries, "package": package, "title": title,
+        "marker": marker(source), "entries": entries, "title": title,
     }  # fmt: skip
     return {
         "__init__.py": _render("package.py.jinja", context),
@@ -147,7 +150,7 @@ def _row(message: Message) -> tuple[str, str, int | None, int, int, int]:
 # -------------------------------------------------------------------------------- classes
 
 
-def _classes(message: Message, package: str, source: str, table: LayoutTable) -> dict[str, Any]:
+def _classes(message: Message, source: str, table: LayoutTable) -> dict[str, Any]:
     structs = [_class(message, struct, INDENT * 2) for struct in message.structs.values()]
     top = _class(message, message.top, INDENT)
     flexible = message.valid_versions & message.flexible_versions
@@ -167,7 +170,7 @@ def _classes(message: Message, package: str, source: str, table: LayoutTable) ->
         "top": top,
         "structs": structs,
         "type_imports": sorted(names),
-        "rendered": f"{package}.pure.{module_name(message.name)}",
+        "rendered": module_name(message.name),
         "layouts": [literal(layout) for layout in layouts],
         "plans": literal(table.plans),
     }
@@ -285,7 +288,7 @@ def literal(value: object) -> str:
 # ---------------------------------------------------------------------------------- codec
 
 
-def _codec(message: Message, package: str, source: str, table: LayoutTable) -> dict[str, Any]:
+def _codec(message: Message, source: str, table: LayoutTable) -> dict[str, Any]:
     runs: list[str] = []
     layouts = [_layout(message, table, plan, runs) for plan in table.layouts]
     codes = {FIXED[plan.element] for struct in table.layouts
@@ -294,7 +297,7 @@ def _codec(message: Message, package: str, source: str, table: LayoutTable) -> d
     return {
         "marker": marker(source),
         "name": message.name,
-        "module": f"{package}.{module_name(message.name)}",
+        "module": module_name(message.name),
         "structs": list(message.structs),
         "layouts": layouts,
         "runs": runs,

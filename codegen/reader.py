@@ -23,8 +23,10 @@ _COMMENT = re.compile(r'("(?:[^"\\\n]|\\.)*")|//[^\n]*')
 decode = msgspec.json.Decoder(MessageSpec).decode
 
 
-def read_message(path: Path, *, label: str | None = None) -> Message:
+def read_message(path: Path, *, label: str | None = None, thorough: bool = False) -> Message:
     """Read the spec in a file; ``label`` names the file in diagnostics (default: its path).
+
+    ``thorough`` puts it to JSON Schema too where the constructors have nothing to say.
 
     Raises ``SpecErrors`` with every mistake, a file that cannot be read being one.
     """
@@ -33,17 +35,21 @@ def read_message(path: Path, *, label: str | None = None) -> Message:
         data = path.read_bytes()
     except OSError as error:
         why = error.strerror or type(error).__name__
-        diagnostic = Diagnostic(label, 1, 1, "file-readable", f"it cannot be read: {why}", "mend")
+        diagnostic = Diagnostic(
+            label, 1, 1, "file-readable", f"it cannot be read: {why}", "check the path"
+        )
         raise SpecErrors([diagnostic]) from error
-    message, diagnostics = check_text(data, label)
+    message, diagnostics = check_text(data, label, thorough=thorough)
     if message is None:
         raise SpecErrors(diagnostics)
     return message
 
 
-def check_text(text: str | bytes, label: str) -> tuple[Message | None, list[Diagnostic]]:
+def check_text(
+    text: str | bytes, label: str, *, thorough: bool = False
+) -> tuple[Message | None, list[Diagnostic]]:
     """Read a spec from its text: the message and no diagnostics, or None and all of them."""
-    message = _read_good(text)
+    message = None if thorough else _read_good(text)
     if message is not None:
         return message, []
     from kraftspec.codegen.explain import explain  # noqa: PLC0415 - brings in jsonschema

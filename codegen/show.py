@@ -6,6 +6,7 @@ and why the first wrong byte is wrong.
 
 from __future__ import annotations
 
+import string
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -160,7 +161,9 @@ def show_value(value: Any) -> str:
 def parse_hex(text: str) -> bytes:
     """Read hex as people paste it: spaces, colons, ``0x`` and line breaks are passed over."""
     digits = "".join(text.replace("0x", "").replace(":", "").split())
-    try:
-        return bytes.fromhex(digits)
-    except ValueError as error:
-        raise ValueError(f"not hex digits: {error}") from None
+    wrong = next((letter for letter in digits if letter not in string.hexdigits), None)
+    if wrong is not None:
+        raise ValueError(f"not hex digits: {wrong!r} at {text.index(wrong)}")
+    if len(digits) % 2:
+        raise ValueError(f"not hex digits: {len(digits)} of them, an odd number")
+    return bytes.fromhex(digits)

@@ -134,20 +134,14 @@ class Message(Struct, kw_only=True, gc=False):
         ``lenient`` lets pass what Kafka's own decoder does (trailing bytes, varints longer than
         needed, invalid UTF-8, disordered tags). ``records`` are views of ``data`` unless ``copy``.
         """
-        flat = _flat(data, copy=copy)
-        if not lenient:
-            decoders = cls.CODEC.decoders
-            try:
-                value, end = decoders[version](flat, 0)
-                if end == len(flat):
-                    return value  # type: ignore[no-any-return]  # the rendered code is untyped
-            except Exception:
-                pass
-        value, end = cls._interpret(flat, 0, version, lenient)
+        flat = _flat(data)
+        value, end = cls._read(flat, 0, version, lenient, whole=True)
         if end != len(flat) and not lenient:
             raise CodecError(
                 ErrorClass.TRAILING, f"{len(flat) - end} bytes follow the message", offset=end
             )
+        if copy:
+            _own(value)
         return value
 
     @classmethod
@@ -155,20 +149,30 @@ class Message(Struct, kw_only=True, gc=False):
         cls, data: Buffer, offset: int, version: int, *, lenient: bool = False, copy: bool = False
     ) -> tuple[Self, int]:
         """Read a message that starts at ``offset``; return it and the offset after it."""
-        flat = _flat(data, copy=copy)
+        flat = _flat(data)
         if not 0 <= offset <= len(flat):
             raise CodecError(
                 ErrorClass.TRUNCATED, f"the input has {len(flat)} bytes", offset=max(offset, 0)
             )
+        value, end = cls._read(flat, offset, version, lenient, whole=False)
+        if copy:
+            _own(value)
+        return value, end
+
+    @classmethod
+    def _read(
+        cls, data: bytes | memoryview, offset: int, version: int, lenient: bool, *, whole: bool
+    ) -> tuple[Self, int]:
+        """Read by the rendered code; what it does not take (or ``lenient``) by the interpreter."""
         if not lenient:
             decoders = cls.CODEC.decoders
             try:
-                value, end = decoders[version](flat, offset)
-                if end <= len(flat):
+                value, end = decoders[version](data, offset)
+                if end == len(data) or (end < len(data) and not whole):
                     return value, end
             except Exception:
                 pass
-        return cls._interpret(flat, offset, version, lenient)
+        return cls._interpret(data, offset, version, lenient)
 
     @classmethod
     def _interpret(
@@ -182,18 +186,32 @@ class Message(Struct, kw_only=True, gc=False):
         return decoder.struct(layout), decoder.at
 
     def to_json(self, version: int) -> dict[str, Any]:
-        """Return the message in the shape of Kafka's JSON converters (docs: conformance)."""
+        """Return the message in the shape of Kafka's JSON converters (docs: conformance).
+
+        Refuses what ``encode`` refuses, but for tags that only a lenient decode lets in.
+        """
+        try:
+            self.encode(version)
+        except CodecError as error:
+            tags = error.path.endswith("_unknownTaggedFields")
+            if not tags or version not in self.FLEXIBLE_VERSIONS:
+                raise
         codec = self.CODEC
         layout = codec.layout(version)
         value: dict[str, Any] = _late("values").to_json(codec.layouts, layout, self)
         return value
 
     @classmethod
-    def from_json(cls, value: object, version: int) -> Self:
-        """Read the shape that ``to_json`` writes; ``CodecError`` names the field refused."""
+    def from_json(cls, value: object, version: int, *, lenient: bool = False) -> Self:
+        """Read the shape that ``to_json`` writes; ``CodecError`` names the field refused.
+
+        ``lenient`` passes over names that no version has, as Kafka's converters do.
+        """
         codec = cls.CODEC
         layout = codec.layout(version)
-        message: Self = _late("values").from_json(codec.layouts, layout, value, codec.make)
+        message: Self = _late("values").from_json(
+            codec.layouts, layout, value, codec.make, lenient=lenient
+        )
         return message
 
     @classmethod
@@ -222,13 +240,27 @@ def _late(module: str) -> Any:
     return import_module(f"kraftspec.fastpath.{module}")
 
 
-def _flat(data: object, *, copy: bool) -> bytes | memoryview:
+def _own(value: Any) -> None:
+    """Replace the views of the input in a struct by bytes of its own."""
+    if isinstance(value, list):
+        for item in value:
+            _own(item)
+    elif isinstance(value, Struct):
+        for name in value.__struct_fields__:
+            field = getattr(value, name)
+            if isinstance(field, memoryview):
+                setattr(value, name, bytes(field))
+            else:
+                _own(field)
+
+
+def _flat(data: object) -> bytes | memoryview:
     """Return the input as something that indexes and slices to bytes."""
     if data.__class__ is bytes:
         return data
     try:
         view = memoryview(data)  # type: ignore[arg-type]  # refused below
-        return bytes(view) if copy else view.cast("B")
+        return view.cast("B")
     except (TypeError, ValueError, BufferError):
         raise CodecError(
             ErrorClass.WRONG_TYPE, f"contiguous bytes wanted, not {type(data).__name__}", offset=0

@@ -27,10 +27,14 @@ class Uuid(bytes):
 
     __slots__ = ()
 
-    def __new__(cls, value: bytes | uuid.UUID = bytes(UUID_BYTES)) -> Self:
-        """Wrap 16 bytes or a ``uuid.UUID``; ``ValueError`` for any other length."""
+    def __new__(cls, value: bytes | str | uuid.UUID = bytes(UUID_BYTES)) -> Self:
+        """Wrap 16 bytes, a ``uuid.UUID`` or Kafka's text; ``ValueError`` for any other length."""
         if isinstance(value, uuid.UUID):
             value = value.bytes
+        elif isinstance(value, str):
+            return cls.parse(value)
+        elif not isinstance(value, (bytes, bytearray, memoryview)):
+            raise TypeError(f"a uuid is 16 bytes or their text, not {type(value).__name__}")
         self = super().__new__(cls, value)
         if len(self) != UUID_BYTES:
             raise ValueError(f"a uuid is {UUID_BYTES} bytes, not {len(self)}")
@@ -72,4 +76,3 @@ _TO_URL = bytes.maketrans(b"+/", b"-_")
 _FROM_URL = str.maketrans("-_", "+/")
 
 ZERO_UUID = Uuid()  # "no uuid" on the wire; the default of every uuid field
-METADATA_TOPIC_ID = Uuid(bytes(15) + b"\x01")  # the topic id of __cluster_metadata

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from kraftspec.fastpath.errors import CodecError, ErrorClass
-from kraftspec.fastpath.plan import Element, Layout, Layouts, WireDefault, is_default
+from kraftspec.fastpath.plan import INTEGER_RANGE, Element, Layout, Layouts, WireDefault, is_default
 from kraftspec.fastpath.types import Uuid
 
 UNKNOWN_TAGS = "_unknownTaggedFields"
@@ -76,9 +76,11 @@ def from_json(
     layout: Layout,
     value: object,
     make: Callable[[int, dict[str, Any]], Any],
+    *,
+    lenient: bool = False,
 ) -> Any:
-    """Read one struct from its JSON object and make it."""
-    return _Reader(layouts, make).struct(layout, value)
+    """Read one struct from its JSON object and make it; ``lenient`` passes over unknown names."""
+    return _Reader(layouts, make, lenient).struct(layout, value)
 
 
 def default_json(wire_default: WireDefault) -> Any:
@@ -91,9 +93,12 @@ def default_json(wire_default: WireDefault) -> Any:
 class _Reader:
     """Reads JSON values, keeping the path for the error."""
 
-    def __init__(self, layouts: Layouts, make: Callable[[int, dict[str, Any]], Any]) -> None:
+    def __init__(
+        self, layouts: Layouts, make: Callable[[int, dict[str, Any]], Any], lenient: bool
+    ) -> None:
         self.layouts = layouts
         self.make = make
+        self.lenient = lenient
         self.path: list[str] = []
 
     def refuse(self, error_class: ErrorClass, detail: str, *more: str) -> NoReturn:
@@ -124,7 +129,7 @@ class _Reader:
                     )
         if UNKNOWN_TAGS in left:
             out["unknown_tagged_fields"] = self.unknown(layout, left.pop(UNKNOWN_TAGS))
-        if left:
+        if left and not self.lenient:
             self.refuse(
                 ErrorClass.FIELD_NOT_IN_VERSION, "no version has such a field", min(map(str, left))
             )
@@ -173,7 +178,7 @@ class _Reader:
         return self.scalar(kind, value)
 
     def scalar(self, kind: str, value: Any) -> Any:
-        """Read a primitive; integers are range-checked when encoded."""
+        """Read a primitive."""
         match kind:
             case "bool" | "string":
                 if type(value) is (bool if kind == "bool" else str):
@@ -200,8 +205,13 @@ class _Reader:
                     return float(value)
                 except OverflowError as error:
                     self.refuse(ErrorClass.WRONG_TYPE, str(error))
-            case _ if "int" in kind and type(value) is int:
-                return value
+            case _ if kind in INTEGER_RANGE and type(value) is int:
+                low, high = INTEGER_RANGE[kind]
+                if low <= value <= high:
+                    return value
+                self.refuse(
+                    ErrorClass.INTEGER_OUT_OF_RANGE, f"{kind} holds {low} to {high}, not {value}"
+                )
         self.refuse(ErrorClass.WRONG_TYPE, f"{kind} wanted, not {_kind(value)}")
 
 

@@ -27,7 +27,7 @@ class AbortTransactionRecord(Message, kw_only=True, gc=False):
 
 
 AbortTransactionRecord.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.abort_transaction_record",
+    f"{__package__}.pure.abort_transaction_record",
     (
         AbortTransactionRecord,
     ),

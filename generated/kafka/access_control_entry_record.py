@@ -41,7 +41,7 @@ class AccessControlEntryRecord(Message, kw_only=True, gc=False):
 
 
 AccessControlEntryRecord.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.access_control_entry_record",
+    f"{__package__}.pure.access_control_entry_record",
     (
         AccessControlEntryRecord,
     ),

@@ -33,7 +33,7 @@ class AddOffsetsToTxnRequest(Message, kw_only=True, gc=False):
 
 
 AddOffsetsToTxnRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.add_offsets_to_txn_request",
+    f"{__package__}.pure.add_offsets_to_txn_request",
     (
         AddOffsetsToTxnRequest,
     ),

@@ -29,7 +29,7 @@ class AddOffsetsToTxnResponse(Message, kw_only=True, gc=False):
 
 
 AddOffsetsToTxnResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.add_offsets_to_txn_response",
+    f"{__package__}.pure.add_offsets_to_txn_response",
     (
         AddOffsetsToTxnResponse,
     ),

@@ -63,7 +63,7 @@ class AddPartitionsToTxnRequest(Message, kw_only=True, gc=False):
 
 
 AddPartitionsToTxnRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.add_partitions_to_txn_request",
+    f"{__package__}.pure.add_partitions_to_txn_request",
     (
         AddPartitionsToTxnRequest,
         AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction,

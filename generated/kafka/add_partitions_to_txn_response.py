@@ -66,7 +66,7 @@ class AddPartitionsToTxnResponse(Message, kw_only=True, gc=False):
 
 
 AddPartitionsToTxnResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.add_partitions_to_txn_response",
+    f"{__package__}.pure.add_partitions_to_txn_response",
     (
         AddPartitionsToTxnResponse,
         AddPartitionsToTxnResponse.AddPartitionsToTxnResult,

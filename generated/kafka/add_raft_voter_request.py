@@ -56,7 +56,7 @@ class AddRaftVoterRequest(Message, kw_only=True, gc=False):
 
 
 AddRaftVoterRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.add_raft_voter_request",
+    f"{__package__}.pure.add_raft_voter_request",
     (
         AddRaftVoterRequest,
         AddRaftVoterRequest.Listener,

@@ -33,7 +33,7 @@ class AddRaftVoterResponse(Message, kw_only=True, gc=False):
 
 
 AddRaftVoterResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.add_raft_voter_response",
+    f"{__package__}.pure.add_raft_voter_response",
     (
         AddRaftVoterResponse,
     ),

@@ -29,7 +29,7 @@ class AllocateProducerIdsRequest(Message, kw_only=True, gc=False):
 
 
 AllocateProducerIdsRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.allocate_producer_ids_request",
+    f"{__package__}.pure.allocate_producer_ids_request",
     (
         AllocateProducerIdsRequest,
     ),

@@ -33,7 +33,7 @@ class AllocateProducerIdsResponse(Message, kw_only=True, gc=False):
 
 
 AllocateProducerIdsResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.allocate_producer_ids_response",
+    f"{__package__}.pure.allocate_producer_ids_response",
     (
         AllocateProducerIdsResponse,
     ),

@@ -64,7 +64,7 @@ class AlterClientQuotasRequest(Message, kw_only=True, gc=False):
 
 
 AlterClientQuotasRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.alter_client_quotas_request",
+    f"{__package__}.pure.alter_client_quotas_request",
     (
         AlterClientQuotasRequest,
         AlterClientQuotasRequest.EntryData,

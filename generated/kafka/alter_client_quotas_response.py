@@ -53,7 +53,7 @@ class AlterClientQuotasResponse(Message, kw_only=True, gc=False):
 
 
 AlterClientQuotasResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.alter_client_quotas_response",
+    f"{__package__}.pure.alter_client_quotas_response",
     (
         AlterClientQuotasResponse,
         AlterClientQuotasResponse.EntryData,

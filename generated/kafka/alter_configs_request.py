@@ -53,7 +53,7 @@ class AlterConfigsRequest(Message, kw_only=True, gc=False):
 
 
 AlterConfigsRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.alter_configs_request",
+    f"{__package__}.pure.alter_configs_request",
     (
         AlterConfigsRequest,
         AlterConfigsRequest.AlterConfigsResource,

@@ -44,7 +44,7 @@ class AlterConfigsResponse(Message, kw_only=True, gc=False):
 
 
 AlterConfigsResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.alter_configs_response",
+    f"{__package__}.pure.alter_configs_response",
     (
         AlterConfigsResponse,
         AlterConfigsResponse.AlterConfigsResourceResponse,

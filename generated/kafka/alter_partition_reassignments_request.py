@@ -53,7 +53,7 @@ class AlterPartitionReassignmentsRequest(Message, kw_only=True, gc=False):
 
 
 AlterPartitionReassignmentsRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.alter_partition_reassignments_request",
+    f"{__package__}.pure.alter_partition_reassignments_request",
     (
         AlterPartitionReassignmentsRequest,
         AlterPartitionReassignmentsRequest.ReassignableTopic,

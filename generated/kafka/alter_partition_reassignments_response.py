@@ -59,7 +59,7 @@ class AlterPartitionReassignmentsResponse(Message, kw_only=True, gc=False):
 
 
 AlterPartitionReassignmentsResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.alter_partition_reassignments_response",
+    f"{__package__}.pure.alter_partition_reassignments_response",
     (
         AlterPartitionReassignmentsResponse,
         AlterPartitionReassignmentsResponse.ReassignableTopicResponse,

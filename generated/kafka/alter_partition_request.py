@@ -72,7 +72,7 @@ class AlterPartitionRequest(Message, kw_only=True, gc=False):
 
 
 AlterPartitionRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.alter_partition_request",
+    f"{__package__}.pure.alter_partition_request",
     (
         AlterPartitionRequest,
         AlterPartitionRequest.TopicData,

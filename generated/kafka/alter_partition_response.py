@@ -63,7 +63,7 @@ class AlterPartitionResponse(Message, kw_only=True, gc=False):
 
 
 AlterPartitionResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.alter_partition_response",
+    f"{__package__}.pure.alter_partition_response",
     (
         AlterPartitionResponse,
         AlterPartitionResponse.TopicData,

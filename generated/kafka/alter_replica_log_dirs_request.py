@@ -49,7 +49,7 @@ class AlterReplicaLogDirsRequest(Message, kw_only=True, gc=False):
 
 
 AlterReplicaLogDirsRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.alter_replica_log_dirs_request",
+    f"{__package__}.pure.alter_replica_log_dirs_request",
     (
         AlterReplicaLogDirsRequest,
         AlterReplicaLogDirsRequest.AlterReplicaLogDir,

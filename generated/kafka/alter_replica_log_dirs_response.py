@@ -51,7 +51,7 @@ class AlterReplicaLogDirsResponse(Message, kw_only=True, gc=False):
 
 
 AlterReplicaLogDirsResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.alter_replica_log_dirs_response",
+    f"{__package__}.pure.alter_replica_log_dirs_response",
     (
         AlterReplicaLogDirsResponse,
         AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult,

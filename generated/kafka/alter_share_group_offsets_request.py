@@ -51,7 +51,7 @@ class AlterShareGroupOffsetsRequest(Message, kw_only=True, gc=False):
 
 
 AlterShareGroupOffsetsRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.alter_share_group_offsets_request",
+    f"{__package__}.pure.alter_share_group_offsets_request",
     (
         AlterShareGroupOffsetsRequest,
         AlterShareGroupOffsetsRequest.AlterShareGroupOffsetsRequestTopic,

@@ -59,7 +59,7 @@ class AlterShareGroupOffsetsResponse(Message, kw_only=True, gc=False):
 
 
 AlterShareGroupOffsetsResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.alter_share_group_offsets_response",
+    f"{__package__}.pure.alter_share_group_offsets_response",
     (
         AlterShareGroupOffsetsResponse,
         AlterShareGroupOffsetsResponse.AlterShareGroupOffsetsResponseTopic,

@@ -57,7 +57,7 @@ class AlterUserScramCredentialsRequest(Message, kw_only=True, gc=False):
 
 
 AlterUserScramCredentialsRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.alter_user_scram_credentials_request",
+    f"{__package__}.pure.alter_user_scram_credentials_request",
     (
         AlterUserScramCredentialsRequest,
         AlterUserScramCredentialsRequest.ScramCredentialDeletion,

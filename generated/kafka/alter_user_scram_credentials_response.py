@@ -42,7 +42,7 @@ class AlterUserScramCredentialsResponse(Message, kw_only=True, gc=False):
 
 
 AlterUserScramCredentialsResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.alter_user_scram_credentials_response",
+    f"{__package__}.pure.alter_user_scram_credentials_response",
     (
         AlterUserScramCredentialsResponse,
         AlterUserScramCredentialsResponse.AlterUserScramCredentialsResult,

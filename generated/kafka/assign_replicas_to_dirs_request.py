@@ -62,7 +62,7 @@ class AssignReplicasToDirsRequest(Message, kw_only=True, gc=False):
 
 
 AssignReplicasToDirsRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.assign_replicas_to_dirs_request",
+    f"{__package__}.pure.assign_replicas_to_dirs_request",
     (
         AssignReplicasToDirsRequest,
         AssignReplicasToDirsRequest.DirectoryData,

@@ -64,7 +64,7 @@ class AssignReplicasToDirsResponse(Message, kw_only=True, gc=False):
 
 
 AssignReplicasToDirsResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.assign_replicas_to_dirs_response",
+    f"{__package__}.pure.assign_replicas_to_dirs_response",
     (
         AssignReplicasToDirsResponse,
         AssignReplicasToDirsResponse.DirectoryData,

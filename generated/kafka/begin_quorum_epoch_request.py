@@ -79,7 +79,7 @@ class BeginQuorumEpochRequest(Message, kw_only=True, gc=False):
 
 
 BeginQuorumEpochRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.begin_quorum_epoch_request",
+    f"{__package__}.pure.begin_quorum_epoch_request",
     (
         BeginQuorumEpochRequest,
         BeginQuorumEpochRequest.TopicData,

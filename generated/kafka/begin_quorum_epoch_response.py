@@ -76,7 +76,7 @@ class BeginQuorumEpochResponse(Message, kw_only=True, gc=False):
 
 
 BeginQuorumEpochResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.begin_quorum_epoch_response",
+    f"{__package__}.pure.begin_quorum_epoch_response",
     (
         BeginQuorumEpochResponse,
         BeginQuorumEpochResponse.TopicData,

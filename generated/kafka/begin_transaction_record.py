@@ -27,7 +27,7 @@ class BeginTransactionRecord(Message, kw_only=True, gc=False):
 
 
 BeginTransactionRecord.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.begin_transaction_record",
+    f"{__package__}.pure.begin_transaction_record",
     (
         BeginTransactionRecord,
     ),

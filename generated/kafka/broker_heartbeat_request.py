@@ -39,7 +39,7 @@ class BrokerHeartbeatRequest(Message, kw_only=True, gc=False):
 
 
 BrokerHeartbeatRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.broker_heartbeat_request",
+    f"{__package__}.pure.broker_heartbeat_request",
     (
         BrokerHeartbeatRequest,
     ),

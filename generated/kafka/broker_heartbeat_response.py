@@ -35,7 +35,7 @@ class BrokerHeartbeatResponse(Message, kw_only=True, gc=False):
 
 
 BrokerHeartbeatResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.broker_heartbeat_response",
+    f"{__package__}.pure.broker_heartbeat_response",
     (
         BrokerHeartbeatResponse,
     ),

@@ -37,7 +37,7 @@ class BrokerRegistrationChangeRecord(Message, kw_only=True, gc=False):
 
 
 BrokerRegistrationChangeRecord.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.broker_registration_change_record",
+    f"{__package__}.pure.broker_registration_change_record",
     (
         BrokerRegistrationChangeRecord,
     ),

@@ -71,7 +71,7 @@ class BrokerRegistrationRequest(Message, kw_only=True, gc=False):
 
 
 BrokerRegistrationRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.broker_registration_request",
+    f"{__package__}.pure.broker_registration_request",
     (
         BrokerRegistrationRequest,
         BrokerRegistrationRequest.Listener,

@@ -31,7 +31,7 @@ class BrokerRegistrationResponse(Message, kw_only=True, gc=False):
 
 
 BrokerRegistrationResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.broker_registration_response",
+    f"{__package__}.pure.broker_registration_response",
     (
         BrokerRegistrationResponse,
     ),

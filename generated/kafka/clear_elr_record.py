@@ -27,7 +27,7 @@ class ClearElrRecord(Message, kw_only=True, gc=False):
 
 
 ClearElrRecord.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.clear_elr_record",
+    f"{__package__}.pure.clear_elr_record",
     (
         ClearElrRecord,
     ),

@@ -44,7 +44,7 @@ class ClientQuotaRecord(Message, kw_only=True, gc=False):
 
 
 ClientQuotaRecord.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.client_quota_record",
+    f"{__package__}.pure.client_quota_record",
     (
         ClientQuotaRecord,
         ClientQuotaRecord.EntityData,

@@ -33,7 +33,7 @@ class ConfigRecord(Message, kw_only=True, gc=False):
 
 
 ConfigRecord.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.config_record",
+    f"{__package__}.pure.config_record",
     (
         ConfigRecord,
     ),

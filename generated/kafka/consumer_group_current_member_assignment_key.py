@@ -27,7 +27,7 @@ class ConsumerGroupCurrentMemberAssignmentKey(Message, kw_only=True, gc=False):
 
 
 ConsumerGroupCurrentMemberAssignmentKey.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.consumer_group_current_member_assignment_key",
+    f"{__package__}.pure.consumer_group_current_member_assignment_key",
     (
         ConsumerGroupCurrentMemberAssignmentKey,
     ),

@@ -48,7 +48,7 @@ class ConsumerGroupCurrentMemberAssignmentValue(Message, kw_only=True, gc=False)
 
 
 ConsumerGroupCurrentMemberAssignmentValue.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.consumer_group_current_member_assignment_value",
+    f"{__package__}.pure.consumer_group_current_member_assignment_value",
     (
         ConsumerGroupCurrentMemberAssignmentValue,
         ConsumerGroupCurrentMemberAssignmentValue.TopicPartitions,

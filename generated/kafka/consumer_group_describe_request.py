@@ -29,7 +29,7 @@ class ConsumerGroupDescribeRequest(Message, kw_only=True, gc=False):
 
 
 ConsumerGroupDescribeRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.consumer_group_describe_request",
+    f"{__package__}.pure.consumer_group_describe_request",
     (
         ConsumerGroupDescribeRequest,
     ),

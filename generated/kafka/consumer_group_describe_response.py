@@ -105,7 +105,7 @@ class ConsumerGroupDescribeResponse(Message, kw_only=True, gc=False):
 
 
 ConsumerGroupDescribeResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.consumer_group_describe_response",
+    f"{__package__}.pure.consumer_group_describe_response",
     (
         ConsumerGroupDescribeResponse,
         ConsumerGroupDescribeResponse.DescribedGroup,

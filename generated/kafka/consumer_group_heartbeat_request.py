@@ -56,7 +56,7 @@ class ConsumerGroupHeartbeatRequest(Message, kw_only=True, gc=False):
 
 
 ConsumerGroupHeartbeatRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.consumer_group_heartbeat_request",
+    f"{__package__}.pure.consumer_group_heartbeat_request",
     (
         ConsumerGroupHeartbeatRequest,
         ConsumerGroupHeartbeatRequest.TopicPartitions,

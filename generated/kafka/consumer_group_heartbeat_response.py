@@ -59,7 +59,7 @@ class ConsumerGroupHeartbeatResponse(Message, kw_only=True, gc=False):
 
 
 ConsumerGroupHeartbeatResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.consumer_group_heartbeat_response",
+    f"{__package__}.pure.consumer_group_heartbeat_response",
     (
         ConsumerGroupHeartbeatResponse,
         ConsumerGroupHeartbeatResponse.Assignment,

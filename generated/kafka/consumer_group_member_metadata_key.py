@@ -27,7 +27,7 @@ class ConsumerGroupMemberMetadataKey(Message, kw_only=True, gc=False):
 
 
 ConsumerGroupMemberMetadataKey.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.consumer_group_member_metadata_key",
+    f"{__package__}.pure.consumer_group_member_metadata_key",
     (
         ConsumerGroupMemberMetadataKey,
     ),

@@ -65,7 +65,7 @@ class ConsumerGroupMemberMetadataValue(Message, kw_only=True, gc=False):
 
 
 ConsumerGroupMemberMetadataValue.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.consumer_group_member_metadata_value",
+    f"{__package__}.pure.consumer_group_member_metadata_value",
     (
         ConsumerGroupMemberMetadataValue,
         ConsumerGroupMemberMetadataValue.ClassicMemberMetadata,

@@ -25,7 +25,7 @@ class ConsumerGroupMetadataKey(Message, kw_only=True, gc=False):
 
 
 ConsumerGroupMetadataKey.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.consumer_group_metadata_key",
+    f"{__package__}.pure.consumer_group_metadata_key",
     (
         ConsumerGroupMetadataKey,
     ),

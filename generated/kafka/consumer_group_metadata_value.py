@@ -29,7 +29,7 @@ class ConsumerGroupMetadataValue(Message, kw_only=True, gc=False):
 
 
 ConsumerGroupMetadataValue.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.consumer_group_metadata_value",
+    f"{__package__}.pure.consumer_group_metadata_value",
     (
         ConsumerGroupMetadataValue,
     ),

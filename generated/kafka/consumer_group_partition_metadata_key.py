@@ -25,7 +25,7 @@ class ConsumerGroupPartitionMetadataKey(Message, kw_only=True, gc=False):
 
 
 ConsumerGroupPartitionMetadataKey.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.consumer_group_partition_metadata_key",
+    f"{__package__}.pure.consumer_group_partition_metadata_key",
     (
         ConsumerGroupPartitionMetadataKey,
     ),

@@ -53,7 +53,7 @@ class ConsumerGroupPartitionMetadataValue(Message, kw_only=True, gc=False):
 
 
 ConsumerGroupPartitionMetadataValue.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.consumer_group_partition_metadata_value",
+    f"{__package__}.pure.consumer_group_partition_metadata_value",
     (
         ConsumerGroupPartitionMetadataValue,
         ConsumerGroupPartitionMetadataValue.TopicMetadata,

@@ -27,7 +27,7 @@ class ConsumerGroupRegularExpressionKey(Message, kw_only=True, gc=False):
 
 
 ConsumerGroupRegularExpressionKey.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.consumer_group_regular_expression_key",
+    f"{__package__}.pure.consumer_group_regular_expression_key",
     (
         ConsumerGroupRegularExpressionKey,
     ),

@@ -31,7 +31,7 @@ class ConsumerGroupRegularExpressionValue(Message, kw_only=True, gc=False):
 
 
 ConsumerGroupRegularExpressionValue.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.consumer_group_regular_expression_value",
+    f"{__package__}.pure.consumer_group_regular_expression_value",
     (
         ConsumerGroupRegularExpressionValue,
     ),

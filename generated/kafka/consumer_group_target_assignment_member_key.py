@@ -27,7 +27,7 @@ class ConsumerGroupTargetAssignmentMemberKey(Message, kw_only=True, gc=False):
 
 
 ConsumerGroupTargetAssignmentMemberKey.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.consumer_group_target_assignment_member_key",
+    f"{__package__}.pure.consumer_group_target_assignment_member_key",
     (
         ConsumerGroupTargetAssignmentMemberKey,
     ),

@@ -38,7 +38,7 @@ class ConsumerGroupTargetAssignmentMemberValue(Message, kw_only=True, gc=False):
 
 
 ConsumerGroupTargetAssignmentMemberValue.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.consumer_group_target_assignment_member_value",
+    f"{__package__}.pure.consumer_group_target_assignment_member_value",
     (
         ConsumerGroupTargetAssignmentMemberValue,
         ConsumerGroupTargetAssignmentMemberValue.TopicPartition,

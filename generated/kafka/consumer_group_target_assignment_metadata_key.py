@@ -25,7 +25,7 @@ class ConsumerGroupTargetAssignmentMetadataKey(Message, kw_only=True, gc=False):
 
 
 ConsumerGroupTargetAssignmentMetadataKey.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.consumer_group_target_assignment_metadata_key",
+    f"{__package__}.pure.consumer_group_target_assignment_metadata_key",
     (
         ConsumerGroupTargetAssignmentMetadataKey,
     ),

@@ -29,7 +29,7 @@ class ConsumerGroupTargetAssignmentMetadataValue(Message, kw_only=True, gc=False
 
 
 ConsumerGroupTargetAssignmentMetadataValue.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.consumer_group_target_assignment_metadata_value",
+    f"{__package__}.pure.consumer_group_target_assignment_metadata_value",
     (
         ConsumerGroupTargetAssignmentMetadataValue,
     ),

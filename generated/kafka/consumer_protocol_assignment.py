@@ -38,7 +38,7 @@ class ConsumerProtocolAssignment(Message, kw_only=True, gc=False):
 
 
 ConsumerProtocolAssignment.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.consumer_protocol_assignment",
+    f"{__package__}.pure.consumer_protocol_assignment",
     (
         ConsumerProtocolAssignment,
         ConsumerProtocolAssignment.TopicPartition,

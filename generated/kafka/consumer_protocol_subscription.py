@@ -44,7 +44,7 @@ class ConsumerProtocolSubscription(Message, kw_only=True, gc=False):
 
 
 ConsumerProtocolSubscription.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.consumer_protocol_subscription",
+    f"{__package__}.pure.consumer_protocol_subscription",
     (
         ConsumerProtocolSubscription,
         ConsumerProtocolSubscription.TopicPartition,

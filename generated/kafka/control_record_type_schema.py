@@ -26,7 +26,7 @@ class ControlRecordTypeSchema(Message, kw_only=True, gc=False):
 
 
 ControlRecordTypeSchema.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.control_record_type_schema",
+    f"{__package__}.pure.control_record_type_schema",
     (
         ControlRecordTypeSchema,
     ),

@@ -23,7 +23,7 @@ class ControlledShutdownRequest(Message, kw_only=True, gc=False):
 
 
 ControlledShutdownRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.controlled_shutdown_request",
+    f"{__package__}.pure.controlled_shutdown_request",
     (
         ControlledShutdownRequest,
     ),

@@ -23,7 +23,7 @@ class ControlledShutdownResponse(Message, kw_only=True, gc=False):
 
 
 ControlledShutdownResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.controlled_shutdown_response",
+    f"{__package__}.pure.controlled_shutdown_response",
     (
         ControlledShutdownResponse,
     ),

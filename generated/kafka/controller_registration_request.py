@@ -63,7 +63,7 @@ class ControllerRegistrationRequest(Message, kw_only=True, gc=False):
 
 
 ControllerRegistrationRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.controller_registration_request",
+    f"{__package__}.pure.controller_registration_request",
     (
         ControllerRegistrationRequest,
         ControllerRegistrationRequest.Listener,

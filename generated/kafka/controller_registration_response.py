@@ -31,7 +31,7 @@ class ControllerRegistrationResponse(Message, kw_only=True, gc=False):
 
 
 ControllerRegistrationResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.controller_registration_response",
+    f"{__package__}.pure.controller_registration_response",
     (
         ControllerRegistrationResponse,
     ),

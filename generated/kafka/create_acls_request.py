@@ -48,7 +48,7 @@ class CreateAclsRequest(Message, kw_only=True, gc=False):
 
 
 CreateAclsRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.create_acls_request",
+    f"{__package__}.pure.create_acls_request",
     (
         CreateAclsRequest,
         CreateAclsRequest.AclCreation,

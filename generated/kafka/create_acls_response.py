@@ -40,7 +40,7 @@ class CreateAclsResponse(Message, kw_only=True, gc=False):
 
 
 CreateAclsResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.create_acls_response",
+    f"{__package__}.pure.create_acls_response",
     (
         CreateAclsResponse,
         CreateAclsResponse.AclCreationResult,

@@ -44,7 +44,7 @@ class CreateDelegationTokenRequest(Message, kw_only=True, gc=False):
 
 
 CreateDelegationTokenRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.create_delegation_token_request",
+    f"{__package__}.pure.create_delegation_token_request",
     (
         CreateDelegationTokenRequest,
         CreateDelegationTokenRequest.CreatableRenewers,

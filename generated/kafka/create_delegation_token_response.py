@@ -47,7 +47,7 @@ class CreateDelegationTokenResponse(Message, kw_only=True, gc=False):
 
 
 CreateDelegationTokenResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.create_delegation_token_response",
+    f"{__package__}.pure.create_delegation_token_response",
     (
         CreateDelegationTokenResponse,
     ),

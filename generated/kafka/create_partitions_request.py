@@ -53,7 +53,7 @@ class CreatePartitionsRequest(Message, kw_only=True, gc=False):
 
 
 CreatePartitionsRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.create_partitions_request",
+    f"{__package__}.pure.create_partitions_request",
     (
         CreatePartitionsRequest,
         CreatePartitionsRequest.CreatePartitionsTopic,

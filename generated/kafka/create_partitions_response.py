@@ -42,7 +42,7 @@ class CreatePartitionsResponse(Message, kw_only=True, gc=False):
 
 
 CreatePartitionsResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.create_partitions_response",
+    f"{__package__}.pure.create_partitions_response",
     (
         CreatePartitionsResponse,
         CreatePartitionsResponse.CreatePartitionsTopicResult,

@@ -70,7 +70,7 @@ class CreateTopicsRequest(Message, kw_only=True, gc=False):
 
 
 CreateTopicsRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.create_topics_request",
+    f"{__package__}.pure.create_topics_request",
     (
         CreateTopicsRequest,
         CreateTopicsRequest.CreatableTopic,

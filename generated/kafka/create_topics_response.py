@@ -69,7 +69,7 @@ class CreateTopicsResponse(Message, kw_only=True, gc=False):
 
 
 CreateTopicsResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.create_topics_response",
+    f"{__package__}.pure.create_topics_response",
     (
         CreateTopicsResponse,
         CreateTopicsResponse.CreatableTopicResult,

@@ -31,7 +31,7 @@ class DefaultPrincipalData(Message, kw_only=True, gc=False):
 
 
 DefaultPrincipalData.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.default_principal_data",
+    f"{__package__}.pure.default_principal_data",
     (
         DefaultPrincipalData,
     ),

@@ -39,7 +39,7 @@ class DelegationTokenRecord(Message, kw_only=True, gc=False):
 
 
 DelegationTokenRecord.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.delegation_token_record",
+    f"{__package__}.pure.delegation_token_record",
     (
         DelegationTokenRecord,
     ),

@@ -48,7 +48,7 @@ class DeleteAclsRequest(Message, kw_only=True, gc=False):
 
 
 DeleteAclsRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.delete_acls_request",
+    f"{__package__}.pure.delete_acls_request",
     (
         DeleteAclsRequest,
         DeleteAclsRequest.DeleteAclsFilter,

@@ -67,7 +67,7 @@ class DeleteAclsResponse(Message, kw_only=True, gc=False):
 
 
 DeleteAclsResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.delete_acls_response",
+    f"{__package__}.pure.delete_acls_response",
     (
         DeleteAclsResponse,
         DeleteAclsResponse.DeleteAclsFilterResult,

@@ -27,7 +27,7 @@ class DeleteGroupsRequest(Message, kw_only=True, gc=False):
 
 
 DeleteGroupsRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.delete_groups_request",
+    f"{__package__}.pure.delete_groups_request",
     (
         DeleteGroupsRequest,
     ),

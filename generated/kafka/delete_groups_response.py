@@ -40,7 +40,7 @@ class DeleteGroupsResponse(Message, kw_only=True, gc=False):
 
 
 DeleteGroupsResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.delete_groups_response",
+    f"{__package__}.pure.delete_groups_response",
     (
         DeleteGroupsResponse,
         DeleteGroupsResponse.DeletableGroupResult,

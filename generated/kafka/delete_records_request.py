@@ -51,7 +51,7 @@ class DeleteRecordsRequest(Message, kw_only=True, gc=False):
 
 
 DeleteRecordsRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.delete_records_request",
+    f"{__package__}.pure.delete_records_request",
     (
         DeleteRecordsRequest,
         DeleteRecordsRequest.DeleteRecordsTopic,

@@ -53,7 +53,7 @@ class DeleteRecordsResponse(Message, kw_only=True, gc=False):
 
 
 DeleteRecordsResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.delete_records_response",
+    f"{__package__}.pure.delete_records_response",
     (
         DeleteRecordsResponse,
         DeleteRecordsResponse.DeleteRecordsTopicResult,

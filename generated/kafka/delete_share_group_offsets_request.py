@@ -38,7 +38,7 @@ class DeleteShareGroupOffsetsRequest(Message, kw_only=True, gc=False):
 
 
 DeleteShareGroupOffsetsRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.delete_share_group_offsets_request",
+    f"{__package__}.pure.delete_share_group_offsets_request",
     (
         DeleteShareGroupOffsetsRequest,
         DeleteShareGroupOffsetsRequest.DeleteShareGroupOffsetsRequestTopic,

@@ -48,7 +48,7 @@ class DeleteShareGroupOffsetsResponse(Message, kw_only=True, gc=False):
 
 
 DeleteShareGroupOffsetsResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.delete_share_group_offsets_response",
+    f"{__package__}.pure.delete_share_group_offsets_response",
     (
         DeleteShareGroupOffsetsResponse,
         DeleteShareGroupOffsetsResponse.DeleteShareGroupOffsetsResponseTopic,

@@ -49,7 +49,7 @@ class DeleteShareGroupStateRequest(Message, kw_only=True, gc=False):
 
 
 DeleteShareGroupStateRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.delete_share_group_state_request",
+    f"{__package__}.pure.delete_share_group_state_request",
     (
         DeleteShareGroupStateRequest,
         DeleteShareGroupStateRequest.DeleteStateData,

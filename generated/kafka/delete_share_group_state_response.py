@@ -51,7 +51,7 @@ class DeleteShareGroupStateResponse(Message, kw_only=True, gc=False):
 
 
 DeleteShareGroupStateResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.delete_share_group_state_response",
+    f"{__package__}.pure.delete_share_group_state_response",
     (
         DeleteShareGroupStateResponse,
         DeleteShareGroupStateResponse.DeleteStateResult,

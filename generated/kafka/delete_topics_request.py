@@ -42,7 +42,7 @@ class DeleteTopicsRequest(Message, kw_only=True, gc=False):
 
 
 DeleteTopicsRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.delete_topics_request",
+    f"{__package__}.pure.delete_topics_request",
     (
         DeleteTopicsRequest,
         DeleteTopicsRequest.DeleteTopicState,

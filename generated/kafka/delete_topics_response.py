@@ -44,7 +44,7 @@ class DeleteTopicsResponse(Message, kw_only=True, gc=False):
 
 
 DeleteTopicsResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.delete_topics_response",
+    f"{__package__}.pure.delete_topics_response",
     (
         DeleteTopicsResponse,
         DeleteTopicsResponse.DeletableTopicResult,

@@ -39,7 +39,7 @@ class DescribeAclsRequest(Message, kw_only=True, gc=False):
 
 
 DescribeAclsRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.describe_acls_request",
+    f"{__package__}.pure.describe_acls_request",
     (
         DescribeAclsRequest,
     ),

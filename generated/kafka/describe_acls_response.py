@@ -63,7 +63,7 @@ class DescribeAclsResponse(Message, kw_only=True, gc=False):
 
 
 DescribeAclsResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.describe_acls_response",
+    f"{__package__}.pure.describe_acls_response",
     (
         DescribeAclsResponse,
         DescribeAclsResponse.DescribeAclsResource,

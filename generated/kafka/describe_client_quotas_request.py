@@ -42,7 +42,7 @@ class DescribeClientQuotasRequest(Message, kw_only=True, gc=False):
 
 
 DescribeClientQuotasRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.describe_client_quotas_request",
+    f"{__package__}.pure.describe_client_quotas_request",
     (
         DescribeClientQuotasRequest,
         DescribeClientQuotasRequest.ComponentData,

@@ -66,7 +66,7 @@ class DescribeClientQuotasResponse(Message, kw_only=True, gc=False):
 
 
 DescribeClientQuotasResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.describe_client_quotas_response",
+    f"{__package__}.pure.describe_client_quotas_response",
     (
         DescribeClientQuotasResponse,
         DescribeClientQuotasResponse.EntryData,

@@ -31,7 +31,7 @@ class DescribeClusterRequest(Message, kw_only=True, gc=False):
 
 
 DescribeClusterRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.describe_cluster_request",
+    f"{__package__}.pure.describe_cluster_request",
     (
         DescribeClusterRequest,
     ),

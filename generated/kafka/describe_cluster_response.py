@@ -58,7 +58,7 @@ class DescribeClusterResponse(Message, kw_only=True, gc=False):
 
 
 DescribeClusterResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.describe_cluster_response",
+    f"{__package__}.pure.describe_cluster_response",
     (
         DescribeClusterResponse,
         DescribeClusterResponse.DescribeClusterBroker,

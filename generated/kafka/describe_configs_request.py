@@ -44,7 +44,7 @@ class DescribeConfigsRequest(Message, kw_only=True, gc=False):
 
 
 DescribeConfigsRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.describe_configs_request",
+    f"{__package__}.pure.describe_configs_request",
     (
         DescribeConfigsRequest,
         DescribeConfigsRequest.DescribeConfigsResource,

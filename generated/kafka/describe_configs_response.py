@@ -82,7 +82,7 @@ class DescribeConfigsResponse(Message, kw_only=True, gc=False):
 
 
 DescribeConfigsResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.describe_configs_response",
+    f"{__package__}.pure.describe_configs_response",
     (
         DescribeConfigsResponse,
         DescribeConfigsResponse.DescribeConfigsResult,

@@ -38,7 +38,7 @@ class DescribeDelegationTokenRequest(Message, kw_only=True, gc=False):
 
 
 DescribeDelegationTokenRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.describe_delegation_token_request",
+    f"{__package__}.pure.describe_delegation_token_request",
     (
         DescribeDelegationTokenRequest,
         DescribeDelegationTokenRequest.DescribeDelegationTokenOwner,

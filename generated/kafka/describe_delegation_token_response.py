@@ -69,7 +69,7 @@ class DescribeDelegationTokenResponse(Message, kw_only=True, gc=False):
 
 
 DescribeDelegationTokenResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.describe_delegation_token_response",
+    f"{__package__}.pure.describe_delegation_token_response",
     (
         DescribeDelegationTokenResponse,
         DescribeDelegationTokenResponse.DescribedDelegationToken,

@@ -29,7 +29,7 @@ class DescribeGroupsRequest(Message, kw_only=True, gc=False):
 
 
 DescribeGroupsRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.describe_groups_request",
+    f"{__package__}.pure.describe_groups_request",
     (
         DescribeGroupsRequest,
     ),

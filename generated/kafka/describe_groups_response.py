@@ -71,7 +71,7 @@ class DescribeGroupsResponse(Message, kw_only=True, gc=False):
 
 
 DescribeGroupsResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.describe_groups_response",
+    f"{__package__}.pure.describe_groups_response",
     (
         DescribeGroupsResponse,
         DescribeGroupsResponse.DescribedGroup,

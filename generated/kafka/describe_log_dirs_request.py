@@ -38,7 +38,7 @@ class DescribeLogDirsRequest(Message, kw_only=True, gc=False):
 
 
 DescribeLogDirsRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.describe_log_dirs_request",
+    f"{__package__}.pure.describe_log_dirs_request",
     (
         DescribeLogDirsRequest,
         DescribeLogDirsRequest.DescribableLogDirTopic,

@@ -76,7 +76,7 @@ class DescribeLogDirsResponse(Message, kw_only=True, gc=False):
 
 
 DescribeLogDirsResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.describe_log_dirs_response",
+    f"{__package__}.pure.describe_log_dirs_response",
     (
         DescribeLogDirsResponse,
         DescribeLogDirsResponse.DescribeLogDirsResult,

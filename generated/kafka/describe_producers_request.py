@@ -38,7 +38,7 @@ class DescribeProducersRequest(Message, kw_only=True, gc=False):
 
 
 DescribeProducersRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.describe_producers_request",
+    f"{__package__}.pure.describe_producers_request",
     (
         DescribeProducersRequest,
         DescribeProducersRequest.TopicRequest,

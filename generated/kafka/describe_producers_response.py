@@ -74,7 +74,7 @@ class DescribeProducersResponse(Message, kw_only=True, gc=False):
 
 
 DescribeProducersResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.describe_producers_response",
+    f"{__package__}.pure.describe_producers_response",
     (
         DescribeProducersResponse,
         DescribeProducersResponse.TopicResponse,

@@ -49,7 +49,7 @@ class DescribeQuorumRequest(Message, kw_only=True, gc=False):
 
 
 DescribeQuorumRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.describe_quorum_request",
+    f"{__package__}.pure.describe_quorum_request",
     (
         DescribeQuorumRequest,
         DescribeQuorumRequest.TopicData,

@@ -49,7 +49,7 @@ class DescribeShareGroupOffsetsRequest(Message, kw_only=True, gc=False):
 
 
 DescribeShareGroupOffsetsRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.describe_share_group_offsets_request",
+    f"{__package__}.pure.describe_share_group_offsets_request",
     (
         DescribeShareGroupOffsetsRequest,
         DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestGroup,

@@ -76,7 +76,7 @@ class DescribeShareGroupOffsetsResponse(Message, kw_only=True, gc=False):
 
 
 DescribeShareGroupOffsetsResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.describe_share_group_offsets_response",
+    f"{__package__}.pure.describe_share_group_offsets_response",
     (
         DescribeShareGroupOffsetsResponse,
         DescribeShareGroupOffsetsResponse.DescribeShareGroupOffsetsResponseGroup,

@@ -51,7 +51,7 @@ class DescribeTopicPartitionsRequest(Message, kw_only=True, gc=False):
 
 
 DescribeTopicPartitionsRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.describe_topic_partitions_request",
+    f"{__package__}.pure.describe_topic_partitions_request",
     (
         DescribeTopicPartitionsRequest,
         DescribeTopicPartitionsRequest.TopicRequest,

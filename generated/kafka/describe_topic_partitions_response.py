@@ -86,7 +86,7 @@ class DescribeTopicPartitionsResponse(Message, kw_only=True, gc=False):
 
 
 DescribeTopicPartitionsResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.describe_topic_partitions_response",
+    f"{__package__}.pure.describe_topic_partitions_response",
     (
         DescribeTopicPartitionsResponse,
         DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic,

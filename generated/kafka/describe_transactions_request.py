@@ -27,7 +27,7 @@ class DescribeTransactionsRequest(Message, kw_only=True, gc=False):
 
 
 DescribeTransactionsRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.describe_transactions_request",
+    f"{__package__}.pure.describe_transactions_request",
     (
         DescribeTransactionsRequest,
     ),

@@ -63,7 +63,7 @@ class DescribeTransactionsResponse(Message, kw_only=True, gc=False):
 
 
 DescribeTransactionsResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.describe_transactions_response",
+    f"{__package__}.pure.describe_transactions_response",
     (
         DescribeTransactionsResponse,
         DescribeTransactionsResponse.TransactionState,

@@ -36,7 +36,7 @@ class DescribeUserScramCredentialsRequest(Message, kw_only=True, gc=False):
 
 
 DescribeUserScramCredentialsRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.describe_user_scram_credentials_request",
+    f"{__package__}.pure.describe_user_scram_credentials_request",
     (
         DescribeUserScramCredentialsRequest,
         DescribeUserScramCredentialsRequest.UserName,

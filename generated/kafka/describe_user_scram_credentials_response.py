@@ -59,7 +59,7 @@ class DescribeUserScramCredentialsResponse(Message, kw_only=True, gc=False):
 
 
 DescribeUserScramCredentialsResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.describe_user_scram_credentials_response",
+    f"{__package__}.pure.describe_user_scram_credentials_response",
     (
         DescribeUserScramCredentialsResponse,
         DescribeUserScramCredentialsResponse.DescribeUserScramCredentialsResult,

@@ -42,7 +42,7 @@ class ElectLeadersRequest(Message, kw_only=True, gc=False):
 
 
 ElectLeadersRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.elect_leaders_request",
+    f"{__package__}.pure.elect_leaders_request",
     (
         ElectLeadersRequest,
         ElectLeadersRequest.TopicPartitions,

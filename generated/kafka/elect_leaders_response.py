@@ -55,7 +55,7 @@ class ElectLeadersResponse(Message, kw_only=True, gc=False):
 
 
 ElectLeadersResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.elect_leaders_response",
+    f"{__package__}.pure.elect_leaders_response",
     (
         ElectLeadersResponse,
         ElectLeadersResponse.ReplicaElectionResult,

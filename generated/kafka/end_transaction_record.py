@@ -25,7 +25,7 @@ class EndTransactionRecord(Message, kw_only=True, gc=False):
 
 
 EndTransactionRecord.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.end_transaction_record",
+    f"{__package__}.pure.end_transaction_record",
     (
         EndTransactionRecord,
     ),

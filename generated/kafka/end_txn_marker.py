@@ -26,7 +26,7 @@ class EndTxnMarker(Message, kw_only=True, gc=False):
 
 
 EndTxnMarker.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.end_txn_marker",
+    f"{__package__}.pure.end_txn_marker",
     (
         EndTxnMarker,
     ),

@@ -33,7 +33,7 @@ class EndTxnRequest(Message, kw_only=True, gc=False):
 
 
 EndTxnRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.end_txn_request",
+    f"{__package__}.pure.end_txn_request",
     (
         EndTxnRequest,
     ),

@@ -33,7 +33,7 @@ class EndTxnResponse(Message, kw_only=True, gc=False):
 
 
 EndTxnResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.end_txn_response",
+    f"{__package__}.pure.end_txn_response",
     (
         EndTxnResponse,
     ),

@@ -31,7 +31,7 @@ class EnvelopeRequest(Message, kw_only=True, gc=False):
 
 
 EnvelopeRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.envelope_request",
+    f"{__package__}.pure.envelope_request",
     (
         EnvelopeRequest,
     ),

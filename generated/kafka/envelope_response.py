@@ -29,7 +29,7 @@ class EnvelopeResponse(Message, kw_only=True, gc=False):
 
 
 EnvelopeResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.envelope_response",
+    f"{__package__}.pure.envelope_response",
     (
         EnvelopeResponse,
     ),

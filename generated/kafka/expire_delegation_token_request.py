@@ -29,7 +29,7 @@ class ExpireDelegationTokenRequest(Message, kw_only=True, gc=False):
 
 
 ExpireDelegationTokenRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.expire_delegation_token_request",
+    f"{__package__}.pure.expire_delegation_token_request",
     (
         ExpireDelegationTokenRequest,
     ),

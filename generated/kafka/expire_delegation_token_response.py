@@ -31,7 +31,7 @@ class ExpireDelegationTokenResponse(Message, kw_only=True, gc=False):
 
 
 ExpireDelegationTokenResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.expire_delegation_token_response",
+    f"{__package__}.pure.expire_delegation_token_response",
     (
         ExpireDelegationTokenResponse,
     ),

@@ -29,7 +29,7 @@ class FeatureLevelRecord(Message, kw_only=True, gc=False):
 
 
 FeatureLevelRecord.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.feature_level_record",
+    f"{__package__}.pure.feature_level_record",
     (
         FeatureLevelRecord,
     ),

@@ -29,7 +29,7 @@ class FenceBrokerRecord(Message, kw_only=True, gc=False):
 
 
 FenceBrokerRecord.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.fence_broker_record",
+    f"{__package__}.pure.fence_broker_record",
     (
         FenceBrokerRecord,
     ),

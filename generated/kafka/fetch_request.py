@@ -136,7 +136,7 @@ class FetchRequest(Message, kw_only=True, gc=False):
 
 
 FetchRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.fetch_request",
+    f"{__package__}.pure.fetch_request",
     (
         FetchRequest,
         FetchRequest.ReplicaState,

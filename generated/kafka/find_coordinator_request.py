@@ -31,7 +31,7 @@ class FindCoordinatorRequest(Message, kw_only=True, gc=False):
 
 
 FindCoordinatorRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.find_coordinator_request",
+    f"{__package__}.pure.find_coordinator_request",
     (
         FindCoordinatorRequest,
     ),

@@ -58,7 +58,7 @@ class FindCoordinatorResponse(Message, kw_only=True, gc=False):
 
 
 FindCoordinatorResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.find_coordinator_response",
+    f"{__package__}.pure.find_coordinator_response",
     (
         FindCoordinatorResponse,
         FindCoordinatorResponse.Coordinator,

@@ -27,7 +27,7 @@ class GetTelemetrySubscriptionsRequest(Message, kw_only=True, gc=False):
 
 
 GetTelemetrySubscriptionsRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.get_telemetry_subscriptions_request",
+    f"{__package__}.pure.get_telemetry_subscriptions_request",
     (
         GetTelemetrySubscriptionsRequest,
     ),

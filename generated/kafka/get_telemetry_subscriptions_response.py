@@ -43,7 +43,7 @@ class GetTelemetrySubscriptionsResponse(Message, kw_only=True, gc=False):
 
 
 GetTelemetrySubscriptionsResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.get_telemetry_subscriptions_response",
+    f"{__package__}.pure.get_telemetry_subscriptions_response",
     (
         GetTelemetrySubscriptionsResponse,
     ),

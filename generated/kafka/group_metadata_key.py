@@ -25,7 +25,7 @@ class GroupMetadataKey(Message, kw_only=True, gc=False):
 
 
 GroupMetadataKey.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.group_metadata_key",
+    f"{__package__}.pure.group_metadata_key",
     (
         GroupMetadataKey,
     ),

@@ -60,7 +60,7 @@ class GroupMetadataValue(Message, kw_only=True, gc=False):
 
 
 GroupMetadataValue.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.group_metadata_value",
+    f"{__package__}.pure.group_metadata_value",
     (
         GroupMetadataValue,
         GroupMetadataValue.MemberMetadata,

@@ -33,7 +33,7 @@ class HeartbeatRequest(Message, kw_only=True, gc=False):
 
 
 HeartbeatRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.heartbeat_request",
+    f"{__package__}.pure.heartbeat_request",
     (
         HeartbeatRequest,
     ),

@@ -29,7 +29,7 @@ class HeartbeatResponse(Message, kw_only=True, gc=False):
 
 
 HeartbeatResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.heartbeat_response",
+    f"{__package__}.pure.heartbeat_response",
     (
         HeartbeatResponse,
     ),

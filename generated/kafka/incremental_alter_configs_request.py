@@ -55,7 +55,7 @@ class IncrementalAlterConfigsRequest(Message, kw_only=True, gc=False):
 
 
 IncrementalAlterConfigsRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.incremental_alter_configs_request",
+    f"{__package__}.pure.incremental_alter_configs_request",
     (
         IncrementalAlterConfigsRequest,
         IncrementalAlterConfigsRequest.AlterConfigsResource,

@@ -44,7 +44,7 @@ class IncrementalAlterConfigsResponse(Message, kw_only=True, gc=False):
 
 
 IncrementalAlterConfigsResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.incremental_alter_configs_response",
+    f"{__package__}.pure.incremental_alter_configs_response",
     (
         IncrementalAlterConfigsResponse,
         IncrementalAlterConfigsResponse.AlterConfigsResourceResponse,

@@ -37,7 +37,7 @@ class InitProducerIdRequest(Message, kw_only=True, gc=False):
 
 
 InitProducerIdRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.init_producer_id_request",
+    f"{__package__}.pure.init_producer_id_request",
     (
         InitProducerIdRequest,
     ),

@@ -37,7 +37,7 @@ class InitProducerIdResponse(Message, kw_only=True, gc=False):
 
 
 InitProducerIdResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.init_producer_id_response",
+    f"{__package__}.pure.init_producer_id_response",
     (
         InitProducerIdResponse,
     ),

@@ -53,7 +53,7 @@ class InitializeShareGroupStateRequest(Message, kw_only=True, gc=False):
 
 
 InitializeShareGroupStateRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.initialize_share_group_state_request",
+    f"{__package__}.pure.initialize_share_group_state_request",
     (
         InitializeShareGroupStateRequest,
         InitializeShareGroupStateRequest.InitializeStateData,

@@ -51,7 +51,7 @@ class InitializeShareGroupStateResponse(Message, kw_only=True, gc=False):
 
 
 InitializeShareGroupStateResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.initialize_share_group_state_response",
+    f"{__package__}.pure.initialize_share_group_state_response",
     (
         InitializeShareGroupStateResponse,
         InitializeShareGroupStateResponse.InitializeStateResult,

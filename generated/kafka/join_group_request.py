@@ -52,7 +52,7 @@ class JoinGroupRequest(Message, kw_only=True, gc=False):
 
 
 JoinGroupRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.join_group_request",
+    f"{__package__}.pure.join_group_request",
     (
         JoinGroupRequest,
         JoinGroupRequest.JoinGroupRequestProtocol,

@@ -56,7 +56,7 @@ class JoinGroupResponse(Message, kw_only=True, gc=False):
 
 
 JoinGroupResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.join_group_response",
+    f"{__package__}.pure.join_group_response",
     (
         JoinGroupResponse,
         JoinGroupResponse.JoinGroupResponseMember,

@@ -31,7 +31,7 @@ class KRaftVersionRecord(Message, kw_only=True, gc=False):
 
 
 KRaftVersionRecord.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.k_raft_version_record",
+    f"{__package__}.pure.k_raft_version_record",
     (
         KRaftVersionRecord,
     ),

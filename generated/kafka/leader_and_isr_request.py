@@ -23,7 +23,7 @@ class LeaderAndIsrRequest(Message, kw_only=True, gc=False):
 
 
 LeaderAndIsrRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.leader_and_isr_request",
+    f"{__package__}.pure.leader_and_isr_request",
     (
         LeaderAndIsrRequest,
     ),

@@ -23,7 +23,7 @@ class LeaderAndIsrResponse(Message, kw_only=True, gc=False):
 
 
 LeaderAndIsrResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.leader_and_isr_response",
+    f"{__package__}.pure.leader_and_isr_response",
     (
         LeaderAndIsrResponse,
     ),

@@ -48,7 +48,7 @@ class LeaderChangeMessage(Message, kw_only=True, gc=False):
 
 
 LeaderChangeMessage.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.leader_change_message",
+    f"{__package__}.pure.leader_change_message",
     (
         LeaderChangeMessage,
         LeaderChangeMessage.Voter,

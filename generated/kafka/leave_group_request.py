@@ -44,7 +44,7 @@ class LeaveGroupRequest(Message, kw_only=True, gc=False):
 
 
 LeaveGroupRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.leave_group_request",
+    f"{__package__}.pure.leave_group_request",
     (
         LeaveGroupRequest,
         LeaveGroupRequest.MemberIdentity,

@@ -44,7 +44,7 @@ class LeaveGroupResponse(Message, kw_only=True, gc=False):
 
 
 LeaveGroupResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.leave_group_response",
+    f"{__package__}.pure.leave_group_response",
     (
         LeaveGroupResponse,
         LeaveGroupResponse.MemberResponse,

@@ -29,7 +29,7 @@ class LegacyOffsetCommitKey(Message, kw_only=True, gc=False):
 
 
 LegacyOffsetCommitKey.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.legacy_offset_commit_key",
+    f"{__package__}.pure.legacy_offset_commit_key",
     (
         LegacyOffsetCommitKey,
     ),

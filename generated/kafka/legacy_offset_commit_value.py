@@ -29,7 +29,7 @@ class LegacyOffsetCommitValue(Message, kw_only=True, gc=False):
 
 
 LegacyOffsetCommitValue.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.legacy_offset_commit_value",
+    f"{__package__}.pure.legacy_offset_commit_value",
     (
         LegacyOffsetCommitValue,
     ),

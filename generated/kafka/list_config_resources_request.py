@@ -27,7 +27,7 @@ class ListConfigResourcesRequest(Message, kw_only=True, gc=False):
 
 
 ListConfigResourcesRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.list_config_resources_request",
+    f"{__package__}.pure.list_config_resources_request",
     (
         ListConfigResourcesRequest,
     ),

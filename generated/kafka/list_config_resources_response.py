@@ -42,7 +42,7 @@ class ListConfigResourcesResponse(Message, kw_only=True, gc=False):
 
 
 ListConfigResourcesResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.list_config_resources_response",
+    f"{__package__}.pure.list_config_resources_response",
     (
         ListConfigResourcesResponse,
         ListConfigResourcesResponse.ConfigResource,

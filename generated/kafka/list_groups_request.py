@@ -29,7 +29,7 @@ class ListGroupsRequest(Message, kw_only=True, gc=False):
 
 
 ListGroupsRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.list_groups_request",
+    f"{__package__}.pure.list_groups_request",
     (
         ListGroupsRequest,
     ),

@@ -46,7 +46,7 @@ class ListGroupsResponse(Message, kw_only=True, gc=False):
 
 
 ListGroupsResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.list_groups_response",
+    f"{__package__}.pure.list_groups_response",
     (
         ListGroupsResponse,
         ListGroupsResponse.ListedGroup,

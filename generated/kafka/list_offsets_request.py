@@ -57,7 +57,7 @@ class ListOffsetsRequest(Message, kw_only=True, gc=False):
 
 
 ListOffsetsRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.list_offsets_request",
+    f"{__package__}.pure.list_offsets_request",
     (
         ListOffsetsRequest,
         ListOffsetsRequest.ListOffsetsTopic,

@@ -57,7 +57,7 @@ class ListOffsetsResponse(Message, kw_only=True, gc=False):
 
 
 ListOffsetsResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.list_offsets_response",
+    f"{__package__}.pure.list_offsets_response",
     (
         ListOffsetsResponse,
         ListOffsetsResponse.ListOffsetsTopicResponse,

@@ -40,7 +40,7 @@ class ListPartitionReassignmentsRequest(Message, kw_only=True, gc=False):
 
 
 ListPartitionReassignmentsRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.list_partition_reassignments_request",
+    f"{__package__}.pure.list_partition_reassignments_request",
     (
         ListPartitionReassignmentsRequest,
         ListPartitionReassignmentsRequest.ListPartitionReassignmentsTopics,

@@ -59,7 +59,7 @@ class ListPartitionReassignmentsResponse(Message, kw_only=True, gc=False):
 
 
 ListPartitionReassignmentsResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.list_partition_reassignments_response",
+    f"{__package__}.pure.list_partition_reassignments_response",
     (
         ListPartitionReassignmentsResponse,
         ListPartitionReassignmentsResponse.OngoingTopicReassignment,

@@ -33,7 +33,7 @@ class ListTransactionsRequest(Message, kw_only=True, gc=False):
 
 
 ListTransactionsRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.list_transactions_request",
+    f"{__package__}.pure.list_transactions_request",
     (
         ListTransactionsRequest,
     ),

@@ -46,7 +46,7 @@ class ListTransactionsResponse(Message, kw_only=True, gc=False):
 
 
 ListTransactionsResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.list_transactions_response",
+    f"{__package__}.pure.list_transactions_response",
     (
         ListTransactionsResponse,
         ListTransactionsResponse.TransactionState,

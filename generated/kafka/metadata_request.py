@@ -44,7 +44,7 @@ class MetadataRequest(Message, kw_only=True, gc=False):
 
 
 MetadataRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.metadata_request",
+    f"{__package__}.pure.metadata_request",
     (
         MetadataRequest,
         MetadataRequest.MetadataRequestTopic,

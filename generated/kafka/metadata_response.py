@@ -94,7 +94,7 @@ class MetadataResponse(Message, kw_only=True, gc=False):
 
 
 MetadataResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.metadata_response",
+    f"{__package__}.pure.metadata_response",
     (
         MetadataResponse,
         MetadataResponse.MetadataResponseBroker,

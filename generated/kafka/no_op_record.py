@@ -25,7 +25,7 @@ class NoOpRecord(Message, kw_only=True, gc=False):
 
 
 NoOpRecord.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.no_op_record",
+    f"{__package__}.pure.no_op_record",
     (
         NoOpRecord,
     ),

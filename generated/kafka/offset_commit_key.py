@@ -29,7 +29,7 @@ class OffsetCommitKey(Message, kw_only=True, gc=False):
 
 
 OffsetCommitKey.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.offset_commit_key",
+    f"{__package__}.pure.offset_commit_key",
     (
         OffsetCommitKey,
     ),

@@ -65,7 +65,7 @@ class OffsetCommitRequest(Message, kw_only=True, gc=False):
 
 
 OffsetCommitRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.offset_commit_request",
+    f"{__package__}.pure.offset_commit_request",
     (
         OffsetCommitRequest,
         OffsetCommitRequest.OffsetCommitRequestTopic,

@@ -53,7 +53,7 @@ class OffsetCommitResponse(Message, kw_only=True, gc=False):
 
 
 OffsetCommitResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.offset_commit_response",
+    f"{__package__}.pure.offset_commit_response",
     (
         OffsetCommitResponse,
         OffsetCommitResponse.OffsetCommitResponseTopic,

@@ -37,7 +37,7 @@ class OffsetCommitValue(Message, kw_only=True, gc=False):
 
 
 OffsetCommitValue.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.offset_commit_value",
+    f"{__package__}.pure.offset_commit_value",
     (
         OffsetCommitValue,
     ),

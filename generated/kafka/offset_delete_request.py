@@ -46,7 +46,7 @@ class OffsetDeleteRequest(Message, kw_only=True, gc=False):
 
 
 OffsetDeleteRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.offset_delete_request",
+    f"{__package__}.pure.offset_delete_request",
     (
         OffsetDeleteRequest,
         OffsetDeleteRequest.OffsetDeleteRequestTopic,

@@ -50,7 +50,7 @@ class OffsetDeleteResponse(Message, kw_only=True, gc=False):
 
 
 OffsetDeleteResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.offset_delete_response",
+    f"{__package__}.pure.offset_delete_response",
     (
         OffsetDeleteResponse,
         OffsetDeleteResponse.OffsetDeleteResponseTopic,

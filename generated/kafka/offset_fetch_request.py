@@ -72,7 +72,7 @@ class OffsetFetchRequest(Message, kw_only=True, gc=False):
 
 
 OffsetFetchRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.offset_fetch_request",
+    f"{__package__}.pure.offset_fetch_request",
     (
         OffsetFetchRequest,
         OffsetFetchRequest.OffsetFetchRequestTopic,

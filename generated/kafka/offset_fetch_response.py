@@ -104,7 +104,7 @@ class OffsetFetchResponse(Message, kw_only=True, gc=False):
 
 
 OffsetFetchResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.offset_fetch_response",
+    f"{__package__}.pure.offset_fetch_response",
     (
         OffsetFetchResponse,
         OffsetFetchResponse.OffsetFetchResponseTopic,

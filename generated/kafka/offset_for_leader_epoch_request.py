@@ -53,7 +53,7 @@ class OffsetForLeaderEpochRequest(Message, kw_only=True, gc=False):
 
 
 OffsetForLeaderEpochRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.offset_for_leader_epoch_request",
+    f"{__package__}.pure.offset_for_leader_epoch_request",
     (
         OffsetForLeaderEpochRequest,
         OffsetForLeaderEpochRequest.OffsetForLeaderTopic,

@@ -55,7 +55,7 @@ class OffsetForLeaderEpochResponse(Message, kw_only=True, gc=False):
 
 
 OffsetForLeaderEpochResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.offset_for_leader_epoch_response",
+    f"{__package__}.pure.offset_for_leader_epoch_response",
     (
         OffsetForLeaderEpochResponse,
         OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult,

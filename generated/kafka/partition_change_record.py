@@ -47,7 +47,7 @@ class PartitionChangeRecord(Message, kw_only=True, gc=False):
 
 
 PartitionChangeRecord.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.partition_change_record",
+    f"{__package__}.pure.partition_change_record",
     (
         PartitionChangeRecord,
     ),

@@ -51,7 +51,7 @@ class PartitionRecord(Message, kw_only=True, gc=False):
 
 
 PartitionRecord.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.partition_record",
+    f"{__package__}.pure.partition_record",
     (
         PartitionRecord,
     ),

@@ -57,7 +57,7 @@ class ProduceRequest(Message, kw_only=True, gc=False):
 
 
 ProduceRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.produce_request",
+    f"{__package__}.pure.produce_request",
     (
         ProduceRequest,
         ProduceRequest.TopicProduceData,

@@ -104,7 +104,7 @@ class ProduceResponse(Message, kw_only=True, gc=False):
 
 
 ProduceResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.produce_response",
+    f"{__package__}.pure.produce_response",
     (
         ProduceResponse,
         ProduceResponse.TopicProduceResponse,

@@ -31,7 +31,7 @@ class ProducerIdsRecord(Message, kw_only=True, gc=False):
 
 
 ProducerIdsRecord.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.producer_ids_record",
+    f"{__package__}.pure.producer_ids_record",
     (
         ProducerIdsRecord,
     ),

@@ -49,7 +49,7 @@ class ProducerSnapshot(Message, kw_only=True, gc=False):
 
 
 ProducerSnapshot.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.producer_snapshot",
+    f"{__package__}.pure.producer_snapshot",
     (
         ProducerSnapshot,
         ProducerSnapshot.ProducerEntry,

@@ -35,7 +35,7 @@ class PushTelemetryRequest(Message, kw_only=True, gc=False):
 
 
 PushTelemetryRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.push_telemetry_request",
+    f"{__package__}.pure.push_telemetry_request",
     (
         PushTelemetryRequest,
     ),

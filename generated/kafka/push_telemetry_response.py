@@ -29,7 +29,7 @@ class PushTelemetryResponse(Message, kw_only=True, gc=False):
 
 
 PushTelemetryResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.push_telemetry_response",
+    f"{__package__}.pure.push_telemetry_response",
     (
         PushTelemetryResponse,
     ),

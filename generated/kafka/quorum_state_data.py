@@ -53,7 +53,7 @@ class QuorumStateData(Message, kw_only=True, gc=False):
 
 
 QuorumStateData.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.quorum_state_data",
+    f"{__package__}.pure.quorum_state_data",
     (
         QuorumStateData,
         QuorumStateData.Voter,

@@ -51,7 +51,7 @@ class ReadShareGroupStateRequest(Message, kw_only=True, gc=False):
 
 
 ReadShareGroupStateRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.read_share_group_state_request",
+    f"{__package__}.pure.read_share_group_state_request",
     (
         ReadShareGroupStateRequest,
         ReadShareGroupStateRequest.ReadStateData,

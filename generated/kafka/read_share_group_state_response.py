@@ -72,7 +72,7 @@ class ReadShareGroupStateResponse(Message, kw_only=True, gc=False):
 
 
 ReadShareGroupStateResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.read_share_group_state_response",
+    f"{__package__}.pure.read_share_group_state_response",
     (
         ReadShareGroupStateResponse,
         ReadShareGroupStateResponse.ReadStateResult,

@@ -51,7 +51,7 @@ class ReadShareGroupStateSummaryRequest(Message, kw_only=True, gc=False):
 
 
 ReadShareGroupStateSummaryRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.read_share_group_state_summary_request",
+    f"{__package__}.pure.read_share_group_state_summary_request",
     (
         ReadShareGroupStateSummaryRequest,
         ReadShareGroupStateSummaryRequest.ReadStateSummaryData,

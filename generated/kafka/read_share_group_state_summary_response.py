@@ -59,7 +59,7 @@ class ReadShareGroupStateSummaryResponse(Message, kw_only=True, gc=False):
 
 
 ReadShareGroupStateSummaryResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.read_share_group_state_summary_response",
+    f"{__package__}.pure.read_share_group_state_summary_response",
     (
         ReadShareGroupStateSummaryResponse,
         ReadShareGroupStateSummaryResponse.ReadStateSummaryResult,

@@ -75,7 +75,7 @@ class RegisterBrokerRecord(Message, kw_only=True, gc=False):
 
 
 RegisterBrokerRecord.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.register_broker_record",
+    f"{__package__}.pure.register_broker_record",
     (
         RegisterBrokerRecord,
         RegisterBrokerRecord.BrokerEndpoint,

@@ -63,7 +63,7 @@ class RegisterControllerRecord(Message, kw_only=True, gc=False):
 
 
 RegisterControllerRecord.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.register_controller_record",
+    f"{__package__}.pure.register_controller_record",
     (
         RegisterControllerRecord,
         RegisterControllerRecord.ControllerEndpoint,

@@ -82,7 +82,7 @@ class RemoteLogSegmentMetadataRecord(Message, kw_only=True, gc=False):
 
 
 RemoteLogSegmentMetadataRecord.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.remote_log_segment_metadata_record",
+    f"{__package__}.pure.remote_log_segment_metadata_record",
     (
         RemoteLogSegmentMetadataRecord,
         RemoteLogSegmentMetadataRecord.RemoteLogSegmentIdEntry,

@@ -58,7 +58,7 @@ class RemoteLogSegmentMetadataSnapshotRecord(Message, kw_only=True, gc=False):
 
 
 RemoteLogSegmentMetadataSnapshotRecord.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.remote_log_segment_metadata_snapshot_record",
+    f"{__package__}.pure.remote_log_segment_metadata_snapshot_record",
     (
         RemoteLogSegmentMetadataSnapshotRecord,
         RemoteLogSegmentMetadataSnapshotRecord.SegmentLeaderEpochEntry,

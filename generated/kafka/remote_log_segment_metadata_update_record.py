@@ -59,7 +59,7 @@ class RemoteLogSegmentMetadataUpdateRecord(Message, kw_only=True, gc=False):
 
 
 RemoteLogSegmentMetadataUpdateRecord.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.remote_log_segment_metadata_update_record",
+    f"{__package__}.pure.remote_log_segment_metadata_update_record",
     (
         RemoteLogSegmentMetadataUpdateRecord,
         RemoteLogSegmentMetadataUpdateRecord.RemoteLogSegmentIdEntry,

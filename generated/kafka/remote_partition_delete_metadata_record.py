@@ -46,7 +46,7 @@ class RemotePartitionDeleteMetadataRecord(Message, kw_only=True, gc=False):
 
 
 RemotePartitionDeleteMetadataRecord.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.remote_partition_delete_metadata_record",
+    f"{__package__}.pure.remote_partition_delete_metadata_record",
     (
         RemotePartitionDeleteMetadataRecord,
         RemotePartitionDeleteMetadataRecord.TopicIdPartitionEntry,

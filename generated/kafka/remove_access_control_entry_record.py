@@ -27,7 +27,7 @@ class RemoveAccessControlEntryRecord(Message, kw_only=True, gc=False):
 
 
 RemoveAccessControlEntryRecord.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.remove_access_control_entry_record",
+    f"{__package__}.pure.remove_access_control_entry_record",
     (
         RemoveAccessControlEntryRecord,
     ),

@@ -27,7 +27,7 @@ class RemoveDelegationTokenRecord(Message, kw_only=True, gc=False):
 
 
 RemoveDelegationTokenRecord.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.remove_delegation_token_record",
+    f"{__package__}.pure.remove_delegation_token_record",
     (
         RemoveDelegationTokenRecord,
     ),

@@ -33,7 +33,7 @@ class RemoveRaftVoterRequest(Message, kw_only=True, gc=False):
 
 
 RemoveRaftVoterRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.remove_raft_voter_request",
+    f"{__package__}.pure.remove_raft_voter_request",
     (
         RemoveRaftVoterRequest,
     ),

@@ -33,7 +33,7 @@ class RemoveRaftVoterResponse(Message, kw_only=True, gc=False):
 
 
 RemoveRaftVoterResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.remove_raft_voter_response",
+    f"{__package__}.pure.remove_raft_voter_response",
     (
         RemoveRaftVoterResponse,
     ),

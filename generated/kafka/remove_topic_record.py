@@ -27,7 +27,7 @@ class RemoveTopicRecord(Message, kw_only=True, gc=False):
 
 
 RemoveTopicRecord.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.remove_topic_record",
+    f"{__package__}.pure.remove_topic_record",
     (
         RemoveTopicRecord,
     ),

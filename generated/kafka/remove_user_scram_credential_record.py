@@ -29,7 +29,7 @@ class RemoveUserScramCredentialRecord(Message, kw_only=True, gc=False):
 
 
 RemoveUserScramCredentialRecord.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.remove_user_scram_credential_record",
+    f"{__package__}.pure.remove_user_scram_credential_record",
     (
         RemoveUserScramCredentialRecord,
     ),

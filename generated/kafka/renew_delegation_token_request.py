@@ -29,7 +29,7 @@ class RenewDelegationTokenRequest(Message, kw_only=True, gc=False):
 
 
 RenewDelegationTokenRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.renew_delegation_token_request",
+    f"{__package__}.pure.renew_delegation_token_request",
     (
         RenewDelegationTokenRequest,
     ),

@@ -31,7 +31,7 @@ class RenewDelegationTokenResponse(Message, kw_only=True, gc=False):
 
 
 RenewDelegationTokenResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.renew_delegation_token_response",
+    f"{__package__}.pure.renew_delegation_token_response",
     (
         RenewDelegationTokenResponse,
     ),

@@ -27,7 +27,7 @@ class SaslAuthenticateRequest(Message, kw_only=True, gc=False):
 
 
 SaslAuthenticateRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.sasl_authenticate_request",
+    f"{__package__}.pure.sasl_authenticate_request",
     (
         SaslAuthenticateRequest,
     ),

@@ -33,7 +33,7 @@ class SaslAuthenticateResponse(Message, kw_only=True, gc=False):
 
 
 SaslAuthenticateResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.sasl_authenticate_response",
+    f"{__package__}.pure.sasl_authenticate_response",
     (
         SaslAuthenticateResponse,
     ),

@@ -25,7 +25,7 @@ class SaslHandshakeRequest(Message, kw_only=True, gc=False):
 
 
 SaslHandshakeRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.sasl_handshake_request",
+    f"{__package__}.pure.sasl_handshake_request",
     (
         SaslHandshakeRequest,
     ),

@@ -27,7 +27,7 @@ class SaslHandshakeResponse(Message, kw_only=True, gc=False):
 
 
 SaslHandshakeResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.sasl_handshake_response",
+    f"{__package__}.pure.sasl_handshake_response",
     (
         SaslHandshakeResponse,
     ),

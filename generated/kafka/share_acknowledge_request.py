@@ -70,7 +70,7 @@ class ShareAcknowledgeRequest(Message, kw_only=True, gc=False):
 
 
 ShareAcknowledgeRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.share_acknowledge_request",
+    f"{__package__}.pure.share_acknowledge_request",
     (
         ShareAcknowledgeRequest,
         ShareAcknowledgeRequest.AcknowledgeTopic,

@@ -89,7 +89,7 @@ class ShareAcknowledgeResponse(Message, kw_only=True, gc=False):
 
 
 ShareAcknowledgeResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.share_acknowledge_response",
+    f"{__package__}.pure.share_acknowledge_response",
     (
         ShareAcknowledgeResponse,
         ShareAcknowledgeResponse.ShareAcknowledgeTopicResponse,

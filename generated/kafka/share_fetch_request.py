@@ -97,7 +97,7 @@ class ShareFetchRequest(Message, kw_only=True, gc=False):
 
 
 ShareFetchRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.share_fetch_request",
+    f"{__package__}.pure.share_fetch_request",
     (
         ShareFetchRequest,
         ShareFetchRequest.FetchTopic,

@@ -110,7 +110,7 @@ class ShareFetchResponse(Message, kw_only=True, gc=False):
 
 
 ShareFetchResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.share_fetch_response",
+    f"{__package__}.pure.share_fetch_response",
     (
         ShareFetchResponse,
         ShareFetchResponse.ShareFetchableTopicResponse,

@@ -27,7 +27,7 @@ class ShareGroupCurrentMemberAssignmentKey(Message, kw_only=True, gc=False):
 
 
 ShareGroupCurrentMemberAssignmentKey.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.share_group_current_member_assignment_key",
+    f"{__package__}.pure.share_group_current_member_assignment_key",
     (
         ShareGroupCurrentMemberAssignmentKey,
     ),

@@ -44,7 +44,7 @@ class ShareGroupCurrentMemberAssignmentValue(Message, kw_only=True, gc=False):
 
 
 ShareGroupCurrentMemberAssignmentValue.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.share_group_current_member_assignment_value",
+    f"{__package__}.pure.share_group_current_member_assignment_value",
     (
         ShareGroupCurrentMemberAssignmentValue,
         ShareGroupCurrentMemberAssignmentValue.TopicPartitions,

@@ -29,7 +29,7 @@ class ShareGroupDescribeRequest(Message, kw_only=True, gc=False):
 
 
 ShareGroupDescribeRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.share_group_describe_request",
+    f"{__package__}.pure.share_group_describe_request",
     (
         ShareGroupDescribeRequest,
     ),

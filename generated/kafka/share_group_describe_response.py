@@ -97,7 +97,7 @@ class ShareGroupDescribeResponse(Message, kw_only=True, gc=False):
 
 
 ShareGroupDescribeResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.share_group_describe_response",
+    f"{__package__}.pure.share_group_describe_response",
     (
         ShareGroupDescribeResponse,
         ShareGroupDescribeResponse.DescribedGroup,

@@ -35,7 +35,7 @@ class ShareGroupHeartbeatRequest(Message, kw_only=True, gc=False):
 
 
 ShareGroupHeartbeatRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.share_group_heartbeat_request",
+    f"{__package__}.pure.share_group_heartbeat_request",
     (
         ShareGroupHeartbeatRequest,
     ),

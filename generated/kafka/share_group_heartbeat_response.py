@@ -59,7 +59,7 @@ class ShareGroupHeartbeatResponse(Message, kw_only=True, gc=False):
 
 
 ShareGroupHeartbeatResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.share_group_heartbeat_response",
+    f"{__package__}.pure.share_group_heartbeat_response",
     (
         ShareGroupHeartbeatResponse,
         ShareGroupHeartbeatResponse.Assignment,

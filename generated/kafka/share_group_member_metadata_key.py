@@ -27,7 +27,7 @@ class ShareGroupMemberMetadataKey(Message, kw_only=True, gc=False):
 
 
 ShareGroupMemberMetadataKey.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.share_group_member_metadata_key",
+    f"{__package__}.pure.share_group_member_metadata_key",
     (
         ShareGroupMemberMetadataKey,
     ),

@@ -33,7 +33,7 @@ class ShareGroupMemberMetadataValue(Message, kw_only=True, gc=False):
 
 
 ShareGroupMemberMetadataValue.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.share_group_member_metadata_value",
+    f"{__package__}.pure.share_group_member_metadata_value",
     (
         ShareGroupMemberMetadataValue,
     ),

@@ -25,7 +25,7 @@ class ShareGroupMetadataKey(Message, kw_only=True, gc=False):
 
 
 ShareGroupMetadataKey.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.share_group_metadata_key",
+    f"{__package__}.pure.share_group_metadata_key",
     (
         ShareGroupMetadataKey,
     ),

@@ -29,7 +29,7 @@ class ShareGroupMetadataValue(Message, kw_only=True, gc=False):
 
 
 ShareGroupMetadataValue.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.share_group_metadata_value",
+    f"{__package__}.pure.share_group_metadata_value",
     (
         ShareGroupMetadataValue,
     ),

@@ -25,7 +25,7 @@ class ShareGroupStatePartitionMetadataKey(Message, kw_only=True, gc=False):
 
 
 ShareGroupStatePartitionMetadataKey.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.share_group_state_partition_metadata_key",
+    f"{__package__}.pure.share_group_state_partition_metadata_key",
     (
         ShareGroupStatePartitionMetadataKey,
     ),

@@ -55,7 +55,7 @@ class ShareGroupStatePartitionMetadataValue(Message, kw_only=True, gc=False):
 
 
 ShareGroupStatePartitionMetadataValue.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.share_group_state_partition_metadata_value",
+    f"{__package__}.pure.share_group_state_partition_metadata_value",
     (
         ShareGroupStatePartitionMetadataValue,
         ShareGroupStatePartitionMetadataValue.TopicPartitionsInfo,

@@ -27,7 +27,7 @@ class ShareGroupTargetAssignmentMemberKey(Message, kw_only=True, gc=False):
 
 
 ShareGroupTargetAssignmentMemberKey.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.share_group_target_assignment_member_key",
+    f"{__package__}.pure.share_group_target_assignment_member_key",
     (
         ShareGroupTargetAssignmentMemberKey,
     ),

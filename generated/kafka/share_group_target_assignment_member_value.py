@@ -38,7 +38,7 @@ class ShareGroupTargetAssignmentMemberValue(Message, kw_only=True, gc=False):
 
 
 ShareGroupTargetAssignmentMemberValue.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.share_group_target_assignment_member_value",
+    f"{__package__}.pure.share_group_target_assignment_member_value",
     (
         ShareGroupTargetAssignmentMemberValue,
         ShareGroupTargetAssignmentMemberValue.TopicPartition,

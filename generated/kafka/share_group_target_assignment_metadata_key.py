@@ -25,7 +25,7 @@ class ShareGroupTargetAssignmentMetadataKey(Message, kw_only=True, gc=False):
 
 
 ShareGroupTargetAssignmentMetadataKey.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.share_group_target_assignment_metadata_key",
+    f"{__package__}.pure.share_group_target_assignment_metadata_key",
     (
         ShareGroupTargetAssignmentMetadataKey,
     ),

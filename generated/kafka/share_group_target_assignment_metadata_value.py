@@ -29,7 +29,7 @@ class ShareGroupTargetAssignmentMetadataValue(Message, kw_only=True, gc=False):
 
 
 ShareGroupTargetAssignmentMetadataValue.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.share_group_target_assignment_metadata_value",
+    f"{__package__}.pure.share_group_target_assignment_metadata_value",
     (
         ShareGroupTargetAssignmentMetadataValue,
     ),

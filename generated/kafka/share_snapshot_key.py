@@ -30,7 +30,7 @@ class ShareSnapshotKey(Message, kw_only=True, gc=False):
 
 
 ShareSnapshotKey.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.share_snapshot_key",
+    f"{__package__}.pure.share_snapshot_key",
     (
         ShareSnapshotKey,
     ),

@@ -56,7 +56,7 @@ class ShareSnapshotValue(Message, kw_only=True, gc=False):
 
 
 ShareSnapshotValue.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.share_snapshot_value",
+    f"{__package__}.pure.share_snapshot_value",
     (
         ShareSnapshotValue,
         ShareSnapshotValue.StateBatch,

@@ -30,7 +30,7 @@ class ShareUpdateKey(Message, kw_only=True, gc=False):
 
 
 ShareUpdateKey.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.share_update_key",
+    f"{__package__}.pure.share_update_key",
     (
         ShareUpdateKey,
     ),

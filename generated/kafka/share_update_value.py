@@ -50,7 +50,7 @@ class ShareUpdateValue(Message, kw_only=True, gc=False):
 
 
 ShareUpdateValue.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.share_update_value",
+    f"{__package__}.pure.share_update_value",
     (
         ShareUpdateValue,
         ShareUpdateValue.StateBatch,

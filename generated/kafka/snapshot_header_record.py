@@ -31,7 +31,7 @@ class SnapshotHeaderRecord(Message, kw_only=True, gc=False):
 
 
 SnapshotHeaderRecord.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.snapshot_header_record",
+    f"{__package__}.pure.snapshot_header_record",
     (
         SnapshotHeaderRecord,
     ),

@@ -23,7 +23,7 @@ class StopReplicaRequest(Message, kw_only=True, gc=False):
 
 
 StopReplicaRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.stop_replica_request",
+    f"{__package__}.pure.stop_replica_request",
     (
         StopReplicaRequest,
     ),

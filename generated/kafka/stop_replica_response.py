@@ -23,7 +23,7 @@ class StopReplicaResponse(Message, kw_only=True, gc=False):
 
 
 StopReplicaResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.stop_replica_response",
+    f"{__package__}.pure.stop_replica_response",
     (
         StopReplicaResponse,
     ),

@@ -27,7 +27,7 @@ class StreamsGroupCurrentMemberAssignmentKey(Message, kw_only=True, gc=False):
 
 
 StreamsGroupCurrentMemberAssignmentKey.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.streams_group_current_member_assignment_key",
+    f"{__package__}.pure.streams_group_current_member_assignment_key",
     (
         StreamsGroupCurrentMemberAssignmentKey,
     ),

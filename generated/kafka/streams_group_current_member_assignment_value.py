@@ -56,7 +56,7 @@ class StreamsGroupCurrentMemberAssignmentValue(Message, kw_only=True, gc=False):
 
 
 StreamsGroupCurrentMemberAssignmentValue.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.streams_group_current_member_assignment_value",
+    f"{__package__}.pure.streams_group_current_member_assignment_value",
     (
         StreamsGroupCurrentMemberAssignmentValue,
         StreamsGroupCurrentMemberAssignmentValue.TaskIds,

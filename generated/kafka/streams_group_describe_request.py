@@ -29,7 +29,7 @@ class StreamsGroupDescribeRequest(Message, kw_only=True, gc=False):
 
 
 StreamsGroupDescribeRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.streams_group_describe_request",
+    f"{__package__}.pure.streams_group_describe_request",
     (
         StreamsGroupDescribeRequest,
     ),

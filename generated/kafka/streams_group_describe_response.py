@@ -193,7 +193,7 @@ class StreamsGroupDescribeResponse(Message, kw_only=True, gc=False):
 
 
 StreamsGroupDescribeResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.streams_group_describe_response",
+    f"{__package__}.pure.streams_group_describe_response",
     (
         StreamsGroupDescribeResponse,
         StreamsGroupDescribeResponse.DescribedGroup,

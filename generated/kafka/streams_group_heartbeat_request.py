@@ -165,7 +165,7 @@ class StreamsGroupHeartbeatRequest(Message, kw_only=True, gc=False):
 
 
 StreamsGroupHeartbeatRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.streams_group_heartbeat_request",
+    f"{__package__}.pure.streams_group_heartbeat_request",
     (
         StreamsGroupHeartbeatRequest,
         StreamsGroupHeartbeatRequest.Topology,

@@ -110,7 +110,7 @@ class StreamsGroupHeartbeatResponse(Message, kw_only=True, gc=False):
 
 
 StreamsGroupHeartbeatResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.streams_group_heartbeat_response",
+    f"{__package__}.pure.streams_group_heartbeat_response",
     (
         StreamsGroupHeartbeatResponse,
         StreamsGroupHeartbeatResponse.Status,

@@ -27,7 +27,7 @@ class StreamsGroupMemberMetadataKey(Message, kw_only=True, gc=False):
 
 
 StreamsGroupMemberMetadataKey.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.streams_group_member_metadata_key",
+    f"{__package__}.pure.streams_group_member_metadata_key",
     (
         StreamsGroupMemberMetadataKey,
     ),

@@ -65,7 +65,7 @@ class StreamsGroupMemberMetadataValue(Message, kw_only=True, gc=False):
 
 
 StreamsGroupMemberMetadataValue.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.streams_group_member_metadata_value",
+    f"{__package__}.pure.streams_group_member_metadata_value",
     (
         StreamsGroupMemberMetadataValue,
         StreamsGroupMemberMetadataValue.Endpoint,

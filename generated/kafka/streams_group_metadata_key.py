@@ -25,7 +25,7 @@ class StreamsGroupMetadataKey(Message, kw_only=True, gc=False):
 
 
 StreamsGroupMetadataKey.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.streams_group_metadata_key",
+    f"{__package__}.pure.streams_group_metadata_key",
     (
         StreamsGroupMetadataKey,
     ),

@@ -44,7 +44,7 @@ class StreamsGroupMetadataValue(Message, kw_only=True, gc=False):
 
 
 StreamsGroupMetadataValue.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.streams_group_metadata_value",
+    f"{__package__}.pure.streams_group_metadata_value",
     (
         StreamsGroupMetadataValue,
         StreamsGroupMetadataValue.LastAssignmentConfig,

@@ -27,7 +27,7 @@ class StreamsGroupTargetAssignmentMemberKey(Message, kw_only=True, gc=False):
 
 
 StreamsGroupTargetAssignmentMemberKey.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.streams_group_target_assignment_member_key",
+    f"{__package__}.pure.streams_group_target_assignment_member_key",
     (
         StreamsGroupTargetAssignmentMemberKey,
     ),

@@ -42,7 +42,7 @@ class StreamsGroupTargetAssignmentMemberValue(Message, kw_only=True, gc=False):
 
 
 StreamsGroupTargetAssignmentMemberValue.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.streams_group_target_assignment_member_value",
+    f"{__package__}.pure.streams_group_target_assignment_member_value",
     (
         StreamsGroupTargetAssignmentMemberValue,
         StreamsGroupTargetAssignmentMemberValue.TaskIds,

@@ -25,7 +25,7 @@ class StreamsGroupTargetAssignmentMetadataKey(Message, kw_only=True, gc=False):
 
 
 StreamsGroupTargetAssignmentMetadataKey.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.streams_group_target_assignment_metadata_key",
+    f"{__package__}.pure.streams_group_target_assignment_metadata_key",
     (
         StreamsGroupTargetAssignmentMetadataKey,
     ),

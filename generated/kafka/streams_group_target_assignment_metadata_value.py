@@ -29,7 +29,7 @@ class StreamsGroupTargetAssignmentMetadataValue(Message, kw_only=True, gc=False)
 
 
 StreamsGroupTargetAssignmentMetadataValue.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.streams_group_target_assignment_metadata_value",
+    f"{__package__}.pure.streams_group_target_assignment_metadata_value",
     (
         StreamsGroupTargetAssignmentMetadataValue,
     ),

@@ -25,7 +25,7 @@ class StreamsGroupTopologyKey(Message, kw_only=True, gc=False):
 
 
 StreamsGroupTopologyKey.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.streams_group_topology_key",
+    f"{__package__}.pure.streams_group_topology_key",
     (
         StreamsGroupTopologyKey,
     ),

@@ -89,7 +89,7 @@ class StreamsGroupTopologyValue(Message, kw_only=True, gc=False):
 
 
 StreamsGroupTopologyValue.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.streams_group_topology_value",
+    f"{__package__}.pure.streams_group_topology_value",
     (
         StreamsGroupTopologyValue,
         StreamsGroupTopologyValue.Subtopology,

@@ -50,7 +50,7 @@ class SyncGroupRequest(Message, kw_only=True, gc=False):
 
 
 SyncGroupRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.sync_group_request",
+    f"{__package__}.pure.sync_group_request",
     (
         SyncGroupRequest,
         SyncGroupRequest.SyncGroupRequestAssignment,

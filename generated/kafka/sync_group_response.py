@@ -35,7 +35,7 @@ class SyncGroupResponse(Message, kw_only=True, gc=False):
 
 
 SyncGroupResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.sync_group_response",
+    f"{__package__}.pure.sync_group_response",
     (
         SyncGroupResponse,
     ),

@@ -29,7 +29,7 @@ class TopicRecord(Message, kw_only=True, gc=False):
 
 
 TopicRecord.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.topic_record",
+    f"{__package__}.pure.topic_record",
     (
         TopicRecord,
     ),

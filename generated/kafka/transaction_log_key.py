@@ -25,7 +25,7 @@ class TransactionLogKey(Message, kw_only=True, gc=False):
 
 
 TransactionLogKey.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.transaction_log_key",
+    f"{__package__}.pure.transaction_log_key",
     (
         TransactionLogKey,
     ),

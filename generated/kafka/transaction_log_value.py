@@ -58,7 +58,7 @@ class TransactionLogValue(Message, kw_only=True, gc=False):
 
 
 TransactionLogValue.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.transaction_log_value",
+    f"{__package__}.pure.transaction_log_value",
     (
         TransactionLogValue,
         TransactionLogValue.PartitionsSchema,

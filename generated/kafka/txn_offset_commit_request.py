@@ -67,7 +67,7 @@ class TxnOffsetCommitRequest(Message, kw_only=True, gc=False):
 
 
 TxnOffsetCommitRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.txn_offset_commit_request",
+    f"{__package__}.pure.txn_offset_commit_request",
     (
         TxnOffsetCommitRequest,
         TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic,

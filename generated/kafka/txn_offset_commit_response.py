@@ -51,7 +51,7 @@ class TxnOffsetCommitResponse(Message, kw_only=True, gc=False):
 
 
 TxnOffsetCommitResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.txn_offset_commit_response",
+    f"{__package__}.pure.txn_offset_commit_response",
     (
         TxnOffsetCommitResponse,
         TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic,

@@ -29,7 +29,7 @@ class UnfenceBrokerRecord(Message, kw_only=True, gc=False):
 
 
 UnfenceBrokerRecord.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.unfence_broker_record",
+    f"{__package__}.pure.unfence_broker_record",
     (
         UnfenceBrokerRecord,
     ),

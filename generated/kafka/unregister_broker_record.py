@@ -29,7 +29,7 @@ class UnregisterBrokerRecord(Message, kw_only=True, gc=False):
 
 
 UnregisterBrokerRecord.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.unregister_broker_record",
+    f"{__package__}.pure.unregister_broker_record",
     (
         UnregisterBrokerRecord,
     ),

@@ -27,7 +27,7 @@ class UnregisterBrokerRequest(Message, kw_only=True, gc=False):
 
 
 UnregisterBrokerRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.unregister_broker_request",
+    f"{__package__}.pure.unregister_broker_request",
     (
         UnregisterBrokerRequest,
     ),

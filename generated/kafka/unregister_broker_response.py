@@ -31,7 +31,7 @@ class UnregisterBrokerResponse(Message, kw_only=True, gc=False):
 
 
 UnregisterBrokerResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.unregister_broker_response",
+    f"{__package__}.pure.unregister_broker_response",
     (
         UnregisterBrokerResponse,
     ),

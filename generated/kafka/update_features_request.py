@@ -46,7 +46,7 @@ class UpdateFeaturesRequest(Message, kw_only=True, gc=False):
 
 
 UpdateFeaturesRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.update_features_request",
+    f"{__package__}.pure.update_features_request",
     (
         UpdateFeaturesRequest,
         UpdateFeaturesRequest.FeatureUpdateKey,

@@ -46,7 +46,7 @@ class UpdateFeaturesResponse(Message, kw_only=True, gc=False):
 
 
 UpdateFeaturesResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.update_features_response",
+    f"{__package__}.pure.update_features_response",
     (
         UpdateFeaturesResponse,
         UpdateFeaturesResponse.UpdatableFeatureResult,

@@ -23,7 +23,7 @@ class UpdateMetadataRequest(Message, kw_only=True, gc=False):
 
 
 UpdateMetadataRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.update_metadata_request",
+    f"{__package__}.pure.update_metadata_request",
     (
         UpdateMetadataRequest,
     ),

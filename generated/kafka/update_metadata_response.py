@@ -23,7 +23,7 @@ class UpdateMetadataResponse(Message, kw_only=True, gc=False):
 
 
 UpdateMetadataResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.update_metadata_response",
+    f"{__package__}.pure.update_metadata_response",
     (
         UpdateMetadataResponse,
     ),

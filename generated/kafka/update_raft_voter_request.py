@@ -67,7 +67,7 @@ class UpdateRaftVoterRequest(Message, kw_only=True, gc=False):
 
 
 UpdateRaftVoterRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.update_raft_voter_request",
+    f"{__package__}.pure.update_raft_voter_request",
     (
         UpdateRaftVoterRequest,
         UpdateRaftVoterRequest.Listener,

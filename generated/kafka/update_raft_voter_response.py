@@ -50,7 +50,7 @@ class UpdateRaftVoterResponse(Message, kw_only=True, gc=False):
 
 
 UpdateRaftVoterResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.update_raft_voter_response",
+    f"{__package__}.pure.update_raft_voter_response",
     (
         UpdateRaftVoterResponse,
         UpdateRaftVoterResponse.CurrentLeader,

@@ -37,7 +37,7 @@ class UserScramCredentialRecord(Message, kw_only=True, gc=False):
 
 
 UserScramCredentialRecord.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.user_scram_credential_record",
+    f"{__package__}.pure.user_scram_credential_record",
     (
         UserScramCredentialRecord,
     ),

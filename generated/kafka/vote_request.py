@@ -76,7 +76,7 @@ class VoteRequest(Message, kw_only=True, gc=False):
 
 
 VoteRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.vote_request",
+    f"{__package__}.pure.vote_request",
     (
         VoteRequest,
         VoteRequest.TopicData,

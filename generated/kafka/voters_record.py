@@ -73,7 +73,7 @@ class VotersRecord(Message, kw_only=True, gc=False):
 
 
 VotersRecord.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.voters_record",
+    f"{__package__}.pure.voters_record",
     (
         VotersRecord,
         VotersRecord.Voter,

@@ -74,7 +74,7 @@ class WriteShareGroupStateRequest(Message, kw_only=True, gc=False):
 
 
 WriteShareGroupStateRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.write_share_group_state_request",
+    f"{__package__}.pure.write_share_group_state_request",
     (
         WriteShareGroupStateRequest,
         WriteShareGroupStateRequest.WriteStateData,

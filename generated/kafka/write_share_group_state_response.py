@@ -51,7 +51,7 @@ class WriteShareGroupStateResponse(Message, kw_only=True, gc=False):
 
 
 WriteShareGroupStateResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.write_share_group_state_response",
+    f"{__package__}.pure.write_share_group_state_response",
     (
         WriteShareGroupStateResponse,
         WriteShareGroupStateResponse.WriteStateResult,

@@ -57,7 +57,7 @@ class WriteTxnMarkersRequest(Message, kw_only=True, gc=False):
 
 
 WriteTxnMarkersRequest.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.write_txn_markers_request",
+    f"{__package__}.pure.write_txn_markers_request",
     (
         WriteTxnMarkersRequest,
         WriteTxnMarkersRequest.WritableTxnMarker,

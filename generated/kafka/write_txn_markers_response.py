@@ -60,7 +60,7 @@ class WriteTxnMarkersResponse(Message, kw_only=True, gc=False):
 
 
 WriteTxnMarkersResponse.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.write_txn_markers_response",
+    f"{__package__}.pure.write_txn_markers_response",
     (
         WriteTxnMarkersResponse,
         WriteTxnMarkersResponse.WritableTxnMarkerResult,

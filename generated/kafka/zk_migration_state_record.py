@@ -27,7 +27,7 @@ class ZkMigrationStateRecord(Message, kw_only=True, gc=False):
 
 
 ZkMigrationStateRecord.CODEC = Codec(
-    "kraftspec.generated.kafka.pure.zk_migration_state_record",
+    f"{__package__}.pure.zk_migration_state_record",
     (
         ZkMigrationStateRecord,
     ),

@@ -43,7 +43,7 @@ class AlterQuorumRequest(Message, kw_only=True, gc=False):
 
 
 AlterQuorumRequest.CODEC = Codec(
-    "kraftspec.generated.kip_595.pure.alter_quorum_request",
+    f"{__package__}.pure.alter_quorum_request",
     (
         AlterQuorumRequest,
         AlterQuorumRequest.Voter,

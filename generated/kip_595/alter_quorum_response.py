@@ -36,7 +36,7 @@ class AlterQuorumResponse(Message, kw_only=True, gc=False):
 
 
 AlterQuorumResponse.CODEC = Codec(
-    "kraftspec.generated.kip_595.pure.alter_quorum_response",
+    f"{__package__}.pure.alter_quorum_response",
     (
         AlterQuorumResponse,
     ),

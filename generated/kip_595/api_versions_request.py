@@ -31,7 +31,7 @@ class ApiVersionsRequest(Message, kw_only=True, gc=False):
 
 
 ApiVersionsRequest.CODEC = Codec(
-    "kraftspec.generated.kip_595.pure.api_versions_request",
+    f"{__package__}.pure.api_versions_request",
     (
         ApiVersionsRequest,
     ),

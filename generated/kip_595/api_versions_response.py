@@ -87,7 +87,7 @@ class ApiVersionsResponse(Message, kw_only=True, gc=False):
 
 
 ApiVersionsResponse.CODEC = Codec(
-    "kraftspec.generated.kip_595.pure.api_versions_response",
+    f"{__package__}.pure.api_versions_response",
     (
         ApiVersionsResponse,
         ApiVersionsResponse.ApiVersion,

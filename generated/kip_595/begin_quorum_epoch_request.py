@@ -32,7 +32,7 @@ class BeginQuorumEpochRequest(Message, kw_only=True, gc=False):
 
 
 BeginQuorumEpochRequest.CODEC = Codec(
-    "kraftspec.generated.kip_595.pure.begin_quorum_epoch_request",
+    f"{__package__}.pure.begin_quorum_epoch_request",
     (
         BeginQuorumEpochRequest,
     ),

@@ -32,7 +32,7 @@ class BeginQuorumEpochResponse(Message, kw_only=True, gc=False):
 
 
 BeginQuorumEpochResponse.CODEC = Codec(
-    "kraftspec.generated.kip_595.pure.begin_quorum_epoch_response",
+    f"{__package__}.pure.begin_quorum_epoch_response",
     (
         BeginQuorumEpochResponse,
     ),

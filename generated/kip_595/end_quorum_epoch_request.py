@@ -39,7 +39,7 @@ class EndQuorumEpochRequest(Message, kw_only=True, gc=False):
 
 
 EndQuorumEpochRequest.CODEC = Codec(
-    "kraftspec.generated.kip_595.pure.end_quorum_epoch_request",
+    f"{__package__}.pure.end_quorum_epoch_request",
     (
         EndQuorumEpochRequest,
     ),

@@ -42,7 +42,7 @@ class FetchQuorumRecordsRequest(Message, kw_only=True, gc=False):
 
 
 FetchQuorumRecordsRequest.CODEC = Codec(
-    "kraftspec.generated.kip_595.pure.fetch_quorum_records_request",
+    f"{__package__}.pure.fetch_quorum_records_request",
     (
         FetchQuorumRecordsRequest,
     ),

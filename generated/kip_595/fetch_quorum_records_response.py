@@ -51,7 +51,7 @@ class FetchQuorumRecordsResponse(Message, kw_only=True, gc=False):
 
 
 FetchQuorumRecordsResponse.CODEC = Codec(
-    "kraftspec.generated.kip_595.pure.fetch_quorum_records_response",
+    f"{__package__}.pure.fetch_quorum_records_response",
     (
         FetchQuorumRecordsResponse,
     ),

@@ -39,7 +39,7 @@ class FindQuorumRequest(Message, kw_only=True, gc=False):
 
 
 FindQuorumRequest.CODEC = Codec(
-    "kraftspec.generated.kip_595.pure.find_quorum_request",
+    f"{__package__}.pure.find_quorum_request",
     (
         FindQuorumRequest,
     ),

@@ -60,7 +60,7 @@ class FindQuorumResponse(Message, kw_only=True, gc=False):
 
 
 FindQuorumResponse.CODEC = Codec(
-    "kraftspec.generated.kip_595.pure.find_quorum_response",
+    f"{__package__}.pure.find_quorum_response",
     (
         FindQuorumResponse,
         FindQuorumResponse.Voter,

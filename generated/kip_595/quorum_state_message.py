@@ -53,7 +53,7 @@ class QuorumStateMessage(Message, kw_only=True, gc=False):
 
 
 QuorumStateMessage.CODEC = Codec(
-    "kraftspec.generated.kip_595.pure.quorum_state_message",
+    f"{__package__}.pure.quorum_state_message",
     (
         QuorumStateMessage,
         QuorumStateMessage.Voter,

@@ -34,7 +34,7 @@ class VoteResponse(Message, kw_only=True, gc=False):
 
 
 VoteResponse.CODEC = Codec(
-    "kraftspec.generated.kip_595.pure.vote_response",
+    f"{__package__}.pure.vote_response",
     (
         VoteResponse,
     ),

@@ -42,7 +42,7 @@ class VoterAssignmentMessage(Message, kw_only=True, gc=False):
 
 
 VoterAssignmentMessage.CODEC = Codec(
-    "kraftspec.generated.kip_595.pure.voter_assignment_message",
+    f"{__package__}.pure.voter_assignment_message",
     (
         VoterAssignmentMessage,
         VoterAssignmentMessage.Voter,

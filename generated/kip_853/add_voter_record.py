@@ -51,7 +51,7 @@ class AddVoterRecord(Message, kw_only=True, gc=False):
 
 
 AddVoterRecord.CODEC = Codec(
-    "kraftspec.generated.kip_853.pure.add_voter_record",
+    f"{__package__}.pure.add_voter_record",
     (
         AddVoterRecord,
         AddVoterRecord.VoterEndpoint,

@@ -76,7 +76,7 @@ class AddVoterRequest(Message, kw_only=True, gc=False):
 
 
 AddVoterRequest.CODEC = Codec(
-    "kraftspec.generated.kip_853.pure.add_voter_request",
+    f"{__package__}.pure.add_voter_request",
     (
         AddVoterRequest,
         AddVoterRequest.TopicData,

@@ -69,7 +69,7 @@ class AddVoterResponse(Message, kw_only=True, gc=False):
 
 
 AddVoterResponse.CODEC = Codec(
-    "kraftspec.generated.kip_853.pure.add_voter_response",
+    f"{__package__}.pure.add_voter_response",
     (
         AddVoterResponse,
         AddVoterResponse.TopicData,

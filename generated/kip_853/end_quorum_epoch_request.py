@@ -58,7 +58,7 @@ class EndQuorumEpochRequest(Message, kw_only=True, gc=False):
 
 
 EndQuorumEpochRequest.CODEC = Codec(
-    "kraftspec.generated.kip_853.pure.end_quorum_epoch_request",
+    f"{__package__}.pure.end_quorum_epoch_request",
     (
         EndQuorumEpochRequest,
         EndQuorumEpochRequest.TopicData,

@@ -56,7 +56,7 @@ class EndQuorumEpochResponse(Message, kw_only=True, gc=False):
 
 
 EndQuorumEpochResponse.CODEC = Codec(
-    "kraftspec.generated.kip_853.pure.end_quorum_epoch_response",
+    f"{__package__}.pure.end_quorum_epoch_response",
     (
         EndQuorumEpochResponse,
         EndQuorumEpochResponse.TopicData,

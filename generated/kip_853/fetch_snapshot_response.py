@@ -94,7 +94,7 @@ class FetchSnapshotResponse(Message, kw_only=True, gc=False):
 
 
 FetchSnapshotResponse.CODEC = Codec(
-    "kraftspec.generated.kip_853.pure.fetch_snapshot_response",
+    f"{__package__}.pure.fetch_snapshot_response",
     (
         FetchSnapshotResponse,
         FetchSnapshotResponse.TopicSnapshot,

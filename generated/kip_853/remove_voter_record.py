@@ -32,7 +32,7 @@ class RemoveVoterRecord(Message, kw_only=True, gc=False):
 
 
 RemoveVoterRecord.CODEC = Codec(
-    "kraftspec.generated.kip_853.pure.remove_voter_record",
+    f"{__package__}.pure.remove_voter_record",
     (
         RemoveVoterRecord,
     ),

@@ -54,7 +54,7 @@ class RemoveVoterRequest(Message, kw_only=True, gc=False):
 
 
 RemoveVoterRequest.CODEC = Codec(
-    "kraftspec.generated.kip_853.pure.remove_voter_request",
+    f"{__package__}.pure.remove_voter_request",
     (
         RemoveVoterRequest,
         RemoveVoterRequest.TopicData,

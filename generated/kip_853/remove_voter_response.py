@@ -69,7 +69,7 @@ class RemoveVoterResponse(Message, kw_only=True, gc=False):
 
 
 RemoveVoterResponse.CODEC = Codec(
-    "kraftspec.generated.kip_853.pure.remove_voter_response",
+    f"{__package__}.pure.remove_voter_response",
     (
         RemoveVoterResponse,
         RemoveVoterResponse.TopicData,

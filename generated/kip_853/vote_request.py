@@ -74,7 +74,7 @@ class VoteRequest(Message, kw_only=True, gc=False):
 
 
 VoteRequest.CODEC = Codec(
-    "kraftspec.generated.kip_853.pure.vote_request",
+    f"{__package__}.pure.vote_request",
     (
         VoteRequest,
         VoteRequest.TopicData,

@@ -56,7 +56,7 @@ class BeginQuorumEpochResponse(Message, kw_only=True, gc=False):
 
 
 BeginQuorumEpochResponse.CODEC = Codec(
-    "kraftspec.generated.kip_996.pure.begin_quorum_epoch_response",
+    f"{__package__}.pure.begin_quorum_epoch_response",
     (
         BeginQuorumEpochResponse,
         BeginQuorumEpochResponse.TopicData,

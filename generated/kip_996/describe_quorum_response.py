@@ -88,7 +88,7 @@ class DescribeQuorumResponse(Message, kw_only=True, gc=False):
 
 
 DescribeQuorumResponse.CODEC = Codec(
-    "kraftspec.generated.kip_996.pure.describe_quorum_response",
+    f"{__package__}.pure.describe_quorum_response",
     (
         DescribeQuorumResponse,
         DescribeQuorumResponse.TopicData,

@@ -129,7 +129,7 @@ class FetchRequest(Message, kw_only=True, gc=False):
 
 
 FetchRequest.CODEC = Codec(
-    "kraftspec.generated.kip_996.pure.fetch_request",
+    f"{__package__}.pure.fetch_request",
     (
         FetchRequest,
         FetchRequest.ReplicaState,

@@ -143,7 +143,7 @@ class FetchResponse(Message, kw_only=True, gc=False):
 
 
 FetchResponse.CODEC = Codec(
-    "kraftspec.generated.kip_996.pure.fetch_response",
+    f"{__package__}.pure.fetch_response",
     (
         FetchResponse,
         FetchResponse.FetchableTopicResponse,

@@ -76,7 +76,7 @@ class FetchSnapshotRequest(Message, kw_only=True, gc=False):
 
 
 FetchSnapshotRequest.CODEC = Codec(
-    "kraftspec.generated.kip_996.pure.fetch_snapshot_request",
+    f"{__package__}.pure.fetch_snapshot_request",
     (
         FetchSnapshotRequest,
         FetchSnapshotRequest.TopicSnapshot,

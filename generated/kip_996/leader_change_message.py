@@ -45,7 +45,7 @@ class LeaderChangeMessage(Message, kw_only=True, gc=False):
 
 
 LeaderChangeMessage.CODEC = Codec(
-    "kraftspec.generated.kip_996.pure.leader_change_message",
+    f"{__package__}.pure.leader_change_message",
     (
         LeaderChangeMessage,
         LeaderChangeMessage.Voter,

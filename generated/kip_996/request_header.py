@@ -35,7 +35,7 @@ class RequestHeader(Message, kw_only=True, gc=False):
 
 
 RequestHeader.CODEC = Codec(
-    "kraftspec.generated.kip_996.pure.request_header",
+    f"{__package__}.pure.request_header",
     (
         RequestHeader,
     ),

@@ -27,7 +27,7 @@ class ResponseHeader(Message, kw_only=True, gc=False):
 
 
 ResponseHeader.CODEC = Codec(
-    "kraftspec.generated.kip_996.pure.response_header",
+    f"{__package__}.pure.response_header",
     (
         ResponseHeader,
     ),

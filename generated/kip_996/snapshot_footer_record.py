@@ -28,7 +28,7 @@ class SnapshotFooterRecord(Message, kw_only=True, gc=False):
 
 
 SnapshotFooterRecord.CODEC = Codec(
-    "kraftspec.generated.kip_996.pure.snapshot_footer_record",
+    f"{__package__}.pure.snapshot_footer_record",
     (
         SnapshotFooterRecord,
     ),

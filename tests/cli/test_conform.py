@@ -254,7 +254,7 @@ def test_demo_fails_when_a_codec_does(monkeypatch: pytest.MonkeyPatch, fake: str
     monkeypatch.setattr(run_room, "adapter_named", lambda _: run_room.adapter_exec(fake))
     result = run("demo", "--no-kafka")
     assert result.exit_code == 1
-    assert "bytes differ from byte" in result.stdout
+    assert "bytes differ from byte" in result.stderr
     assert "Nothing failed" not in result.stdout
 
 
@@ -264,5 +264,5 @@ def test_demo_fails_when_a_spec_does(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(check_room, "check_paths", lambda: CheckReport(1, (mistake,)))
     result = run("demo", "--no-kafka")
     assert result.exit_code == 1
-    assert result.stdout.startswith("x.json:2:3: a comma is missing")
+    assert result.stderr.startswith("x.json:2:3: a comma is missing")
     assert "1 failure in" in result.stdout

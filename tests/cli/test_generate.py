@@ -61,6 +61,16 @@ def test_own_schemas_become_a_package(own: Path) -> None:
     assert used.stdout == "00000001000161\n"
 
 
+@pytest.mark.parametrize("name", ["my_codecs", "a.b.my_codecs"])
+def test_the_package_goes_below_a_directory_of_another_name(own: Path, name: str) -> None:
+    result = run("--specs", f"{own}/mine", "--out", f"{own}/src", "--package", name)
+    assert result.exit_code == 0
+    code = f"from {name} import Greeting; print(Greeting(words=('a',)).encode(0).hex())"
+    command = [sys.executable, "-c", code]
+    used = subprocess.run(command, cwd=own / "src", capture_output=True, text=True, check=True)
+    assert used.stdout == "00000001000161\n"
+
+
 def test_check_finds_drift(own: Path) -> None:
     run(*arguments_of(own))
     assert run(*arguments_of(own), "--check").exit_code == 0

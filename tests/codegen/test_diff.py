@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from kraftspec.codegen import evolution
 from kraftspec.codegen.diff import (
     DiffReport,
     SideError,
@@ -249,7 +250,7 @@ def test_each_coordinator_counts_its_keys_for_itself() -> None:
 
 def test_the_net_under_the_rules(monkeypatch: pytest.MonkeyPatch) -> None:
     """A change of bytes that no rule names is refused all the same."""
-    monkeypatch.setattr("kraftspec.codegen.evolution._Comparison.structs", lambda *_: None)
+    monkeypatch.setattr(evolution._Comparison, "structs", lambda *_: None)
     case = CASES["type-changed-in-width"]
     diff = diff_messages(parsed(text(case, "old")), parsed(text(case, "new")))
     assert [finding.rule for finding in diff.findings] == ["released-layout-changed"]

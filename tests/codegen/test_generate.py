@@ -176,8 +176,8 @@ def test_check_reports_drift_and_leaves_it(mine: MessageSet) -> None:
     shown = report.to_json()
     assert shown.pop("seconds") >= 0
     assert shown == {
-        "messages": 2, "pairs": 2, "written": ["my_codecs/pure/greeting.py"],
-        "removed": ["my_codecs/gone.py"], "unchanged": 6,
+        "messages": 2, "pairs": 2, "stale": ["my_codecs/pure/greeting.py"],
+        "leftOver": ["my_codecs/gone.py"], "unchanged": 6,
     }  # fmt: skip
 
 
@@ -357,3 +357,15 @@ def test_watching_goes_on_after_a_mistake(
         "my_codecs/answer.py", "my_codecs/greeting.py",
         "my_codecs/pure/answer.py", "my_codecs/pure/greeting.py",
     ]  # fmt: skip
+
+
+def test_a_file_that_was_not_generated_is_never_overwritten(tmp_path: Path) -> None:
+    own = MessageSet("mine", tmp_path / "mine", tmp_path / "out", "out")
+    own.directory.mkdir()
+    (own.directory / "Greeting.json").write_text(json.dumps(spec()), encoding="utf-8")
+    precious = own.out / "greeting.py"
+    precious.parent.mkdir()
+    precious.write_text("precious = 1\n", encoding="utf-8")
+    with pytest.raises(SetError, match=r"greeting\.py was not generated"):
+        generate([own])
+    assert precious.read_text(encoding="utf-8") == "precious = 1\n"

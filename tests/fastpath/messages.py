@@ -50,7 +50,7 @@ def _class(text: str) -> Any:
     sys.modules[package] = ModuleType(package)
     with tempfile.TemporaryDirectory() as directory:
         sys.modules[package].__path__ = [directory]
-        for name, text_of in render_message(spec, package, "Sample.json").items():
+        for name, text_of in render_message(spec, "Sample.json").items():
             path = Path(directory, name)
             path.parent.mkdir(exist_ok=True)
             path.write_text(text_of)

@@ -16,7 +16,7 @@ import pytest
 from kraftspec import generated
 from kraftspec.fastpath.errors import CodecError, ErrorClass
 from kraftspec.fastpath.message import Codec
-from kraftspec.fastpath.types import METADATA_TOPIC_ID, ZERO_UUID, Uuid
+from kraftspec.fastpath.types import ZERO_UUID, Uuid
 from kraftspec.generated import kafka
 from kraftspec.generated.kafka import (
     ApiVersionsRequest,
@@ -33,6 +33,8 @@ from kraftspec.generated.kafka import (
     VoteResponse,
     VotersRecord,
 )
+
+METADATA_TOPIC_ID = Uuid(bytes(15) + b"\x01")
 
 # VoteRequest v2 with null, -1, no topics, no tags; with cluster "c" and an unknown tag 9.
 EMPTY = bytes.fromhex("00ffffffff0100")
@@ -145,6 +147,8 @@ def test_decode_with_copy_keeps_nothing_of_a_mutable_input(lenient: bool) -> Non
     data.clear()  # a view that was left would forbid it: BufferError
     assert produce_records(request) == produce_records(other) == b"\xde\xad\xbe\xef"
     assert request.encode(9) == PRODUCE
+    own = produce_records(ProduceRequest.decode(PRODUCE, 9, lenient=lenient, copy=True))
+    assert type(own) is bytes
 
 
 def test_bytes_fields_are_bytes() -> None:

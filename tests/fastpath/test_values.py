@@ -223,12 +223,45 @@ def test_floats() -> None:
         assert cls.from_json({"f": f"0x{digits}"}, 0).encode(0).hex() == digits + "00"
 
 
-def test_ranges_are_for_encode_to_check() -> None:
-    value = VoteRequest.from_json({"clusterId": None, "voterId": 1 << 40, "topics": []}, 2)
-    with pytest.raises(CodecError, match="voterId: int32 holds"):
-        value.encode(2)
+def test_ranges_and_versions() -> None:
+    value: dict[str, Any] = {"clusterId": None, "voterId": 1 << 31, "topics": []}
+    with pytest.raises(CodecError, match="voterId: int32 holds") as refused:
+        VoteRequest.from_json(value, 2)
+    assert refused.value.error_class is ErrorClass.INTEGER_OUT_OF_RANGE
+    assert VoteRequest.from_json(value | {"voterId": (1 << 31) - 1}, 2).voter_id == (1 << 31) - 1
     with pytest.raises(CodecError, match="VoteRequest has versions 0 to 2, not 9"):
         VoteRequest.from_json({}, 9)
+
+
+def test_names_of_no_version_pass_only_where_lenient() -> None:
+    value: dict[str, Any] = {"clusterId": None, "voterId": 1, "topics": [], "extra": 1}
+    with pytest.raises(CodecError, match="extra") as refused:
+        VoteRequest.from_json(value, 2)
+    assert refused.value.error_class is ErrorClass.FIELD_NOT_IN_VERSION
+    assert VoteRequest.from_json(value, 2, lenient=True) == VoteRequest(voter_id=1)
+
+
+@pytest.mark.parametrize(
+    ("message", "path"),
+    [
+        (VoteRequest(cluster_id=5), "clusterId"),  # type: ignore[arg-type]  # meant
+        (VoteRequest(topics=None), "topics"),  # type: ignore[arg-type]  # meant
+        (VoteRequest(voter_id=5.9), "voterId"),  # type: ignore[arg-type]  # meant
+        (VoteRequest(voter_id=1 << 31), "voterId"),
+    ],
+)
+def test_to_json_refuses_what_encode_refuses(message: VoteRequest, path: str) -> None:
+    with pytest.raises(CodecError) as refused:
+        message.to_json(2)
+    assert refused.value.path == path
+
+
+def test_tags_that_only_a_lenient_decode_lets_in_have_a_json_form() -> None:
+    tagged = bytes.fromhex("00 ffffffff 01 02 05 00 04 00".replace(" ", ""))  # tag 5, then 4
+    with pytest.raises(CodecError, match="tag_out_of_order"):
+        VoteRequest.decode(tagged, 2)
+    shown = VoteRequest.decode(tagged, 2, lenient=True).to_json(2)
+    assert shown["_unknownTaggedFields"] == [{"tag": 5, "hex": ""}, {"tag": 4, "hex": ""}]
 
 
 def test_defaults_as_json() -> None:

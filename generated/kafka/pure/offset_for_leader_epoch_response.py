@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.offset_for_leader_epoch_response import OffsetForLeaderEpochResponse as C0
+from ..offset_for_leader_epoch_response import OffsetForLeaderEpochResponse as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (

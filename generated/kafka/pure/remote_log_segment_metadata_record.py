@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.remote_log_segment_metadata_record import RemoteLogSegmentMetadataRecord as C0
+from ..remote_log_segment_metadata_record import RemoteLogSegmentMetadataRecord as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (

@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.remove_user_scram_credential_record import RemoveUserScramCredentialRecord as C0
+from ..remove_user_scram_credential_record import RemoveUserScramCredentialRecord as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (

@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kafka.streams_group_current_member_assignment_value import StreamsGroupCurrentMemberAssignmentValue as C0
+from ..streams_group_current_member_assignment_value import StreamsGroupCurrentMemberAssignmentValue as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (

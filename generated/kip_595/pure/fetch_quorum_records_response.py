@@ -5,7 +5,7 @@
 
 from struct import Struct as _Struct, pack, unpack_from
 
-from kraftspec.generated.kip_595.fetch_quorum_records_response import FetchQuorumRecordsResponse as C0
+from ..fetch_quorum_records_response import FetchQuorumRecordsResponse as C0
 from kraftspec.fastpath.plan import is_default
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import (

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kraftspec.conformance.run import Results
 
 FAILURES_SHOWN_MAX = 20  # A codec that is wrong once is often wrong ten thousand times.
-HARNESS_FAILED = 3  # Among the exit codes of a run: 0 as expected, 1 regression, 2 unexpected pass.
+HARNESS_FAILED = 3  # Among the exit codes of a run: 0 as expected, 1 regression.
 
 
 def _harness_failed(why: object) -> click.exceptions.Exit:
@@ -107,7 +107,7 @@ def make(set_names: tuple[str, ...], name: str, out: Path | None, as_json: bool)
 def run(adapter_name: str | None, command: str | None, name: str, as_json: bool) -> None:
     """Hold a codec against the golden vectors.
 
-    Exit code 0: all as expected. 1: a regression. 2: an unexpected pass. 3: the harness failed.
+    Exit code 0: all as expected. 1: a regression. 3: the harness failed.
     """
     from kraftspec.conformance.harness import AdapterError
     from kraftspec.conformance.java import JavaError, java_missing

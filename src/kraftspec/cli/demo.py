@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from kraftspec.conformance.run import Results
 
 FAILURES_SHOWN_MAX = 10
+NARROW_COLUMNS = 78
 
 
 @click.command()
@@ -68,7 +69,7 @@ def _check() -> dict[str, Any]:
     started = time.perf_counter()
     report = check_paths()
     for line in report.lines:
-        click.echo(line)
+        click.echo(line, err=True)
     return {
         "step": "check specs",
         "set": "all",
@@ -126,24 +127,27 @@ def _verify(adapter: str, set_name: str) -> dict[str, Any]:
 
 def _print_failures(results: Results) -> None:
     for failure in results.failures[:FAILURES_SHOWN_MAX]:
-        click.echo(str(failure))
+        click.echo(str(failure), err=True)
 
 
 def _print(rows: list[dict[str, Any]], seconds: float) -> None:
     from rich import box
     from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD, safe_box=True)
+    shown = console()
+    table = Table(box=box.SIMPLE_HEAD, safe_box=True, padding=(0, 1, 0, 0), pad_edge=False)
     for title in ("step", "set"):
         table.add_column(title, no_wrap=True)
-    numbers = ("messages", "pairs", "vectors", "verdicts", "failures")
+    # The numbers that matter most stay where the terminal is narrow.
+    numbers = ["messages", "pairs", "vectors", "verdicts", "failures"]
+    if shown.width < NARROW_COLUMNS:
+        numbers = ["pairs", "vectors", "failures"]
     for title in (*numbers, "seconds"):
         table.add_column(title, justify="right", no_wrap=True)
     for row in rows:
         cells = [f"{row[name]:,}" if name in row else "" for name in numbers]
         style = "red" if row["failures"] else None
         table.add_row(row["step"], row["set"], *cells, f"{row['seconds']:.2f}", style=style)
-    shown = console()
     shown.print(table)
     failures = sum(row["failures"] for row in rows)
     verdict = counted(failures, "failure") if failures else "Nothing failed"

@@ -22,7 +22,12 @@ _DIRECTORY = click.Path(file_okay=False, path_type=Path)
 @click.option("--check", is_flag=True, help="Write nothing; exit 1 when something would change.")
 @click.option("--watch", "watching", is_flag=True, help="Generate again whenever a spec changes.")
 @click.option("--specs", type=_DIRECTORY, help="Your own specs: one directory, one package.")
-@click.option("--out", type=_DIRECTORY, help="Where the package of your own specs goes.")
+@click.option(
+    "--out",
+    type=_DIRECTORY,
+    help="Where the package of your own specs goes: this directory if it is called NAME, "
+    "else DIR/NAME.",
+)
 @click.option("--package", help="The import name of that package.  [default: the name of --out]")
 @json_option
 def generate(
@@ -82,7 +87,13 @@ def _own_set(
     name = package or out.resolve().name
     if not all(part.isidentifier() for part in name.split(".")):
         raise click.BadParameter(f"{name!r} is not a name to import", param_hint="--package")
-    return MessageSet(specs.resolve().name, specs, out, name)
+    return MessageSet(specs.resolve().name, specs, _package_directory(out, name), name)
+
+
+def _package_directory(out: Path, name: str) -> Path:
+    """Return where the package NAME goes: DIR itself if it is called so, else below DIR."""
+    parts = name.split(".")
+    return out if out.resolve().name == parts[-1] else out.joinpath(*parts)
 
 
 def _print(report: GenerateReport, as_json: bool, check: bool = False) -> None:
