@@ -16,6 +16,7 @@ from typing import Literal, cast
 
 from kraftspec.codegen.diagnostics import Breach, RuleErrors
 from kraftspec.codegen.versions import NONE, VERSION_MAX, Versions
+from kraftspec.fastpath.plan import INTEGER_RANGE
 
 MessageType = Literal[
     "request", "response", "header", "metadata", "data", "coordinator-key", "coordinator-value"
@@ -27,14 +28,6 @@ PRIMITIVES = (
     "bool", "int8", "int16", "uint16", "int32", "uint32", "int64", "float64",
     "uuid", "string", "bytes", "records",
 )  # fmt: skip
-INTEGER_RANGES = {
-    "int8": (-(1 << 7), (1 << 7) - 1),
-    "int16": (-(1 << 15), (1 << 15) - 1),
-    "uint16": (0, (1 << 16) - 1),
-    "int32": (-(1 << 31), (1 << 31) - 1),
-    "uint32": (0, (1 << 32) - 1),
-    "int64": (-(1 << 63), (1 << 63) - 1),
-}
 NULLABLE = ("string", "bytes", "records")  # And every struct and array.
 ENTITY_TYPES = {
     "transactionalId": "string",
@@ -296,8 +289,8 @@ def _default_breaches(entry: Field) -> Iterator[Breach]:
             keys = ("default", "nullableVersions", "versions", "type")
             yield Breach("default-null", keys, message, mend)
         return
-    if not kind.array and kind.element in INTEGER_RANGES and type(value) is int:
-        lowest, highest = INTEGER_RANGES[kind.element]
+    if not kind.array and kind.element in INTEGER_RANGE and type(value) is int:
+        lowest, highest = INTEGER_RANGE[kind.element]
         if not lowest <= value <= highest:
             message = f"the default {value} is not in {kind}, which is {lowest} to {highest}"
             mend = "use a number of that range, or a wider type"

@@ -9,6 +9,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from kraftspec.conformance.raw.vectors import Test, VectorFile
 
 SCHEMA_VERSION = 1
@@ -42,8 +44,6 @@ def write_vectors(path: Path, head: dict[str, Any], tests: Iterable[dict[str, An
 
 def read_vectors(root: Path, name: str = "") -> Iterator[tuple[str, VectorFile]]:
     """Yield (set, file) for every vector file, or for those whose path contains ``name``."""
-    import msgspec  # noqa: PLC0415 - only reading needs it
-
     decoder = msgspec.json.Decoder(VectorFile)
     for path in sorted(root.glob("*/*.json")):
         if name.lower() in f"{path.parent.name}/{path.stem}".lower():

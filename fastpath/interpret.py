@@ -106,7 +106,7 @@ class Decoder:
         if self.trace is not None:
             self.trace.append(Span(str(self.path), wire, start, self.at, value))
 
-    def uvarint(self, limit: int = UVARINT_MAX) -> int:
+    def uvarint(self) -> int:
         """Read an unsigned varint. Lenient reads wrap to a Java int, as Kafka's do."""
         start, value = self.at, 0
         for shift in range(0, 7 * UVARINT_BYTES_MAX, 7):
@@ -129,8 +129,8 @@ class Decoder:
                 f"{value} is written in more bytes than needed",
                 start,
             )
-        if value > limit:
-            self.refuse(ErrorClass.VARINT_OVERFLOW, f"{value} is more than {limit}", start)
+        if value > UVARINT_MAX:
+            self.refuse(ErrorClass.VARINT_OVERFLOW, f"{value} is more than {UVARINT_MAX}", start)
         return value
 
     def fixed(self, wire: str) -> Any:

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 from kraftspec.fastpath.errors import CodecError, ErrorClass
 from kraftspec.fastpath.plan import INTEGER_RANGE, Element, Layout, Layouts, WireDefault, is_default
-from kraftspec.fastpath.types import Uuid
+from kraftspec.fastpath.types import UUID_BYTES, Uuid
 
 UNKNOWN_TAGS = "_unknownTaggedFields"
 
@@ -86,7 +86,7 @@ def from_json(
 def default_json(wire_default: WireDefault) -> Any:
     """Return a default as JSON says it; a struct of defaults has no such form (``...``)."""
     if isinstance(wire_default, bytes):
-        return str(Uuid(wire_default)) if len(wire_default) == 16 else ""  # noqa: PLR2004
+        return str(Uuid(wire_default)) if len(wire_default) == UUID_BYTES else ""
     return [] if wire_default == () and isinstance(wire_default, tuple) else wire_default
 
 

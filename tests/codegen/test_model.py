@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from kraftspec.codegen.diagnostics import RULES, RuleErrors
 from kraftspec.codegen.model import (
-    INTEGER_RANGES,
     PRIMITIVES,
     Field,
     FieldType,
@@ -21,6 +20,7 @@ from kraftspec.codegen.model import (
     parse_default,
 )
 from kraftspec.codegen.versions import NONE, VERSION_MAX, Versions
+from kraftspec.fastpath.plan import INTEGER_RANGE
 
 ALL = Versions(0, VERSION_MAX)
 ZERO_TO_TWO = Versions(0, 2)
@@ -144,7 +144,7 @@ def test_not_a_number_is_a_float() -> None:
     assert math.isnan(value)
 
 
-@given(st.sampled_from(sorted(INTEGER_RANGES)), st.integers(-(1 << 65), 1 << 65), st.booleans())
+@given(st.sampled_from(sorted(INTEGER_RANGE)), st.integers(-(1 << 65), 1 << 65), st.booleans())
 def test_integer_defaults_are_range_checked(kind: str, number: int, as_hex: bool) -> None:
     text = hex(number) if as_hex and number >= 0 else str(number)
     default = parse_default(FieldType(kind), text)

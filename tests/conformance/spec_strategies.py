@@ -14,8 +14,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from kraftspec.codegen.model import INTEGER_RANGES, PRIMITIVES
+from kraftspec.codegen.model import PRIMITIVES
 from kraftspec.codegen.versions import NONE, VERSION_MAX, Versions
+from kraftspec.fastpath.plan import INTEGER_RANGE
 
 Spec = dict[str, Any]
 Draw = Callable[[st.SearchStrategy[Any]], Any]
@@ -170,8 +171,8 @@ class _Writer:
 
     def scalar_default(self, element: str) -> Any:
         """Write a default of a primitive."""
-        if element in INTEGER_RANGES:
-            low, high = INTEGER_RANGES["int32" if element == "uint32" else element]
+        if element in INTEGER_RANGE:
+            low, high = INTEGER_RANGE["int32" if element == "uint32" else element]
             low = 0 if element == "uint32" else low
             number = self.draw(st.integers(low, high) | st.sampled_from((low, high, 0, 1)))
             forms = [str(number), number] + ([hex(number)] if number >= 0 else [])
