@@ -20,12 +20,14 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python3.14; 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.venv/.ready: pyproject.toml constraints.txt
+NATIVE := $(wildcard setup.py fastpath/*.pyx fastpath/*.pxd fastpath/c/*.h)
+
+.venv/.ready: pyproject.toml constraints.txt $(NATIVE)
 	@test -n "$(PYTHON)" || { echo "kraftspec needs Python 3.11 to 3.14. Install it: sudo apt-get install python3.11 python3.11-venv (or: brew install python@3.13)" >&2; exit 1; }
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "$(PYTHON) lacks venv. Install it: sudo apt-get install python3-venv" >&2; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt uv
-	$(BIN)/uv pip install --quiet --python $(BIN)/python -e '.[conformance]' --group dev
+	$(BIN)/uv pip install --quiet --python $(BIN)/python -e '.[conformance,compression]' --group dev
 	@touch $@
 
 .PHONY: setup
@@ -39,6 +41,11 @@ test: .venv/.ready ## Run every test, type check, lint and the docs build (tox)
 .PHONY: demo
 demo: .venv/.ready ## Check specs, generate codecs, verify the golden vectors, print what was proven
 	$(BIN)/kraftspec demo
+
+.PHONY: native
+native: .venv/.ready ## Build the compiled modules again, in place
+	$(BIN)/uv pip install --quiet --python $(BIN)/python cython setuptools
+	$(BIN)/python setup.py -q build_ext --inplace
 
 .PHONY: generate
 generate: .venv/.ready ## Render generated/ from specs/

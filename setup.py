@@ -1,0 +1,34 @@
+"""The compiled modules of fastpath; all else about the package is in pyproject.toml."""
+
+from pathlib import Path
+
+from setuptools import Extension, setup
+
+ROOM = "src/kraftspec/fastpath"  # Through the symlink, so that an sdist has the same paths.
+HEADERS = sorted(str(path) for path in Path(ROOM).glob("c/*.h"))
+
+
+def compiled(name: str) -> Extension:
+    """Describe one compiled module.
+
+    Optional: where there is no C compiler the installation goes on, and pure Python does its work.
+    """
+    module = Extension(
+        f"kraftspec.fastpath.{name}",
+        [f"{ROOM}/{name}.pyx"],
+        depends=HEADERS,
+        include_dirs=[ROOM],
+        extra_compile_args=["-O3"],
+        optional=True,
+    )
+    module.cython_directives = {
+        "language_level": 3,
+        "boundscheck": False,
+        "wraparound": False,
+        "cdivision": True,
+        "initializedcheck": False,
+    }
+    return module
+
+
+setup(ext_modules=[compiled(path.stem) for path in sorted(Path(ROOM).glob("_*.pyx"))])
