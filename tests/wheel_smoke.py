@@ -8,17 +8,22 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import kraftspec
+from kraftspec.fastpath import native
 from kraftspec.generated.kafka import VoteRequest
 from kraftspec.specs import specs_root
 
 HEAVY = {"jinja2", "jsonschema", "rich", "click", "asyncio"}
 
 
-def main() -> None:
-    """Use the wheel as a stranger would."""
+def main(wanted: str) -> None:
+    """Use the wheel as a stranger would; ``wanted`` is ``native`` or ``pure``."""
     assert kraftspec.__file__ is not None
     installed = Path(kraftspec.__file__).parent
     assert installed.parent.name == "site-packages", f"not the wheel: {installed}"
+    sources = [path.stem for path in installed.glob("fastpath/_*.pyx")]
+    assert sources, "the wheel lacks the sources of the compiled modules"
+    loaded = {name: native.load(name) is not None for name in sources}
+    assert set(loaded.values()) == {wanted == "native"}, f"{wanted} wanted: {loaded}"
 
     # Kafka's header fields and one partition, laid out by hand: VoteRequest v2.
     expected = bytes.fromhex(
@@ -52,8 +57,8 @@ def main() -> None:
     )
     assert shown.returncode == 0, shown.stderr
     assert "lastOffset" in shown.stdout
-    print(f"kraftspec {kraftspec.__version__} works as a wheel")
+    print(f"kraftspec {kraftspec.__version__} works as a wheel: {native.describe()}")
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

@@ -1,0 +1,66 @@
+"""Run by tox: the sdist builds a wheel, and installs where there is no C compiler."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tarfile
+import tempfile
+import venv
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+SMOKE = ROOT / "tests/wheel_smoke.py"
+BUILT = (".so", ".pyd", ".c")
+
+
+def run(*command: str | Path, **environment: str) -> str:
+    """Run a command and return its output; show all of it if the command fails."""
+    done = subprocess.run(
+        [str(part) for part in command],
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        sys.exit(f"{' '.join(map(str, command))}\n{done.stdout}\n{done.stderr}")
+    return done.stdout
+
+
+def install(package: Path, where: Path, **environment: str) -> Path:
+    """Make an environment with the package in it; return its interpreter."""
+    venv.create(where, with_pip=True)
+    python = where / "bin/python"
+    run(python, "-m", "pip", "install", "--quiet", package, **environment)
+    return python
+
+
+def main() -> None:
+    """Build both distributions as `python -m build` does, and use each as a stranger would."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder)
+        run(sys.executable, "-m", "build", "--outdir", out, ROOT)
+        (sdist,) = out.glob("*.tar.gz")
+        (wheel,) = out.glob("*.whl")
+
+        with tarfile.open(sdist) as archive:
+            sources = archive.getnames()
+        sizes = {suffix: sum(name.endswith(suffix) for name in sources) for suffix in BUILT}
+        assert not any(sizes.values()), f"the sdist holds what a build makes: {sizes}"
+        compiled = {Path(name).stem for name in sources if name.endswith(".pyx")}
+        with zipfile.ZipFile(wheel) as files:
+            native = {Path(name).name.split(".")[0] for name in files.namelist() if ".so" in name}
+        assert native == compiled, f"the wheel has {native} of {compiled}"
+        assert not wheel.name.endswith("any.whl"), f"{wheel.name} does not name its platform"
+
+        print(run(install(wheel, out / "built"), "-P", SMOKE, "native"), end="")
+        # setuptools goes on when an optional module does not compile; `false` is no compiler.
+        pure = install(sdist, out / "pure", CC="false", CXX="false")
+        print(run(pure, "-P", SMOKE, "pure"), end="")
+
+
+if __name__ == "__main__":
+    main()
