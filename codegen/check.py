@@ -9,6 +9,7 @@ from typing import Any
 
 from kraftspec.codegen.diagnostics import Diagnostic, SpecErrors
 from kraftspec.codegen.jsonc import parse
+from kraftspec.codegen.plan import module_name
 from kraftspec.codegen.reader import read_message
 from kraftspec.specs import specs_root
 
@@ -60,7 +61,7 @@ def check_paths(paths: Iterable[Path] = ()) -> CheckReport:
             found.append(Diagnostic(_label(path), 1, 1, "file-readable", text, mend))
         for file in below:
             files.setdefault(file, _set_of(file, path))
-    named: dict[tuple[Path, str], Path] = {}
+    named: dict[tuple[Path, str], tuple[Path, str]] = {}  # by set and module
     for file, around in sorted(files.items()):
         label = _label(file)
         try:
@@ -71,10 +72,13 @@ def check_paths(paths: Iterable[Path] = ()) -> CheckReport:
         if not name:
             continue
         found += _file_mistakes(file, label, name)
-        first = named.setdefault((around, name), file)
+        first, other = named.setdefault((around, module_name(name)), (file, name))
         if first != file:
             text = f'message "{name}" is declared in {_label(first)} too'
             mend = "keep one of the two"
+            if name != other:
+                text = f'message "{name}" would be in one module with "{other}" of {_label(first)}'
+                mend = "rename one of the two"
             found.append(Diagnostic(label, 1, 1, "message-name-unique", text, mend))
     return CheckReport(len(files), tuple(sorted(found)))
 

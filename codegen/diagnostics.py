@@ -15,7 +15,7 @@ RULES: dict[str, str] = {
     # The text.
     "file-readable": "A spec is a file that exists and can be read.",
     "file-name": "A file is called after the message in it: VoteRequest.json.",
-    "message-name-unique": "No two files of a set declare a message of the same name.",
+    "message-name-unique": "No two messages of a set have one name, or names in one module.",
     "json-encoding": "A spec is UTF-8 without a byte order mark.",
     "json-space": "White space is spaces, tabs and line ends, none of the other Unicode blanks.",
     "json-comment": "Comments begin with // and end with the line; there are no others.",

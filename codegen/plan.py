@@ -11,7 +11,7 @@ from __future__ import annotations
 import keyword
 import re
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 from kraftspec.codegen.model import Field, Message, Struct
@@ -30,6 +30,8 @@ RESERVED = frozenset({
     "list", "tuple", "bool", "int", "float", "str", "bytes", "memoryview", "range",
     "msgspec",
 })  # fmt: skip
+# Names of the package's index and of a class's own attributes; a class of that name gets one too.
+RESERVED_CLASSES = frozenset({"CATALOGUE", "CODEC", "TYPE"})
 
 
 def camel_case(name: str) -> str:
@@ -43,10 +45,30 @@ def snake_case(name: str) -> str:
     return re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", name).lower()
 
 
+@cache
 def attribute(name: str) -> str:
-    """Return the Python attribute of a field."""
+    """Return the Python attribute of a field, where no field before it has that attribute."""
     snake = snake_case(name)
     return snake + "_" if keyword.iskeyword(snake) or snake in RESERVED else snake
+
+
+def attributes(struct: Struct) -> dict[str, str]:
+    """Return the attribute of each field of a struct, by the field's name; no two are the same.
+
+    ``IPAddress`` and ``IpAddress`` of one struct are ``ip_address`` and ``ip_address_``.
+    """
+    found: dict[str, str] = {}
+    for entry in struct.fields:
+        name = attribute(entry.name)
+        while name in found.values():
+            name += "_"
+        found[entry.name] = name
+    return found
+
+
+def class_name(name: str) -> str:
+    """Return the Python class of a message or struct."""
+    return name + "_" if keyword.iskeyword(name) or name in RESERVED_CLASSES else name
 
 
 def module_name(name: str) -> str:
@@ -185,22 +207,19 @@ class _Resolver:
 
     def struct(self, struct: Struct) -> StructPlan:
         fields, tagged, absent, later = [], [], [], []
+        attrs = attributes(struct)
         for entry in struct.fields:
+            attr = attrs[entry.name]
             if self.version not in entry.versions:
                 absent.append(
-                    AbsentPlan(
-                        camel_case(entry.name),
-                        attribute(entry.name),
-                        entry.ignorable,
-                        wire_default(entry),
-                    )
+                    AbsentPlan(camel_case(entry.name), attr, entry.ignorable, wire_default(entry))
                 )
                 if entry.tag is not None:
                     later.append(entry.tag)
             elif self.version in entry.tagged_versions:
-                tagged.append(self.field(entry, entry.tag))
+                tagged.append(self.field(entry, attr, entry.tag))
             else:
-                fields.append(self.field(entry, None))
+                fields.append(self.field(entry, attr, None))
                 if entry.tag is not None:
                     later.append(entry.tag)
         tagged.sort(key=lambda plan: plan.tag or 0)
@@ -213,7 +232,7 @@ class _Resolver:
             tuple(sorted(later)) if self.flexible else (),
         )
 
-    def field(self, entry: Field, tag: int | None) -> FieldPlan:
+    def field(self, entry: Field, attr: str, tag: int | None) -> FieldPlan:
         ranges = entry.flexible_versions
         compact = self.flexible if ranges is None else self.version in ranges
         element: str | StructPlan | None = None
@@ -230,7 +249,7 @@ class _Resolver:
         )
         return FieldPlan(
             camel_case(entry.name),
-            attribute(entry.name),
+            attr,
             wire,
             self.version in entry.nullable_versions,
             element,

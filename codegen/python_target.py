@@ -21,7 +21,8 @@ from kraftspec.codegen.plan import (
     FieldPlan,
     LayoutTable,
     StructPlan,
-    attribute,
+    attributes,
+    class_name,
     module_name,
     version_range,
     wire_default,
@@ -38,11 +39,7 @@ _ENTITIES = {
     "brokerId": "BrokerId", "producerId": "ProducerId", "groupId": "GroupId",
     "topicName": "TopicName", "transactionalId": "TransactionalId",
 }  # fmt: skip
-# What generated modules import or define under the name of a class, and what Python keeps.
-CLASSES_USED = frozenset({
-    "Codec", "Message", "Struct", "Uuid", "UnknownTags", "ClassVar", "TYPE", "CODEC",
-    *_ENTITIES.values(), "None", "True", "False",
-})  # fmt: skip
+_BASES = ("Codec", "Message", "Struct")  # Of kraftspec.fastpath.message; the rest are types.
 _NULLS = {
     "string": r'b"\xff\xff"', "bytes": r'b"\xff\xff\xff\xff"', "records": r'b"\xff\xff\xff\xff"',
     "array": r'b"\xff\xff\xff\xff"', "struct": r'b"\0"', "compact_string": r'b"\0"',
@@ -77,34 +74,26 @@ def _render(template: str, context: Mapping[str, Any]) -> str:
     return _environment().get_template(template).render(context)
 
 
-class ClashError(ValueError):
-    """A spec that Python has no way to say: one name for two things."""
+class _Imports:
+    """What a module imports of ours, each under its own name unless the spec has that name too."""
 
+    def __init__(self, message: Message) -> None:
+        self.taken = {message.name, *message.structs}
+        self.used = set(_BASES)
 
-def _refuse_clashes(message: Message, source: str) -> None:
-    for name in (message.name, *message.structs):
-        if name in CLASSES_USED:
-            raise ClashError(
-                f"{source}: {message.name}: a generated module has another use for the name "
-                f"{name}; call the message or struct otherwise"
-            )
-    for owner in (message.top, *message.structs.values()):
-        named: dict[str, str] = {}
-        for entry in owner.fields:
-            other = named.setdefault(attribute(entry.name), entry.name)
-            if other != entry.name:
-                raise ClashError(
-                    f"{source}: {message.name}: the fields {other} and {entry.name} of "
-                    f"{owner.name} would both be {attribute(entry.name)} in Python; rename one"
-                )
+    def __call__(self, name: str) -> str:
+        """Return what the module calls something, which is imported from now on."""
+        self.used.add(name)
+        return f"_{name}" if name in self.taken else name
+
+    def line(self, *, bases: bool) -> str:
+        """Return what stands after ``import``: of the base classes, or of the types."""
+        chosen = sorted(name for name in self.used if (name in _BASES) == bases)
+        return ", ".join(f"{name} as _{name}" if name in self.taken else name for name in chosen)
 
 
 def render_message(message: Message, source: str) -> dict[str, str]:
-    """Render one message; return file name → text: the classes and their codec.
-
-    Raises ``ClashError``, which begins with ``source``.
-    """
-    _refuse_clashes(message, source)
+    """Render one message; return file name → text: the classes and their codec."""
     module = module_name(message.name)
     table = LayoutTable.of(message)
     return {
@@ -118,9 +107,10 @@ def render_package(
 ) -> dict[str, str]:
     """Render the package's own files: the lazy index, its stub, and the codecs' package."""
     entries = [
-        {"name": message.name, "module": module_name(message.name), "row": _row(message)}
+        {"name": class_name(message.name), "module": module_name(message.name),
+         "row": _row(message)}
         for message in sorted(messages, key=lambda message: message.name)
-    ]
+    ]  # fmt: skip
     context = {
         "marker": marker(source), "entries": entries, "title": title,
     }  # fmt: skip
@@ -151,25 +141,24 @@ def _row(message: Message) -> tuple[str, str, int | None, int, int, int]:
 
 
 def _classes(message: Message, source: str, table: LayoutTable) -> dict[str, Any]:
-    structs = [_class(message, struct, INDENT * 2) for struct in message.structs.values()]
-    top = _class(message, message.top, INDENT)
+    imports = _Imports(message)
+    structs = [_class(message, entry, INDENT * 2, imports) for entry in message.structs.values()]
+    top = _class(message, message.top, INDENT, imports)
     flexible = message.valid_versions & message.flexible_versions
     layouts = table.literal()
-    names = {word for entry in (top, *structs) for word in entry["words"]}
-    if not flexible.empty:
-        names.add("UnknownTags")
+    unknown_tags = "" if flexible.empty else imports("UnknownTags")
     return {
         "marker": marker(source),
         "doc": f'"""{_headline(message)}"""',
-        "name": message.name,
+        "name": class_name(message.name),
         "type": message.type,
         "api_key": message.api_key,
         "valid": version_range(message.valid_versions),
         "flexible_range": version_range(flexible),
-        "flexible": not flexible.empty,
+        "unknown_tags": unknown_tags,
         "top": top,
         "structs": structs,
-        "type_imports": sorted(names),
+        "imported": imports,
         "rendered": module_name(message.name),
         "layouts": [literal(layout) for layout in layouts],
         "plans": literal(table.plans),
@@ -185,23 +174,27 @@ def _headline(message: Message) -> str:
     )
 
 
-def _class(message: Message, struct: Struct, indent: str) -> dict[str, Any]:
-    fields = [_attribute(message, entry) for entry in struct.fields]
+def _class(message: Message, struct: Struct, indent: str, imports: _Imports) -> dict[str, Any]:
+    attrs = attributes(struct)
+    fields = [
+        {"attr": attrs[entry.name], "annotation": _annotation(message, entry, imports),
+         "default": _default_expression(message, entry, imports)}
+        for entry in struct.fields
+    ]  # fmt: skip
     if struct is message.top:
         headline = _headline(message)
     else:
         headline = f"{struct.name}, versions {struct.versions & message.valid_versions}."
     lines = [f'"""{headline}', ""]
     for entry in struct.fields:
-        lines.extend(_field_doc(message, entry, indent))
+        lines.extend(_field_doc(message, entry, attrs[entry.name], indent))
     lines.append(f'{indent}"""')
-    words = {word for entry in fields for word in entry["words"]}
-    return {"name": struct.name, "doc": "\n".join(lines), "fields": fields, "words": words}
+    return {"name": class_name(struct.name), "doc": "\n".join(lines), "fields": fields}
 
 
-def _field_doc(message: Message, entry: Field, indent: str) -> list[str]:
+def _field_doc(message: Message, entry: Field, attr: str, indent: str) -> list[str]:
     versions = entry.versions & message.valid_versions
-    parts = [f"{attribute(entry.name)}: {entry.type}"]
+    parts = [f"{attr}: {entry.type}"]
     if versions != message.valid_versions:
         parts.append(f"versions {versions}")
     if entry.tag is not None:
@@ -228,44 +221,38 @@ def _wrap(text: str, width: int) -> list[str]:
     return [*lines, line]
 
 
-def _attribute(message: Message, entry: Field) -> dict[str, Any]:
-    element = entry.type.element
+def _annotation(message: Message, entry: Field, imports: _Imports) -> str:
     if entry.type.struct:
-        python, words = f"{message.name}.{element}", set()
+        python = _struct_class(message, entry)
     else:
-        python = _PYTHON_TYPES.get(element, "int")
-        words = {python} & {"Uuid"}
-        entity = _ENTITIES.get(entry.entity_type or "")
-        if entity:
-            words.add(entity)
-            python = f"{entity} | {python}"
+        python = _PYTHON_TYPES.get(entry.type.element, "int")
+        if python == "Uuid":
+            python = imports(python)
+        if entry.entity_type is not None:
+            python = f"{imports(_ENTITIES[entry.entity_type])} | {python}"
     if entry.type.array:
         python = f"list[{python}]" if entry.type.struct else f"tuple[{python}, ...]"
     default = wire_default(entry)
     if default is None or not (entry.nullable_versions & message.valid_versions).empty:
         python += " | None"
-    expression = _default_expression(message, entry)
-    if expression == "ZERO_UUID":
-        words.add("ZERO_UUID")
-    return {
-        "attr": attribute(entry.name),
-        "annotation": python,
-        "default": expression,
-        "words": words,
-    }
+    return python
 
 
-def _default_expression(message: Message, entry: Field) -> str:
+def _struct_class(message: Message, entry: Field) -> str:
+    return f"{class_name(message.name)}.{class_name(entry.type.element)}"
+
+
+def _default_expression(message: Message, entry: Field, imports: _Imports) -> str:
     default = wire_default(entry)
     if default is ...:
-        return f"msgspec.field(default_factory=lambda: {message.name}.{entry.type.element}())"
+        return f"msgspec.field(default_factory=lambda: {_struct_class(message, entry)}())"
     if isinstance(default, tuple) and entry.type.struct:
         return "msgspec.field(default_factory=list)"
     if isinstance(default, float) and math.isnan(default):
         # One NaN object would equal itself where structs are compared; in Java no NaN does.
         return 'msgspec.field(default_factory=lambda: float("nan"))'
     if entry.type.element == "uuid" and isinstance(default, bytes) and not entry.type.array:
-        return "ZERO_UUID" if not any(default) else f"Uuid({default!r})"
+        return f"{imports('Uuid')}({default!r})" if any(default) else imports("ZERO_UUID")
     return literal(default)
 
 
@@ -296,9 +283,9 @@ def _codec(message: Message, source: str, table: LayoutTable) -> dict[str, Any]:
              if plan.element in _PACKED}  # fmt: skip
     return {
         "marker": marker(source),
-        "name": message.name,
+        "name": class_name(message.name),
         "module": module_name(message.name),
-        "structs": list(message.structs),
+        "structs": [class_name(name) for name in message.structs],
         "layouts": layouts,
         "runs": runs,
         "array_codes": sorted(codes),

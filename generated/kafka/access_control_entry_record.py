@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -24,10 +22,10 @@ class AccessControlEntryRecord(Message, kw_only=True, gc=False):
     permission_type: int8.
     """
 
-    API_KEY: ClassVar[int | None] = 18
-    TYPE: ClassVar[str] = "metadata"
-    VALID_VERSIONS: ClassVar[range] = range(0, 1)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(0, 1)
+    API_KEY = 18
+    TYPE = "metadata"
+    VALID_VERSIONS = range(0, 1)
+    FLEXIBLE_VERSIONS = range(0, 1)
 
     id: Uuid = ZERO_UUID
     resource_type: int = 0

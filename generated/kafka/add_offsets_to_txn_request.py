@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -20,10 +18,10 @@ class AddOffsetsToTxnRequest(Message, kw_only=True, gc=False):
     group_id: string.
     """
 
-    API_KEY: ClassVar[int | None] = 25
-    TYPE: ClassVar[str] = "request"
-    VALID_VERSIONS: ClassVar[range] = range(0, 5)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(3, 5)
+    API_KEY = 25
+    TYPE = "request"
+    VALID_VERSIONS = range(0, 5)
+    FLEXIBLE_VERSIONS = range(3, 5)
 
     transactional_id: TransactionalId | str = ""
     producer_id: ProducerId | int = 0

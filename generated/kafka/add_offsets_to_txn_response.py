@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -18,10 +16,10 @@ class AddOffsetsToTxnResponse(Message, kw_only=True, gc=False):
     error_code: int16.
     """
 
-    API_KEY: ClassVar[int | None] = 25
-    TYPE: ClassVar[str] = "response"
-    VALID_VERSIONS: ClassVar[range] = range(0, 5)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(3, 5)
+    API_KEY = 25
+    TYPE = "response"
+    VALID_VERSIONS = range(0, 5)
+    FLEXIBLE_VERSIONS = range(3, 5)
 
     throttle_time_ms: int = 0
     error_code: int = 0

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -21,10 +19,10 @@ class AddPartitionsToTxnRequest(Message, kw_only=True, gc=False):
     v3_and_below_topics: []AddPartitionsToTxnTopic, versions 0-3.
     """
 
-    API_KEY: ClassVar[int | None] = 24
-    TYPE: ClassVar[str] = "request"
-    VALID_VERSIONS: ClassVar[range] = range(0, 6)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(3, 6)
+    API_KEY = 24
+    TYPE = "request"
+    VALID_VERSIONS = range(0, 6)
+    FLEXIBLE_VERSIONS = range(3, 6)
 
     class AddPartitionsToTxnTransaction(Struct, kw_only=True, gc=False):
         """AddPartitionsToTxnTransaction, versions 4-5.

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -20,10 +18,10 @@ class AddPartitionsToTxnResponse(Message, kw_only=True, gc=False):
     results_by_topic_v3_and_below: []AddPartitionsToTxnTopicResult, versions 0-3.
     """
 
-    API_KEY: ClassVar[int | None] = 24
-    TYPE: ClassVar[str] = "response"
-    VALID_VERSIONS: ClassVar[range] = range(0, 6)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(3, 6)
+    API_KEY = 24
+    TYPE = "response"
+    VALID_VERSIONS = range(0, 6)
+    FLEXIBLE_VERSIONS = range(3, 6)
 
     class AddPartitionsToTxnResult(Struct, kw_only=True, gc=False):
         """AddPartitionsToTxnResult, versions 4-5.

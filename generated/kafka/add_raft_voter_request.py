@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -27,10 +25,10 @@ class AddRaftVoterRequest(Message, kw_only=True, gc=False):
         committed, false to answer once it is appended.
     """
 
-    API_KEY: ClassVar[int | None] = 80
-    TYPE: ClassVar[str] = "request"
-    VALID_VERSIONS: ClassVar[range] = range(0, 2)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(0, 2)
+    API_KEY = 80
+    TYPE = "request"
+    VALID_VERSIONS = range(0, 2)
+    FLEXIBLE_VERSIONS = range(0, 2)
 
     class Listener(Struct, kw_only=True, gc=False):
         """Listener, versions 0-1.

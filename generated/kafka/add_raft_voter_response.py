@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -21,10 +19,10 @@ class AddRaftVoterResponse(Message, kw_only=True, gc=False):
         or null for the standard text of the error code.
     """
 
-    API_KEY: ClassVar[int | None] = 80
-    TYPE: ClassVar[str] = "response"
-    VALID_VERSIONS: ClassVar[range] = range(0, 2)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(0, 2)
+    API_KEY = 80
+    TYPE = "response"
+    VALID_VERSIONS = range(0, 2)
+    FLEXIBLE_VERSIONS = range(0, 2)
 
     throttle_time_ms: int = 0
     error_code: int = 0

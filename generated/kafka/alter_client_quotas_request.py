@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -18,10 +16,10 @@ class AlterClientQuotasRequest(Message, kw_only=True, gc=False):
     validate_only: bool.
     """
 
-    API_KEY: ClassVar[int | None] = 49
-    TYPE: ClassVar[str] = "request"
-    VALID_VERSIONS: ClassVar[range] = range(0, 2)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(1, 2)
+    API_KEY = 49
+    TYPE = "request"
+    VALID_VERSIONS = range(0, 2)
+    FLEXIBLE_VERSIONS = range(1, 2)
 
     class EntryData(Struct, kw_only=True, gc=False):
         """EntryData, versions 0-1.

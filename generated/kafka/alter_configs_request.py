@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -18,10 +16,10 @@ class AlterConfigsRequest(Message, kw_only=True, gc=False):
     validate_only: bool.
     """
 
-    API_KEY: ClassVar[int | None] = 33
-    TYPE: ClassVar[str] = "request"
-    VALID_VERSIONS: ClassVar[range] = range(0, 3)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(2, 3)
+    API_KEY = 33
+    TYPE = "request"
+    VALID_VERSIONS = range(0, 3)
+    FLEXIBLE_VERSIONS = range(2, 3)
 
     class AlterConfigsResource(Struct, kw_only=True, gc=False):
         """AlterConfigsResource, versions 0-2.

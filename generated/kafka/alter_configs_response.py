@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -18,10 +16,10 @@ class AlterConfigsResponse(Message, kw_only=True, gc=False):
     responses: []AlterConfigsResourceResponse.
     """
 
-    API_KEY: ClassVar[int | None] = 33
-    TYPE: ClassVar[str] = "response"
-    VALID_VERSIONS: ClassVar[range] = range(0, 3)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(2, 3)
+    API_KEY = 33
+    TYPE = "response"
+    VALID_VERSIONS = range(0, 3)
+    FLEXIBLE_VERSIONS = range(2, 3)
 
     class AlterConfigsResourceResponse(Struct, kw_only=True, gc=False):
         """AlterConfigsResourceResponse, versions 0-2.

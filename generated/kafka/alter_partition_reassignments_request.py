@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -19,10 +17,10 @@ class AlterPartitionReassignmentsRequest(Message, kw_only=True, gc=False):
     topics: []ReassignableTopic.
     """
 
-    API_KEY: ClassVar[int | None] = 45
-    TYPE: ClassVar[str] = "request"
-    VALID_VERSIONS: ClassVar[range] = range(0, 2)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(0, 2)
+    API_KEY = 45
+    TYPE = "request"
+    VALID_VERSIONS = range(0, 2)
+    FLEXIBLE_VERSIONS = range(0, 2)
 
     class ReassignableTopic(Struct, kw_only=True, gc=False):
         """ReassignableTopic, versions 0-1.

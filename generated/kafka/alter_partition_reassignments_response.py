@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -21,10 +19,10 @@ class AlterPartitionReassignmentsResponse(Message, kw_only=True, gc=False):
     responses: []ReassignableTopicResponse.
     """
 
-    API_KEY: ClassVar[int | None] = 45
-    TYPE: ClassVar[str] = "response"
-    VALID_VERSIONS: ClassVar[range] = range(0, 2)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(0, 2)
+    API_KEY = 45
+    TYPE = "response"
+    VALID_VERSIONS = range(0, 2)
+    FLEXIBLE_VERSIONS = range(0, 2)
 
     class ReassignableTopicResponse(Struct, kw_only=True, gc=False):
         """ReassignableTopicResponse, versions 0-1.

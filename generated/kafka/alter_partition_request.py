@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -19,10 +17,10 @@ class AlterPartitionRequest(Message, kw_only=True, gc=False):
     topics: []TopicData.
     """
 
-    API_KEY: ClassVar[int | None] = 56
-    TYPE: ClassVar[str] = "request"
-    VALID_VERSIONS: ClassVar[range] = range(2, 4)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(2, 4)
+    API_KEY = 56
+    TYPE = "request"
+    VALID_VERSIONS = range(2, 4)
+    FLEXIBLE_VERSIONS = range(2, 4)
 
     class TopicData(Struct, kw_only=True, gc=False):
         """TopicData, versions 2-3.

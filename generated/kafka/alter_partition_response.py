@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -19,10 +17,10 @@ class AlterPartitionResponse(Message, kw_only=True, gc=False):
     topics: []TopicData.
     """
 
-    API_KEY: ClassVar[int | None] = 56
-    TYPE: ClassVar[str] = "response"
-    VALID_VERSIONS: ClassVar[range] = range(2, 4)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(2, 4)
+    API_KEY = 56
+    TYPE = "response"
+    VALID_VERSIONS = range(2, 4)
+    FLEXIBLE_VERSIONS = range(2, 4)
 
     class TopicData(Struct, kw_only=True, gc=False):
         """TopicData, versions 2-3.

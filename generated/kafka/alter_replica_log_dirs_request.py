@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -17,10 +15,10 @@ class AlterReplicaLogDirsRequest(Message, kw_only=True, gc=False):
     dirs: []AlterReplicaLogDir.
     """
 
-    API_KEY: ClassVar[int | None] = 34
-    TYPE: ClassVar[str] = "request"
-    VALID_VERSIONS: ClassVar[range] = range(1, 3)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(2, 3)
+    API_KEY = 34
+    TYPE = "request"
+    VALID_VERSIONS = range(1, 3)
+    FLEXIBLE_VERSIONS = range(2, 3)
 
     class AlterReplicaLogDir(Struct, kw_only=True, gc=False):
         """AlterReplicaLogDir, versions 1-2.

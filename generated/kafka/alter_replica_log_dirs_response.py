@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -18,10 +16,10 @@ class AlterReplicaLogDirsResponse(Message, kw_only=True, gc=False):
     results: []AlterReplicaLogDirTopicResult.
     """
 
-    API_KEY: ClassVar[int | None] = 34
-    TYPE: ClassVar[str] = "response"
-    VALID_VERSIONS: ClassVar[range] = range(1, 3)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(2, 3)
+    API_KEY = 34
+    TYPE = "response"
+    VALID_VERSIONS = range(1, 3)
+    FLEXIBLE_VERSIONS = range(2, 3)
 
     class AlterReplicaLogDirTopicResult(Struct, kw_only=True, gc=False):
         """AlterReplicaLogDirTopicResult, versions 1-2.

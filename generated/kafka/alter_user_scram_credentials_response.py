@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -18,10 +16,10 @@ class AlterUserScramCredentialsResponse(Message, kw_only=True, gc=False):
     results: []AlterUserScramCredentialsResult.
     """
 
-    API_KEY: ClassVar[int | None] = 51
-    TYPE: ClassVar[str] = "response"
-    VALID_VERSIONS: ClassVar[range] = range(0, 1)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(0, 1)
+    API_KEY = 51
+    TYPE = "response"
+    VALID_VERSIONS = range(0, 1)
+    FLEXIBLE_VERSIONS = range(0, 1)
 
     class AlterUserScramCredentialsResult(Struct, kw_only=True, gc=False):
         """AlterUserScramCredentialsResult, versions 0.

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -31,10 +29,10 @@ class ApiVersionsResponse(Message, kw_only=True, gc=False):
         controller that is ready for a migration from ZooKeeper.
     """
 
-    API_KEY: ClassVar[int | None] = 18
-    TYPE: ClassVar[str] = "response"
-    VALID_VERSIONS: ClassVar[range] = range(0, 5)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(3, 5)
+    API_KEY = 18
+    TYPE = "response"
+    VALID_VERSIONS = range(0, 5)
+    FLEXIBLE_VERSIONS = range(3, 5)
 
     class ApiVersion(Struct, kw_only=True, gc=False):
         """ApiVersion, versions 0-4.

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -19,10 +17,10 @@ class AssignReplicasToDirsResponse(Message, kw_only=True, gc=False):
     directories: []DirectoryData.
     """
 
-    API_KEY: ClassVar[int | None] = 73
-    TYPE: ClassVar[str] = "response"
-    VALID_VERSIONS: ClassVar[range] = range(0, 1)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(0, 1)
+    API_KEY = 73
+    TYPE = "response"
+    VALID_VERSIONS = range(0, 1)
+    FLEXIBLE_VERSIONS = range(0, 1)
 
     class DirectoryData(Struct, kw_only=True, gc=False):
         """DirectoryData, versions 0.

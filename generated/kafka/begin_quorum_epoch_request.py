@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -24,10 +22,10 @@ class BeginQuorumEpochRequest(Message, kw_only=True, gc=False):
         reached, one entry a listener.
     """
 
-    API_KEY: ClassVar[int | None] = 53
-    TYPE: ClassVar[str] = "request"
-    VALID_VERSIONS: ClassVar[range] = range(0, 2)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(1, 2)
+    API_KEY = 53
+    TYPE = "request"
+    VALID_VERSIONS = range(0, 2)
+    FLEXIBLE_VERSIONS = range(1, 2)
 
     class TopicData(Struct, kw_only=True, gc=False):
         """TopicData, versions 0-1.

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -23,10 +21,10 @@ class BeginQuorumEpochResponse(Message, kw_only=True, gc=False):
         no leader is known.
     """
 
-    API_KEY: ClassVar[int | None] = 53
-    TYPE: ClassVar[str] = "response"
-    VALID_VERSIONS: ClassVar[range] = range(0, 2)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(1, 2)
+    API_KEY = 53
+    TYPE = "response"
+    VALID_VERSIONS = range(0, 2)
+    FLEXIBLE_VERSIONS = range(1, 2)
 
     class TopicData(Struct, kw_only=True, gc=False):
         """TopicData, versions 0-1.

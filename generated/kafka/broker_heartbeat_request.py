@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -23,10 +21,10 @@ class BrokerHeartbeatRequest(Message, kw_only=True, gc=False):
     cordoned_log_dirs: []uuid, versions 2, tag 1 in 2, nullable.
     """
 
-    API_KEY: ClassVar[int | None] = 63
-    TYPE: ClassVar[str] = "request"
-    VALID_VERSIONS: ClassVar[range] = range(0, 3)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(0, 3)
+    API_KEY = 63
+    TYPE = "request"
+    VALID_VERSIONS = range(0, 3)
+    FLEXIBLE_VERSIONS = range(0, 3)
 
     broker_id: BrokerId | int = 0
     broker_epoch: int = -1

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -21,10 +19,10 @@ class BrokerHeartbeatResponse(Message, kw_only=True, gc=False):
     should_shut_down: bool.
     """
 
-    API_KEY: ClassVar[int | None] = 63
-    TYPE: ClassVar[str] = "response"
-    VALID_VERSIONS: ClassVar[range] = range(0, 3)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(0, 3)
+    API_KEY = 63
+    TYPE = "response"
+    VALID_VERSIONS = range(0, 3)
+    FLEXIBLE_VERSIONS = range(0, 3)
 
     throttle_time_ms: int = 0
     error_code: int = 0

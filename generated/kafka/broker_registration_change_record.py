@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -22,10 +20,10 @@ class BrokerRegistrationChangeRecord(Message, kw_only=True, gc=False):
     cordoned_log_dirs: []uuid, versions 3, tag 3 in 3, nullable.
     """
 
-    API_KEY: ClassVar[int | None] = 17
-    TYPE: ClassVar[str] = "metadata"
-    VALID_VERSIONS: ClassVar[range] = range(0, 4)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(0, 4)
+    API_KEY = 17
+    TYPE = "metadata"
+    VALID_VERSIONS = range(0, 4)
+    FLEXIBLE_VERSIONS = range(0, 4)
 
     broker_id: BrokerId | int = 0
     broker_epoch: int = 0

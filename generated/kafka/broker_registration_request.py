@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -25,10 +23,10 @@ class BrokerRegistrationRequest(Message, kw_only=True, gc=False):
     previous_broker_epoch: int64, versions 3-4, ignorable.
     """
 
-    API_KEY: ClassVar[int | None] = 62
-    TYPE: ClassVar[str] = "request"
-    VALID_VERSIONS: ClassVar[range] = range(0, 5)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(0, 5)
+    API_KEY = 62
+    TYPE = "request"
+    VALID_VERSIONS = range(0, 5)
+    FLEXIBLE_VERSIONS = range(0, 5)
 
     class Listener(Struct, kw_only=True, gc=False):
         """Listener, versions 0-4.

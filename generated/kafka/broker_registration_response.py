@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -19,10 +17,10 @@ class BrokerRegistrationResponse(Message, kw_only=True, gc=False):
     broker_epoch: int64.
     """
 
-    API_KEY: ClassVar[int | None] = 62
-    TYPE: ClassVar[str] = "response"
-    VALID_VERSIONS: ClassVar[range] = range(0, 5)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(0, 5)
+    API_KEY = 62
+    TYPE = "response"
+    VALID_VERSIONS = range(0, 5)
+    FLEXIBLE_VERSIONS = range(0, 5)
 
     throttle_time_ms: int = 0
     error_code: int = 0

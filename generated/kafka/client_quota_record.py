@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -20,10 +18,10 @@ class ClientQuotaRecord(Message, kw_only=True, gc=False):
     remove: bool.
     """
 
-    API_KEY: ClassVar[int | None] = 14
-    TYPE: ClassVar[str] = "metadata"
-    VALID_VERSIONS: ClassVar[range] = range(0, 1)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(0, 1)
+    API_KEY = 14
+    TYPE = "metadata"
+    VALID_VERSIONS = range(0, 1)
+    FLEXIBLE_VERSIONS = range(0, 1)
 
     class EntityData(Struct, kw_only=True, gc=False):
         """EntityData, versions 0.

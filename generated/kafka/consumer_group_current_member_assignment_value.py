@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -21,10 +19,10 @@ class ConsumerGroupCurrentMemberAssignmentValue(Message, kw_only=True, gc=False)
     partitions_pending_revocation: []TopicPartitions.
     """
 
-    API_KEY: ClassVar[int | None] = 8
-    TYPE: ClassVar[str] = "coordinator-value"
-    VALID_VERSIONS: ClassVar[range] = range(0, 1)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(0, 1)
+    API_KEY = 8
+    TYPE = "coordinator-value"
+    VALID_VERSIONS = range(0, 1)
+    FLEXIBLE_VERSIONS = range(0, 1)
 
     class TopicPartitions(Struct, kw_only=True, gc=False):
         """TopicPartitions, versions 0.

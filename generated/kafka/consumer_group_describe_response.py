@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -18,10 +16,10 @@ class ConsumerGroupDescribeResponse(Message, kw_only=True, gc=False):
     groups: []DescribedGroup.
     """
 
-    API_KEY: ClassVar[int | None] = 69
-    TYPE: ClassVar[str] = "response"
-    VALID_VERSIONS: ClassVar[range] = range(0, 2)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(0, 2)
+    API_KEY = 69
+    TYPE = "response"
+    VALID_VERSIONS = range(0, 2)
+    FLEXIBLE_VERSIONS = range(0, 2)
 
     class DescribedGroup(Struct, kw_only=True, gc=False):
         """DescribedGroup, versions 0-1.

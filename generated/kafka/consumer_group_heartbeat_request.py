@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -26,10 +24,10 @@ class ConsumerGroupHeartbeatRequest(Message, kw_only=True, gc=False):
     topic_partitions: []TopicPartitions, nullable.
     """
 
-    API_KEY: ClassVar[int | None] = 68
-    TYPE: ClassVar[str] = "request"
-    VALID_VERSIONS: ClassVar[range] = range(0, 2)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(0, 2)
+    API_KEY = 68
+    TYPE = "request"
+    VALID_VERSIONS = range(0, 2)
+    FLEXIBLE_VERSIONS = range(0, 2)
 
     class TopicPartitions(Struct, kw_only=True, gc=False):
         """TopicPartitions, versions 0-1.

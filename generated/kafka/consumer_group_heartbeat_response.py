@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -23,10 +21,10 @@ class ConsumerGroupHeartbeatResponse(Message, kw_only=True, gc=False):
     assignment: Assignment, nullable.
     """
 
-    API_KEY: ClassVar[int | None] = 68
-    TYPE: ClassVar[str] = "response"
-    VALID_VERSIONS: ClassVar[range] = range(0, 2)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(0, 2)
+    API_KEY = 68
+    TYPE = "response"
+    VALID_VERSIONS = range(0, 2)
+    FLEXIBLE_VERSIONS = range(0, 2)
 
     class Assignment(Struct, kw_only=True, gc=False):
         """Assignment, versions 0-1.

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -25,10 +23,10 @@ class ConsumerGroupMemberMetadataValue(Message, kw_only=True, gc=False):
     classic_member_metadata: ClassicMemberMetadata, tag 0 in 0, nullable.
     """
 
-    API_KEY: ClassVar[int | None] = 5
-    TYPE: ClassVar[str] = "coordinator-value"
-    VALID_VERSIONS: ClassVar[range] = range(0, 1)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(0, 1)
+    API_KEY = 5
+    TYPE = "coordinator-value"
+    VALID_VERSIONS = range(0, 1)
+    FLEXIBLE_VERSIONS = range(0, 1)
 
     class ClassicMemberMetadata(Struct, kw_only=True, gc=False):
         """ClassicMemberMetadata, versions 0.

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -19,10 +17,10 @@ class ConsumerGroupRegularExpressionValue(Message, kw_only=True, gc=False):
     timestamp: int64.
     """
 
-    API_KEY: ClassVar[int | None] = 16
-    TYPE: ClassVar[str] = "coordinator-value"
-    VALID_VERSIONS: ClassVar[range] = range(0, 1)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(0, 1)
+    API_KEY = 16
+    TYPE = "coordinator-value"
+    VALID_VERSIONS = range(0, 1)
+    FLEXIBLE_VERSIONS = range(0, 1)
 
     topics: tuple[str, ...] = ()
     version: int = 0

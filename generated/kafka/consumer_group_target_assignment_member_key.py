@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -17,10 +15,10 @@ class ConsumerGroupTargetAssignmentMemberKey(Message, kw_only=True, gc=False):
     member_id: string.
     """
 
-    API_KEY: ClassVar[int | None] = 7
-    TYPE: ClassVar[str] = "coordinator-key"
-    VALID_VERSIONS: ClassVar[range] = range(0, 1)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(0, 0)
+    API_KEY = 7
+    TYPE = "coordinator-key"
+    VALID_VERSIONS = range(0, 1)
+    FLEXIBLE_VERSIONS = range(0, 0)
 
     group_id: str = ""
     member_id: str = ""

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -18,10 +16,10 @@ class ConsumerProtocolAssignment(Message, kw_only=True, gc=False):
     user_data: bytes, nullable.
     """
 
-    API_KEY: ClassVar[int | None] = None
-    TYPE: ClassVar[str] = "data"
-    VALID_VERSIONS: ClassVar[range] = range(0, 4)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(0, 0)
+    API_KEY = None
+    TYPE = "data"
+    VALID_VERSIONS = range(0, 4)
+    FLEXIBLE_VERSIONS = range(0, 0)
 
     class TopicPartition(Struct, kw_only=True, gc=False):
         """TopicPartition, versions 0-3.

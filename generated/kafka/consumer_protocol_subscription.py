@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -21,10 +19,10 @@ class ConsumerProtocolSubscription(Message, kw_only=True, gc=False):
     rack_id: string, versions 3, nullable, ignorable.
     """
 
-    API_KEY: ClassVar[int | None] = None
-    TYPE: ClassVar[str] = "data"
-    VALID_VERSIONS: ClassVar[range] = range(0, 4)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(0, 0)
+    API_KEY = None
+    TYPE = "data"
+    VALID_VERSIONS = range(0, 4)
+    FLEXIBLE_VERSIONS = range(0, 0)
 
     class TopicPartition(Struct, kw_only=True, gc=False):
         """TopicPartition, versions 1-3.

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -15,10 +13,10 @@ class ControlledShutdownResponse(Message, kw_only=True, gc=False):
 
     """
 
-    API_KEY: ClassVar[int | None] = 7
-    TYPE: ClassVar[str] = "response"
-    VALID_VERSIONS: ClassVar[range] = range(0, 0)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(0, 0)
+    API_KEY = 7
+    TYPE = "response"
+    VALID_VERSIONS = range(0, 0)
+    FLEXIBLE_VERSIONS = range(0, 0)
 
 
 

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -17,10 +15,10 @@ class CreateAclsRequest(Message, kw_only=True, gc=False):
     creations: []AclCreation.
     """
 
-    API_KEY: ClassVar[int | None] = 30
-    TYPE: ClassVar[str] = "request"
-    VALID_VERSIONS: ClassVar[range] = range(1, 4)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(2, 4)
+    API_KEY = 30
+    TYPE = "request"
+    VALID_VERSIONS = range(1, 4)
+    FLEXIBLE_VERSIONS = range(2, 4)
 
     class AclCreation(Struct, kw_only=True, gc=False):
         """AclCreation, versions 1-3.

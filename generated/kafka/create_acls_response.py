@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -18,10 +16,10 @@ class CreateAclsResponse(Message, kw_only=True, gc=False):
     results: []AclCreationResult.
     """
 
-    API_KEY: ClassVar[int | None] = 30
-    TYPE: ClassVar[str] = "response"
-    VALID_VERSIONS: ClassVar[range] = range(1, 4)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(2, 4)
+    API_KEY = 30
+    TYPE = "response"
+    VALID_VERSIONS = range(1, 4)
+    FLEXIBLE_VERSIONS = range(2, 4)
 
     class AclCreationResult(Struct, kw_only=True, gc=False):
         """AclCreationResult, versions 1-3.

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -20,10 +18,10 @@ class CreateDelegationTokenRequest(Message, kw_only=True, gc=False):
     max_lifetime_ms: int64.
     """
 
-    API_KEY: ClassVar[int | None] = 38
-    TYPE: ClassVar[str] = "request"
-    VALID_VERSIONS: ClassVar[range] = range(1, 4)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(2, 4)
+    API_KEY = 38
+    TYPE = "request"
+    VALID_VERSIONS = range(1, 4)
+    FLEXIBLE_VERSIONS = range(2, 4)
 
     class CreatableRenewers(Struct, kw_only=True, gc=False):
         """CreatableRenewers, versions 1-3.

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -27,10 +25,10 @@ class CreateDelegationTokenResponse(Message, kw_only=True, gc=False):
     throttle_time_ms: int32.
     """
 
-    API_KEY: ClassVar[int | None] = 38
-    TYPE: ClassVar[str] = "response"
-    VALID_VERSIONS: ClassVar[range] = range(1, 4)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(2, 4)
+    API_KEY = 38
+    TYPE = "response"
+    VALID_VERSIONS = range(1, 4)
+    FLEXIBLE_VERSIONS = range(2, 4)
 
     error_code: int = 0
     principal_type: str = ""

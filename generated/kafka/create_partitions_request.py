@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -19,10 +17,10 @@ class CreatePartitionsRequest(Message, kw_only=True, gc=False):
     validate_only: bool.
     """
 
-    API_KEY: ClassVar[int | None] = 37
-    TYPE: ClassVar[str] = "request"
-    VALID_VERSIONS: ClassVar[range] = range(0, 4)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(2, 4)
+    API_KEY = 37
+    TYPE = "request"
+    VALID_VERSIONS = range(0, 4)
+    FLEXIBLE_VERSIONS = range(2, 4)
 
     class CreatePartitionsTopic(Struct, kw_only=True, gc=False):
         """CreatePartitionsTopic, versions 0-3.

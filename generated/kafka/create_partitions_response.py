@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -18,10 +16,10 @@ class CreatePartitionsResponse(Message, kw_only=True, gc=False):
     results: []CreatePartitionsTopicResult.
     """
 
-    API_KEY: ClassVar[int | None] = 37
-    TYPE: ClassVar[str] = "response"
-    VALID_VERSIONS: ClassVar[range] = range(0, 4)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(2, 4)
+    API_KEY = 37
+    TYPE = "response"
+    VALID_VERSIONS = range(0, 4)
+    FLEXIBLE_VERSIONS = range(2, 4)
 
     class CreatePartitionsTopicResult(Struct, kw_only=True, gc=False):
         """CreatePartitionsTopicResult, versions 0-3.

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -19,10 +17,10 @@ class CreateTopicsRequest(Message, kw_only=True, gc=False):
     validate_only: bool.
     """
 
-    API_KEY: ClassVar[int | None] = 19
-    TYPE: ClassVar[str] = "request"
-    VALID_VERSIONS: ClassVar[range] = range(2, 8)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(5, 8)
+    API_KEY = 19
+    TYPE = "request"
+    VALID_VERSIONS = range(2, 8)
+    FLEXIBLE_VERSIONS = range(5, 8)
 
     class CreatableTopic(Struct, kw_only=True, gc=False):
         """CreatableTopic, versions 2-7.

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -18,10 +16,10 @@ class CreateTopicsResponse(Message, kw_only=True, gc=False):
     topics: []CreatableTopicResult.
     """
 
-    API_KEY: ClassVar[int | None] = 19
-    TYPE: ClassVar[str] = "response"
-    VALID_VERSIONS: ClassVar[range] = range(2, 8)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(5, 8)
+    API_KEY = 19
+    TYPE = "response"
+    VALID_VERSIONS = range(2, 8)
+    FLEXIBLE_VERSIONS = range(5, 8)
 
     class CreatableTopicResult(Struct, kw_only=True, gc=False):
         """CreatableTopicResult, versions 2-7.

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -17,10 +15,10 @@ class DeleteAclsRequest(Message, kw_only=True, gc=False):
     filters: []DeleteAclsFilter.
     """
 
-    API_KEY: ClassVar[int | None] = 31
-    TYPE: ClassVar[str] = "request"
-    VALID_VERSIONS: ClassVar[range] = range(1, 4)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(2, 4)
+    API_KEY = 31
+    TYPE = "request"
+    VALID_VERSIONS = range(1, 4)
+    FLEXIBLE_VERSIONS = range(2, 4)
 
     class DeleteAclsFilter(Struct, kw_only=True, gc=False):
         """DeleteAclsFilter, versions 1-3.

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -18,10 +16,10 @@ class DeleteAclsResponse(Message, kw_only=True, gc=False):
     filter_results: []DeleteAclsFilterResult.
     """
 
-    API_KEY: ClassVar[int | None] = 31
-    TYPE: ClassVar[str] = "response"
-    VALID_VERSIONS: ClassVar[range] = range(1, 4)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(2, 4)
+    API_KEY = 31
+    TYPE = "response"
+    VALID_VERSIONS = range(1, 4)
+    FLEXIBLE_VERSIONS = range(2, 4)
 
     class DeleteAclsFilterResult(Struct, kw_only=True, gc=False):
         """DeleteAclsFilterResult, versions 1-3.

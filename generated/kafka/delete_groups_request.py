@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -17,10 +15,10 @@ class DeleteGroupsRequest(Message, kw_only=True, gc=False):
     groups_names: []string.
     """
 
-    API_KEY: ClassVar[int | None] = 42
-    TYPE: ClassVar[str] = "request"
-    VALID_VERSIONS: ClassVar[range] = range(0, 3)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(2, 3)
+    API_KEY = 42
+    TYPE = "request"
+    VALID_VERSIONS = range(0, 3)
+    FLEXIBLE_VERSIONS = range(2, 3)
 
     groups_names: tuple[GroupId | str, ...] = ()
     unknown_tagged_fields: UnknownTags = ()

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -18,10 +16,10 @@ class DeleteGroupsResponse(Message, kw_only=True, gc=False):
     results: []DeletableGroupResult.
     """
 
-    API_KEY: ClassVar[int | None] = 42
-    TYPE: ClassVar[str] = "response"
-    VALID_VERSIONS: ClassVar[range] = range(0, 3)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(2, 3)
+    API_KEY = 42
+    TYPE = "response"
+    VALID_VERSIONS = range(0, 3)
+    FLEXIBLE_VERSIONS = range(2, 3)
 
     class DeletableGroupResult(Struct, kw_only=True, gc=False):
         """DeletableGroupResult, versions 0-2.

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -18,10 +16,10 @@ class DeleteRecordsRequest(Message, kw_only=True, gc=False):
     timeout_ms: int32.
     """
 
-    API_KEY: ClassVar[int | None] = 21
-    TYPE: ClassVar[str] = "request"
-    VALID_VERSIONS: ClassVar[range] = range(0, 3)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(2, 3)
+    API_KEY = 21
+    TYPE = "request"
+    VALID_VERSIONS = range(0, 3)
+    FLEXIBLE_VERSIONS = range(2, 3)
 
     class DeleteRecordsTopic(Struct, kw_only=True, gc=False):
         """DeleteRecordsTopic, versions 0-2.

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -18,10 +16,10 @@ class DeleteShareGroupStateRequest(Message, kw_only=True, gc=False):
     topics: []DeleteStateData.
     """
 
-    API_KEY: ClassVar[int | None] = 86
-    TYPE: ClassVar[str] = "request"
-    VALID_VERSIONS: ClassVar[range] = range(0, 1)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(0, 1)
+    API_KEY = 86
+    TYPE = "request"
+    VALID_VERSIONS = range(0, 1)
+    FLEXIBLE_VERSIONS = range(0, 1)
 
     class DeleteStateData(Struct, kw_only=True, gc=False):
         """DeleteStateData, versions 0.

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -17,10 +15,10 @@ class DeleteShareGroupStateResponse(Message, kw_only=True, gc=False):
     results: []DeleteStateResult.
     """
 
-    API_KEY: ClassVar[int | None] = 86
-    TYPE: ClassVar[str] = "response"
-    VALID_VERSIONS: ClassVar[range] = range(0, 1)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(0, 1)
+    API_KEY = 86
+    TYPE = "response"
+    VALID_VERSIONS = range(0, 1)
+    FLEXIBLE_VERSIONS = range(0, 1)
 
     class DeleteStateResult(Struct, kw_only=True, gc=False):
         """DeleteStateResult, versions 0.

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -19,10 +17,10 @@ class DeleteTopicsRequest(Message, kw_only=True, gc=False):
     timeout_ms: int32.
     """
 
-    API_KEY: ClassVar[int | None] = 20
-    TYPE: ClassVar[str] = "request"
-    VALID_VERSIONS: ClassVar[range] = range(1, 7)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(4, 7)
+    API_KEY = 20
+    TYPE = "request"
+    VALID_VERSIONS = range(1, 7)
+    FLEXIBLE_VERSIONS = range(4, 7)
 
     class DeleteTopicState(Struct, kw_only=True, gc=False):
         """DeleteTopicState, versions 6.

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -18,10 +16,10 @@ class DeleteTopicsResponse(Message, kw_only=True, gc=False):
     responses: []DeletableTopicResult.
     """
 
-    API_KEY: ClassVar[int | None] = 20
-    TYPE: ClassVar[str] = "response"
-    VALID_VERSIONS: ClassVar[range] = range(1, 7)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(4, 7)
+    API_KEY = 20
+    TYPE = "response"
+    VALID_VERSIONS = range(1, 7)
+    FLEXIBLE_VERSIONS = range(4, 7)
 
     class DeletableTopicResult(Struct, kw_only=True, gc=False):
         """DeletableTopicResult, versions 1-6.

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -20,10 +18,10 @@ class DescribeAclsResponse(Message, kw_only=True, gc=False):
     resources: []DescribeAclsResource.
     """
 
-    API_KEY: ClassVar[int | None] = 29
-    TYPE: ClassVar[str] = "response"
-    VALID_VERSIONS: ClassVar[range] = range(1, 4)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(2, 4)
+    API_KEY = 29
+    TYPE = "response"
+    VALID_VERSIONS = range(1, 4)
+    FLEXIBLE_VERSIONS = range(2, 4)
 
     class DescribeAclsResource(Struct, kw_only=True, gc=False):
         """DescribeAclsResource, versions 1-3.

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -20,10 +18,10 @@ class DescribeClientQuotasResponse(Message, kw_only=True, gc=False):
     entries: []EntryData, nullable.
     """
 
-    API_KEY: ClassVar[int | None] = 48
-    TYPE: ClassVar[str] = "response"
-    VALID_VERSIONS: ClassVar[range] = range(0, 2)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(1, 2)
+    API_KEY = 48
+    TYPE = "response"
+    VALID_VERSIONS = range(0, 2)
+    FLEXIBLE_VERSIONS = range(1, 2)
 
     class EntryData(Struct, kw_only=True, gc=False):
         """EntryData, versions 0-1.

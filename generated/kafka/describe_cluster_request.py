@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -19,10 +17,10 @@ class DescribeClusterRequest(Message, kw_only=True, gc=False):
     include_fenced_brokers: bool, versions 2.
     """
 
-    API_KEY: ClassVar[int | None] = 60
-    TYPE: ClassVar[str] = "request"
-    VALID_VERSIONS: ClassVar[range] = range(0, 3)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(0, 3)
+    API_KEY = 60
+    TYPE = "request"
+    VALID_VERSIONS = range(0, 3)
+    FLEXIBLE_VERSIONS = range(0, 3)
 
     include_cluster_authorized_operations: bool = False
     endpoint_type: int = 1

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -24,10 +22,10 @@ class DescribeClusterResponse(Message, kw_only=True, gc=False):
     cluster_authorized_operations: int32.
     """
 
-    API_KEY: ClassVar[int | None] = 60
-    TYPE: ClassVar[str] = "response"
-    VALID_VERSIONS: ClassVar[range] = range(0, 3)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(0, 3)
+    API_KEY = 60
+    TYPE = "response"
+    VALID_VERSIONS = range(0, 3)
+    FLEXIBLE_VERSIONS = range(0, 3)
 
     class DescribeClusterBroker(Struct, kw_only=True, gc=False):
         """DescribeClusterBroker, versions 0-2.

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -19,10 +17,10 @@ class DescribeConfigsRequest(Message, kw_only=True, gc=False):
     include_documentation: bool, versions 3-4.
     """
 
-    API_KEY: ClassVar[int | None] = 32
-    TYPE: ClassVar[str] = "request"
-    VALID_VERSIONS: ClassVar[range] = range(1, 5)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(4, 5)
+    API_KEY = 32
+    TYPE = "request"
+    VALID_VERSIONS = range(1, 5)
+    FLEXIBLE_VERSIONS = range(4, 5)
 
     class DescribeConfigsResource(Struct, kw_only=True, gc=False):
         """DescribeConfigsResource, versions 1-4.

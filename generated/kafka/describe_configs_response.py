@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -18,10 +16,10 @@ class DescribeConfigsResponse(Message, kw_only=True, gc=False):
     results: []DescribeConfigsResult.
     """
 
-    API_KEY: ClassVar[int | None] = 32
-    TYPE: ClassVar[str] = "response"
-    VALID_VERSIONS: ClassVar[range] = range(1, 5)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(4, 5)
+    API_KEY = 32
+    TYPE = "response"
+    VALID_VERSIONS = range(1, 5)
+    FLEXIBLE_VERSIONS = range(4, 5)
 
     class DescribeConfigsResult(Struct, kw_only=True, gc=False):
         """DescribeConfigsResult, versions 1-4.

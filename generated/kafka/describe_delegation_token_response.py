@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -19,10 +17,10 @@ class DescribeDelegationTokenResponse(Message, kw_only=True, gc=False):
     throttle_time_ms: int32.
     """
 
-    API_KEY: ClassVar[int | None] = 41
-    TYPE: ClassVar[str] = "response"
-    VALID_VERSIONS: ClassVar[range] = range(1, 4)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(2, 4)
+    API_KEY = 41
+    TYPE = "response"
+    VALID_VERSIONS = range(1, 4)
+    FLEXIBLE_VERSIONS = range(2, 4)
 
     class DescribedDelegationToken(Struct, kw_only=True, gc=False):
         """DescribedDelegationToken, versions 1-3.

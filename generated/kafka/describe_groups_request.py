@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -18,10 +16,10 @@ class DescribeGroupsRequest(Message, kw_only=True, gc=False):
     include_authorized_operations: bool, versions 3-6.
     """
 
-    API_KEY: ClassVar[int | None] = 15
-    TYPE: ClassVar[str] = "request"
-    VALID_VERSIONS: ClassVar[range] = range(0, 7)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(5, 7)
+    API_KEY = 15
+    TYPE = "request"
+    VALID_VERSIONS = range(0, 7)
+    FLEXIBLE_VERSIONS = range(5, 7)
 
     groups: tuple[GroupId | str, ...] = ()
     include_authorized_operations: bool = False

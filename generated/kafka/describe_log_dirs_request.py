@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -17,10 +15,10 @@ class DescribeLogDirsRequest(Message, kw_only=True, gc=False):
     topics: []DescribableLogDirTopic, nullable.
     """
 
-    API_KEY: ClassVar[int | None] = 35
-    TYPE: ClassVar[str] = "request"
-    VALID_VERSIONS: ClassVar[range] = range(1, 6)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(2, 6)
+    API_KEY = 35
+    TYPE = "request"
+    VALID_VERSIONS = range(1, 6)
+    FLEXIBLE_VERSIONS = range(2, 6)
 
     class DescribableLogDirTopic(Struct, kw_only=True, gc=False):
         """DescribableLogDirTopic, versions 1-5.

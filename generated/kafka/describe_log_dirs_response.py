@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -19,10 +17,10 @@ class DescribeLogDirsResponse(Message, kw_only=True, gc=False):
     results: []DescribeLogDirsResult.
     """
 
-    API_KEY: ClassVar[int | None] = 35
-    TYPE: ClassVar[str] = "response"
-    VALID_VERSIONS: ClassVar[range] = range(1, 6)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(2, 6)
+    API_KEY = 35
+    TYPE = "response"
+    VALID_VERSIONS = range(1, 6)
+    FLEXIBLE_VERSIONS = range(2, 6)
 
     class DescribeLogDirsResult(Struct, kw_only=True, gc=False):
         """DescribeLogDirsResult, versions 1-5.

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -18,10 +16,10 @@ class DescribeProducersResponse(Message, kw_only=True, gc=False):
     topics: []TopicResponse.
     """
 
-    API_KEY: ClassVar[int | None] = 61
-    TYPE: ClassVar[str] = "response"
-    VALID_VERSIONS: ClassVar[range] = range(0, 1)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(0, 1)
+    API_KEY = 61
+    TYPE = "response"
+    VALID_VERSIONS = range(0, 1)
+    FLEXIBLE_VERSIONS = range(0, 1)
 
     class TopicResponse(Struct, kw_only=True, gc=False):
         """TopicResponse, versions 0.

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -17,10 +15,10 @@ class DescribeShareGroupOffsetsRequest(Message, kw_only=True, gc=False):
     groups: []DescribeShareGroupOffsetsRequestGroup.
     """
 
-    API_KEY: ClassVar[int | None] = 90
-    TYPE: ClassVar[str] = "request"
-    VALID_VERSIONS: ClassVar[range] = range(0, 2)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(0, 2)
+    API_KEY = 90
+    TYPE = "request"
+    VALID_VERSIONS = range(0, 2)
+    FLEXIBLE_VERSIONS = range(0, 2)
 
     class DescribeShareGroupOffsetsRequestGroup(Struct, kw_only=True, gc=False):
         """DescribeShareGroupOffsetsRequestGroup, versions 0-1.

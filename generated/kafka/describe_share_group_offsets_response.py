@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -18,10 +16,10 @@ class DescribeShareGroupOffsetsResponse(Message, kw_only=True, gc=False):
     groups: []DescribeShareGroupOffsetsResponseGroup.
     """
 
-    API_KEY: ClassVar[int | None] = 90
-    TYPE: ClassVar[str] = "response"
-    VALID_VERSIONS: ClassVar[range] = range(0, 2)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(0, 2)
+    API_KEY = 90
+    TYPE = "response"
+    VALID_VERSIONS = range(0, 2)
+    FLEXIBLE_VERSIONS = range(0, 2)
 
     class DescribeShareGroupOffsetsResponseGroup(Struct, kw_only=True, gc=False):
         """DescribeShareGroupOffsetsResponseGroup, versions 0-1.

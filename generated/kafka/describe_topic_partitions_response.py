@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -19,10 +17,10 @@ class DescribeTopicPartitionsResponse(Message, kw_only=True, gc=False):
     next_cursor: Cursor, nullable.
     """
 
-    API_KEY: ClassVar[int | None] = 75
-    TYPE: ClassVar[str] = "response"
-    VALID_VERSIONS: ClassVar[range] = range(0, 1)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(0, 1)
+    API_KEY = 75
+    TYPE = "response"
+    VALID_VERSIONS = range(0, 1)
+    FLEXIBLE_VERSIONS = range(0, 1)
 
     class DescribeTopicPartitionsResponseTopic(Struct, kw_only=True, gc=False):
         """DescribeTopicPartitionsResponseTopic, versions 0.

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -17,10 +15,10 @@ class DescribeUserScramCredentialsRequest(Message, kw_only=True, gc=False):
     users: []UserName, nullable.
     """
 
-    API_KEY: ClassVar[int | None] = 50
-    TYPE: ClassVar[str] = "request"
-    VALID_VERSIONS: ClassVar[range] = range(0, 1)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(0, 1)
+    API_KEY = 50
+    TYPE = "request"
+    VALID_VERSIONS = range(0, 1)
+    FLEXIBLE_VERSIONS = range(0, 1)
 
     class UserName(Struct, kw_only=True, gc=False):
         """UserName, versions 0.

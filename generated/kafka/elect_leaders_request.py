@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -19,10 +17,10 @@ class ElectLeadersRequest(Message, kw_only=True, gc=False):
     timeout_ms: int32.
     """
 
-    API_KEY: ClassVar[int | None] = 43
-    TYPE: ClassVar[str] = "request"
-    VALID_VERSIONS: ClassVar[range] = range(0, 3)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(2, 3)
+    API_KEY = 43
+    TYPE = "request"
+    VALID_VERSIONS = range(0, 3)
+    FLEXIBLE_VERSIONS = range(2, 3)
 
     class TopicPartitions(Struct, kw_only=True, gc=False):
         """TopicPartitions, versions 0-2.

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -19,10 +17,10 @@ class ElectLeadersResponse(Message, kw_only=True, gc=False):
     replica_election_results: []ReplicaElectionResult.
     """
 
-    API_KEY: ClassVar[int | None] = 43
-    TYPE: ClassVar[str] = "response"
-    VALID_VERSIONS: ClassVar[range] = range(0, 3)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(2, 3)
+    API_KEY = 43
+    TYPE = "response"
+    VALID_VERSIONS = range(0, 3)
+    FLEXIBLE_VERSIONS = range(2, 3)
 
     class ReplicaElectionResult(Struct, kw_only=True, gc=False):
         """ReplicaElectionResult, versions 0-2.

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -20,10 +18,10 @@ class EndTxnRequest(Message, kw_only=True, gc=False):
     committed: bool.
     """
 
-    API_KEY: ClassVar[int | None] = 26
-    TYPE: ClassVar[str] = "request"
-    VALID_VERSIONS: ClassVar[range] = range(0, 6)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(3, 6)
+    API_KEY = 26
+    TYPE = "request"
+    VALID_VERSIONS = range(0, 6)
+    FLEXIBLE_VERSIONS = range(3, 6)
 
     transactional_id: TransactionalId | str = ""
     producer_id: ProducerId | int = 0

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -20,10 +18,10 @@ class EndTxnResponse(Message, kw_only=True, gc=False):
     producer_epoch: int16, versions 5, ignorable.
     """
 
-    API_KEY: ClassVar[int | None] = 26
-    TYPE: ClassVar[str] = "response"
-    VALID_VERSIONS: ClassVar[range] = range(0, 6)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(3, 6)
+    API_KEY = 26
+    TYPE = "response"
+    VALID_VERSIONS = range(0, 6)
+    FLEXIBLE_VERSIONS = range(3, 6)
 
     throttle_time_ms: int = 0
     error_code: int = 0

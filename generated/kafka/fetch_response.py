@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -26,10 +24,10 @@ class FetchResponse(Message, kw_only=True, gc=False):
         left out when there are none.
     """
 
-    API_KEY: ClassVar[int | None] = 1
-    TYPE: ClassVar[str] = "response"
-    VALID_VERSIONS: ClassVar[range] = range(4, 19)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(12, 19)
+    API_KEY = 1
+    TYPE = "response"
+    VALID_VERSIONS = range(4, 19)
+    FLEXIBLE_VERSIONS = range(12, 19)
 
     class FetchableTopicResponse(Struct, kw_only=True, gc=False):
         """FetchableTopicResponse, versions 4-18.

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -25,10 +23,10 @@ class FetchSnapshotResponse(Message, kw_only=True, gc=False):
         no leader is known.
     """
 
-    API_KEY: ClassVar[int | None] = 59
-    TYPE: ClassVar[str] = "response"
-    VALID_VERSIONS: ClassVar[range] = range(0, 2)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(0, 2)
+    API_KEY = 59
+    TYPE = "response"
+    VALID_VERSIONS = range(0, 2)
+    FLEXIBLE_VERSIONS = range(0, 2)
 
     class TopicSnapshot(Struct, kw_only=True, gc=False):
         """TopicSnapshot, versions 0-1.

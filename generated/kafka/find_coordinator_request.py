@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -19,10 +17,10 @@ class FindCoordinatorRequest(Message, kw_only=True, gc=False):
     coordinator_keys: []string, versions 4-6.
     """
 
-    API_KEY: ClassVar[int | None] = 10
-    TYPE: ClassVar[str] = "request"
-    VALID_VERSIONS: ClassVar[range] = range(0, 7)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(3, 7)
+    API_KEY = 10
+    TYPE = "request"
+    VALID_VERSIONS = range(0, 7)
+    FLEXIBLE_VERSIONS = range(3, 7)
 
     key: str = ""
     key_type: int = 0

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -23,10 +21,10 @@ class FindCoordinatorResponse(Message, kw_only=True, gc=False):
     coordinators: []Coordinator, versions 4-6.
     """
 
-    API_KEY: ClassVar[int | None] = 10
-    TYPE: ClassVar[str] = "response"
-    VALID_VERSIONS: ClassVar[range] = range(0, 7)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(3, 7)
+    API_KEY = 10
+    TYPE = "response"
+    VALID_VERSIONS = range(0, 7)
+    FLEXIBLE_VERSIONS = range(3, 7)
 
     class Coordinator(Struct, kw_only=True, gc=False):
         """Coordinator, versions 4-6.

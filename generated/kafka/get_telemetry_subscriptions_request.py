@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -17,10 +15,10 @@ class GetTelemetrySubscriptionsRequest(Message, kw_only=True, gc=False):
     client_instance_id: uuid.
     """
 
-    API_KEY: ClassVar[int | None] = 71
-    TYPE: ClassVar[str] = "request"
-    VALID_VERSIONS: ClassVar[range] = range(0, 1)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(0, 1)
+    API_KEY = 71
+    TYPE = "request"
+    VALID_VERSIONS = range(0, 1)
+    FLEXIBLE_VERSIONS = range(0, 1)
 
     client_instance_id: Uuid = ZERO_UUID
     unknown_tagged_fields: UnknownTags = ()

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -22,10 +20,10 @@ class GroupMetadataValue(Message, kw_only=True, gc=False):
     members: []MemberMetadata.
     """
 
-    API_KEY: ClassVar[int | None] = 2
-    TYPE: ClassVar[str] = "coordinator-value"
-    VALID_VERSIONS: ClassVar[range] = range(0, 5)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(4, 5)
+    API_KEY = 2
+    TYPE = "coordinator-value"
+    VALID_VERSIONS = range(0, 5)
+    FLEXIBLE_VERSIONS = range(4, 5)
 
     class MemberMetadata(Struct, kw_only=True, gc=False):
         """MemberMetadata, versions 0-4.

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -20,10 +18,10 @@ class HeartbeatRequest(Message, kw_only=True, gc=False):
     group_instance_id: string, versions 3-4, nullable.
     """
 
-    API_KEY: ClassVar[int | None] = 12
-    TYPE: ClassVar[str] = "request"
-    VALID_VERSIONS: ClassVar[range] = range(0, 5)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(4, 5)
+    API_KEY = 12
+    TYPE = "request"
+    VALID_VERSIONS = range(0, 5)
+    FLEXIBLE_VERSIONS = range(4, 5)
 
     group_id: GroupId | str = ""
     generation_id: int = 0

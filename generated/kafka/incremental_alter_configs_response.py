@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -18,10 +16,10 @@ class IncrementalAlterConfigsResponse(Message, kw_only=True, gc=False):
     responses: []AlterConfigsResourceResponse.
     """
 
-    API_KEY: ClassVar[int | None] = 44
-    TYPE: ClassVar[str] = "response"
-    VALID_VERSIONS: ClassVar[range] = range(0, 2)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(1, 2)
+    API_KEY = 44
+    TYPE = "response"
+    VALID_VERSIONS = range(0, 2)
+    FLEXIBLE_VERSIONS = range(1, 2)
 
     class AlterConfigsResourceResponse(Struct, kw_only=True, gc=False):
         """AlterConfigsResourceResponse, versions 0-1.

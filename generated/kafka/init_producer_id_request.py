@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -22,10 +20,10 @@ class InitProducerIdRequest(Message, kw_only=True, gc=False):
     keep_prepared_txn: bool, versions 6.
     """
 
-    API_KEY: ClassVar[int | None] = 22
-    TYPE: ClassVar[str] = "request"
-    VALID_VERSIONS: ClassVar[range] = range(0, 7)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(2, 7)
+    API_KEY = 22
+    TYPE = "request"
+    VALID_VERSIONS = range(0, 7)
+    FLEXIBLE_VERSIONS = range(2, 7)
 
     transactional_id: TransactionalId | str | None = ""
     transaction_timeout_ms: int = 0

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -22,10 +20,10 @@ class InitProducerIdResponse(Message, kw_only=True, gc=False):
     ongoing_txn_producer_epoch: int16, versions 6.
     """
 
-    API_KEY: ClassVar[int | None] = 22
-    TYPE: ClassVar[str] = "response"
-    VALID_VERSIONS: ClassVar[range] = range(0, 7)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(2, 7)
+    API_KEY = 22
+    TYPE = "response"
+    VALID_VERSIONS = range(0, 7)
+    FLEXIBLE_VERSIONS = range(2, 7)
 
     throttle_time_ms: int = 0
     error_code: int = 0

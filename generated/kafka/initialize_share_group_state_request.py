@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -18,10 +16,10 @@ class InitializeShareGroupStateRequest(Message, kw_only=True, gc=False):
     topics: []InitializeStateData.
     """
 
-    API_KEY: ClassVar[int | None] = 83
-    TYPE: ClassVar[str] = "request"
-    VALID_VERSIONS: ClassVar[range] = range(0, 1)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(0, 1)
+    API_KEY = 83
+    TYPE = "request"
+    VALID_VERSIONS = range(0, 1)
+    FLEXIBLE_VERSIONS = range(0, 1)
 
     class InitializeStateData(Struct, kw_only=True, gc=False):
         """InitializeStateData, versions 0.

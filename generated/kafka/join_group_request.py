@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -24,10 +22,10 @@ class JoinGroupRequest(Message, kw_only=True, gc=False):
     reason: string, versions 8-9, nullable, ignorable.
     """
 
-    API_KEY: ClassVar[int | None] = 11
-    TYPE: ClassVar[str] = "request"
-    VALID_VERSIONS: ClassVar[range] = range(0, 10)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(6, 10)
+    API_KEY = 11
+    TYPE = "request"
+    VALID_VERSIONS = range(0, 10)
+    FLEXIBLE_VERSIONS = range(6, 10)
 
     class JoinGroupRequestProtocol(Struct, kw_only=True, gc=False):
         """JoinGroupRequestProtocol, versions 0-9.

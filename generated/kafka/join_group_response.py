@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -25,10 +23,10 @@ class JoinGroupResponse(Message, kw_only=True, gc=False):
     members: []JoinGroupResponseMember.
     """
 
-    API_KEY: ClassVar[int | None] = 11
-    TYPE: ClassVar[str] = "response"
-    VALID_VERSIONS: ClassVar[range] = range(0, 10)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(6, 10)
+    API_KEY = 11
+    TYPE = "response"
+    VALID_VERSIONS = range(0, 10)
+    FLEXIBLE_VERSIONS = range(6, 10)
 
     class JoinGroupResponseMember(Struct, kw_only=True, gc=False):
         """JoinGroupResponseMember, versions 0-9.

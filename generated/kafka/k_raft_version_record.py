@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -20,10 +18,10 @@ class KRaftVersionRecord(Message, kw_only=True, gc=False):
         voters, 1 for voters kept in the log.
     """
 
-    API_KEY: ClassVar[int | None] = None
-    TYPE: ClassVar[str] = "data"
-    VALID_VERSIONS: ClassVar[range] = range(0, 1)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(0, 1)
+    API_KEY = None
+    TYPE = "data"
+    VALID_VERSIONS = range(0, 1)
+    FLEXIBLE_VERSIONS = range(0, 1)
 
     version: int = 0
     k_raft_version: int = 0

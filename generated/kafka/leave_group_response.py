@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -19,10 +17,10 @@ class LeaveGroupResponse(Message, kw_only=True, gc=False):
     members: []MemberResponse, versions 3-5.
     """
 
-    API_KEY: ClassVar[int | None] = 13
-    TYPE: ClassVar[str] = "response"
-    VALID_VERSIONS: ClassVar[range] = range(0, 6)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(4, 6)
+    API_KEY = 13
+    TYPE = "response"
+    VALID_VERSIONS = range(0, 6)
+    FLEXIBLE_VERSIONS = range(4, 6)
 
     class MemberResponse(Struct, kw_only=True, gc=False):
         """MemberResponse, versions 3-5.

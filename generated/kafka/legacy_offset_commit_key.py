@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -18,10 +16,10 @@ class LegacyOffsetCommitKey(Message, kw_only=True, gc=False):
     partition: int32.
     """
 
-    API_KEY: ClassVar[int | None] = 0
-    TYPE: ClassVar[str] = "coordinator-key"
-    VALID_VERSIONS: ClassVar[range] = range(0, 1)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(0, 0)
+    API_KEY = 0
+    TYPE = "coordinator-key"
+    VALID_VERSIONS = range(0, 1)
+    FLEXIBLE_VERSIONS = range(0, 0)
 
     group: str = ""
     topic: str = ""

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -17,10 +15,10 @@ class ListConfigResourcesRequest(Message, kw_only=True, gc=False):
     resource_types: []int8, versions 1.
     """
 
-    API_KEY: ClassVar[int | None] = 74
-    TYPE: ClassVar[str] = "request"
-    VALID_VERSIONS: ClassVar[range] = range(0, 2)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(0, 2)
+    API_KEY = 74
+    TYPE = "request"
+    VALID_VERSIONS = range(0, 2)
+    FLEXIBLE_VERSIONS = range(0, 2)
 
     resource_types: tuple[int, ...] = ()
     unknown_tagged_fields: UnknownTags = ()

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -19,10 +17,10 @@ class ListConfigResourcesResponse(Message, kw_only=True, gc=False):
     config_resources: []ConfigResource.
     """
 
-    API_KEY: ClassVar[int | None] = 74
-    TYPE: ClassVar[str] = "response"
-    VALID_VERSIONS: ClassVar[range] = range(0, 2)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(0, 2)
+    API_KEY = 74
+    TYPE = "response"
+    VALID_VERSIONS = range(0, 2)
+    FLEXIBLE_VERSIONS = range(0, 2)
 
     class ConfigResource(Struct, kw_only=True, gc=False):
         """ConfigResource, versions 0-1.

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -18,10 +16,10 @@ class ListGroupsRequest(Message, kw_only=True, gc=False):
     types_filter: []string, versions 5.
     """
 
-    API_KEY: ClassVar[int | None] = 16
-    TYPE: ClassVar[str] = "request"
-    VALID_VERSIONS: ClassVar[range] = range(0, 6)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(3, 6)
+    API_KEY = 16
+    TYPE = "request"
+    VALID_VERSIONS = range(0, 6)
+    FLEXIBLE_VERSIONS = range(3, 6)
 
     states_filter: tuple[str, ...] = ()
     types_filter: tuple[str, ...] = ()

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -20,10 +18,10 @@ class ListOffsetsRequest(Message, kw_only=True, gc=False):
     timeout_ms: int32, versions 10-11, ignorable.
     """
 
-    API_KEY: ClassVar[int | None] = 2
-    TYPE: ClassVar[str] = "request"
-    VALID_VERSIONS: ClassVar[range] = range(1, 12)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(6, 12)
+    API_KEY = 2
+    TYPE = "request"
+    VALID_VERSIONS = range(1, 12)
+    FLEXIBLE_VERSIONS = range(6, 12)
 
     class ListOffsetsTopic(Struct, kw_only=True, gc=False):
         """ListOffsetsTopic, versions 1-11.

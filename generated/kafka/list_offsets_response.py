@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -18,10 +16,10 @@ class ListOffsetsResponse(Message, kw_only=True, gc=False):
     topics: []ListOffsetsTopicResponse.
     """
 
-    API_KEY: ClassVar[int | None] = 2
-    TYPE: ClassVar[str] = "response"
-    VALID_VERSIONS: ClassVar[range] = range(1, 12)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(6, 12)
+    API_KEY = 2
+    TYPE = "response"
+    VALID_VERSIONS = range(1, 12)
+    FLEXIBLE_VERSIONS = range(6, 12)
 
     class ListOffsetsTopicResponse(Struct, kw_only=True, gc=False):
         """ListOffsetsTopicResponse, versions 1-11.

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -20,10 +18,10 @@ class ListTransactionsRequest(Message, kw_only=True, gc=False):
     transactional_id_pattern: string, versions 2, nullable.
     """
 
-    API_KEY: ClassVar[int | None] = 66
-    TYPE: ClassVar[str] = "request"
-    VALID_VERSIONS: ClassVar[range] = range(0, 3)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(0, 3)
+    API_KEY = 66
+    TYPE = "request"
+    VALID_VERSIONS = range(0, 3)
+    FLEXIBLE_VERSIONS = range(0, 3)
 
     state_filters: tuple[str, ...] = ()
     producer_id_filters: tuple[ProducerId | int, ...] = ()

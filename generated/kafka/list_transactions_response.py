@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -20,10 +18,10 @@ class ListTransactionsResponse(Message, kw_only=True, gc=False):
     transaction_states: []TransactionState.
     """
 
-    API_KEY: ClassVar[int | None] = 66
-    TYPE: ClassVar[str] = "response"
-    VALID_VERSIONS: ClassVar[range] = range(0, 3)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(0, 3)
+    API_KEY = 66
+    TYPE = "response"
+    VALID_VERSIONS = range(0, 3)
+    FLEXIBLE_VERSIONS = range(0, 3)
 
     class TransactionState(Struct, kw_only=True, gc=False):
         """TransactionState, versions 0-2.

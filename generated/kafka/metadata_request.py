@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -20,10 +18,10 @@ class MetadataRequest(Message, kw_only=True, gc=False):
     include_topic_authorized_operations: bool, versions 8-13.
     """
 
-    API_KEY: ClassVar[int | None] = 3
-    TYPE: ClassVar[str] = "request"
-    VALID_VERSIONS: ClassVar[range] = range(0, 14)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(9, 14)
+    API_KEY = 3
+    TYPE = "request"
+    VALID_VERSIONS = range(0, 14)
+    FLEXIBLE_VERSIONS = range(9, 14)
 
     class MetadataRequestTopic(Struct, kw_only=True, gc=False):
         """MetadataRequestTopic, versions 0-13.

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -23,10 +21,10 @@ class MetadataResponse(Message, kw_only=True, gc=False):
     error_code: int16, versions 13, ignorable.
     """
 
-    API_KEY: ClassVar[int | None] = 3
-    TYPE: ClassVar[str] = "response"
-    VALID_VERSIONS: ClassVar[range] = range(0, 14)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(9, 14)
+    API_KEY = 3
+    TYPE = "response"
+    VALID_VERSIONS = range(0, 14)
+    FLEXIBLE_VERSIONS = range(9, 14)
 
     class MetadataResponseBroker(Struct, kw_only=True, gc=False):
         """MetadataResponseBroker, versions 0-13.

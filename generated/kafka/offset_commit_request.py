@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -22,10 +20,10 @@ class OffsetCommitRequest(Message, kw_only=True, gc=False):
     topics: []OffsetCommitRequestTopic.
     """
 
-    API_KEY: ClassVar[int | None] = 8
-    TYPE: ClassVar[str] = "request"
-    VALID_VERSIONS: ClassVar[range] = range(2, 11)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(8, 11)
+    API_KEY = 8
+    TYPE = "request"
+    VALID_VERSIONS = range(2, 11)
+    FLEXIBLE_VERSIONS = range(8, 11)
 
     class OffsetCommitRequestTopic(Struct, kw_only=True, gc=False):
         """OffsetCommitRequestTopic, versions 2-10.

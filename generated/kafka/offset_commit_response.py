@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -18,10 +16,10 @@ class OffsetCommitResponse(Message, kw_only=True, gc=False):
     topics: []OffsetCommitResponseTopic.
     """
 
-    API_KEY: ClassVar[int | None] = 8
-    TYPE: ClassVar[str] = "response"
-    VALID_VERSIONS: ClassVar[range] = range(2, 11)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(8, 11)
+    API_KEY = 8
+    TYPE = "response"
+    VALID_VERSIONS = range(2, 11)
+    FLEXIBLE_VERSIONS = range(8, 11)
 
     class OffsetCommitResponseTopic(Struct, kw_only=True, gc=False):
         """OffsetCommitResponseTopic, versions 2-10.

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -22,10 +20,10 @@ class OffsetCommitValue(Message, kw_only=True, gc=False):
     topic_id: uuid, versions 4, tag 0 in 4, ignorable.
     """
 
-    API_KEY: ClassVar[int | None] = 1
-    TYPE: ClassVar[str] = "coordinator-value"
-    VALID_VERSIONS: ClassVar[range] = range(0, 5)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(4, 5)
+    API_KEY = 1
+    TYPE = "coordinator-value"
+    VALID_VERSIONS = range(0, 5)
+    FLEXIBLE_VERSIONS = range(4, 5)
 
     offset: int = 0
     leader_epoch: int = -1

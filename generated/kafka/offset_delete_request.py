@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -18,10 +16,10 @@ class OffsetDeleteRequest(Message, kw_only=True, gc=False):
     topics: []OffsetDeleteRequestTopic.
     """
 
-    API_KEY: ClassVar[int | None] = 47
-    TYPE: ClassVar[str] = "request"
-    VALID_VERSIONS: ClassVar[range] = range(0, 1)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(0, 0)
+    API_KEY = 47
+    TYPE = "request"
+    VALID_VERSIONS = range(0, 1)
+    FLEXIBLE_VERSIONS = range(0, 0)
 
     class OffsetDeleteRequestTopic(Struct, kw_only=True, gc=False):
         """OffsetDeleteRequestTopic, versions 0.

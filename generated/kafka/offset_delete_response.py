@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -19,10 +17,10 @@ class OffsetDeleteResponse(Message, kw_only=True, gc=False):
     topics: []OffsetDeleteResponseTopic.
     """
 
-    API_KEY: ClassVar[int | None] = 47
-    TYPE: ClassVar[str] = "response"
-    VALID_VERSIONS: ClassVar[range] = range(0, 1)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(0, 0)
+    API_KEY = 47
+    TYPE = "response"
+    VALID_VERSIONS = range(0, 1)
+    FLEXIBLE_VERSIONS = range(0, 0)
 
     class OffsetDeleteResponseTopic(Struct, kw_only=True, gc=False):
         """OffsetDeleteResponseTopic, versions 0.

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -20,10 +18,10 @@ class OffsetFetchRequest(Message, kw_only=True, gc=False):
     require_stable: bool, versions 7-10.
     """
 
-    API_KEY: ClassVar[int | None] = 9
-    TYPE: ClassVar[str] = "request"
-    VALID_VERSIONS: ClassVar[range] = range(1, 11)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(6, 11)
+    API_KEY = 9
+    TYPE = "request"
+    VALID_VERSIONS = range(1, 11)
+    FLEXIBLE_VERSIONS = range(6, 11)
 
     class OffsetFetchRequestTopic(Struct, kw_only=True, gc=False):
         """OffsetFetchRequestTopic, versions 1-7.

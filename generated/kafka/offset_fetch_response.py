@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -20,10 +18,10 @@ class OffsetFetchResponse(Message, kw_only=True, gc=False):
     groups: []OffsetFetchResponseGroup, versions 8-10.
     """
 
-    API_KEY: ClassVar[int | None] = 9
-    TYPE: ClassVar[str] = "response"
-    VALID_VERSIONS: ClassVar[range] = range(1, 11)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(6, 11)
+    API_KEY = 9
+    TYPE = "response"
+    VALID_VERSIONS = range(1, 11)
+    FLEXIBLE_VERSIONS = range(6, 11)
 
     class OffsetFetchResponseTopic(Struct, kw_only=True, gc=False):
         """OffsetFetchResponseTopic, versions 1-7.

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -18,10 +16,10 @@ class OffsetForLeaderEpochRequest(Message, kw_only=True, gc=False):
     topics: []OffsetForLeaderTopic.
     """
 
-    API_KEY: ClassVar[int | None] = 23
-    TYPE: ClassVar[str] = "request"
-    VALID_VERSIONS: ClassVar[range] = range(2, 5)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(4, 5)
+    API_KEY = 23
+    TYPE = "request"
+    VALID_VERSIONS = range(2, 5)
+    FLEXIBLE_VERSIONS = range(4, 5)
 
     class OffsetForLeaderTopic(Struct, kw_only=True, gc=False):
         """OffsetForLeaderTopic, versions 2-4.

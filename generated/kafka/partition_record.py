@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -29,10 +27,10 @@ class PartitionRecord(Message, kw_only=True, gc=False):
     last_known_elr: []int32, versions 2, tag 2 in 2, nullable.
     """
 
-    API_KEY: ClassVar[int | None] = 3
-    TYPE: ClassVar[str] = "metadata"
-    VALID_VERSIONS: ClassVar[range] = range(0, 3)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(0, 3)
+    API_KEY = 3
+    TYPE = "metadata"
+    VALID_VERSIONS = range(0, 3)
+    FLEXIBLE_VERSIONS = range(0, 3)
 
     partition_id: int = -1
     topic_id: Uuid = ZERO_UUID

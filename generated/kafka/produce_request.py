@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -20,10 +18,10 @@ class ProduceRequest(Message, kw_only=True, gc=False):
     topic_data: []TopicProduceData.
     """
 
-    API_KEY: ClassVar[int | None] = 0
-    TYPE: ClassVar[str] = "request"
-    VALID_VERSIONS: ClassVar[range] = range(3, 14)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(9, 14)
+    API_KEY = 0
+    TYPE = "request"
+    VALID_VERSIONS = range(3, 14)
+    FLEXIBLE_VERSIONS = range(9, 14)
 
     class TopicProduceData(Struct, kw_only=True, gc=False):
         """TopicProduceData, versions 3-13.

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -19,10 +17,10 @@ class ProduceResponse(Message, kw_only=True, gc=False):
     node_endpoints: []NodeEndpoint, versions 10-13, tag 0 in 10-13.
     """
 
-    API_KEY: ClassVar[int | None] = 0
-    TYPE: ClassVar[str] = "response"
-    VALID_VERSIONS: ClassVar[range] = range(3, 14)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(9, 14)
+    API_KEY = 0
+    TYPE = "response"
+    VALID_VERSIONS = range(3, 14)
+    FLEXIBLE_VERSIONS = range(9, 14)
 
     class TopicProduceResponse(Struct, kw_only=True, gc=False):
         """TopicProduceResponse, versions 3-13.

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -17,10 +15,10 @@ class ProducerSnapshot(Message, kw_only=True, gc=False):
     producer_entries: []ProducerEntry.
     """
 
-    API_KEY: ClassVar[int | None] = None
-    TYPE: ClassVar[str] = "data"
-    VALID_VERSIONS: ClassVar[range] = range(1, 2)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(0, 0)
+    API_KEY = None
+    TYPE = "data"
+    VALID_VERSIONS = range(1, 2)
+    FLEXIBLE_VERSIONS = range(0, 0)
 
     class ProducerEntry(Struct, kw_only=True, gc=False):
         """ProducerEntry, versions 1.

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -17,10 +15,10 @@ class ReadShareGroupStateResponse(Message, kw_only=True, gc=False):
     results: []ReadStateResult.
     """
 
-    API_KEY: ClassVar[int | None] = 84
-    TYPE: ClassVar[str] = "response"
-    VALID_VERSIONS: ClassVar[range] = range(0, 1)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(0, 1)
+    API_KEY = 84
+    TYPE = "response"
+    VALID_VERSIONS = range(0, 1)
+    FLEXIBLE_VERSIONS = range(0, 1)
 
     class ReadStateResult(Struct, kw_only=True, gc=False):
         """ReadStateResult, versions 0.

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -18,10 +16,10 @@ class ReadShareGroupStateSummaryRequest(Message, kw_only=True, gc=False):
     topics: []ReadStateSummaryData.
     """
 
-    API_KEY: ClassVar[int | None] = 87
-    TYPE: ClassVar[str] = "request"
-    VALID_VERSIONS: ClassVar[range] = range(0, 2)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(0, 2)
+    API_KEY = 87
+    TYPE = "request"
+    VALID_VERSIONS = range(0, 2)
+    FLEXIBLE_VERSIONS = range(0, 2)
 
     class ReadStateSummaryData(Struct, kw_only=True, gc=False):
         """ReadStateSummaryData, versions 0-1.

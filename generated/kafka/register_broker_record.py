@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -27,10 +25,10 @@ class RegisterBrokerRecord(Message, kw_only=True, gc=False):
     cordoned_log_dirs: []uuid, versions 4, tag 1 in 4, nullable.
     """
 
-    API_KEY: ClassVar[int | None] = 0
-    TYPE: ClassVar[str] = "metadata"
-    VALID_VERSIONS: ClassVar[range] = range(0, 5)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(0, 5)
+    API_KEY = 0
+    TYPE = "metadata"
+    VALID_VERSIONS = range(0, 5)
+    FLEXIBLE_VERSIONS = range(0, 5)
 
     class BrokerEndpoint(Struct, kw_only=True, gc=False):
         """BrokerEndpoint, versions 0-4.

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -21,10 +19,10 @@ class RegisterControllerRecord(Message, kw_only=True, gc=False):
     features: []ControllerFeature.
     """
 
-    API_KEY: ClassVar[int | None] = 27
-    TYPE: ClassVar[str] = "metadata"
-    VALID_VERSIONS: ClassVar[range] = range(0, 1)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(0, 1)
+    API_KEY = 27
+    TYPE = "metadata"
+    VALID_VERSIONS = range(0, 1)
+    FLEXIBLE_VERSIONS = range(0, 1)
 
     class ControllerEndpoint(Struct, kw_only=True, gc=False):
         """ControllerEndpoint, versions 0.

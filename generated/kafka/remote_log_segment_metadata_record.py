@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -27,10 +25,10 @@ class RemoteLogSegmentMetadataRecord(Message, kw_only=True, gc=False):
     txn_index_empty: bool, tag 0 in 0.
     """
 
-    API_KEY: ClassVar[int | None] = 0
-    TYPE: ClassVar[str] = "metadata"
-    VALID_VERSIONS: ClassVar[range] = range(0, 1)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(0, 1)
+    API_KEY = 0
+    TYPE = "metadata"
+    VALID_VERSIONS = range(0, 1)
+    FLEXIBLE_VERSIONS = range(0, 1)
 
     class RemoteLogSegmentIdEntry(Struct, kw_only=True, gc=False):
         """RemoteLogSegmentIdEntry, versions 0.

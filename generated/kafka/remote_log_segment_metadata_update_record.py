@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -21,10 +19,10 @@ class RemoteLogSegmentMetadataUpdateRecord(Message, kw_only=True, gc=False):
     remote_log_segment_state: int8.
     """
 
-    API_KEY: ClassVar[int | None] = 1
-    TYPE: ClassVar[str] = "metadata"
-    VALID_VERSIONS: ClassVar[range] = range(0, 1)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(0, 1)
+    API_KEY = 1
+    TYPE = "metadata"
+    VALID_VERSIONS = range(0, 1)
+    FLEXIBLE_VERSIONS = range(0, 1)
 
     class RemoteLogSegmentIdEntry(Struct, kw_only=True, gc=False):
         """RemoteLogSegmentIdEntry, versions 0.

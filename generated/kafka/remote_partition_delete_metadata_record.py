@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -20,10 +18,10 @@ class RemotePartitionDeleteMetadataRecord(Message, kw_only=True, gc=False):
     remote_partition_delete_state: int8.
     """
 
-    API_KEY: ClassVar[int | None] = 2
-    TYPE: ClassVar[str] = "metadata"
-    VALID_VERSIONS: ClassVar[range] = range(0, 1)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(0, 1)
+    API_KEY = 2
+    TYPE = "metadata"
+    VALID_VERSIONS = range(0, 1)
+    FLEXIBLE_VERSIONS = range(0, 1)
 
     class TopicIdPartitionEntry(Struct, kw_only=True, gc=False):
         """TopicIdPartitionEntry, versions 0.

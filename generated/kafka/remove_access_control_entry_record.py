@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -17,10 +15,10 @@ class RemoveAccessControlEntryRecord(Message, kw_only=True, gc=False):
     id: uuid.
     """
 
-    API_KEY: ClassVar[int | None] = 19
-    TYPE: ClassVar[str] = "metadata"
-    VALID_VERSIONS: ClassVar[range] = range(0, 1)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(0, 1)
+    API_KEY = 19
+    TYPE = "metadata"
+    VALID_VERSIONS = range(0, 1)
+    FLEXIBLE_VERSIONS = range(0, 1)
 
     id: Uuid = ZERO_UUID
     unknown_tagged_fields: UnknownTags = ()

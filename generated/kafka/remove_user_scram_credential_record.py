@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -18,10 +16,10 @@ class RemoveUserScramCredentialRecord(Message, kw_only=True, gc=False):
     mechanism: int8.
     """
 
-    API_KEY: ClassVar[int | None] = 22
-    TYPE: ClassVar[str] = "metadata"
-    VALID_VERSIONS: ClassVar[range] = range(0, 1)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(0, 1)
+    API_KEY = 22
+    TYPE = "metadata"
+    VALID_VERSIONS = range(0, 1)
+    FLEXIBLE_VERSIONS = range(0, 1)
 
     name: str = ""
     mechanism: int = 0

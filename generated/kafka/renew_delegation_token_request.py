@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -18,10 +16,10 @@ class RenewDelegationTokenRequest(Message, kw_only=True, gc=False):
     renew_period_ms: int64.
     """
 
-    API_KEY: ClassVar[int | None] = 39
-    TYPE: ClassVar[str] = "request"
-    VALID_VERSIONS: ClassVar[range] = range(1, 3)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(2, 3)
+    API_KEY = 39
+    TYPE = "request"
+    VALID_VERSIONS = range(1, 3)
+    FLEXIBLE_VERSIONS = range(2, 3)
 
     hmac: bytes = b''
     renew_period_ms: int = 0

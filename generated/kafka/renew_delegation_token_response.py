@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -19,10 +17,10 @@ class RenewDelegationTokenResponse(Message, kw_only=True, gc=False):
     throttle_time_ms: int32.
     """
 
-    API_KEY: ClassVar[int | None] = 39
-    TYPE: ClassVar[str] = "response"
-    VALID_VERSIONS: ClassVar[range] = range(1, 3)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(2, 3)
+    API_KEY = 39
+    TYPE = "response"
+    VALID_VERSIONS = range(1, 3)
+    FLEXIBLE_VERSIONS = range(2, 3)
 
     error_code: int = 0
     expiry_timestamp_ms: int = 0

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -17,10 +15,10 @@ class ResponseHeader(Message, kw_only=True, gc=False):
     correlation_id: int32. The number that the request carried.
     """
 
-    API_KEY: ClassVar[int | None] = None
-    TYPE: ClassVar[str] = "header"
-    VALID_VERSIONS: ClassVar[range] = range(0, 2)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(1, 2)
+    API_KEY = None
+    TYPE = "header"
+    VALID_VERSIONS = range(0, 2)
+    FLEXIBLE_VERSIONS = range(1, 2)
 
     correlation_id: int = 0
     unknown_tagged_fields: UnknownTags = ()

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -17,10 +15,10 @@ class SaslAuthenticateRequest(Message, kw_only=True, gc=False):
     auth_bytes: bytes.
     """
 
-    API_KEY: ClassVar[int | None] = 36
-    TYPE: ClassVar[str] = "request"
-    VALID_VERSIONS: ClassVar[range] = range(0, 3)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(2, 3)
+    API_KEY = 36
+    TYPE = "request"
+    VALID_VERSIONS = range(0, 3)
+    FLEXIBLE_VERSIONS = range(2, 3)
 
     auth_bytes: bytes = b''
     unknown_tagged_fields: UnknownTags = ()

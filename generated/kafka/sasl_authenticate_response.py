@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -20,10 +18,10 @@ class SaslAuthenticateResponse(Message, kw_only=True, gc=False):
     session_lifetime_ms: int64, versions 1-2, ignorable.
     """
 
-    API_KEY: ClassVar[int | None] = 36
-    TYPE: ClassVar[str] = "response"
-    VALID_VERSIONS: ClassVar[range] = range(0, 3)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(2, 3)
+    API_KEY = 36
+    TYPE = "response"
+    VALID_VERSIONS = range(0, 3)
+    FLEXIBLE_VERSIONS = range(2, 3)
 
     error_code: int = 0
     error_message: str | None = ""

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -17,10 +15,10 @@ class SaslHandshakeResponse(Message, kw_only=True, gc=False):
     mechanisms: []string.
     """
 
-    API_KEY: ClassVar[int | None] = 17
-    TYPE: ClassVar[str] = "response"
-    VALID_VERSIONS: ClassVar[range] = range(0, 2)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(0, 0)
+    API_KEY = 17
+    TYPE = "response"
+    VALID_VERSIONS = range(0, 2)
+    FLEXIBLE_VERSIONS = range(0, 0)
 
     error_code: int = 0
     mechanisms: tuple[str, ...] = ()

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -21,10 +19,10 @@ class ShareAcknowledgeRequest(Message, kw_only=True, gc=False):
     topics: []AcknowledgeTopic.
     """
 
-    API_KEY: ClassVar[int | None] = 79
-    TYPE: ClassVar[str] = "request"
-    VALID_VERSIONS: ClassVar[range] = range(1, 3)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(1, 3)
+    API_KEY = 79
+    TYPE = "request"
+    VALID_VERSIONS = range(1, 3)
+    FLEXIBLE_VERSIONS = range(1, 3)
 
     class AcknowledgeTopic(Struct, kw_only=True, gc=False):
         """AcknowledgeTopic, versions 1-2.

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -22,10 +20,10 @@ class ShareAcknowledgeResponse(Message, kw_only=True, gc=False):
     node_endpoints: []NodeEndpoint.
     """
 
-    API_KEY: ClassVar[int | None] = 79
-    TYPE: ClassVar[str] = "response"
-    VALID_VERSIONS: ClassVar[range] = range(1, 3)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(1, 3)
+    API_KEY = 79
+    TYPE = "response"
+    VALID_VERSIONS = range(1, 3)
+    FLEXIBLE_VERSIONS = range(1, 3)
 
     class ShareAcknowledgeTopicResponse(Struct, kw_only=True, gc=False):
         """ShareAcknowledgeTopicResponse, versions 1-2.

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -28,10 +26,10 @@ class ShareFetchRequest(Message, kw_only=True, gc=False):
     forgotten_topics_data: []ForgottenTopic.
     """
 
-    API_KEY: ClassVar[int | None] = 78
-    TYPE: ClassVar[str] = "request"
-    VALID_VERSIONS: ClassVar[range] = range(1, 3)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(1, 3)
+    API_KEY = 78
+    TYPE = "request"
+    VALID_VERSIONS = range(1, 3)
+    FLEXIBLE_VERSIONS = range(1, 3)
 
     class FetchTopic(Struct, kw_only=True, gc=False):
         """FetchTopic, versions 1-2.

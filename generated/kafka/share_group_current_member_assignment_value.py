@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -20,10 +18,10 @@ class ShareGroupCurrentMemberAssignmentValue(Message, kw_only=True, gc=False):
     assigned_partitions: []TopicPartitions.
     """
 
-    API_KEY: ClassVar[int | None] = 14
-    TYPE: ClassVar[str] = "coordinator-value"
-    VALID_VERSIONS: ClassVar[range] = range(0, 1)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(0, 1)
+    API_KEY = 14
+    TYPE = "coordinator-value"
+    VALID_VERSIONS = range(0, 1)
+    FLEXIBLE_VERSIONS = range(0, 1)
 
     class TopicPartitions(Struct, kw_only=True, gc=False):
         """TopicPartitions, versions 0.

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -18,10 +16,10 @@ class ShareGroupDescribeRequest(Message, kw_only=True, gc=False):
     include_authorized_operations: bool.
     """
 
-    API_KEY: ClassVar[int | None] = 77
-    TYPE: ClassVar[str] = "request"
-    VALID_VERSIONS: ClassVar[range] = range(1, 2)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(1, 2)
+    API_KEY = 77
+    TYPE = "request"
+    VALID_VERSIONS = range(1, 2)
+    FLEXIBLE_VERSIONS = range(1, 2)
 
     group_ids: tuple[GroupId | str, ...] = ()
     include_authorized_operations: bool = False

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -21,10 +19,10 @@ class ShareGroupHeartbeatRequest(Message, kw_only=True, gc=False):
     subscribed_topic_names: []string, nullable.
     """
 
-    API_KEY: ClassVar[int | None] = 76
-    TYPE: ClassVar[str] = "request"
-    VALID_VERSIONS: ClassVar[range] = range(1, 2)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(1, 2)
+    API_KEY = 76
+    TYPE = "request"
+    VALID_VERSIONS = range(1, 2)
+    FLEXIBLE_VERSIONS = range(1, 2)
 
     group_id: GroupId | str = ""
     member_id: str = ""

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -18,10 +16,10 @@ class ShareGroupMetadataValue(Message, kw_only=True, gc=False):
     metadata_hash: int64.
     """
 
-    API_KEY: ClassVar[int | None] = 11
-    TYPE: ClassVar[str] = "coordinator-value"
-    VALID_VERSIONS: ClassVar[range] = range(0, 1)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(0, 1)
+    API_KEY = 11
+    TYPE = "coordinator-value"
+    VALID_VERSIONS = range(0, 1)
+    FLEXIBLE_VERSIONS = range(0, 1)
 
     epoch: int = 0
     metadata_hash: int = 0

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -19,10 +17,10 @@ class ShareGroupStatePartitionMetadataValue(Message, kw_only=True, gc=False):
     deleting_topics: []TopicInfo.
     """
 
-    API_KEY: ClassVar[int | None] = 15
-    TYPE: ClassVar[str] = "coordinator-value"
-    VALID_VERSIONS: ClassVar[range] = range(0, 1)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(0, 1)
+    API_KEY = 15
+    TYPE = "coordinator-value"
+    VALID_VERSIONS = range(0, 1)
+    FLEXIBLE_VERSIONS = range(0, 1)
 
     class TopicPartitionsInfo(Struct, kw_only=True, gc=False):
         """TopicPartitionsInfo, versions 0.

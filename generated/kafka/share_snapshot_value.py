@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -24,10 +22,10 @@ class ShareSnapshotValue(Message, kw_only=True, gc=False):
     state_batches: []StateBatch.
     """
 
-    API_KEY: ClassVar[int | None] = 0
-    TYPE: ClassVar[str] = "coordinator-value"
-    VALID_VERSIONS: ClassVar[range] = range(0, 1)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(0, 1)
+    API_KEY = 0
+    TYPE = "coordinator-value"
+    VALID_VERSIONS = range(0, 1)
+    FLEXIBLE_VERSIONS = range(0, 1)
 
     class StateBatch(Struct, kw_only=True, gc=False):
         """StateBatch, versions 0.

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -25,10 +23,10 @@ class StreamsGroupCurrentMemberAssignmentValue(Message, kw_only=True, gc=False):
     warmup_tasks_pending_revocation: []TaskIds.
     """
 
-    API_KEY: ClassVar[int | None] = 22
-    TYPE: ClassVar[str] = "coordinator-value"
-    VALID_VERSIONS: ClassVar[range] = range(0, 1)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(0, 1)
+    API_KEY = 22
+    TYPE = "coordinator-value"
+    VALID_VERSIONS = range(0, 1)
+    FLEXIBLE_VERSIONS = range(0, 1)
 
     class TaskIds(Struct, kw_only=True, gc=False):
         """TaskIds, versions 0.

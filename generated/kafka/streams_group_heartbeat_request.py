@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -33,10 +31,10 @@ class StreamsGroupHeartbeatRequest(Message, kw_only=True, gc=False):
     shutdown_application: bool.
     """
 
-    API_KEY: ClassVar[int | None] = 88
-    TYPE: ClassVar[str] = "request"
-    VALID_VERSIONS: ClassVar[range] = range(0, 1)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(0, 1)
+    API_KEY = 88
+    TYPE = "request"
+    VALID_VERSIONS = range(0, 1)
+    FLEXIBLE_VERSIONS = range(0, 1)
 
     class Topology(Struct, kw_only=True, gc=False):
         """Topology, versions 0.

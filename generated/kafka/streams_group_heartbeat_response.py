@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -30,10 +28,10 @@ class StreamsGroupHeartbeatResponse(Message, kw_only=True, gc=False):
     partitions_by_user_endpoint: []EndpointToPartitions, nullable.
     """
 
-    API_KEY: ClassVar[int | None] = 88
-    TYPE: ClassVar[str] = "response"
-    VALID_VERSIONS: ClassVar[range] = range(0, 1)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(0, 1)
+    API_KEY = 88
+    TYPE = "response"
+    VALID_VERSIONS = range(0, 1)
+    FLEXIBLE_VERSIONS = range(0, 1)
 
     class Status(Struct, kw_only=True, gc=False):
         """Status, versions 0.

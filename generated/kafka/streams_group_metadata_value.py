@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -20,10 +18,10 @@ class StreamsGroupMetadataValue(Message, kw_only=True, gc=False):
     last_assignment_configs: []LastAssignmentConfig, tag 1 in 0, nullable.
     """
 
-    API_KEY: ClassVar[int | None] = 17
-    TYPE: ClassVar[str] = "coordinator-value"
-    VALID_VERSIONS: ClassVar[range] = range(0, 1)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(0, 1)
+    API_KEY = 17
+    TYPE = "coordinator-value"
+    VALID_VERSIONS = range(0, 1)
+    FLEXIBLE_VERSIONS = range(0, 1)
 
     class LastAssignmentConfig(Struct, kw_only=True, gc=False):
         """LastAssignmentConfig, versions 0.

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -19,10 +17,10 @@ class StreamsGroupTargetAssignmentMemberValue(Message, kw_only=True, gc=False):
     warmup_tasks: []TaskIds.
     """
 
-    API_KEY: ClassVar[int | None] = 21
-    TYPE: ClassVar[str] = "coordinator-value"
-    VALID_VERSIONS: ClassVar[range] = range(0, 1)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(0, 1)
+    API_KEY = 21
+    TYPE = "coordinator-value"
+    VALID_VERSIONS = range(0, 1)
+    FLEXIBLE_VERSIONS = range(0, 1)
 
     class TaskIds(Struct, kw_only=True, gc=False):
         """TaskIds, versions 0.

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -18,10 +16,10 @@ class StreamsGroupTargetAssignmentMetadataValue(Message, kw_only=True, gc=False)
     assignment_timestamp: int64, tag 0 in 0, ignorable.
     """
 
-    API_KEY: ClassVar[int | None] = 20
-    TYPE: ClassVar[str] = "coordinator-value"
-    VALID_VERSIONS: ClassVar[range] = range(0, 1)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(0, 1)
+    API_KEY = 20
+    TYPE = "coordinator-value"
+    VALID_VERSIONS = range(0, 1)
+    FLEXIBLE_VERSIONS = range(0, 1)
 
     assignment_epoch: int = 0
     assignment_timestamp: int = 0

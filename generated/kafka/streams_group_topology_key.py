@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -16,10 +14,10 @@ class StreamsGroupTopologyKey(Message, kw_only=True, gc=False):
     group_id: string.
     """
 
-    API_KEY: ClassVar[int | None] = 23
-    TYPE: ClassVar[str] = "coordinator-key"
-    VALID_VERSIONS: ClassVar[range] = range(0, 1)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(0, 0)
+    API_KEY = 23
+    TYPE = "coordinator-key"
+    VALID_VERSIONS = range(0, 1)
+    FLEXIBLE_VERSIONS = range(0, 0)
 
     group_id: str = ""
 

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -23,10 +21,10 @@ class SyncGroupRequest(Message, kw_only=True, gc=False):
     assignments: []SyncGroupRequestAssignment.
     """
 
-    API_KEY: ClassVar[int | None] = 14
-    TYPE: ClassVar[str] = "request"
-    VALID_VERSIONS: ClassVar[range] = range(0, 6)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(4, 6)
+    API_KEY = 14
+    TYPE = "request"
+    VALID_VERSIONS = range(0, 6)
+    FLEXIBLE_VERSIONS = range(4, 6)
 
     class SyncGroupRequestAssignment(Struct, kw_only=True, gc=False):
         """SyncGroupRequestAssignment, versions 0-5.

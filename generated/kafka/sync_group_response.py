@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -21,10 +19,10 @@ class SyncGroupResponse(Message, kw_only=True, gc=False):
     assignment: bytes.
     """
 
-    API_KEY: ClassVar[int | None] = 14
-    TYPE: ClassVar[str] = "response"
-    VALID_VERSIONS: ClassVar[range] = range(0, 6)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(4, 6)
+    API_KEY = 14
+    TYPE = "response"
+    VALID_VERSIONS = range(0, 6)
+    FLEXIBLE_VERSIONS = range(4, 6)
 
     throttle_time_ms: int = 0
     error_code: int = 0

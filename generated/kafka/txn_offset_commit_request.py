@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -24,10 +22,10 @@ class TxnOffsetCommitRequest(Message, kw_only=True, gc=False):
     topics: []TxnOffsetCommitRequestTopic.
     """
 
-    API_KEY: ClassVar[int | None] = 28
-    TYPE: ClassVar[str] = "request"
-    VALID_VERSIONS: ClassVar[range] = range(0, 6)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(3, 6)
+    API_KEY = 28
+    TYPE = "request"
+    VALID_VERSIONS = range(0, 6)
+    FLEXIBLE_VERSIONS = range(3, 6)
 
     class TxnOffsetCommitRequestTopic(Struct, kw_only=True, gc=False):
         """TxnOffsetCommitRequestTopic, versions 0-5.

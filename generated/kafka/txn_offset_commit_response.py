@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -18,10 +16,10 @@ class TxnOffsetCommitResponse(Message, kw_only=True, gc=False):
     topics: []TxnOffsetCommitResponseTopic.
     """
 
-    API_KEY: ClassVar[int | None] = 28
-    TYPE: ClassVar[str] = "response"
-    VALID_VERSIONS: ClassVar[range] = range(0, 6)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(3, 6)
+    API_KEY = 28
+    TYPE = "response"
+    VALID_VERSIONS = range(0, 6)
+    FLEXIBLE_VERSIONS = range(3, 6)
 
     class TxnOffsetCommitResponseTopic(Struct, kw_only=True, gc=False):
         """TxnOffsetCommitResponseTopic, versions 0-5.

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -18,10 +16,10 @@ class UnregisterBrokerRecord(Message, kw_only=True, gc=False):
     broker_epoch: int64.
     """
 
-    API_KEY: ClassVar[int | None] = 1
-    TYPE: ClassVar[str] = "metadata"
-    VALID_VERSIONS: ClassVar[range] = range(0, 1)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(0, 1)
+    API_KEY = 1
+    TYPE = "metadata"
+    VALID_VERSIONS = range(0, 1)
+    FLEXIBLE_VERSIONS = range(0, 1)
 
     broker_id: BrokerId | int = 0
     broker_epoch: int = 0

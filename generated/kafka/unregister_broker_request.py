@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -17,10 +15,10 @@ class UnregisterBrokerRequest(Message, kw_only=True, gc=False):
     broker_id: int32.
     """
 
-    API_KEY: ClassVar[int | None] = 64
-    TYPE: ClassVar[str] = "request"
-    VALID_VERSIONS: ClassVar[range] = range(0, 1)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(0, 1)
+    API_KEY = 64
+    TYPE = "request"
+    VALID_VERSIONS = range(0, 1)
+    FLEXIBLE_VERSIONS = range(0, 1)
 
     broker_id: BrokerId | int = 0
     unknown_tagged_fields: UnknownTags = ()

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -19,10 +17,10 @@ class UnregisterBrokerResponse(Message, kw_only=True, gc=False):
     error_message: string, nullable.
     """
 
-    API_KEY: ClassVar[int | None] = 64
-    TYPE: ClassVar[str] = "response"
-    VALID_VERSIONS: ClassVar[range] = range(0, 1)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(0, 1)
+    API_KEY = 64
+    TYPE = "response"
+    VALID_VERSIONS = range(0, 1)
+    FLEXIBLE_VERSIONS = range(0, 1)
 
     throttle_time_ms: int = 0
     error_code: int = 0

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -19,10 +17,10 @@ class UpdateFeaturesRequest(Message, kw_only=True, gc=False):
     validate_only: bool, versions 1-2.
     """
 
-    API_KEY: ClassVar[int | None] = 57
-    TYPE: ClassVar[str] = "request"
-    VALID_VERSIONS: ClassVar[range] = range(0, 3)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(0, 3)
+    API_KEY = 57
+    TYPE = "request"
+    VALID_VERSIONS = range(0, 3)
+    FLEXIBLE_VERSIONS = range(0, 3)
 
     class FeatureUpdateKey(Struct, kw_only=True, gc=False):
         """FeatureUpdateKey, versions 0-2.

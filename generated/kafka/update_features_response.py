@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -20,10 +18,10 @@ class UpdateFeaturesResponse(Message, kw_only=True, gc=False):
     results: []UpdatableFeatureResult, versions 0-1, ignorable.
     """
 
-    API_KEY: ClassVar[int | None] = 57
-    TYPE: ClassVar[str] = "response"
-    VALID_VERSIONS: ClassVar[range] = range(0, 3)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(0, 3)
+    API_KEY = 57
+    TYPE = "response"
+    VALID_VERSIONS = range(0, 3)
+    FLEXIBLE_VERSIONS = range(0, 3)
 
     class UpdatableFeatureResult(Struct, kw_only=True, gc=False):
         """UpdatableFeatureResult, versions 0-1.

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -27,10 +25,10 @@ class UpdateRaftVoterRequest(Message, kw_only=True, gc=False):
         voter supports.
     """
 
-    API_KEY: ClassVar[int | None] = 82
-    TYPE: ClassVar[str] = "request"
-    VALID_VERSIONS: ClassVar[range] = range(0, 1)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(0, 1)
+    API_KEY = 82
+    TYPE = "request"
+    VALID_VERSIONS = range(0, 1)
+    FLEXIBLE_VERSIONS = range(0, 1)
 
     class Listener(Struct, kw_only=True, gc=False):
         """Listener, versions 0.

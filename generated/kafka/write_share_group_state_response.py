@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -17,10 +15,10 @@ class WriteShareGroupStateResponse(Message, kw_only=True, gc=False):
     results: []WriteStateResult.
     """
 
-    API_KEY: ClassVar[int | None] = 85
-    TYPE: ClassVar[str] = "response"
-    VALID_VERSIONS: ClassVar[range] = range(0, 2)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(0, 2)
+    API_KEY = 85
+    TYPE = "response"
+    VALID_VERSIONS = range(0, 2)
+    FLEXIBLE_VERSIONS = range(0, 2)
 
     class WriteStateResult(Struct, kw_only=True, gc=False):
         """WriteStateResult, versions 0-1.

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -17,10 +15,10 @@ class WriteTxnMarkersRequest(Message, kw_only=True, gc=False):
     markers: []WritableTxnMarker.
     """
 
-    API_KEY: ClassVar[int | None] = 27
-    TYPE: ClassVar[str] = "request"
-    VALID_VERSIONS: ClassVar[range] = range(1, 3)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(1, 3)
+    API_KEY = 27
+    TYPE = "request"
+    VALID_VERSIONS = range(1, 3)
+    FLEXIBLE_VERSIONS = range(1, 3)
 
     class WritableTxnMarker(Struct, kw_only=True, gc=False):
         """WritableTxnMarker, versions 1-2.

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -17,10 +15,10 @@ class WriteTxnMarkersResponse(Message, kw_only=True, gc=False):
     markers: []WritableTxnMarkerResult.
     """
 
-    API_KEY: ClassVar[int | None] = 27
-    TYPE: ClassVar[str] = "response"
-    VALID_VERSIONS: ClassVar[range] = range(1, 3)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(1, 3)
+    API_KEY = 27
+    TYPE = "response"
+    VALID_VERSIONS = range(1, 3)
+    FLEXIBLE_VERSIONS = range(1, 3)
 
     class WritableTxnMarkerResult(Struct, kw_only=True, gc=False):
         """WritableTxnMarkerResult, versions 1-2.

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -20,10 +18,10 @@ class ApiVersionsRequest(Message, kw_only=True, gc=False):
         library: letters, digits, dots and hyphens.
     """
 
-    API_KEY: ClassVar[int | None] = 18
-    TYPE: ClassVar[str] = "request"
-    VALID_VERSIONS: ClassVar[range] = range(0, 5)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(3, 5)
+    API_KEY = 18
+    TYPE = "request"
+    VALID_VERSIONS = range(0, 5)
+    FLEXIBLE_VERSIONS = range(3, 5)
 
     client_software_name: str = ""
     client_software_version: str = ""

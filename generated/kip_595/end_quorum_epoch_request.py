@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -25,10 +23,10 @@ class EndQuorumEpochRequest(Message, kw_only=True, gc=False):
         election.
     """
 
-    API_KEY: ClassVar[int | None] = 10052
-    TYPE: ClassVar[str] = "request"
-    VALID_VERSIONS: ClassVar[range] = range(0, 1)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(0, 1)
+    API_KEY = 10052
+    TYPE = "request"
+    VALID_VERSIONS = range(0, 1)
+    FLEXIBLE_VERSIONS = range(0, 1)
 
     cluster_id: str = ""
     replica_id: int = 0

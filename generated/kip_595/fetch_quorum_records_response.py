@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -33,10 +31,10 @@ class FetchQuorumRecordsResponse(Message, kw_only=True, gc=False):
         whole log, in milliseconds since 1970 UTC, or -1 if unknown.
     """
 
-    API_KEY: ClassVar[int | None] = 10053
-    TYPE: ClassVar[str] = "response"
-    VALID_VERSIONS: ClassVar[range] = range(0, 1)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(0, 1)
+    API_KEY = 10053
+    TYPE = "response"
+    VALID_VERSIONS = range(0, 1)
+    FLEXIBLE_VERSIONS = range(0, 1)
 
     error_code: int = 0
     leader_id: int = 0

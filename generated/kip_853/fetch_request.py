@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -40,10 +38,10 @@ class FetchRequest(Message, kw_only=True, gc=False):
         sent to a replica nearby; empty for none.
     """
 
-    API_KEY: ClassVar[int | None] = 1
-    TYPE: ClassVar[str] = "request"
-    VALID_VERSIONS: ClassVar[range] = range(0, 15)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(12, 15)
+    API_KEY = 1
+    TYPE = "request"
+    VALID_VERSIONS = range(0, 15)
+    FLEXIBLE_VERSIONS = range(12, 15)
 
     class FetchTopic(Struct, kw_only=True, gc=False):
         """FetchTopic, versions 0-14.

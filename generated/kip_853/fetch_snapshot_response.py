@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -22,10 +20,10 @@ class FetchSnapshotResponse(Message, kw_only=True, gc=False):
         the top-level error is set.
     """
 
-    API_KEY: ClassVar[int | None] = 59
-    TYPE: ClassVar[str] = "response"
-    VALID_VERSIONS: ClassVar[range] = range(0, 1)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(0, 1)
+    API_KEY = 59
+    TYPE = "response"
+    VALID_VERSIONS = range(0, 1)
+    FLEXIBLE_VERSIONS = range(0, 1)
 
     class TopicSnapshot(Struct, kw_only=True, gc=False):
         """TopicSnapshot, versions 0.

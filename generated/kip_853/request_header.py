@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -22,10 +20,10 @@ class RequestHeader(Message, kw_only=True, gc=False):
         is an int16 in every version.
     """
 
-    API_KEY: ClassVar[int | None] = None
-    TYPE: ClassVar[str] = "header"
-    VALID_VERSIONS: ClassVar[range] = range(1, 3)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(2, 3)
+    API_KEY = None
+    TYPE = "header"
+    VALID_VERSIONS = range(1, 3)
+    FLEXIBLE_VERSIONS = range(2, 3)
 
     request_api_key: int = 0
     request_api_version: int = 0

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -18,10 +16,10 @@ class DescribeQuorumRequest(Message, kw_only=True, gc=False):
         describe.
     """
 
-    API_KEY: ClassVar[int | None] = 55
-    TYPE: ClassVar[str] = "request"
-    VALID_VERSIONS: ClassVar[range] = range(0, 2)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(0, 2)
+    API_KEY = 55
+    TYPE = "request"
+    VALID_VERSIONS = range(0, 2)
+    FLEXIBLE_VERSIONS = range(0, 2)
 
     class TopicData(Struct, kw_only=True, gc=False):
         """TopicData, versions 0-1.

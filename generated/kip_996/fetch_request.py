@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -41,10 +39,10 @@ class FetchRequest(Message, kw_only=True, gc=False):
         sent to a replica nearby; empty for none.
     """
 
-    API_KEY: ClassVar[int | None] = 1
-    TYPE: ClassVar[str] = "request"
-    VALID_VERSIONS: ClassVar[range] = range(0, 16)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(12, 16)
+    API_KEY = 1
+    TYPE = "request"
+    VALID_VERSIONS = range(0, 16)
+    FLEXIBLE_VERSIONS = range(12, 16)
 
     class ReplicaState(Struct, kw_only=True, gc=False):
         """ReplicaState, versions 15.

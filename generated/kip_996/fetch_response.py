@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -23,10 +21,10 @@ class FetchResponse(Message, kw_only=True, gc=False):
     responses: []FetchableTopicResponse. Topics answered.
     """
 
-    API_KEY: ClassVar[int | None] = 1
-    TYPE: ClassVar[str] = "response"
-    VALID_VERSIONS: ClassVar[range] = range(0, 16)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(12, 16)
+    API_KEY = 1
+    TYPE = "response"
+    VALID_VERSIONS = range(0, 16)
+    FLEXIBLE_VERSIONS = range(12, 16)
 
     class FetchableTopicResponse(Struct, kw_only=True, gc=False):
         """FetchableTopicResponse, versions 0-15.

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
 from kraftspec.fastpath.message import Codec, Message, Struct
@@ -23,10 +21,10 @@ class FetchSnapshotRequest(Message, kw_only=True, gc=False):
         __cluster_metadata, else INVALID_REQUEST.
     """
 
-    API_KEY: ClassVar[int | None] = 59
-    TYPE: ClassVar[str] = "request"
-    VALID_VERSIONS: ClassVar[range] = range(0, 1)
-    FLEXIBLE_VERSIONS: ClassVar[range] = range(0, 1)
+    API_KEY = 59
+    TYPE = "request"
+    VALID_VERSIONS = range(0, 1)
+    FLEXIBLE_VERSIONS = range(0, 1)
 
     class TopicSnapshot(Struct, kw_only=True, gc=False):
         """TopicSnapshot, versions 0.

@@ -196,6 +196,14 @@ def test_names_are_unique_in_a_set(tmp_path: Path) -> None:
     assert check_paths([tmp_path / "one", tmp_path / "two"]).ok  # Two sets.
 
 
+def test_names_that_one_module_would_hold(tmp_path: Path) -> None:
+    write(tmp_path / "SAMPLE.json", GOOD.replace("Sample", "SAMPLE"))
+    write(tmp_path / "Sample.json", GOOD)
+    [found] = check_paths([tmp_path]).diagnostics
+    assert (found.rule, Path(found.path).name) == ("message-name-unique", "Sample.json")
+    assert found.message.startswith('message "Sample" would be in one module with "SAMPLE" of ')
+
+
 def test_sets_of_ours_may_share_names() -> None:
     votes = list(specs_root().rglob("VoteRequest.json"))
     assert len(votes) == 4  # kafka and three drafts

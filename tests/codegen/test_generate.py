@@ -26,7 +26,6 @@ from kraftspec.codegen.generate import (
     specs_sets,
     watch,
 )
-from kraftspec.codegen.python_target import ClashError
 from kraftspec.specs import specs_root
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -60,6 +59,10 @@ def python(code: str, cwd: Path, **env: str) -> str:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def python_lines(code: str, cwd: Path) -> list[str]:
+    return python(code, cwd).splitlines()
 
 
 # ------------------------------------------------------------------------------------ the checkout
@@ -199,6 +202,75 @@ def test_only_generated_files_are_removed(mine: MessageSet) -> None:
         assert (mine.out / name).read_bytes() == content
 
 
+# ---------------------------------------------------------------------------------------- names
+
+
+# A uuid, an entity type and a tagged section, so that a module imports all that it ever does.
+CROWDED = [
+    {"name": "Id", "type": "uuid", "versions": "0+"},
+    {"name": "Other", "type": "uuid", "versions": "0+", "default": "AAAAAAAAAAAAAAAAAAAAAQ"},
+    {"name": "IPAddress", "type": "int8", "versions": "0+"},
+    {"name": "IpAddress", "type": "int8", "versions": "0+"},
+    {"name": "IPaddress", "type": "int8", "versions": "0+"},
+    {"name": "Topic", "type": "string", "versions": "0+", "entityType": "topicName"},
+    {"name": "Broker", "type": "int32", "versions": "0+", "entityType": "brokerId"},
+    {"name": "Producer", "type": "int64", "versions": "0+", "entityType": "producerId"},
+    {"name": "Group", "type": "string", "versions": "0+", "entityType": "groupId"},
+    {"name": "Txn", "type": "string", "versions": "0+", "entityType": "transactionalId"},
+]
+FILLED = (
+    "id=b'i' * 16, ip_address=1, ip_address_=2, i_paddress=3, topic='t', broker=4, producer=5, "
+    "group='g', txn='x'"
+)
+FILLED_HEX = (
+    "69" * 16 + "00" * 15 + "01" + "010203" + "0274" + "00000004" + "0000000000000005"
+    "0267" + "0278" + "00"
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "python"),
+    [
+        ("Message", "Message"), ("Struct", "Struct"), ("Codec", "Codec"), ("Uuid", "Uuid"),
+        ("UnknownTags", "UnknownTags"), ("ClassVar", "ClassVar"), ("BrokerId", "BrokerId"),
+        ("TopicName", "TopicName"), ("ProducerId", "ProducerId"), ("GroupId", "GroupId"),
+        ("TransactionalId", "TransactionalId"), ("None", "None_"), ("True", "True_"),
+        ("TYPE", "TYPE_"), ("CODEC", "CODEC_"), ("CATALOGUE", "CATALOGUE_"),
+    ],
+)  # fmt: skip
+def test_any_name_that_kafka_takes(mine: MessageSet, name: str, python: str) -> None:
+    """A message, and a struct, of a name that generated modules have another use for."""
+    flexible = {"flexibleVersions": "0+", "fields": CROWDED}
+    put(mine.directory / "Greeting.json", spec(name, **flexible))
+    inner = {"name": "Inner", "type": f"[]{name}", "versions": "0+"}
+    one = {"name": "One", "type": name, "versions": "0+"}
+    both = {"fields": [*CROWDED, inner, one],
+            "commonStructs": [{"name": name, "versions": "0+", "fields": CROWDED}]}  # fmt: skip
+    put(mine.directory / "deeper/Answer.json", spec("Answer", **flexible | both))
+    generate([mine])
+    program = f"""
+import msgspec, my_codecs
+from my_codecs import Answer, {python}
+from kraftspec.fastpath.types import Uuid as OurUuid
+message = {python}({FILLED})
+print(message.encode(0).hex())
+assert {python}.decode(message.encode(0), 0) == message
+assert {python}.from_json(message.to_json(0), 0) == message
+inner = Answer.{python}({FILLED})
+answer = Answer({FILLED}, inner=[inner], one=inner)
+print(answer.encode(0).hex())
+assert Answer.decode(answer.encode(0), 0) == answer
+assert type(Answer.decode(answer.encode(0), 0).inner[0].id) is OurUuid
+assert my_codecs.CATALOGUE["{python}"][1] == {python}.TYPE == Answer.TYPE == "data"
+types = {{field.name: field.type for field in msgspec.structs.fields(Answer)}}
+assert (types["id"], types["inner"]) == (OurUuid, list[Answer.{python}]), types
+assert msgspec.structs.fields(Answer.{python})[0].type is OurUuid
+"""
+    message, answer = python_lines(program, mine.out.parent)
+    assert message == FILLED_HEX
+    assert answer == FILLED_HEX[:-2] + "02" + FILLED_HEX + FILLED_HEX + "00"
+
+
 # ------------------------------------------------------------------------------------- refusals
 
 
@@ -219,28 +291,6 @@ def test_two_messages_of_one_module(mine: MessageSet) -> None:
     put(mine.directory / "Other.json", spec("ANSWER"))
     with pytest.raises(SetError, match="would be written over"):
         read_set(mine)
-
-
-def test_two_fields_of_one_python_name(mine: MessageSet) -> None:
-    fields = [
-        {"name": name, "type": "int8", "versions": "0"} for name in ("IPAddress", "IpAddress")
-    ]
-    put(mine.directory / "Greeting.json", spec(fields=fields))
-    with pytest.raises(
-        ClashError, match="IPAddress and IpAddress of Greeting would both be ip_add"
-    ):
-        generate([mine])
-
-
-@pytest.mark.parametrize("name", ["Codec", "Uuid", "Message", "TopicName"])
-def test_names_that_generated_modules_need(mine: MessageSet, name: str) -> None:
-    put(mine.directory / "Greeting.json", spec(name))
-    with pytest.raises(ClashError, match=f"{name}"):
-        generate([mine])
-    inner = {"name": "A", "type": name, "versions": "0", "fields": spec()["fields"]}
-    put(mine.directory / "Greeting.json", spec(fields=[inner]))
-    with pytest.raises(ClashError, match=f"Greeting: .* {name}"):
-        generate([mine])
 
 
 def test_a_spec_with_mistakes(mine: MessageSet) -> None:

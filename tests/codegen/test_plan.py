@@ -12,6 +12,7 @@ from kraftspec.codegen.plan import (
     LayoutTable,
     attribute,
     camel_case,
+    class_name,
     module_name,
     plan_message,
     snake_case,
@@ -73,6 +74,12 @@ def test_attributes_stand_clear_of_what_a_class_uses(name: str, python: str) -> 
 def test_modules_stand_clear_of_the_package_of_the_codecs() -> None:
     assert [module_name(name) for name in ("VoteRequest", "Pure", "Import", "Purer")] == [
         "vote_request", "pure_", "import_", "purer",
+    ]  # fmt: skip
+
+
+def test_classes_stand_clear_of_what_packages_and_classes_use() -> None:
+    assert [class_name(name) for name in ("None", "TYPE", "CATALOGUE", "Type", "Message")] == [
+        "None_", "TYPE_", "CATALOGUE_", "Type", "Message",
     ]  # fmt: skip
 
 

@@ -35,10 +35,12 @@ NAMES = (
     "From", "Lambda", "Pass", "Is", "Async", "Nonlocal", "None", "Def", "Encode", "EncodeInto",
     "DecodeFrom", "ToJson", "HeaderVersion", "List", "Tuple", "Bool", "Number", "Str", "Bytes",
     "Memoryview", "Range", "Msgspec", "Uuid", "Self", "Type", "Codec", "Struct", "Len",
+    "IPAddress", "IpAddress",
 )  # fmt: skip
 STRUCT_NAMES = (
     "TopicData", "Partition", "ISR", "X", "Inner", "Voter", "ISRs", "V2", "HTTPPort",
-    "Default", "Self", "Integral", "Range", "Enums",
+    "Default", "Self", "Integral", "Range", "Enums", "Codec", "TYPE", "None", "UnknownTags",
+    "TopicName",
 )  # fmt: skip
 TEXTS = ("x", "default text", "é漢", "null ", "0", "-", "it's")
 ABOUTS = ("What it is.", 'says "it" \\ and """ ends', "é漢 */ }} {% x %} #", "a\nb\tc", "x" * 300)
@@ -85,7 +87,7 @@ class _Writer:
         names = self.draw(
             st.lists(
                 st.sampled_from(NAMES), min_size=count, max_size=count,
-                unique_by=lambda name: name.lower(),
+                unique_by=lambda name: name[0].lower() + name[1:],
             )
         )  # fmt: skip
         written = [self.field(name, around, depth) for name in names]

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from kraftspec.codegen.generate import MessageSet, generate
 from kraftspec.codegen.model import Message as Spec
-from kraftspec.codegen.plan import plan_message
+from kraftspec.codegen.plan import class_name, plan_message
 from kraftspec.codegen.reader import check_text
 from kraftspec.conformance.harness import decode_request
 from kraftspec.conformance.java import KafkaAdapter, RefusedError
@@ -79,7 +79,7 @@ def classes_of(texts: Sequence[str], tmp_path: Path, number: int) -> list[type[M
     generate([MessageSet(SET, directory, tmp_path / package, package)])
     importlib.invalidate_caches()
     module = importlib.import_module(package)
-    return [getattr(module, name) for name in names]
+    return [getattr(module, class_name(name)) for name in names]
 
 
 def load(kafka: KafkaAdapter, texts: Sequence[str]) -> None:
