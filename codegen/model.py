@@ -400,7 +400,7 @@ def _message_breaches(message: Message) -> Iterator[Breach]:
     if not flexible.empty and not flexible.open_ended:
         text, mend = f"flexibleVersions {flexible} ends", f'write "{flexible.lowest}+" or "none"'
         yield Breach("flexible-versions-open", ("flexibleVersions",), text, mend)
-    if kind != "request":
+    if kind != "request" and not message.valid_versions.empty:
         mend = "leave it out"
         if message.listeners:
             text = f"a message of type {kind} has no listeners"

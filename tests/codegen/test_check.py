@@ -120,6 +120,12 @@ def test_a_removed_message_keeps_its_name_and_key() -> None:
     assert (message.name, message.api_key, message.top.fields) == ("OldRequest", 4, ())
     assert message.structs == {}
     assert message.flexible_versions.empty
+    # What belongs to a living request only is passed over in a removed record.
+    removed = text.replace("request", "metadata")[:-1]
+    _, diagnostics = check_text(
+        f'{removed}, "listeners": ["broker"], "latestVersionUnstable": true}}', "OldRequest.json"
+    )
+    assert diagnostics == []
 
 
 def test_structs_come_in_order_of_use() -> None:

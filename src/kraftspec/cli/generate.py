@@ -51,7 +51,7 @@ def generate(
         else:
             sets, numbers = [_own_set(set_names, specs, out, package)], None
         if watching:
-            _watch(sets, as_json)
+            _watch(sets, numbers, as_json)
             return
         report = room.generate(sets, numbers=numbers, check=check)
     _print(report, as_json, check)
@@ -106,7 +106,7 @@ def _print(report: GenerateReport, as_json: bool, check: bool = False) -> None:
         click.echo(f"{'left over' if check else 'removed'} {name}")
     click.echo(
         f"{counted(report.messages, 'message')}, {counted(report.pairs, 'pair')}: "
-        f"{counted(len(report.written), 'file')} "
+        f"{len(report.rendered)} rendered, {counted(len(report.written), 'file')} "
         f"{'stale' if check else 'written'}, {len(report.removed)} "
         f"{'left over' if check else 'removed'}, {report.unchanged} unchanged, "
         f"{report.seconds:.2f} s"
@@ -115,10 +115,12 @@ def _print(report: GenerateReport, as_json: bool, check: bool = False) -> None:
         click.echo("Run `kraftspec generate` and commit what it writes.", err=True)
 
 
-def _watch(sets: Sequence[MessageSet], as_json: bool) -> None:
+def _watch(
+    sets: Sequence[MessageSet], numbers: tuple[Path, Path] | None, as_json: bool
+) -> None:
     from kraftspec.codegen.generate import watch
 
-    for result in watch(sets):
+    for result in watch(sets, numbers=numbers):
         if isinstance(result, Exception):
             click.echo(str(result), err=True)
         else:
