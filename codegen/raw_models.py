@@ -92,6 +92,9 @@ def _render(schema: Path, name: str) -> str:
 def _shape(node: Any, *, names: bool = False) -> Any:
     """Return the schema without prose and constraints; ``names``: keys are names, not keywords."""
     if isinstance(node, dict):
+        if not names and "properties" in node and node.get("additionalProperties") is not False:
+            # It may hold any other key too, which a struct that refuses them cannot say.
+            return {"type": "object", "additionalProperties": {}}
         return {
             key: _shape(value, names=key in ("properties", "$defs") and not names)
             for key, value in node.items()

@@ -23,6 +23,8 @@ from typing import Any, Literal, Self
 
 import msgspec
 
+from kraftspec.conformance.raw.harness import HelloReply
+
 PROTOCOL = 1
 LINE_BYTES_MAX = 16 << 20  # The protocol's own limit.
 IN_FLIGHT_COUNT_MAX = 512  # Enough to hide the pipe's latency; a crash leaves so many unanswered.
@@ -61,19 +63,6 @@ class AdapterError(Exception):
         self.kind = kind
         self.request = request
         self.exit_code = exit_code
-
-
-class Hello(msgspec.Struct, frozen=True):
-    """What an adapter says of itself. ``messages`` is the kafka set: name to "A-B" or "none"."""
-
-    protocol: int
-    name: str
-    language: str
-    version: str
-    spec: str
-    messages: dict[str, str]
-    sets: dict[str, dict[str, str]] = {}
-    notes: str = ""
 
 
 def encode_request(
@@ -182,17 +171,17 @@ class Adapter:
             pass  # It has ended already.
         return self._close(process)
 
-    def hello(self) -> Hello:
+    def hello(self) -> HelloReply:
         """Ask who it is. ``AdapterError`` of kind ``start`` where the answer is not a hello."""
         reply = self.request({"cmd": "hello", "protocol": PROTOCOL})
+        spoken = reply.get("protocol", PROTOCOL)
+        if spoken != PROTOCOL:
+            raise self._failed("start", f"speaks protocol {spoken}, not {PROTOCOL}")
         try:
-            hello = msgspec.convert(reply, Hello)
+            return msgspec.convert(reply, HelloReply)
         except msgspec.ValidationError as error:
             detail = reply.get("error", str(error))
             raise self._failed("start", f"did not answer hello as it should: {detail}") from error
-        if hello.protocol != PROTOCOL:
-            raise self._failed("start", f"speaks protocol {hello.protocol}, not {PROTOCOL}")
-        return hello
 
     def request(self, request: Request) -> Reply:
         """Send one request and wait for its reply."""

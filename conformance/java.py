@@ -17,9 +17,18 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, NamedTuple
+
+import msgspec
 
 from kraftspec.conformance.harness import Adapter
+from kraftspec.conformance.raw.harness import (
+    ApiKey,
+    ApiKeysReply,
+    ErrorCode,
+    ErrorsReply,
+    LoadReply,
+    VerdictReply,
+)
 
 JAVA_VERSION_MIN = 17  # What Kafka 4's server-side jars are compiled for.
 BUILD_TIMEOUT_S = 600.0  # The first build downloads some 20 MB.
@@ -33,22 +42,6 @@ class JavaError(Exception):
 
 class RefusedError(Exception):
     """Kafka's generator refused a set of specs; the text is its own."""
-
-
-class ErrorCode(NamedTuple):
-    """A row of ``org.apache.kafka.common.protocol.Errors``."""
-
-    code: int
-    name: str
-    retriable: bool
-
-
-class ApiKey(NamedTuple):
-    """A row of ``org.apache.kafka.common.protocol.ApiKeys``; messages begin with ``message``."""
-
-    id: int
-    name: str
-    message: str
 
 
 def java_missing() -> str | None:
@@ -189,22 +182,22 @@ class KafkaAdapter(Adapter):
         reply = self.request(request)
         if "error" in reply:
             raise RefusedError(reply["error"]["detail"])
-        messages: dict[str, str] = reply["messages"]
-        return messages
+        return msgspec.convert(reply, LoadReply).messages
 
     def verdict(self, text: str) -> str | None:
         """Why Kafka's published generator refuses the text of one spec; None: it accepts it."""
         reply = self.request({"cmd": "verdict", "id": "verdict", "text": text})
-        return None if reply["accepted"] else str(reply["detail"])
+        verdict = msgspec.convert(reply, VerdictReply)
+        return None if verdict.accepted else str(verdict.detail)
 
     def errors(self) -> list[ErrorCode]:
-        """All error codes of this Kafka, by code."""
-        return [ErrorCode(**row) for row in self._rows("errors", "errors")]
+        """All error codes of this Kafka (``org.apache.kafka.common.protocol.Errors``), by code."""
+        return msgspec.convert(self.request({"cmd": "errors", "id": "errors"}), ErrorsReply).errors
 
     def api_keys(self) -> list[ApiKey]:
-        """All API keys of this Kafka, by id, those without valid versions too."""
-        return [ApiKey(**row) for row in self._rows("api-keys", "apiKeys")]
+        """All API keys of this Kafka, by id, those without valid versions too.
 
-    def _rows(self, command: str, key: str) -> list[dict[str, Any]]:
-        rows: list[dict[str, Any]] = self.request({"cmd": command, "id": command})[key]
-        return rows
+        Source: ``org.apache.kafka.common.protocol.ApiKeys``; messages begin with ``message``.
+        """
+        reply = self.request({"cmd": "api-keys", "id": "api-keys"})
+        return msgspec.convert(reply, ApiKeysReply).api_keys

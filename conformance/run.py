@@ -8,93 +8,36 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from kraftspec.conformance.harness import Adapter, Hello, Request, decode_request, encode_request
+from msgspec import UNSET
+
+from kraftspec.conformance.harness import Adapter, Request, decode_request, encode_request
+from kraftspec.conformance.raw.harness import HelloReply
+from kraftspec.conformance.raw.results import Counts, Failure, ResultAdapter, Results
 from kraftspec.conformance.raw.vectors import Test, VectorFile
 from kraftspec.conformance.vectors import read_vectors, vectors_root
 from kraftspec.specs import specs_root
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION: Literal[1] = 1
 KAFKA = "kafka"
 _OURS = "from kraftspec.cli import main; main()"
 BYTES_SHOWN = 16  # around the first byte that differs
 
 Progress = Callable[[str, int, int], None]
-Expected = tuple[str, VectorFile, Test, str]
+Direction = Literal["encode", "decode"]
+Outcome = Literal["passed", "failed", "skipped"]
+Expected = tuple[str, VectorFile, Test, Direction]
+_DIRECTIONS: tuple[Direction, ...] = ("encode", "decode")
 
 
-@dataclass(slots=True)
-class Counts:
-    """How many tests went which way. A roundtrip test counts in each direction."""
-
-    passed: int = 0
-    failed: int = 0
-    skipped: int = 0
-
-    def add(self, outcome: str) -> None:
-        """Count one outcome: passed, failed or skipped."""
-        setattr(self, outcome, getattr(self, outcome) + 1)
-
-    def to_json(self) -> dict[str, int]:
-        """Return the counts as JSON."""
-        return {"passed": self.passed, "failed": self.failed, "skipped": self.skipped}
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """One test that went wrong in one direction."""
-
-    spec: str
-    message: str
-    version: int
-    id: str
-    direction: str
-    detail: str
-
-    def __str__(self) -> str:
-        return (
-            f"{self.spec}/{self.message} v{self.version} {self.direction} {self.id}: {self.detail}"
-        )
-
-
-@dataclass(slots=True)
-class Results:
-    """What an adapter did with the vectors; ``to_json`` is results.schema.json."""
-
-    adapter: Hello
-    seconds: float = 0.0
-    counts: Counts = field(default_factory=Counts)
-    messages: dict[str, Counts] = field(default_factory=dict)
-    pairs: set[tuple[str, str, int]] = field(default_factory=set)
-    tests: int = 0
-    failures: list[Failure] = field(default_factory=list)
-
-    @property
-    def exit_code(self) -> int:
-        """0: all as expected; 1: a test failed."""
-        return 1 if self.failures else 0
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the results as JSON."""
-        return {
-            "schemaVersion": SCHEMA_VERSION,
-            "adapter": {
-                "name": self.adapter.name,
-                "language": self.adapter.language,
-                "version": self.adapter.version,
-            },
-            "seconds": round(self.seconds, 3),
-            "counts": self.counts.to_json(),
-            "messages": {name: counts.to_json() for name, counts in self.messages.items()},
-            "failures": [
-                {"spec": entry.spec, "message": entry.message, "version": entry.version,
-                 "id": entry.id, "direction": entry.direction, "detail": entry.detail}
-                for entry in self.failures
-            ],
-        }  # fmt: skip
+def describe(failure: Failure) -> str:
+    """Say in a line which test went wrong in which direction, and how."""
+    return (
+        f"{failure.spec}/{failure.message} v{failure.version} {failure.direction} {failure.id}: "
+        f"{failure.detail}"
+    )
 
 
 def adapter_named(name: str) -> Adapter:
@@ -128,21 +71,41 @@ def run(
     started = time.perf_counter()
     files = list(read_vectors(root or vectors_root(), name))
     with adapter:
-        results = Results(adapter.hello())
-        served = _served(adapter, results.adapter, {spec for spec, _ in files})
+        hello = adapter.hello()
+        results = Results(
+            schema_version=SCHEMA_VERSION,
+            adapter=ResultAdapter(name=hello.name, language=hello.language, version=hello.version),
+            seconds=0.0,
+            pairs=sum(len({test.version for test in file.tests}) for _, file in files),
+            tests=sum(len(file.tests) for _, file in files),
+            counts=_no_counts(),
+            messages={},
+            failures=[],
+        )
+        served = _served(adapter, hello, {spec for spec, _ in files})
         expected: deque[Expected] = deque()
         requests = _requests(files, served, expected, results, progress)
         for reply in adapter.run(requests):
             _judge(expected.popleft(), reply, results)
-    results.seconds = time.perf_counter() - started
+    results.seconds = round(time.perf_counter() - started, 3)
     return results
 
 
-def _served(adapter: Adapter, hello: Hello, sets: Iterable[str]) -> dict[str, set[str]]:
+def _no_counts() -> Counts:
+    return Counts(passed=0, failed=0, skipped=0)
+
+
+def _count(results: Results, key: str, outcome: Outcome) -> None:
+    """Count one test in one direction."""
+    for counts in (results.counts, results.messages[key]):
+        setattr(counts, outcome, getattr(counts, outcome) + 1)
+
+
+def _served(adapter: Adapter, hello: HelloReply, sets: Iterable[str]) -> dict[str, set[str]]:
     """Return the messages of each set that the adapter says it has."""
-    served = {KAFKA: set(hello.messages)} | {
-        name: set(messages) for name, messages in hello.sets.items()
-    }
+    others = {} if hello.sets is UNSET else hello.sets
+    served = {name: set(messages) for name, messages in others.items()}
+    served[KAFKA] = set(hello.messages)
     load = getattr(adapter, "load", None)
     if load is not None:
         for name in sorted(set(sets) - set(served)):
@@ -160,17 +123,15 @@ def _requests(
     for number, (spec, file) in enumerate(files, 1):
         if progress is not None:
             progress(f"{spec}/{file.message}", number, len(files))
-        counts = results.messages.setdefault(_key(spec, file.message), Counts())
+        key = _key(spec, file.message)
+        results.messages[key] = _no_counts()
         set_name = None if spec == KAFKA else spec
         for test in file.tests:
-            results.tests += 1
-            results.pairs.add((spec, file.message, test.version))
-            for direction in ("encode", "decode"):
+            for direction in _DIRECTIONS:
                 if test.op not in ("roundtrip", direction):
                     continue
                 if file.message not in served.get(spec, ()):
-                    counts.add("skipped")
-                    results.counts.add("skipped")
+                    _count(results, key, "skipped")
                     continue
                 expected.append((spec, file, test, direction))
                 arguments = (f"{test.id}-{direction[0]}", file.message, test.version)
@@ -188,15 +149,21 @@ def _key(spec: str, message: str) -> str:
 def _judge(expected: Expected, reply: dict[str, Any], results: Results) -> None:
     spec, file, test, direction = expected
     outcome, detail = _verdict(test, direction, reply)
-    results.counts.add(outcome)
-    results.messages[_key(spec, file.message)].add(outcome)
+    _count(results, _key(spec, file.message), outcome)
     if outcome == "failed":
         results.failures.append(
-            Failure(spec, file.message, test.version, test.id, direction, detail)
+            Failure(
+                spec=spec,
+                message=file.message,
+                version=test.version,
+                id=test.id,
+                direction=direction,
+                detail=detail,
+            )
         )
 
 
-def _verdict(test: Test, direction: str, reply: dict[str, Any]) -> tuple[str, str]:
+def _verdict(test: Test, direction: Direction, reply: dict[str, Any]) -> tuple[Outcome, str]:
     if "skipped" in reply:
         return "skipped", ""
     error = reply.get("error")

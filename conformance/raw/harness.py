@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import UNSET, Meta, UnsetType, field
 
@@ -38,6 +38,15 @@ class ApiKey(Strict, kw_only=True):
 class UnknownTaggedField(Strict, kw_only=True):
     tag: int
     hex: str
+
+
+class EncodeRequest(Strict, kw_only=True):
+    cmd: Literal["encode"]
+    id: str
+    message: str
+    version: int
+    value: dict[str, Any]
+    spec: str | UnsetType = UNSET
 
 
 class DecodeRequest(Strict, kw_only=True):
@@ -81,6 +90,12 @@ class EncodeReply(Strict, kw_only=True):
     hex: str
 
 
+class DecodeReply(Strict, kw_only=True):
+    id: str
+    value: dict[str, Any]
+    trailing: int | UnsetType = UNSET
+
+
 class SkippedReply(Strict, kw_only=True):
     id: str
     skipped: Annotated[Skipped, Meta(title="Skipped")]
@@ -100,12 +115,6 @@ class ErrorsReply(Strict, kw_only=True):
 class ApiKeysReply(Strict, kw_only=True):
     api_keys: list[ApiKey] = field(name="apiKeys")
     id: str | UnsetType = UNSET
-
-
-class Value(Strict, kw_only=True):
-    field_unknown_tagged_fields: list[UnknownTaggedField] | UnsetType = field(
-        name="_unknownTaggedFields", default=UNSET
-    )
 
 
 class Refusal(Strict, kw_only=True):
@@ -149,15 +158,6 @@ class Refusal(Strict, kw_only=True):
     detail: str | UnsetType = UNSET
 
 
-class EncodeRequest(Strict, kw_only=True):
-    cmd: Literal["encode"]
-    id: str
-    message: str
-    version: int
-    value: Value
-    spec: str | UnsetType = UNSET
-
-
 class HelloReply(Strict, kw_only=True):
     protocol: Literal[1]
     name: str
@@ -167,12 +167,6 @@ class HelloReply(Strict, kw_only=True):
     messages: dict[str, str]
     sets: dict[str, dict[str, str]] | UnsetType = UNSET
     notes: str | UnsetType = UNSET
-
-
-class DecodeReply(Strict, kw_only=True):
-    id: str
-    value: Value
-    trailing: int | UnsetType = UNSET
 
 
 class ErrorReply(Strict, kw_only=True):

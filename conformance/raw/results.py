@@ -34,6 +34,8 @@ class Results(Strict, kw_only=True):
     schema_version: Literal[1] = field(name="schemaVersion")
     adapter: Annotated[ResultAdapter, Meta(title="ResultAdapter")]
     seconds: float
+    pairs: int
+    tests: int
     counts: Counts
     messages: dict[str, Counts]
     failures: list[Failure]

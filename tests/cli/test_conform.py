@@ -20,6 +20,7 @@ from kraftspec.codegen.diagnostics import Diagnostic
 from kraftspec.codegen.generate import GenerateReport
 from kraftspec.conformance import java
 from kraftspec.conformance import run as run_room
+from kraftspec.conformance.raw.results import Results
 from kraftspec.conformance.vectors import vectors_root
 
 # An adapter that decodes nothing and answers every encode with the bytes it is told to.
@@ -219,7 +220,7 @@ def vote_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cut the demo to one message; every set must be shown all the same."""
     whole = run_room.run
 
-    def cut(adapter: Any, *, name: str, **options: Any) -> run_room.Results:
+    def cut(adapter: Any, *, name: str, **options: Any) -> Results:
         return whole(adapter, name=f"{name}VoteRe", **options)
 
     monkeypatch.setattr(run_room, "run", cut)

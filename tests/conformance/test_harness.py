@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
+from msgspec import UNSET
 
 from kraftspec.conformance import harness
 from kraftspec.conformance.harness import (
@@ -50,7 +51,7 @@ def test_hello() -> None:
         "python",
         {"VoteRequest": "0-2"},
     )
-    assert (hello.sets, hello.notes) == ({}, "")
+    assert (hello.sets, hello.notes) == (UNSET, UNSET)
 
 
 def test_replies_come_in_order_one_a_request() -> None:

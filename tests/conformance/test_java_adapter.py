@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
+from msgspec import UNSET
 
 from kraftspec.conformance import java
 from kraftspec.conformance.harness import Reply, decode_request, encode_request
@@ -547,6 +548,7 @@ def test_load_serves_specs_beside_kafka(kafka: KafkaAdapter, tmp_path: Path) -> 
         (tmp_path / name).write_text(text)
     assert kafka.load("files", directory=tmp_path) == ranges
     sets = kafka.hello().sets
+    assert sets is not UNSET
     assert (sets["inline"], sets["files"]) == (ranges, ranges)
     for name in ("inline", "files"):
         both_ways(
@@ -579,7 +581,9 @@ def test_load_serves_specs_beside_kafka(kafka: KafkaAdapter, tmp_path: Path) -> 
 def test_load_says_what_was_wrong(kafka: KafkaAdapter, specs: dict[str, str], said: str) -> None:
     with pytest.raises(RefusedError, match=said):
         kafka.load("bad", specs=specs)
-    assert "bad" not in kafka.hello().sets
+    sets = kafka.hello().sets
+    assert sets is not UNSET
+    assert "bad" not in sets
 
 
 def test_load_of_a_missing_directory_and_of_neither(kafka: KafkaAdapter, tmp_path: Path) -> None:

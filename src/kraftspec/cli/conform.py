@@ -8,10 +8,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kraftspec.cli.output import check_set, counted, emit_json, json_option, progress, refusals
+from kraftspec.cli.output import (
+    EXIT_FINDINGS,
+    check_set,
+    counted,
+    emit_json,
+    json_option,
+    progress,
+    refusals,
+)
 
 if TYPE_CHECKING:
-    from kraftspec.conformance.run import Results
+    from kraftspec.conformance.raw.results import Results
 
 FAILURES_SHOWN_MAX = 20  # A codec that is wrong once is often wrong ten thousand times.
 HARNESS_FAILED = 3  # Among the exit codes of a run: 0 as expected, 1 regression.
@@ -109,6 +117,8 @@ def run(adapter_name: str | None, command: str | None, name: str, as_json: bool)
 
     Exit code 0: all as expected. 1: a regression. 3: the harness failed.
     """
+    from msgspec import to_builtins
+
     from kraftspec.conformance.harness import AdapterError
     from kraftspec.conformance.java import JavaError, java_missing
     from kraftspec.conformance.java import RefusedError as KafkaRefused
@@ -127,16 +137,18 @@ def run(adapter_name: str | None, command: str | None, name: str, as_json: bool)
     if results.tests == 0:
         raise _harness_failed(f"no vectors match {name!r}, so nothing was proven")
     if as_json:
-        emit_json(results.to_json())
+        emit_json(to_builtins(results))
     else:
         source = f"--adapter {adapter_name}" if adapter_name else f"--exec {quote(command or '')}"
         _print_results(results, source)
-    raise click.exceptions.Exit(results.exit_code)
+    raise click.exceptions.Exit(EXIT_FINDINGS if results.failures else 0)
 
 
 def _print_results(results: Results, source: str) -> None:
+    from kraftspec.conformance.run import describe
+
     for failure in results.failures[:FAILURES_SHOWN_MAX]:
-        click.echo(str(failure))
+        click.echo(describe(failure))
         click.echo(f"    kraftspec conform run {source} --filter {failure.spec}/{failure.message}")
     hidden = len(results.failures) - FAILURES_SHOWN_MAX
     if hidden > 0:
@@ -144,7 +156,7 @@ def _print_results(results: Results, source: str) -> None:
     counts = results.counts
     click.echo(
         f"{results.adapter.name}: {counted(len(results.messages), 'message')}, "
-        f"{counted(len(results.pairs), 'pair')}, {counted(results.tests, 'vector')}: "
+        f"{counted(results.pairs, 'pair')}, {counted(results.tests, 'vector')}: "
         f"{counts.passed:,} passed, {counts.failed:,} failed, {counts.skipped:,} skipped, "
         f"{results.seconds:.1f} s"
     )

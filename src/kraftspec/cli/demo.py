@@ -19,7 +19,7 @@ from kraftspec.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from kraftspec.conformance.run import Results
+    from kraftspec.conformance.raw.results import Results
 
 FAILURES_SHOWN_MAX = 10
 NARROW_COLUMNS = 78
@@ -117,17 +117,19 @@ def _verify(adapter: str, set_name: str) -> dict[str, Any]:
         "step": f"verify {results.adapter.name}",
         "set": set_name,
         "messages": len(results.messages),
-        "pairs": len(results.pairs),
+        "pairs": results.pairs,
         "vectors": results.tests,
         "verdicts": results.counts.passed,
         "failures": results.counts.failed + results.counts.skipped + (results.tests == 0),
-        "seconds": round(results.seconds, 3),
+        "seconds": results.seconds,
     }
 
 
 def _print_failures(results: Results) -> None:
+    from kraftspec.conformance.run import describe
+
     for failure in results.failures[:FAILURES_SHOWN_MAX]:
-        click.echo(str(failure), err=True)
+        click.echo(describe(failure), err=True)
 
 
 def _print(rows: list[dict[str, Any]], seconds: float) -> None:
