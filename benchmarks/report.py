@@ -1,0 +1,251 @@
+"""The performance page: from ``results.json`` to ``docs/performance.md`` and its chart.
+
+``python -m benchmarks.report`` writes both again; ``--check`` fails where they are not what the
+committed run says. The same file gives the same text.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tomllib
+from collections.abc import Sequence
+from typing import Any
+
+from benchmarks import chart, results
+
+DOCS = results.HERE.parent / "docs"
+PAGE = DOCS / "performance.md"
+CHART = DOCS / "performance.svg"
+OURS = "kraftspec"
+
+INTRODUCTION = """\
+# Performance
+
+<!-- Written by `make bench` from benchmarks/results.json. -->
+
+Read the ratios. Absolute figures belong to one machine on one day; a ratio compares two programs
+that did the same work, on the same bytes, within the same minutes. Each contestant proves first
+that its bytes are ours: who gives others is an error, not a row.
+"""
+
+REPEAT = """\
+## How to repeat it
+
+```console
+$ make bench                  # three laps, some minutes; writes this page
+$ make bench ARGS=--quick     # one short lap, prints the ratios, writes nothing
+$ make bench ARGS='-k crc'    # only what pytest's -k chooses
+$ make bench-check            # compares a short run with the committed one, by ratio
+```
+
+A lap is one pass over all groups in a process of its own. Each figure is the median of a lap's
+rounds (a millisecond each, or one call where that takes longer), a ratio is taken within a lap,
+and the tables tell the median of the laps. The programs in Java, Go and Rust stay up through a
+lap and measure each group right after the first of ours; they are warmed up before (the JVM has
+compiled by then). What each does stands in `benchmarks/peers`.
+
+`make bench-check` fails when a ratio has lost more than a quarter of its committed value (a row
+may say otherwise in `benchmarks/targets.toml`), so a slow or busy machine does not matter: it
+slows both sides.
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write, or check; the exit code is 1 where the page or the chart is stale."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.report", description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing, fail where stale")
+    given = parser.parse_args(arguments)
+    run = results.load(results.COMMITTED)
+    if not given.check:
+        write(run)
+        return 0
+    texts = {PAGE: page(run), CHART: picture(run)}
+    stale = [
+        path.name
+        for path, text in texts.items()
+        if not path.is_file() or path.read_text("utf-8") != text
+    ]
+    if stale:
+        print(f"stale: {', '.join(stale)}; write again with: make bench-report", file=sys.stderr)
+    return 1 if stale else 0
+
+
+def write(run: dict[str, Any]) -> None:
+    """Write the page and the chart of a run."""
+    PAGE.write_text(page(run), "utf-8")
+    CHART.write_text(picture(run), "utf-8")
+
+
+def names() -> list[str]:
+    """The files that a whole run writes, as one names them in the checkout."""
+    root = results.HERE.parent
+    return [path.relative_to(root).as_posix() for path in (results.COMMITTED, PAGE, CHART)]
+
+
+def page(run: dict[str, Any]) -> str:
+    """The page as Markdown."""
+    parts = [INTRODUCTION, _warning(run), _ratios(run), _picture(), _figures(run), _made_on(run)]
+    return "\n".join(part for part in [*parts, REPEAT] if part)
+
+
+def _warning(run: dict[str, Any]) -> str:
+    told = results.noise(run)
+    lines = [f"    {why[0].upper()}{why[1:]}." for why in told]
+    lines += [
+        f"    {name} was not measured: {why.splitlines()[0]}."
+        for name, why in sorted(run["missing"].items())
+    ]
+    if not lines:
+        return ""
+    title = "This run was not made on a quiet machine" if told else "Not every peer was measured"
+    return "\n".join([f'!!! warning "{title}"', *lines, ""])
+
+
+def _ratios(run: dict[str, Any]) -> str:
+    """The table of targets."""
+    found = [results.ratio(run, target) for target in results.targets()]
+    met = sum(ratio.met is True for ratio in found)
+    blank = sum(ratio.met is None for ratio in found)
+    unknown = f", {blank} not measured" if blank else ""
+    lines = [
+        "## Ratios",
+        "",
+        f"Times faster than a peer; {met} of {len(found)} targets met{unknown}.",
+        "",
+        "| what | group | ours | peer | target | measured | laps | met |",
+        "| --- | --- | --- | --- | ---: | ---: | ---: | --- |",
+    ]
+    for ratio in found:
+        target = ratio.target
+        cells = [target.what, target.group, target.ours, target.against, f"{target.at_least:g}"]
+        if ratio.value is None:
+            cells += ["", "", f"not measured ({ratio.lacks})"]
+        else:
+            verdict = "yes" if ratio.met else "**no**"
+            cells += [f"**{figure(ratio.value)}**", laps(ratio), verdict]
+        lines.append(_line(cells))
+    return "\n".join([*lines, ""])
+
+
+def _picture() -> str:
+    return "![What each does in a second, as bars; the figures stand below](performance.svg)\n"
+
+
+def picture(run: dict[str, Any]) -> str:
+    """The chart as SVG."""
+    panels = []
+    for wanted in tomllib.loads(results.TARGETS.read_text("utf-8"))["chart"]:
+        rows = [row for row in run["rows"] if row["group"] == wanted["group"]]
+        bars = [(row["who"], rate(row, wanted["unit"])) for row in rows]
+        bars.sort(key=lambda bar: -bar[1])
+        if bars:
+            panels.append(chart.Panel(wanted["title"], wanted["unit"], bars))
+    return chart.draw(panels, OURS)
+
+
+def rate(row: dict[str, Any], unit: str) -> float:
+    """What a row is worth in a unit of speed, or (µs) of time."""
+    call_ns = results.middle(row)
+    if unit == "GB/s":
+        return float(row["bytes"] / call_ns)
+    if unit == "M records/s":
+        return float(row["records"] * 1e3 / call_ns)
+    return 1e9 / call_ns if unit == "calls/s" else call_ns / 1e3
+
+
+# What begins so is one table: heading, prefix of its groups, unit.
+FAMILIES = (
+    ("CRC-32C, GB/s", "crc ", "GB/s"),
+    ("Record batches: encode, million records a second", "batch encode ", "M records/s"),
+    ("Record batches: decode, million records a second", "batch decode ", "M records/s"),
+    ("Append and sync, µs", "append ", "µs"),
+    ("Messages: encode, µs", "encode ", "µs"),
+    ("Messages: decode, µs", "decode ", "µs"),
+    ("Everything else, µs", "", "µs"),
+)
+
+
+def _figures(run: dict[str, Any]) -> str:
+    groups = list(dict.fromkeys(row["group"] for row in run["rows"]))
+    parts = ["## Figures", ""]
+    if any(group.startswith("batch ") for group in groups):
+        parts += [
+            "A: null key, 100 bytes of value. B: 16 bytes of key, 100 of value, one header. "
+            "C: 1 KiB of value. Behind the stroke: records a batch.",
+            "",
+        ]
+    for heading, prefix, unit in FAMILIES:
+        mine = [group for group in groups if group.startswith(prefix)]
+        groups = [group for group in groups if group not in mine]
+        if mine:
+            rows = [row for row in run["rows"] if row["group"] in mine]
+            parts += [f"### {heading}", "", *_table(rows, mine, prefix, unit), ""]
+    return "\n".join(parts)
+
+
+def _table(rows: list[dict[str, Any]], groups: list[str], prefix: str, unit: str) -> list[str]:
+    cells = {(row["group"], row["who"]): row for row in rows}
+    everyone = sorted({row["who"] for row in rows}, key=lambda who: (OURS not in who, who.lower()))
+    lines = [
+        _line(["", *(group.removeprefix(prefix) for group in groups)]),
+        _line(["---", *("---:" for _ in groups)]),
+    ]
+    for who in everyone:
+        found = (cells.get((group, who)) for group in groups)
+        told = ["" if row is None else figure(rate(row, unit)) for row in found]
+        lines.append(_line([f"**{who}**" if OURS in who else who, *told]))
+    return lines
+
+
+def _made_on(run: dict[str, Any]) -> str:
+    made, quiet = run["machine"], run["quiet"]
+    others = quiet["others_cpus"]
+    busy = "" if others is None else f", others used {others:g} processors on average"
+    commit = run["commit"]["id"][:12] + (" with changes" if run["commit"]["changed"] else "")
+    memory = f", {made['memory_gib']} GiB" if made["memory_gib"] else ""
+    lines = [
+        "## Made on",
+        "",
+        "| | |",
+        "| --- | --- |",
+        f"| processor | {made['cpu_count']} of {made['cpu']} ({', '.join(made['cpu_flags'])}) |",
+        f"| system | {made['system']}{memory} |",
+        f"| Python | {made['python']} |",
+        f"| kraftspec | commit {commit}; codec: {run['codec']} |",
+        f"| date | {run['date']} |",
+        f"| run | {run['laps']} laps; load average {quiet['load_before']:g} before{busy} |",
+        f"| Python packages | {_versions(run['packages'])} |",
+    ]
+    lines += [f"| {name} | {_versions(run['programs'][name])} |" for name in run["programs"]]
+    return "\n".join([*lines, ""])
+
+
+def _versions(found: dict[str, str]) -> str:
+    return ", ".join(f"{name} {version}" for name, version in found.items())
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def laps(ratio: results.Ratio) -> str:
+    """The lowest and the highest ratio of the laps."""
+    assert ratio.low is not None
+    assert ratio.high is not None
+    low, high = figure(ratio.low), figure(ratio.high)
+    return low if low == high else f"{low} to {high}"
+
+
+def figure(value: float) -> str:
+    """Three digits that mean something, and thousands apart."""
+    if value >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except results.ResultsError as error:
+        sys.exit(str(error))
