@@ -18,7 +18,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python3.14; 
 
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 NATIVE := $(wildcard setup.py fastpath/*.pyx fastpath/*.pxd fastpath/c/*.h)
 
@@ -56,8 +56,16 @@ vectors: .venv/.ready ## Re-make the golden vectors with Apache Kafka's own clas
 	$(BIN)/kraftspec conform make
 
 .PHONY: bench
-bench: .venv/.ready ## Time the codecs beside their peers
-	$(BIN)/pytest benchmarks --benchmark-enable --benchmark-group-by=group $(ARGS)
+bench: .venv/.ready ## Measure beside the peers, write docs/performance.md; ARGS=--quick to look
+	$(BIN)/python -m benchmarks.run $(ARGS)
+
+.PHONY: bench-check
+bench-check: .venv/.ready ## Has a ratio to a peer fallen since the last committed run?
+	$(BIN)/python -m benchmarks.check $(ARGS)
+
+.PHONY: bench-report
+bench-report: .venv/.ready ## Write docs/performance.md again from benchmarks/results.json
+	$(BIN)/python -m benchmarks.report
 
 .PHONY: fuzz
 fuzz: .venv/.ready ## Throw two million inputs at decode; ARGS='--runs N --jobs N --seed N'
