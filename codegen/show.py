@@ -152,7 +152,7 @@ def show_value(value: Any) -> str:
     elif isinstance(value, Uuid):
         return str(value)
     elif isinstance(value, (bytes, memoryview)):
-        text = f"{len(value)} bytes"
+        text = "1 byte" if len(value) == 1 else f"{len(value)} bytes"
     else:
         text = str(value)
     return text if len(text) <= VALUE_MAX else text[: VALUE_MAX - 1] + "…"

@@ -53,8 +53,11 @@ def adapter_named(name: str) -> Adapter:
 
 
 def adapter_exec(command: str) -> Adapter:
-    """Return an adapter for a command line."""
-    return Adapter(shlex.split(command))
+    """Return an adapter for a command line; ``ValueError`` for one that is none."""
+    words = shlex.split(command)
+    if not words:
+        raise ValueError("there is no command in it")
+    return Adapter(words)
 
 
 def run(

@@ -121,6 +121,22 @@ def test_one_adapter_is_named(arguments: list[str]) -> None:
     assert "give one of --adapter NAME and --exec CMD" in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("command", "says"), [("", "there is no command"), ("a 'b", "No closing quotation")]
+)
+def test_a_command_that_is_none_is_wrong_usage(command: str, says: str) -> None:
+    result = run("conform", "run", "--exec", command)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert f"Invalid value for --exec: {says}" in result.stderr
+
+
+@pytest.mark.java
+def test_making_the_vectors_of_nothing_is_wrong_usage(tmp_path: Path) -> None:
+    result = run("conform", "make", "--filter", "Xyzzy", "--out", str(tmp_path))
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "no message is called 'Xyzzy' or so" in result.stderr
+
+
 @pytest.mark.java
 def test_making_vectors_again_changes_nothing() -> None:
     command = ["conform", "make", "--set", "kafka", "--filter", "VoteRequest"]

@@ -126,7 +126,7 @@ def test_a_spec_may_be_a_path(tmp_path: Path) -> None:
         (["VoteReqest", "--version", "0"], 2, "did you mean VoteRequest"),
         (["Xyzzy", "--version", "0"], 2, "there is no message 'Xyzzy' in kafka\n"),
         (["VoteRequest", "--version", "0", "--set", "kafak"], 2, "there is no set 'kafak': kafka"),
-        (["VoteRequest", "--version", "9"], 1, "VoteRequest has versions 0-2, not 9"),
+        (["VoteRequest", "--version", "9"], 2, "VoteRequest has versions 0-2, not 9"),
         (["VoteRequest"], 2, "Missing option '--version'"),
         (["nowhere.json", "--version", "0"], 1, "nowhere.json:1:1: "),
     ],
@@ -136,6 +136,12 @@ def test_show_refuses(arguments: list[str], code: int, says: str) -> None:
     assert result.exit_code == code
     assert says in result.stderr
     assert result.stdout == ""
+
+
+def test_plan_of_a_version_that_there_is_not() -> None:
+    result = run("spec", "plan", "VoteRequest", "--version", "9")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "Invalid value for --version: VoteRequest has versions 0-2, not 9" in result.stderr
 
 
 def broken(directory: Path) -> Path:

@@ -90,6 +90,9 @@ def test_completion_script(shell: str) -> None:
         ("kraftspec spec show VoteReq", {"VoteRequest"}),
         ("kraftspec spec show --set kip-853 Vot", {"VoteRequest", "VoteResponse"}),
         ("kraftspec spec show --set kip-8", {"kip-853"}),
+        ("kraftspec generate --set kip-8", {"kip-853"}),
+        ("kraftspec generate --set kafka --set kip-", {"kip-595", "kip-853", "kip-996"}),
+        ("kraftspec conform make --set kaf", {"kafka"}),
     ],
 )
 def test_the_shell_completes(words: str, expected: set[str]) -> None:

@@ -16,6 +16,7 @@ from kraftspec.cli.output import (
     json_option,
     progress,
     refusals,
+    sets_option,
 )
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def conform() -> None:
 
 
 @conform.command()
-@click.option("--set", "set_names", multiple=True, metavar="SET", help="Only this set; repeatable.")
+@sets_option
 @click.option(
     "--filter", "name", default="", metavar="MESSAGE", help="Only messages with this in their name."
 )
@@ -86,6 +87,8 @@ def make(set_names: tuple[str, ...], name: str, out: Path | None, as_json: bool)
             report = make_vectors(specs_root(), out or vectors_root(), set_names, name, advance)
     except (JavaError, AdapterError, KafkaRefused) as error:
         raise _harness_failed(java_missing() or error) from error
+    if report.messages == 0:
+        raise click.BadParameter(f"no message is called {name!r} or so", param_hint="--filter")
     if as_json:
         emit_json(report.to_json())
         return
@@ -128,7 +131,11 @@ def run(adapter_name: str | None, command: str | None, name: str, as_json: bool)
     if (adapter_name is None) == (command is None):
         raise click.UsageError("give one of --adapter NAME and --exec CMD")
     try:
-        judged = adapter_named(adapter_name) if adapter_name else adapter_exec(command or "")
+        own = None if command is None else adapter_exec(command)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--exec") from error
+    try:
+        judged = own or adapter_named(adapter_name or "")
         with progress("Verifying") as advance:
             results = run_vectors(judged, name=name, progress=advance)
     except (JavaError, AdapterError, KafkaRefused) as error:

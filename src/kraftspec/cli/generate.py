@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kraftspec.cli.output import EXIT_FINDINGS, counted, emit_json, json_option, refusals
+from kraftspec.cli.output import (
+    EXIT_FINDINGS,
+    counted,
+    emit_json,
+    json_option,
+    refusals,
+    sets_option,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,7 +25,7 @@ _DIRECTORY = click.Path(file_okay=False, path_type=Path)
 
 
 @click.command()
-@click.option("--set", "set_names", multiple=True, metavar="SET", help="Only this set; repeatable.")
+@sets_option
 @click.option("--check", is_flag=True, help="Write nothing; exit 1 when something would change.")
 @click.option("--watch", "watching", is_flag=True, help="Generate again whenever a spec changes.")
 @click.option("--specs", type=_DIRECTORY, help="Your own specs: one directory, one package.")
@@ -115,9 +122,7 @@ def _print(report: GenerateReport, as_json: bool, check: bool = False) -> None:
         click.echo("Run `kraftspec generate` and commit what it writes.", err=True)
 
 
-def _watch(
-    sets: Sequence[MessageSet], numbers: tuple[Path, Path] | None, as_json: bool
-) -> None:
+def _watch(sets: Sequence[MessageSet], numbers: tuple[Path, Path] | None, as_json: bool) -> None:
     from kraftspec.codegen.generate import watch
 
     for result in watch(sets, numbers=numbers):

@@ -36,6 +36,18 @@ def set_option(command: _Command) -> _Command:
     )(command)
 
 
+def sets_option(command: _Command) -> _Command:
+    """Give a command ``--set``, as often as one likes, passed on as ``set_names``."""
+    return click.option(
+        "--set",
+        "set_names",
+        multiple=True,
+        metavar="SET",
+        help="Only this set; repeatable.",
+        shell_complete=_complete_sets,
+    )(command)
+
+
 def message_argument(command: _Command) -> _Command:
     """Give a command ``MESSAGE``, completed by the shell from the names of the specs."""
     return click.argument("message", shell_complete=_complete_messages)(command)
@@ -60,7 +72,8 @@ def set_names() -> list[str]:
 def check_set(set_name: str) -> None:
     """Refuse the name of a set that there is not, as wrong usage."""
     if set_name not in set_names():
-        raise click.BadParameter(f"there is no set {set_name!r}: {', '.join(set_names())}")
+        known = ", ".join(set_names())
+        raise click.BadParameter(f"there is no set {set_name!r}: {known}", param_hint="--set")
 
 
 def _set_directory(set_name: str) -> Path:

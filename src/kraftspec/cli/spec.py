@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -18,6 +19,10 @@ from kraftspec.cli.output import (
     refusals,
     set_option,
 )
+
+if TYPE_CHECKING:
+    from kraftspec.codegen.model import Message
+    from kraftspec.codegen.plan import MessagePlan
 
 _PATHS = click.Path(exists=True, path_type=Path)
 
@@ -78,6 +83,19 @@ def import_(jars: tuple[Path, ...], out: Path, as_json: bool) -> None:
         click.echo("Removed means that the jar no longer has it; the file was left.", err=True)
 
 
+def _planned(message: str, set_name: str, version: int) -> tuple[Message, MessagePlan]:
+    """Read and plan a message; a version that it does not have is wrong usage."""
+    from kraftspec.codegen.plan import plan_message
+    from kraftspec.codegen.reader import read_message
+
+    with refusals():
+        read = read_message(find_spec(message, set_name))
+    try:
+        return read, plan_message(read, version)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--version") from error
+
+
 @spec.command()
 @message_argument
 @click.option("--version", type=int, required=True, help="The version of the message.")
@@ -88,11 +106,7 @@ def plan(message: str, version: int, set_name: str, as_json: bool) -> None:
 
     MESSAGE is the name of a message, or the path of a spec.
     """
-    from kraftspec.codegen.plan import plan_message
-    from kraftspec.codegen.reader import read_message
-
-    with refusals():
-        found = plan_message(read_message(find_spec(message, set_name)), version)
+    _, found = _planned(message, set_name, version)
     if as_json:
         emit_json(found.to_json())
         return
@@ -118,13 +132,9 @@ def show(
     its offset and bytes; bytes that do not fit end in the error, and exit code 1.
     """
     from kraftspec.cli.tree import dump_tree, layout_tree
-    from kraftspec.codegen.plan import plan_message
-    from kraftspec.codegen.reader import read_message
     from kraftspec.codegen.show import dump, parse_hex
 
-    with refusals():
-        read = read_message(find_spec(message, set_name))
-        found = plan_message(read, version)
+    read, found = _planned(message, set_name, version)
     if digits is None:
         if as_json:
             emit_json(found.to_json())

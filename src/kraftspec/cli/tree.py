@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kraftspec.cli.output import counted
+
 if TYPE_CHECKING:
     from kraftspec.codegen.plan import MessagePlan
     from kraftspec.codegen.show import Dump
@@ -48,7 +50,7 @@ def dump_tree(dump: Dump) -> Iterator[str]:
     name_width = max(map(len, names), default=0)
     hexes = ["" if span is None else _hex(dump.data, span) for _, _, span in rows]
     hex_width = max(map(len, hexes), default=0)
-    yield click.style(f"{headline(dump.plan)}, {len(dump.data)} bytes", bold=True)
+    yield click.style(f"{headline(dump.plan)}, {counted(len(dump.data), 'byte')}", bold=True)
     for name, digits, (_, _, span) in zip(names, hexes, rows, strict=True):
         offset = "" if span is None else str(span.start)
         value = "" if span is None else f"{show_value(span.value)}  "
