@@ -1,0 +1,523 @@
+"""The five compressions: both ways with Apache Kafka's streams and aiokafka's, bombs, damage."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+import zlib
+from pathlib import Path
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kraftspec.fastpath import compression
+from kraftspec.fastpath.compression import (
+    LEVELS,
+    RATIO_FREE_BYTES,
+    RATIO_MAX,
+    XERIAL_HEADER,
+    MissingCompressionError,
+    compress,
+    decompress,
+)
+from kraftspec.fastpath.errors import CodecError, ErrorClass
+from kraftspec.fastpath.records import Compression
+
+aiokafka = importlib.import_module("aiokafka.codec")  # It has no types.
+HERE = Path(__file__).parent
+CODECS = list(Compression)[1:]
+MIB = 1 << 20
+# Brings the libraries that its streams wrap, in the versions that it asks for.
+POM = """<project><modelVersion>4.0.0</modelVersion>
+<groupId>kraftspec</groupId><artifactId>jars</artifactId><version>1</version>
+<dependencies><dependency>
+<groupId>org.apache.kafka</groupId><artifactId>kafka-clients</artifactId><version>4.3.1</version>
+</dependency></dependencies></project>"""
+MAVEN = ("mvn", "-q", "-B", "dependency:copy-dependencies")
+JAVA_TIMEOUT_S = 120
+DAMAGED_PER_CODEC = 2_000
+
+
+def text(size: int) -> bytes:
+    """Words: about three times as long as they are compressed."""
+    random = Random(size)
+    words = [random.randbytes(6).hex().encode() for _ in range(500)]
+    return b" ".join(random.choices(words, k=size // 13 + 2))[:size]
+
+
+PLAIN = {
+    "empty": b"",
+    "one": b"a",
+    "text": text(1_000),
+    "block": text(32 << 10),
+    "blocks": text(200_000),
+    "noise": Random(1).randbytes(70_000),
+    "equal": b"equal record " * 20_000,
+}
+
+
+def verdict(codec: int, data: bytes | bytearray) -> ErrorClass | bytes:
+    """Return what is in ``data``, or why it was refused: with an offset that is within."""
+    try:
+        return decompress(codec, data)
+    except CodecError as error:
+        offset = error.offset
+        error_class = error.error_class
+    assert offset is not None
+    assert 0 <= offset <= len(data)
+    return error_class
+
+
+def refused(codec: int, data: bytes, **limits: int) -> tuple[ErrorClass, int | None]:
+    with pytest.raises(CodecError) as error:
+        decompress(codec, data, **limits)
+    return error.value.error_class, error.value.offset
+
+
+@pytest.mark.parametrize("codec", Compression)
+@pytest.mark.parametrize("name", PLAIN)
+def test_what_goes_in_comes_out(codec: Compression, name: str) -> None:
+    data = PLAIN[name]
+    packed = compress(codec, data)
+    assert type(packed) is bytes
+    assert decompress(codec, packed) == data
+    # Any buffer will do: an mmap or a slice of a segment is one.
+    assert compress(codec, memoryview(bytearray(data))) == packed
+    assert decompress(codec, memoryview(bytearray(packed))) == data
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_ten_megabytes(codec: Compression) -> None:
+    data = text(MIB) * 5 + Random(2).randbytes(MIB) * 5
+    packed = compress(codec, data)
+    assert len(packed) < len(data)
+    assert decompress(codec, packed) == data
+
+
+@pytest.mark.parametrize("codec", LEVELS)
+def test_levels_are_those_of_kafka(codec: Compression) -> None:
+    levels = LEVELS[codec]
+    for level in {levels[0], -1, 1, 3, levels[-1]} & set(levels):
+        assert decompress(codec, compress(codec, PLAIN["text"], level)) == PLAIN["text"]
+    fast, small = (compress(codec, PLAIN["blocks"], level) for level in (1, levels[-1]))
+    assert len(small) < len(fast)
+    for level in (levels[0] - 1, levels[-1] + 1):
+        with pytest.raises(ValueError, match="no compression level"):
+            compress(codec, b"", level)
+
+
+@pytest.mark.parametrize("codec", [Compression.NONE, Compression.SNAPPY])
+def test_what_has_no_levels_takes_none(codec: Compression) -> None:
+    with pytest.raises(ValueError, match="has no compression level 1"):
+        compress(codec, b"", 1)
+
+
+# What the bytes look like.
+
+
+def test_lz4_frames_are_of_independent_64_kib_blocks_and_no_sizes() -> None:
+    # FLG: version 1, independent blocks. BD: 64 KiB. 0x82 is the byte of xxh32 that these two
+    # have, as each lz4 batch of Kafka starts; Kafka before magic 2 had it wrong.
+    for data in PLAIN.values():
+        assert compress(Compression.LZ4, data)[:7] == bytes.fromhex("04224d18 6040 82")
+
+
+def test_snappy_is_in_chunks_of_32_kib() -> None:
+    packed = compress(Compression.SNAPPY, PLAIN["noise"])
+    assert packed[:16] == b"\x82SNAPPY\0" + bytes.fromhex("00000001 00000001")
+    sizes, at = [], 16
+    while at < len(packed):
+        size = int.from_bytes(packed[at : at + 4], "big")
+        sizes.append(len(decompress(Compression.SNAPPY, packed[at + 4 : at + 4 + size])))
+        at += 4 + size
+    assert sizes == [32 << 10, 32 << 10, 70_000 - (64 << 10)]
+
+
+def test_a_zstd_frame_may_lack_its_size_and_be_one_of_many() -> None:
+    zstd = compression._zstd()
+    stream = zstd.ZstdCompressor(level=22)  # With the largest window that Kafka's levels have.
+    packed = (stream.compress(PLAIN["text"], stream.FLUSH_BLOCK) + stream.flush()) * 3
+    assert zstd.get_frame_info(packed).decompressed_size is None
+    assert decompress(Compression.ZSTD, packed) == PLAIN["text"] * 3
+
+
+def test_gzip_may_be_of_many_members() -> None:
+    many = [compress(Compression.GZIP, str(number).encode()) for number in range(20_000)]
+    plain = "".join(map(str, range(20_000))).encode()
+    assert decompress(Compression.GZIP, b"".join(many)) == plain
+    large = compress(Compression.GZIP, PLAIN["noise"])
+    assert decompress(Compression.GZIP, large * 3) == PLAIN["noise"] * 3
+
+
+# Peers.
+
+
+AIOKAFKA = {
+    Compression.GZIP: (aiokafka.gzip_encode, aiokafka.gzip_decode),
+    Compression.SNAPPY: (aiokafka.snappy_encode, aiokafka.snappy_decode),
+    Compression.LZ4: (aiokafka.lz4_encode, aiokafka.lz4_decode),
+    Compression.ZSTD: (aiokafka.zstd_encode, aiokafka.zstd_decode),
+}
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("name", PLAIN)
+def test_both_ways_with_aiokafka(codec: Compression, name: str) -> None:
+    data = PLAIN[name]
+    encode, decode = AIOKAFKA[codec]
+    assert decompress(codec, bytes(encode(data))) == data
+    if data or codec is not Compression.SNAPPY:  # Its reader takes a mere header for a block.
+        assert bytes(decode(compress(codec, data))) == data
+
+
+def test_a_raw_snappy_block_as_librdkafka_writes_it() -> None:
+    # 11 bytes: a literal of three, then a copy of eight from three back.
+    raw = bytes.fromhex("0b 08 616263 1103")
+    assert decompress(Compression.SNAPPY, raw) == b"abcabcabcab"
+
+
+class Kafka:
+    """Questions to ``CompressionOracle``, asked in one process: each is answered in its turn."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.lines: list[str] = []
+
+    def ask(self, command: str, data: bytes) -> Path:
+        """Note ``command`` about ``data``; the path returned has the answer after ``run``."""
+        source = self.directory / f"{len(self.lines)}.in"
+        source.write_bytes(data)
+        answer = source.with_suffix(".out")
+        self.lines.append(f"{command} {source} {answer}")
+        return answer
+
+    def run(self) -> list[str]:
+        class_path = f"{published(self.directory)}/*"
+        done = subprocess.run(
+            [
+                "java",
+                "-XX:TieredStopAtLevel=1",
+                "-cp",
+                class_path,
+                str(HERE / "CompressionOracle.java"),
+            ],
+            input="\n".join(self.lines),
+            capture_output=True,
+            text=True,
+            timeout=JAVA_TIMEOUT_S,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        verdicts = done.stdout.splitlines()
+        assert len(verdicts) == len(self.lines)
+        return verdicts
+
+
+def published(directory: Path) -> Path:
+    """Return a directory with the jars, which Maven fetches once."""
+    pom, jars = directory / "pom.xml", directory / "jars"
+    pom.write_text(POM, "utf-8")
+    done = subprocess.run(
+        [*MAVEN, "-f", str(pom), f"-DoutputDirectory={jars}"],
+        capture_output=True,
+        text=True,
+        timeout=JAVA_TIMEOUT_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    return jars
+
+
+# Bytes that Kafka's readers and ours do not judge alike, and why.
+JUDGED = {
+    "gzip, trailing": (Compression.GZIP, compress(Compression.GZIP, b"abc") + b"xyz", "ok"),
+    "lz4, trailing": (Compression.LZ4, compress(Compression.LZ4, b"abc") + b"xyz", "ok"),
+    "snappy, a length cut": (
+        Compression.SNAPPY,
+        compress(Compression.SNAPPY, b"abc") + b"\0\0",
+        "ok",
+    ),
+    "zstd, trailing": (Compression.ZSTD, compress(Compression.ZSTD, b"abc") + b"xyz", "refused"),
+    "gzip, cut": (Compression.GZIP, compress(Compression.GZIP, b"abc")[:-1], "refused"),
+    "lz4, cut": (Compression.LZ4, compress(Compression.LZ4, b"abc")[:-1], "refused"),
+    "zstd, cut": (Compression.ZSTD, compress(Compression.ZSTD, b"abc")[:-1], "refused"),
+}
+
+
+@pytest.mark.java
+def test_both_ways_with_the_streams_of_apache_kafka(tmp_path: Path) -> None:
+    kafka = Kafka(tmp_path)
+    written: list[tuple[Compression, bytes, Path]] = []
+    read: list[tuple[bytes, Path]] = []
+    for codec in CODECS:
+        name = codec.name.lower()
+        levels = sorted({1, 3, 9} & set(LEVELS.get(codec, ())))
+        for data in [*PLAIN.values(), text(10 * MIB)]:
+            written.append((codec, data, kafka.ask(f"compress {name} -", data)))
+            read.append((data, kafka.ask(f"decompress {name}", compress(codec, data))))
+        for level in levels:
+            data = PLAIN["blocks"]
+            written.append((codec, data, kafka.ask(f"compress {name} {level}", data)))
+            read.append((data, kafka.ask(f"decompress {name}", compress(codec, data, level))))
+    # Streams after one another, and the block without a header.
+    members = compress(Compression.GZIP, b"abc") * 2
+    read.append((b"abcabc", kafka.ask("decompress gzip", members)))
+    frames = compress(Compression.ZSTD, b"abc") * 2
+    read.append((b"abcabc", kafka.ask("decompress zstd", frames)))
+    raw = bytes.fromhex("0b 08 616263 1103")
+    read.append((b"abcabcabcab", kafka.ask("decompress snappy", raw)))
+    odd = XERIAL_HEADER[:8] + bytes(8) + compress(Compression.SNAPPY, b"abc")[16:]
+    assert decompress(Compression.SNAPPY, odd) == b"abc"  # The versions are not looked at.
+    read.append((b"abc", kafka.ask("decompress snappy", odd)))
+    asked = len(kafka.lines)
+    for codec, data, _ in JUDGED.values():
+        kafka.ask(f"decompress {codec.name.lower()}", data)
+    verdicts = kafka.run()
+
+    assert set(verdicts[:asked]) == {"ok"}
+    for codec, data, path in written:
+        assert decompress(codec, path.read_bytes()) == data, path
+    for data, path in read:
+        assert path.read_bytes() == data, path
+    said = {name: line.split()[0] for name, line in zip(JUDGED, verdicts[asked:], strict=True)}
+    assert said == {name: upstream for name, (_, _, upstream) in JUDGED.items()}, verdicts[asked:]
+
+
+@pytest.mark.parametrize("name", JUDGED)
+def test_what_we_refuse_beside_apache_kafka(name: str) -> None:
+    codec, data, _ = JUDGED[name]
+    error_class, offset = refused(codec, data)
+    if "trailing" in name:
+        assert (error_class, offset) == (ErrorClass.TRAILING, len(data) - 3)
+    else:
+        assert error_class is ErrorClass.TRUNCATED
+
+
+# Damage.
+
+
+def test_a_compression_that_is_unknown() -> None:
+    for number in (5, 6, 7):
+        assert refused(number, b"") == (ErrorClass.UNKNOWN_COMPRESSION, None)
+        with pytest.raises(CodecError, match=f"there is no compression {number}"):
+            compress(number, b"")
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_cut_anywhere_it_is_truncated(codec: Compression) -> None:
+    packed = compress(codec, PLAIN["text"])
+    for size in range(len(packed)):
+        if codec is Compression.SNAPPY and size == len(XERIAL_HEADER):
+            assert decompress(codec, packed[:size]) == b""  # Chunks may be none.
+            continue
+        error_class, offset = refused(codec, packed[:size])
+        assert error_class is ErrorClass.TRUNCATED
+        assert offset == (16 if codec is Compression.SNAPPY and size > 16 else 0)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_any_damage_is_a_codec_error_within_the_input(codec: Compression) -> None:
+    random = Random(codec)
+    sources = [compress(codec, PLAIN[name]) for name in ("empty", "one", "text")]
+    seen: set[ErrorClass | bytes] = set()
+    for _ in range(DAMAGED_PER_CODEC):
+        data = bytearray(random.choice(sources))
+        for _ in range(random.choice((1, 1, 2, 5))):
+            data[random.randrange(len(data))] = random.choice((0, 1, 0x7F, 0x80, 0xFF, *data[:9]))
+        if random.random() < 0.2:
+            data += random.randbytes(random.randrange(1, 9))
+        seen.add(verdict(codec, data))
+    assert {ErrorClass.UNKNOWN_COMPRESSION, ErrorClass.TRUNCATED} <= seen
+
+
+@given(st.sampled_from(CODECS), st.binary(max_size=300), st.booleans())
+def test_any_bytes_are_read_or_refused(codec: Compression, data: bytes, started: bool) -> None:
+    if started:
+        data = compress(codec, b"")[:10] + data
+    verdict(codec, data)
+
+
+@pytest.mark.parametrize("codec", [Compression.GZIP, Compression.LZ4, Compression.ZSTD])
+def test_a_checksum_is_checked(codec: Compression) -> None:
+    packed = bytearray(compress(codec, PLAIN["noise"]))
+    if codec is Compression.LZ4:
+        packed[6] ^= 1  # The header's: Kafka writes no other.
+    elif codec is Compression.ZSTD:
+        zstd = compression._zstd()
+        options = {zstd.CompressionParameter.checksum_flag: 1}
+        packed = bytearray(zstd.compress(PLAIN["noise"], options=options))
+        packed[-1] ^= 1
+    else:
+        packed[-8] ^= 1
+    assert refused(codec, bytes(packed)) == (ErrorClass.UNKNOWN_COMPRESSION, 0)
+
+
+def test_a_negative_chunk_of_snappy() -> None:
+    data = XERIAL_HEADER + b"\xff" * 4
+    assert refused(Compression.SNAPPY, data) == (ErrorClass.NEGATIVE_LENGTH, 16)
+
+
+# Bombs.
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_the_size_is_limited_to_the_byte(codec: Compression) -> None:
+    for data in (PLAIN["equal"], PLAIN["noise"]):
+        packed = compress(codec, data)
+        assert decompress(codec, packed, size_max=len(data)) == data
+        error_class, _ = refused(codec, packed, size_max=len(data) - 1)
+        assert error_class is ErrorClass.DECOMPRESSION_BOMB
+
+
+def test_the_ratio_is_limited_to_the_byte() -> None:
+    zstd = compression._zstd()
+    packed = zstd.compress(bytes(64 * MIB))
+    honest = zstd.compress(bytes(RATIO_FREE_BYTES))
+    assert len(honest) * RATIO_MAX < RATIO_FREE_BYTES  # A ratio says nothing of small inputs.
+    assert decompress(Compression.ZSTD, honest) == bytes(RATIO_FREE_BYTES)
+    error_class, _ = refused(Compression.ZSTD, packed)
+    assert error_class is ErrorClass.DECOMPRESSION_BOMB
+    enough = -(-(64 * MIB - RATIO_FREE_BYTES) // len(packed))
+    assert len(decompress(Compression.ZSTD, packed, ratio_max=enough)) == 64 * MIB
+    assert refused(Compression.ZSTD, packed, ratio_max=enough - 1)[0] is error_class
+
+
+# Prints what the peak of this process's memory rose by, while a bomb was refused.
+BOMBS = """
+import sys, zlib
+from kraftspec.fastpath import compression
+from kraftspec.fastpath.compression import CodecError, compress, decompress
+
+MIB, name = 1 << 20, sys.argv[1]
+
+def stream(writer, count=64):
+    block = bytes(MIB)
+    return b"".join(writer.compress(block) for _ in range(count)) + writer.flush()
+
+zstd = compression._zstd()
+codec, data = {
+    "gzip": lambda: (1, stream(zlib.compressobj(9, wbits=31))),
+    "gzip members": lambda: (1, compress(1, bytes(MIB)) * 64),
+    "snappy": lambda: (2, compress(2, b"")[:16] + compress(2, bytes(32768))[16:] * 2048),
+    "snappy, a false size": lambda: (2, b"\\xff\\xff\\xff\\xff\\x0f" + bytes(200)),
+    "snappy, a raw block": lambda: (2, b"\\x80\\x80\\x80\\x40" + bytes(MIB * 7)),
+    "lz4": lambda: (3, compress(3, b"")[:7] + compress(3, bytes(MIB))[7:-4] * 64 + bytes(4)),
+    # Content size set, and said to be 2 GiB: the checksum of such a header is 0xc0.
+    "lz4, a false size": lambda: (3, bytes.fromhex("04224d186840 0000008000000000 c0 00000000")),
+    "zstd": lambda: (4, stream(zstd.ZstdCompressor())),
+    "zstd frames": lambda: (4, zstd.compress(bytes(MIB)) * 64),
+    # A window of 2 GiB, and a content size of as much.
+    "zstd, a false size": lambda: (4, bytes.fromhex("28b52ffd a0 00000080 010000")),
+}[name]()
+for number in range(1, 5):  # Libraries are loaded, and have what they keep.
+    decompress(number, compress(number, b"warm"))
+
+def high_water():
+    lines = open("/proc/self/status").read().splitlines()
+    return next(int(line.split()[1]) << 10 for line in lines if line.startswith("VmHWM"))
+
+def resident():
+    return int(open("/proc/self/statm").read().split()[1]) << 12
+
+open("/proc/self/clear_refs", "w").write("5")
+before = resident()
+try:
+    decompress(codec, data, size_max=16 * MIB)
+except CodecError as error:
+    print(error.error_class, high_water() - before)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize(
+    ("name", "error_class"),
+    [
+        ("gzip", "decompression_bomb"),
+        ("gzip members", "decompression_bomb"),
+        ("snappy", "decompression_bomb"),
+        ("snappy, a false size", "unknown_compression"),
+        ("snappy, a raw block", "decompression_bomb"),
+        ("lz4", "decompression_bomb"),
+        ("lz4, a false size", "unknown_compression"),
+        ("zstd", "decompression_bomb"),
+        ("zstd frames", "decompression_bomb"),
+        ("zstd, a false size", "unknown_compression"),
+    ],
+)
+def test_a_bomb_takes_no_more_than_twice_the_limit(name: str, error_class: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", BOMBS, name], capture_output=True, text=True, check=False
+    )
+    said, rise = done.stdout.split()
+    assert said == error_class, done
+    assert int(rise) <= (2 * 16 + 4) * MIB if said == "decompression_bomb" else 1 * MIB
+
+
+# Libraries.
+
+
+def halted(name: str, code: str) -> str:
+    """Run ``code`` where module ``name`` cannot be imported; what it printed."""
+    start = f"import sys; sys.modules[{name!r}] = None\n"
+    start += "from kraftspec.fastpath.compression import *\n"
+    command = [sys.executable, "-W", "error", "-c", start + code]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize(
+    ("codec", "module", "package"),
+    [(2, "cramjam", "cramjam"), (3, "lz4.frame", "lz4"), (4, "backports.zstd", "backports.zstd")],
+)
+def test_a_missing_package_is_named_with_the_command(codec: int, module: str, package: str) -> None:
+    if package == "backports.zstd" and sys.version_info >= (3, 14):
+        module = "compression.zstd"
+    for call in (f"compress({codec}, b'a')", f"decompress({codec}, b'a')"):
+        code = (
+            f"try: {call}\nexcept MissingCompressionError as error: print(error.name, '|', error)"
+        )
+        assert halted(module, code) == (
+            f"{package} | the package {package} is not installed: "
+            "pip install 'kraftspec[compression]'"
+        )
+    assert issubclass(MissingCompressionError, ImportError)
+
+
+def test_gzip_works_without_isal() -> None:
+    code = "print(compress(1, b'abc').hex(), decompress(1, compress(1, b'abc')))"
+    hexed, plain = halted("isal", code).split()
+    assert plain == "b'abc'"
+    assert zlib.decompress(bytes.fromhex(hexed), 31) == b"abc"
+
+
+def test_isal_and_zlib_read_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What one refuses the other refuses: but isal ignores header flags that are reserved."""
+    isal = compression._deflate()
+    assert isal[0] is not zlib
+    random = Random(3)
+    sources = [compress(1, PLAIN[name], level) for name in ("text", "one") for level in (None, 9)]
+    refusals = 0
+    for _ in range(DAMAGED_PER_CODEC):
+        data = bytearray(random.choice(sources))
+        data[random.randrange(len(data))] ^= 1 << random.randrange(8)
+        if random.random() < 0.3:
+            data += random.choice(sources)
+        data[3] &= 0x1F
+        results: list[bytes | None] = []
+        for reader in (isal, (zlib, (zlib.error,))):
+            monkeypatch.setattr(compression, "_deflate", lambda reader=reader: reader)
+            result = verdict(1, data)
+            results.append(None if isinstance(result, ErrorClass) else result)
+        assert results[0] == results[1], data.hex()
+        refusals += results[0] is None
+    assert 0 < refusals < DAMAGED_PER_CODEC
+
+
+def test_no_library_is_loaded_before_it_is_needed() -> None:
+    libraries = {"isal", "cramjam", "lz4", "backports.zstd", "compression.zstd"}
+    code = f"import sys, kraftspec.fastpath.compression\nprint(*{libraries} & {{*sys.modules}})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ""
