@@ -74,6 +74,18 @@ fuzz: .venv/.ready ## Throw two million inputs at decode; ARGS='--runs N --jobs 
 		|| echo "There is no atheris for this machine: inputs are changed without its guidance." >&2
 	$(BIN)/python -m tests.fuzz.decode $(ARGS)
 
+.PHONY: sanitize
+sanitize: .venv/.ready ## Run the tests of the compiled modules under ASan and UBSan
+	$(BIN)/tox run -e sanitize
+
+.PHONY: leaks
+leaks: .venv/.ready ## Call each of those tests again and again, and count what is left behind
+	$(BIN)/tox run -e leaks
+
+.PHONY: refcounts
+refcounts: ## The same by reference counts, under a debug interpreter (python3.11-dbg)
+	tests/refcounts.sh tests/fastpath
+
 .PHONY: lint
 lint: .venv/.ready ## Ruff, layers and types, without the tests
 	$(BIN)/tox run -e lint,type

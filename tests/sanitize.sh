@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# Build the compiled modules with AddressSanitizer and UndefinedBehaviorSanitizer into .cache/sanitize,
+# and run tests with them: tests/sanitize.sh [pytest arguments]. Python's own allocator is put aside,
+# so that a byte read past any object is seen. Leaks are for tests/leaks.py to find.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+python=${PYTHON:-.venv/bin/python}
+out=.cache/sanitize
+
+flags="-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer -g -O1"
+rm -rf "$out/lib"
+CFLAGS="$flags" LDFLAGS="$flags" "$python" setup.py -q build \
+    --build-lib "$PWD/$out/lib" --build-temp "$PWD/$out/temp"
+
+preload=$("${CC:-gcc}" -print-file-name=libasan.so)
+test -e "$preload" || { echo "There is no libasan. Install it: sudo apt-get install gcc" >&2; exit 1; }
+export LD_PRELOAD="$preload" PYTHONMALLOC=malloc PYTHONPATH="$PWD/$out/lib"
+export ASAN_OPTIONS=detect_leaks=0,abort_on_error=1 UBSAN_OPTIONS=print_stacktrace=1
+"$python" - "$out" <<'PYTHON'
+import sys
+from pathlib import Path
+
+import kraftspec
+from kraftspec.fastpath import native
+
+assert sys.argv[1] in kraftspec.__file__, kraftspec.__file__
+missing = [path.stem for path in Path("fastpath").glob("_*.pyx") if native.load(path.stem) is None]
+sys.exit(f"not built: {missing}" if missing else 0)
+PYTHON
+exec "$python" -m pytest -q -p no:cacheprovider "$@"
