@@ -102,7 +102,7 @@ docs: .venv/.ready ## Build the documentation into site/
 .PHONY: lock
 lock: .venv/.ready ## Re-make constraints.txt, the lock of every dependency
 	env -u UV_CONSTRAINT -u UV_BUILD_CONSTRAINT $(BIN)/uv pip compile pyproject.toml --quiet \
-		--universal --python-version 3.11 --all-extras --group dev --group build --upgrade \
+		--universal --python-version 3.11 --all-extras --group dev --group build --group fuzz --upgrade \
 		--custom-compile-command 'make lock' --output-file constraints.txt
 
 .PHONY: clean

@@ -6,23 +6,15 @@ import os
 from functools import cache
 
 import pytest
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import settings
 
 from kraftspec.conformance.java import java_missing
 
-# Derandomised: `make test` gives the same verdict twice. The deep profiles look for news.
+# Derandomised: `make test` gives the same verdict twice. The deep profile looks for news.
 settings.register_profile(
     "fast", max_examples=50, deadline=None, derandomize=True, print_blob=True, database=None
 )
 settings.register_profile("deep", max_examples=5_000, deadline=None, print_blob=True)
-settings.register_profile(
-    "fuzz",
-    max_examples=100_000,
-    deadline=None,
-    print_blob=True,
-    phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
 
 

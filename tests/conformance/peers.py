@@ -33,7 +33,7 @@ def effort() -> int:
 
 
 def seed() -> int:
-    """Return a seed: always the same one in ``fast``, news in the deep profiles."""
+    """Return a seed: always the same one in ``fast``, news in ``deep``."""
     return 0 if settings().derandomize else Random().getrandbits(32)
 
 

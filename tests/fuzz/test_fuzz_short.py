@@ -49,7 +49,6 @@ def test_changed_vectors() -> None:
     assert RUNS // 20 < accepted < RUNS // 2  # Neither always refused nor hardly changed.
 
 
-@pytest.mark.fuzz
 @given(st.integers(0, 894), st.binary(max_size=64))
 def test_any_bytes(number: int, data: bytes) -> None:
     target.check(number.to_bytes(target.SELECTOR_BYTES, "big") + data)
