@@ -29,7 +29,7 @@ class Peers:
         from benchmarks.peers import inputs, programs  # noqa: PLC0415 - only where peers run
 
         self._request = inputs.request
-        self._times = programs.Times(300, 60) if quick else programs.Times()
+        self._times = programs.Times(50, 1000, 60) if quick else programs.Times()
         self._programs: list[programs.Program] = []
         self.missing: dict[str, str] = {}
         self.rows: list[dict[str, Any]] = []

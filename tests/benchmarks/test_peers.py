@@ -11,7 +11,7 @@ from crc32c import crc32c
 
 from kraftspec.generated.kafka import MetadataResponse, VoteRequest
 
-ONCE = programs.Times(1, 1, 1)
+ONCE = programs.Times(1, 1, 1, 1)
 BATCHES = [f"batch {verb} {case}" for verb in ("encode", "decode") for case in ("A/1", "B/100")]
 
 
