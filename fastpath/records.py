@@ -32,6 +32,8 @@ from typing import Final
 
 import msgspec
 
+from kraftspec.fastpath.errors import CodecError, ErrorClass
+
 BASE_OFFSET_AT: Final = 0
 LENGTH_AT: Final = 8
 LEADER_EPOCH_AT: Final = 12
@@ -95,3 +97,91 @@ class Record(msgspec.Struct, gc=False):
     key: bytes | None
     value: bytes | None
     headers: tuple[Header, ...] = ()
+
+
+class RawRecord(msgspec.Struct, gc=False):
+    """A record as it stands in its batch: deltas to the batch's base, attributes kept."""
+
+    attributes: int
+    timestamp_delta: int
+    offset_delta: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[Header, ...] = ()
+
+
+class BatchHeader(msgspec.Struct, frozen=True, gc=False):
+    """The fields of a batch before its records, and where it stands.
+
+    ``position`` is the batch's first byte in the input and ``size`` all of its bytes; timestamps
+    are milliseconds.
+    """
+
+    position: int
+    size: int
+    base_offset: int
+    partition_leader_epoch: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+
+    @property
+    def end(self) -> int:
+        """The byte after the batch: where the next one starts."""
+        return self.position + self.size
+
+    @property
+    def last_offset(self) -> int:
+        """The offset of the last record, also of one that compaction has removed."""
+        return wrap_int64(self.base_offset + self.last_offset_delta)
+
+    @property
+    def compression(self) -> Compression:
+        """How the records are compressed; CodecError (unknown_compression) when it is unknown."""
+        codec = self.attributes & COMPRESSION_MASK
+        if codec > Compression.ZSTD:
+            raise CodecError(
+                ErrorClass.UNKNOWN_COMPRESSION,
+                f"there is no compression type {codec}",
+                path="attributes",
+                offset=self.position + ATTRIBUTES_AT,
+            )
+        return Compression(codec)
+
+    @property
+    def timestamp_type(self) -> TimestampType:
+        """Who set the timestamps."""
+        return TimestampType(bool(self.attributes & LOG_APPEND_TIME))
+
+    @property
+    def is_transactional(self) -> bool:
+        """Whether the batch belongs to a transaction."""
+        return bool(self.attributes & TRANSACTIONAL)
+
+    @property
+    def is_control(self) -> bool:
+        """Whether the records are control records: not data, but marks of the protocol."""
+        return bool(self.attributes & CONTROL)
+
+    @property
+    def has_delete_horizon(self) -> bool:
+        """Whether the base timestamp is also the time from which tombstones may go."""
+        return bool(self.attributes & DELETE_HORIZON)
+
+
+class Batch(msgspec.Struct, frozen=True, gc=False):
+    """A batch with its records as they stand in it."""
+
+    header: BatchHeader
+    records: list[RawRecord]
+
+
+def wrap_int64(value: int) -> int:
+    """Bring a sum into int64 as Java's long does: it wraps."""
+    return (value + (1 << 63)) % (1 << 64) - (1 << 63)
