@@ -60,12 +60,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--measured", type=Path, help="a run that was made already")
     parser.add_argument("--against", type=Path, help="a run instead of the last committed one")
     parser.add_argument("-k", dest="chosen", help="only the benchmarks that pytest's -k chooses")
+    parser.add_argument("--no-peers", action="store_true", help="no Java, Go and Rust")
     given = parser.parse_args(arguments)
     console = Console(stderr=given.json)
     try:
         then = results.load(given.against) if given.against else committed()
         now = results.load(given.measured) if given.measured else None
-        found, run = settle(console, then, now, given.tolerance, given.chosen)
+        if now is None:
+            found, run = settle(console, then, given)
+        else:
+            found, run = compare(then, now, given.tolerance), now
     except (results.ResultsError, RunError) as error:
         console.print(str(error), style="red", markup=False, highlight=False)
         return 2
@@ -98,23 +102,21 @@ def committed() -> dict[str, Any]:
 
 
 def settle(
-    console: Console,
-    then: dict[str, Any],
-    now: dict[str, Any] | None,
-    tolerance: float | None,
-    chosen: str | None,
+    console: Console, then: dict[str, Any], given: argparse.Namespace
 ) -> tuple[list[Verdict], dict[str, Any]]:
-    """Return the verdicts and the run they are about, measured where none is given."""
-    if now is not None:
-        return compare(then, now, tolerance), now
-    run = measure(console, LAPS, quick=True, chosen=chosen)
-    found = compare(then, run, tolerance, partly=chosen is not None)
+    """Measure, and once more where something seems to have fallen: the verdicts and the run."""
+    partly = given.no_peers or given.chosen is not None
+
+    def lap(count: int) -> dict[str, Any]:
+        return measure(console, count, quick=True, chosen=given.chosen, peers=not given.no_peers)
+
+    run = lap(LAPS)
+    found = compare(then, run, given.tolerance, partly=partly)
     if any(verdict.kind == FELL for verdict in found):
         console.print("Some ratios seem to have fallen: one more lap.")
-        again = measure(console, 1, quick=True, chosen=chosen)
-        run["rows"] = results.join([run["rows"], again["rows"]])
+        run["rows"] = results.join([run["rows"], lap(1)["rows"]])
         run["laps"] += 1
-        found = compare(then, run, tolerance, partly=chosen is not None)
+        found = compare(then, run, given.tolerance, partly=partly)
     return found, run
 
 

@@ -107,6 +107,7 @@ def _lap(
         command += [f"--benchmark-json={told}", f"--benchmark-min-time={ROUND_S}"]
         command += [f"--benchmark-max-time={MAX_TIME_S[pace]}"]
         command += [f"--peers={pace if peers else 'off'}"]
+        command += ["-W", "ignore:Not saving anything"]  # The count of tests says it as well.
         command += ["-k", chosen] if chosen else []
         last: deque[str] = deque(maxlen=_OUTPUT_LINE_COUNT_MAX)
         with subprocess.Popen(

@@ -1,0 +1,52 @@
+"""`make bench` itself, on one small group."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from benchmarks import results, run
+
+ROOT = Path(__file__).resolve().parents[2]
+QUICK = [sys.executable, "-m", "benchmarks.run", "--quick", "--no-peers"]
+
+
+def bench(*options: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*QUICK, *options], cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def test_a_run_of_one_group(tmp_path: Path) -> None:
+    before = results.COMMITTED.read_bytes()
+    path = tmp_path / "run.json"
+    done = bench("-k", "test_decode and vote-v1", "--laps", "2", "--out", str(path))
+    assert done.returncode == 0, done.stdout
+    made = results.load(path)
+    rows = {row["who"]: row for row in made["rows"]}
+    assert {row["group"] for row in made["rows"]} == {"decode vote-v1"}
+    assert "kio" in rows
+    assert any("kraftspec" in who for who in rows)
+    for row in rows.values():
+        assert len(row["median_ns"]) == len(row["spread"]) == 2
+        assert all(100 < time_ns < 10_000_000 for time_ns in row["median_ns"])
+    assert made["laps"] == 2
+    assert made["machine"]["cpu"]
+    assert made["packages"]["kio"]
+    assert results.COMMITTED.read_bytes() == before
+
+
+def test_a_run_of_nothing_fails(tmp_path: Path) -> None:
+    done = bench("-k", "no_benchmark_has_this_name")
+    assert done.returncode == 1
+    assert "deselected" in done.stdout
+
+
+@pytest.mark.parametrize("line", ["collected 26 items", "collected 26 items / 3 deselected"])
+def test_pytest_is_understood(line: str) -> None:
+    """The progress display reads what pytest prints."""
+    found = run._COLLECTED.search(line)
+    assert found
+    assert int(found[1]) - int(found[2] or 0) == (23 if "deselected" in line else 26)
+    assert run._ENDED.match("benchmarks/test_codecs.py::test_encode[vote-v1-kio] PASSED [ 4%]")
+    assert not run._ENDED.match("benchmarks/test_codecs.py::test_encode[vote-v1-kio]")
