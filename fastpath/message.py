@@ -12,6 +12,8 @@ from kraftspec.fastpath.errors import CodecError, ErrorClass
 from kraftspec.fastpath.plan import Layout, Layouts
 
 Buffer = bytes | bytearray | memoryview
+Part = bytes | memoryview
+PART_BYTES_MIN = 4096  # Copying less costs no more than one more entry of a sendmsg.
 _Encode = Callable[[Any, Callable[[Any], None]], None]
 _Decode = Callable[[bytes | memoryview, int], tuple[Any, int]]
 
@@ -95,17 +97,35 @@ class Message(Struct, kw_only=True, gc=False):
 
     def encode(self, version: int) -> bytes:
         """Return the message's bytes at a version; ``CodecError`` names the field refused."""
-        codec = self.CODEC
-        encoders = codec.encoders
-        parts: list[Any] = []
+        encoders = self.CODEC.encoders
+        parts: list[Part] = []
         try:
             encoders[version](self, parts.append)
             return b"".join(parts)
         except Exception:
-            # Optimistic code says that something is wrong; the interpreter says what.
-            layout = codec.layout(version)
-            encoder = _late("interpret").Encoder(codec.layouts, codec.structs)
-            return encoder.struct(layout, self)  # type: ignore[no-any-return]  # loaded late
+            return self._explained(version)
+
+    def encode_parts(self, version: int) -> list[Part]:
+        """Return the bytes that ``encode`` joins, in pieces for ``sendmsg`` or ``writelines``.
+
+        A bytes or records field of ``PART_BYTES_MIN`` bytes or more is a piece of its own, and not
+        a copy: what it is a view of must not change before the pieces are written. ``CodecError``
+        as for ``encode``.
+        """
+        encoders = self.CODEC.encoders
+        parts: list[Part] = []
+        try:
+            encoders[version](self, parts.append)
+            return _gathered(parts)
+        except Exception:
+            return [self._explained(version)]
+
+    def _explained(self, version: int) -> bytes:
+        """Encode by the interpreter: optimistic code says that something is wrong, it says what."""
+        codec = self.CODEC
+        layout = codec.layout(version)
+        encoder = _late("interpret").Encoder(codec.layouts, codec.structs)
+        return encoder.struct(layout, self)  # type: ignore[no-any-return]  # loaded late
 
     def encode_into(self, buffer: bytearray | memoryview, offset: int, version: int) -> int:
         """Write the message into ``buffer`` from ``offset`` on; return the offset after it."""
@@ -238,6 +258,23 @@ API_VERSIONS_KEY = 18
 def _late(module: str) -> Any:
     """Load what most programs never run: half of the import time of a message class."""
     return import_module(f"kraftspec.fastpath.{module}")
+
+
+def _gathered(parts: list[Part]) -> list[Part]:
+    """Join what is small, and leave what is large."""
+    gathered: list[Part] = []
+    small: list[Part] = []
+    for part in parts:
+        if len(part) < PART_BYTES_MIN:
+            small.append(part)
+            continue
+        if small:
+            gathered.append(b"".join(small))
+            small = []
+        gathered.append(part)
+    if small:
+        gathered.append(b"".join(small))
+    return gathered
 
 
 def _own(value: Any) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from kraftspec import generated
 from kraftspec.fastpath.errors import CodecError, ErrorClass
-from kraftspec.fastpath.message import Codec
+from kraftspec.fastpath.message import PART_BYTES_MIN, Codec
 from kraftspec.fastpath.types import ZERO_UUID, Uuid
 from kraftspec.generated import kafka
 from kraftspec.generated.kafka import (
@@ -116,6 +116,32 @@ def test_decode_from_does_not_read_past_the_end() -> None:
     assert (caught.value.error_class, caught.value.path, caught.value.offset) == (
         ErrorClass.LENGTH_EXCEEDS_INPUT, "mechanism", 0
     )  # fmt: skip
+
+
+def test_encode_parts_does_not_copy_what_is_large() -> None:
+    records = bytes(range(256)) * 16
+    assert len(records) == PART_BYTES_MIN
+    request = ProduceRequest.decode(PRODUCE, 9)
+    partition = request.topic_data[0].partition_data[0]
+    for large in (records, bytearray(records), memoryview(b"x" + records)[1:]):
+        partition.records = large
+        head, piece, tail = request.encode_parts(9)
+        assert b"".join((head, piece, tail)) == request.encode(9)
+        assert type(head) is type(tail) is bytes
+        if isinstance(large, bytes):
+            assert piece is large
+        else:
+            assert isinstance(piece, memoryview)
+            assert piece.obj is (large.obj if isinstance(large, memoryview) else large)
+    partition.records = records[1:]
+    assert request.encode_parts(9) == [request.encode(9)]
+
+
+def test_encode_parts_refuses_what_encode_refuses() -> None:
+    with pytest.raises(CodecError, match="voterId"):
+        VoteRequest(voter_id=1 << 40).encode_parts(2)
+    with pytest.raises(CodecError, match="versions 0 to 2, not 3"):
+        VoteRequest().encode_parts(3)
 
 
 # ---------------------------------------------------------------------------------------- views
