@@ -226,7 +226,8 @@ def watch(
 ) -> Iterator[GenerateReport | Exception]:
     """Generate, and again whenever a spec changes, until interrupted or ``stop`` says so.
 
-    Yields a report a round, or the exception that a spec with mistakes raised.
+    Yields a report a round, or the exception that a spec with mistakes raised. Raises ``SetError``
+    when a directory that is watched goes: no change below it would be seen again.
     """
     from watchfiles import watch as changes_of  # noqa: PLC0415 - only watching needs it
 
@@ -237,6 +238,8 @@ def watch(
     for changes in changes_of(*directories, rust_timeout=200, yield_on_timeout=True):
         if stop is not None and stop():
             return
+        for gone in sorted(path for path in directories if not path.is_dir()):
+            raise SetError(f"{gone} is gone: there is nothing left to watch")
         if first or any(path.endswith(".json") for _, path in changes):
             try:
                 yield generate(sets, numbers=numbers)

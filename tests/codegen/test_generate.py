@@ -531,6 +531,15 @@ def test_watching_goes_on_without_specs(mine: MessageSet, monkeypatch: pytest.Mo
     assert fourth.removed == ["my_codecs/answer.py", "my_codecs/pure/answer.py"]
 
 
+def test_watching_ends_with_the_directory(mine: MessageSet) -> None:
+    rounds = watch([mine])
+    assert isinstance(next(rounds), GenerateReport)
+    shutil.rmtree(mine.directory)
+    with pytest.raises(SetError, match="mine is gone"):
+        list(rounds)
+    assert (mine.out / "answer.py").exists()
+
+
 def test_a_file_that_was_not_generated_is_never_overwritten(tmp_path: Path) -> None:
     own = MessageSet("mine", tmp_path / "mine", tmp_path / "out", "out")
     own.directory.mkdir()
