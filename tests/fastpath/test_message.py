@@ -123,6 +123,7 @@ def test_encode_parts_does_not_copy_what_is_large() -> None:
     assert len(records) == PART_BYTES_MIN
     request = ProduceRequest.decode(PRODUCE, 9)
     partition = request.topic_data[0].partition_data[0]
+    large: Any
     for large in (records, bytearray(records), memoryview(b"x" + records)[1:]):
         partition.records = large
         head, piece, tail = request.encode_parts(9)
