@@ -4,3 +4,33 @@ This is the bottom of the house and imports nothing above it, so that using a co
 than it needs. A number on the wire is checked here, once: its range, its length against the bytes
 that are really left, and the offset that an error will name.
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kraftspec.fastpath.crc import crc32c as crc32c
+    from kraftspec.fastpath.crc import crc32c_combine as crc32c_combine
+    from kraftspec.fastpath.crc import crc32c_implementation as crc32c_implementation
+
+# Where each name lives: a module is loaded when somebody asks for one of its names.
+_HOMES = {
+    "crc32c": "crc",
+    "crc32c_combine": "crc",
+    "crc32c_implementation": "crc",
+}
+
+
+def __getattr__(name: str) -> object:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(import_module(f"{__name__}.{home}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})
