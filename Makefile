@@ -36,6 +36,7 @@ setup: .venv/.ready ## Make .venv with the locked dependencies
 .PHONY: test
 test: .venv/.ready ## Run every test, type check, lint and the docs build (tox)
 	@rm -rf build # setuptools would put modules that are gone into the wheel
+	@tests/fastpath/arm_crc.sh # Only root's: a cross compiler and an emulator, where they are missing
 	$(BIN)/tox run
 
 .PHONY: demo

@@ -24,7 +24,7 @@
     } while (0)
 #define CRC32C_FOLD_NEXT(i) \
         v##i = CRC32C_FOLD(v##i, by_four, CRC32C_LOAD(folded + (i) * sizeof(CRC32C_VECTOR)))
-/* The pipeline is full only if both kinds arrive mixed, and compilers sort them: this forbids it. */
+/* Both ports are busy only if both kinds arrive mixed, and compilers sort them: not past this. */
 #define CRC32C_MIX(i) \
     __asm__("" : CRC32C_REGISTER(v##i), "+r"(crc0), "+r"(crc1), "+r"(crc2))
 #define CRC32C_ROUND do { \
