@@ -60,6 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--measured", type=Path, help="a run that was made already")
     parser.add_argument("--against", type=Path, help="a run instead of the last committed one")
     parser.add_argument("-k", dest="chosen", help="only the benchmarks that pytest's -k chooses")
+    parser.add_argument("--laps", type=int, default=LAPS, help=f"passes (default: {LAPS})")
     parser.add_argument("--no-peers", action="store_true", help="no Java, Go and Rust")
     given = parser.parse_args(arguments)
     console = Console(stderr=given.json)
@@ -110,7 +111,7 @@ def settle(
     def lap(count: int) -> dict[str, Any]:
         return measure(console, count, quick=True, chosen=given.chosen, peers=not given.no_peers)
 
-    run = lap(LAPS)
+    run = lap(given.laps)
     found = compare(then, run, given.tolerance, partly=partly)
     if any(verdict.kind == FELL for verdict in found):
         console.print("Some ratios seem to have fallen: one more lap.")

@@ -29,7 +29,7 @@ ROUND_S = 0.001  # The peers' rounds are as long (peers.programs.Times).
 MAX_TIME_S = {"full": 0.3, "quick": 0.05}
 _OUTPUT_LINE_COUNT_MAX = 60
 _COLLECTED = re.compile(r"collected (\d+) items(?: / (\d+) deselected)?")
-_ENDED = re.compile(r"^(\S+) (PASSED|FAILED|SKIPPED|ERROR)\b")
+_ENDED = re.compile(r"^(\S+::.+) (PASSED|FAILED|SKIPPED|ERROR)\b")
 
 
 class RunError(Exception):
