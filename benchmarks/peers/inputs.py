@@ -13,7 +13,8 @@ from typing import Any
 
 from aiokafka.record import default_records  # type: ignore[import-untyped]  # it has no types
 from benchmarks.peers.programs import Request
-from crc32c import crc32c
+
+from kraftspec.fastpath import crc32c
 
 UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20}
 THOUSANDS = {"": 1, "k": 1000}

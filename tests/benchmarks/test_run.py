@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from benchmarks import results, run
+
+from kraftspec.fastpath import native
 
 ROOT = Path(__file__).resolve().parents[2]
 QUICK = [sys.executable, "-m", "benchmarks.run", "--quick", "--no-peers"]
@@ -48,5 +52,29 @@ def test_pytest_is_understood(line: str) -> None:
     found = run._COLLECTED.search(line)
     assert found
     assert int(found[1]) - int(found[2] or 0) == (23 if "deselected" in line else 26)
-    assert run._ENDED.match("benchmarks/test_codecs.py::test_encode[vote-v1-kio] PASSED [ 4%]")
-    assert not run._ENDED.match("benchmarks/test_codecs.py::test_encode[vote-v1-kio]")
+    assert run._ENDED.match("benchmarks/test_crc.py::test_crc[kraftspec-64 B] PASSED [ 4%]")
+    assert not run._ENDED.match("benchmarks/test_crc.py::test_crc[kraftspec-64 B]")
+
+
+def test_a_real_regression_is_found(tmp_path: Path) -> None:
+    """Without the compiled modules ours is slower beside the same peers: the check must see it."""
+    if native.load("_crc") is None:
+        pytest.skip("no compiled modules: turning them off makes nothing slower")
+    chosen = ["-k", "test_crc and 16 and KiB"]
+    path = tmp_path / "native.json"
+    assert bench(*chosen, "--out", str(path)).returncode == 0
+    command = [sys.executable, "-m", "benchmarks.check", "--no-peers", "--json", "--laps", "1"]
+    done = subprocess.run(
+        [*command, *chosen, "--against", str(path)],
+        cwd=ROOT,
+        env={**os.environ, native.PURE_VARIABLE: "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    rows = {row["row"]: row for row in json.loads(done.stdout)}
+    fell = rows["crc 16 KiB: kraftspec / fastcrc"]
+    assert fell["verdict"] == "fell"
+    assert fell["measured"] < fell["committed"] / 10
+    assert "fell: crc 16 KiB: kraftspec / fastcrc" in done.stderr
