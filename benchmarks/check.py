@@ -1,8 +1,9 @@
 """`make bench-check`: has a ratio fallen since the last committed run?
 
 A short run is made and each ratio of ``targets.toml`` is compared with the committed one. Both
-are ratios to a peer within one run, so a slower or busier machine changes neither. A row that
-seems to have fallen is measured in another lap before it counts.
+are ratios to a peer within one run, of the rounds that others disturbed least, so a slower or a
+busier machine changes neither. What seems to have fallen is measured in another lap before it
+counts.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import machine, report, results
-from benchmarks.run import RunError, measure, told
+from benchmarks.run import RunError, measure, told, wide_console
 from rich.console import Console
 from rich.table import Table
 
@@ -63,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--laps", type=int, default=LAPS, help=f"passes (default: {LAPS})")
     parser.add_argument("--no-peers", action="store_true", help="no Java, Go and Rust")
     given = parser.parse_args(arguments)
-    console = Console(stderr=given.json)
+    console = wide_console(stderr=given.json)
     try:
         then = results.load(given.against) if given.against else committed()
         now = results.load(given.measured) if given.measured else None
@@ -128,7 +129,7 @@ def compare(
     missing = set(now["missing"])
     found = []
     for target in results.targets():
-        before, after = results.ratio(then, target), results.ratio(now, target)
+        before, after = results.steady_ratio(then, target), results.steady_ratio(now, target)
         if partly and after.value is None:
             continue
         allowed = tolerance if tolerance is not None else target.tolerance

@@ -46,8 +46,8 @@ lap and measure each group right after the first of ours; they are warmed up bef
 compiled by then). What each does stands in `benchmarks/peers`.
 
 `make bench-check` fails when a ratio has lost more than a quarter of its committed value (a row
-may say otherwise in `benchmarks/targets.toml`), so a slow or busy machine does not matter: it
-slows both sides.
+may say otherwise in `benchmarks/targets.toml`). It compares the fastest tenth of the rounds, on
+both sides and in both runs: a slow machine slows both, and a busy one disturbs the others.
 """
 
 

@@ -26,7 +26,8 @@ from kraftspec.fastpath import native
 
 LAPS = 3
 ROUND_S = 0.001  # The peers' rounds are as long (peers.programs.Times).
-MAX_TIME_S = {"full": 0.3, "quick": 0.05}
+MAX_TIME_S = {"full": 0.3, "quick": 0.1}
+WIDTH = 140
 _OUTPUT_LINE_COUNT_MAX = 60
 _COLLECTED = re.compile(r"collected (\d+) items(?: / (\d+) deselected)?")
 _ENDED = re.compile(r"^(\S+::.+) (PASSED|FAILED|SKIPPED|ERROR)\b")
@@ -45,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--no-peers", action="store_true", help="no Java, Go and Rust")
     parser.add_argument("--out", type=Path, help="write the run to this file, and no page")
     given = parser.parse_args(arguments)
-    console = Console()
+    console = wide_console()
     quick = bool(given.quick)
     laps = given.laps or (1 if quick else LAPS)
     try:
@@ -53,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except RunError as error:
         console.print(str(error), style="red", markup=False, highlight=False)
         return 1
-    console.print(ratio_table(run))
+    console.print(ratio_table(run, partly=given.chosen is not None))
     for text in told(run):
         console.print(text, style="yellow", markup=False, highlight=False)
     if given.out:
@@ -63,6 +64,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         report.write(run)
         console.print(f"Written: {', '.join(report.names())}")
     return 0
+
+
+def wide_console(*, stderr: bool = False) -> Console:
+    """A console whose tables keep their words whole where nobody looks at a terminal."""
+    return Console(stderr=stderr, width=None if sys.stdout.isatty() else WIDTH)
 
 
 def measure(
@@ -136,12 +142,14 @@ def _show(progress: Progress, task: Any, line: str) -> None:
         progress.advance(task)
 
 
-def ratio_table(run: dict[str, Any]) -> Table:
-    """The ratios to reach, for a terminal."""
+def ratio_table(run: dict[str, Any], *, partly: bool) -> Table:
+    """The ratios to reach, for a terminal; ``partly``: those that were measured."""
     table = Table("group", "ours", "against", "target", "measured", "laps", "met", box=None)
     for target in results.targets():
         found = results.ratio(run, target)
         row = [target.group, target.ours, target.against, f"{target.at_least:g}"]
+        if found.value is None and partly:
+            continue
         if found.value is None:
             row += ["-", "", found.lacks or ""]
         else:

@@ -93,6 +93,7 @@ def test_a_lap_is_read() -> None:
         ("ours", [300.0], 1 << 20),
         ("Java", [7.0], 9),
     ]
+    assert [row["low_ns"] for row in rows] == [[100.0], [7.0]]
     assert rows[0]["spread"][0] == pytest.approx((700 - 150) / 300, abs=1e-3)
     with pytest.raises(results.ResultsError, match="measured twice: crc 1 MiB, ours"):
         results.lap_rows({"benchmarks": [lap([1], who="ours"), lap([2], who="ours")]})
@@ -100,13 +101,15 @@ def test_a_lap_is_read() -> None:
 
 def test_laps_are_joined() -> None:
     def row(who: str, time_ns: float) -> dict[str, object]:
-        return {"group": "g", "who": who, "median_ns": [time_ns], "spread": [0.5]}
+        row = {"median_ns": [time_ns], "low_ns": [time_ns / 2], "spread": [0.5]}
+        return {"group": "g", "who": who, **row}
 
     joined = results.join([[row("a", 1)], [row("a", 2), row("b", 3)], [row("b", 4)]])
     assert [(kept["who"], kept["median_ns"]) for kept in joined] == [
         ("a", [1, 2, None]),
         ("b", [None, 3, 4]),
     ]
+    assert [kept["low_ns"] for kept in joined] == [[0.5, 1, None], [None, 1.5, 2]]
     again = results.join([joined, [row("a", 5)]])
     assert [kept["median_ns"] for kept in again] == [[1, 2, None, 5], [None, 3, 4, None]]
 
