@@ -129,7 +129,8 @@ def test_a_path_reads_nothing_beyond_the_end(path: str) -> None:
             del anchor
 
 
-# A block of five thousand rounds; where prefetching starts; where the widest path folds alone.
+@compiled  # Plain Python would take a minute, and knows no blocks.
+# A block of three thousand rounds; where prefetching starts; where the widest path folds alone.
 @pytest.mark.parametrize(
     "length", [1 << 20, (1 << 20) + 1, (12 << 20) - 1, (16 << 20) + 12345, (48 << 20) + 77]
 )

@@ -34,7 +34,9 @@ def needs(*tools: str) -> None:
     missing = [tool for tool in tools if shutil.which(tool) is None]
     if not missing:
         return
-    said = f"{' and '.join(missing)} missing: run tests/fastpath/arm_crc.sh as root, or install it"
+    said = (
+        f"{' and '.join(missing)} missing: see tests/fastpath/arm_crc.sh, or install a C compiler"
+    )
     if os.environ.get("CI", "").lower() in ("1", "true"):
         pytest.fail(said, pytrace=False)
     pytest.skip(said)
