@@ -11,15 +11,33 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from kraftspec.fastpath.append import AppendFailedError as AppendFailedError
+    from kraftspec.fastpath.append import LogAppender as LogAppender
+    from kraftspec.fastpath.batch_reader import decode_batch as decode_batch
+    from kraftspec.fastpath.batch_reader import iterate_records as iterate_records
+    from kraftspec.fastpath.batch_reader import read_batch as read_batch
+    from kraftspec.fastpath.batch_reader import read_header as read_header
+    from kraftspec.fastpath.columns import decode_columns as decode_columns
+    from kraftspec.fastpath.columns import iterate_columns as iterate_columns
     from kraftspec.fastpath.crc import crc32c as crc32c
     from kraftspec.fastpath.crc import crc32c_combine as crc32c_combine
     from kraftspec.fastpath.crc import crc32c_implementation as crc32c_implementation
+    from kraftspec.fastpath.scan import valid_prefix as valid_prefix
 
 # Where each name lives: a module is loaded when somebody asks for one of its names.
 _HOMES = {
+    "AppendFailedError": "append",
+    "LogAppender": "append",
     "crc32c": "crc",
     "crc32c_combine": "crc",
     "crc32c_implementation": "crc",
+    "decode_batch": "batch_reader",
+    "decode_columns": "columns",
+    "iterate_columns": "columns",
+    "iterate_records": "batch_reader",
+    "read_batch": "batch_reader",
+    "read_header": "batch_reader",
+    "valid_prefix": "scan",
 }
 
 
