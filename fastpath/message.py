@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import operator
+import uuid
+from collections.abc import Callable
+from functools import update_wrapper
 from importlib import import_module
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import msgspec
 
+from kraftspec.fastpath import native
 from kraftspec.fastpath.errors import CodecError, ErrorClass
-from kraftspec.fastpath.plan import Layout, Layouts
+from kraftspec.fastpath.plan import Layout, Layouts, is_default
+from kraftspec.fastpath.types import ZERO_UUID, Uuid
 
 Buffer = bytes | bytearray | memoryview
 Part = bytes | memoryview
@@ -18,14 +23,18 @@ _Encode = Callable[[Any, Callable[[Any], None]], None]
 _Decode = Callable[[bytes | memoryview, int], tuple[Any, int]]
 
 
+_engine = native.load("_engine")
+
+
 class Codec:
     """The plans of one message, and the straight-line functions rendered from them.
 
     ``plans`` maps a version to the index of its layout in ``layouts``. The rendered functions live
-    in a module of their own, which the first encode or decode loads.
+    in a module of their own, which the first encode or decode in Python loads. ``programs`` are the
+    plans as the native engine runs them (``_engine.pyx``).
     """
 
-    __slots__ = ("decoders", "encoders", "layouts", "plans", "rendered", "structs")
+    __slots__ = ("decoders", "encoders", "layouts", "plans", "programs", "rendered", "structs")
 
     encoders: dict[int, _Encode]
     decoders: dict[int, _Decode]
@@ -35,12 +44,13 @@ class Codec:
         rendered: str,
         structs: tuple[type[Struct], ...],
         layouts: Layouts,
-        plans: Mapping[int, int],
+        plans: dict[int, int],
     ) -> None:
         self.rendered = rendered
         self.structs = structs
         self.layouts = layouts
         self.plans = plans
+        self.programs = _engine and _engine.Programs(structs, layouts, plans)
 
     def __getattr__(self, name: str) -> Any:
         # Only reached while the slots are empty: load the rendered functions into them.
@@ -128,7 +138,12 @@ class Message(Struct, kw_only=True, gc=False):
         return encoder.struct(layout, self)  # type: ignore[no-any-return]  # loaded late
 
     def encode_into(self, buffer: bytearray | memoryview, offset: int, version: int) -> int:
-        """Write the message into ``buffer`` from ``offset`` on; return the offset after it."""
+        """Write the message into ``buffer`` from ``offset`` on; return the offset after it.
+
+        A buffer without room, or that is no writable bytes, is a ``CodecError``, as is what
+        ``encode`` refuses; it is then as it was.
+        """
+        offset = operator.index(offset)
         encoded = self.encode(version)
         end = offset + len(encoded)
         if offset < 0 or end > len(buffer):
@@ -169,6 +184,7 @@ class Message(Struct, kw_only=True, gc=False):
         cls, data: Buffer, offset: int, version: int, *, lenient: bool = False, copy: bool = False
     ) -> tuple[Self, int]:
         """Read a message that starts at ``offset``; return it and the offset after it."""
+        offset = operator.index(offset)
         flat = _flat(data)
         if not 0 <= offset <= len(flat):
             raise CodecError(
@@ -254,6 +270,33 @@ class Message(Struct, kw_only=True, gc=False):
 
 API_VERSIONS_KEY = 18
 
+_METHODS = ("encode", "encode_parts", "encode_into", "decode", "decode_from")
+_IN_PYTHON = {name: Message.__dict__[name] for name in _METHODS}
+_NATIVE: dict[str, Any] = {}
+
+
+def use_codec(name: Literal["native", "python"]) -> None:
+    """Run messages by the native engine or by the pure codec, from the next call on.
+
+    For tests and the adapter: at import the engine is chosen where it was built. ``RuntimeError``
+    says why it cannot be.
+    """
+    if name == "native" and not _NATIVE:
+        raise RuntimeError(f"there is no native codec, but {native.describe()}")
+    for method, function in (_NATIVE if name == "native" else _IN_PYTHON).items():
+        setattr(Message, method, function)
+
+
+def _bind() -> None:
+    """Put the engine's functions in place of the methods, which it falls back on."""
+    methods = [getattr(method, "__func__", method) for method in _IN_PYTHON.values()]
+    _engine.bind(Codec, Struct, Uuid, ZERO_UUID, uuid.UUID, is_default, _flat, tuple(methods))
+    for method in methods:
+        compiled = update_wrapper(getattr(_engine, method.__name__), method)
+        of_class = method.__name__.startswith("decode")
+        _NATIVE[method.__name__] = classmethod(compiled) if of_class else compiled
+    use_codec("native")
+
 
 def _late(module: str) -> Any:
     """Load what most programs never run: half of the import time of a message class."""
@@ -302,3 +345,7 @@ def _flat(data: object) -> bytes | memoryview:
         raise CodecError(
             ErrorClass.WRONG_TYPE, f"contiguous bytes wanted, not {type(data).__name__}", offset=0
         ) from None
+
+
+if _engine is not None:
+    _bind()
