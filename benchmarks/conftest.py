@@ -1,4 +1,4 @@
-"""The peers in other languages measure each group right after the first of ours that names it.
+"""Contestants take turns, and peers in other languages measure each group beside its first.
 
 ``pytest benchmarks --benchmark-enable --peers full`` turns that on (`make bench` does); their
 figures stand under ``peers`` in the file of ``--benchmark-json``.
@@ -71,6 +71,21 @@ def pytest_configure(config: pytest.Config) -> None:
     """Start the programs before the first benchmark: their builds must not run beside one."""
     if config.getoption("--peers") != "off":
         config.stash[KEY] = Peers(config.getoption("--peers") == "quick")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Let the contestants of a case follow one another, so that they meet the same machine."""
+    if not config.getoption("benchmark_enable"):
+        return
+    order: dict[object, int] = {}
+
+    def case(item: pytest.Item) -> int:
+        call = getattr(item, "callspec", None)
+        given = {} if call is None else call.params
+        rest = tuple(sorted((name, str(at)) for name, at in given.items() if name != "who"))
+        return order.setdefault((item.path, rest), len(order))
+
+    items.sort(key=case)
 
 
 @pytest.hookimpl(tryfirst=True)
