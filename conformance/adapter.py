@@ -19,11 +19,13 @@ import msgspec
 from kraftspec import __version__
 from kraftspec.fastpath.errors import CodecError, ErrorClass
 from kraftspec.fastpath.message import Message
+from kraftspec.fastpath.record_batch import RecordBatch
 
 PROTOCOL = 1
 LINE_BYTES_MAX = 16 << 20  # the contract's limit
 CHUNK_BYTES = 1 << 16
 SPEC = "kafka/4.3.1"
+BATCH = "RecordBatch"  # Has no schema, and is served as one of the set.
 SETS = ("kip-595", "kip-853", "kip-996")
 
 _encode_line = msgspec.json.Encoder().encode
@@ -38,6 +40,8 @@ def _package(spec: str) -> ModuleType:
 
 @cache
 def _message(spec: str, name: str) -> type[Message]:
+    if (spec, name) == ("kafka", BATCH):
+        return RecordBatch
     package = _package(spec)
     if name not in package.CATALOGUE:
         raise CodecError(ErrorClass.UNKNOWN_MESSAGE, f"{spec} has no message {name!r}")
@@ -49,6 +53,9 @@ def _versions(spec: str) -> dict[str, str]:
     out = {}
     for name, (_, _, _, first, stop, _) in _package(spec).CATALOGUE.items():
         out[name] = f"{first}-{stop - 1}" if stop > first else "none"
+    if spec == "kafka":
+        versions = RecordBatch.VALID_VERSIONS
+        out[BATCH] = f"{versions[0]}-{versions[-1]}"
     return out
 
 

@@ -19,6 +19,8 @@ from kraftspec.codegen.plan import plan_message
 from kraftspec.conformance.families import Candidate, candidates
 from kraftspec.conformance.harness import decode_request, encode_request
 from kraftspec.conformance.java import KafkaAdapter
+from kraftspec.conformance.make_batches import MESSAGE as BATCH
+from kraftspec.conformance.make_batches import batch_tests
 from kraftspec.conformance.vectors import SCHEMA_VERSION, dumps, test_id, write_vectors
 
 # Messages whose newest version has vectors with lengths of many kilobytes; all have the short ones.
@@ -74,8 +76,22 @@ def make(
                 if progress is not None:
                     progress(f"{message_set.name}/{message.name}", number, len(messages))
                 _make_file(kafka, message_set, path, message, out, report)
+            if message_set.name == KAFKA and name.lower() in BATCH.lower():
+                _make_batches(kafka, out, report)
     report.seconds = time.perf_counter() - started
     return report
+
+
+def _make_batches(kafka: KafkaAdapter, out: Path, report: MakeReport) -> None:
+    tests, refused = batch_tests(kafka)
+    head: dict[str, Any] = {"schemaVersion": SCHEMA_VERSION, "message": BATCH}
+    head |= {"source": {"kafka": KAFKA_VERSION}, "notes": {}}
+    if write_vectors(out / KAFKA / f"{BATCH}.json", head, tests):
+        report.changed.append(f"{KAFKA}/{BATCH}")
+    report.messages += 1
+    report.pairs += 1
+    report.tests += len(tests)
+    report.refused += refused
 
 
 def _make_file(

@@ -17,22 +17,32 @@ if TYPE_CHECKING:
     from kraftspec.fastpath.batch_reader import iterate_records as iterate_records
     from kraftspec.fastpath.batch_reader import read_batch as read_batch
     from kraftspec.fastpath.batch_reader import read_header as read_header
+    from kraftspec.fastpath.batch_writer import BatchBuilder as BatchBuilder
+    from kraftspec.fastpath.batch_writer import control_record_key as control_record_key
+    from kraftspec.fastpath.batch_writer import encode_batch as encode_batch
+    from kraftspec.fastpath.batch_writer import encode_control_batch as encode_control_batch
     from kraftspec.fastpath.columns import decode_columns as decode_columns
     from kraftspec.fastpath.columns import iterate_columns as iterate_columns
     from kraftspec.fastpath.crc import crc32c as crc32c
     from kraftspec.fastpath.crc import crc32c_combine as crc32c_combine
     from kraftspec.fastpath.crc import crc32c_implementation as crc32c_implementation
+    from kraftspec.fastpath.record_batch import RecordBatch as RecordBatch
     from kraftspec.fastpath.scan import valid_prefix as valid_prefix
 
 # Where each name lives: a module is loaded when somebody asks for one of its names.
 _HOMES = {
     "AppendFailedError": "append",
+    "BatchBuilder": "batch_writer",
     "LogAppender": "append",
+    "RecordBatch": "record_batch",
+    "control_record_key": "batch_writer",
     "crc32c": "crc",
     "crc32c_combine": "crc",
     "crc32c_implementation": "crc",
     "decode_batch": "batch_reader",
     "decode_columns": "columns",
+    "encode_batch": "batch_writer",
+    "encode_control_batch": "batch_writer",
     "iterate_columns": "columns",
     "iterate_records": "batch_reader",
     "read_batch": "batch_reader",

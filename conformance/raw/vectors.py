@@ -11,8 +11,8 @@ from kraftspec.codegen.strict import Strict
 
 class Source(Strict, kw_only=True):
     kafka: str
-    schema_sha256: str = field(name="schemaSha256")
     generator: bool | UnsetType = UNSET
+    schema_sha256: str | UnsetType = field(name="schemaSha256", default=UNSET)
 
 
 class Note(Strict, kw_only=True):

@@ -50,7 +50,8 @@ def test_hello() -> None:
     VALIDATOR.validate(told)
     assert (told["name"], told["language"], told["version"]) == ("mine", "python", __version__)
     assert told["spec"] == "kafka/4.3.1"
-    assert len(told["messages"]) == 280
+    assert len(told["messages"]) == 280 + 1
+    assert told["messages"]["RecordBatch"] == "2-2"
     assert told["messages"]["VoteRequest"] == "0-2"
     assert told["messages"]["ProduceRequest"] == "3-13"
     assert told["messages"]["LeaderAndIsrRequest"] == "none"

@@ -84,6 +84,7 @@ def data_spec(*fields: dict[str, Any], **more: Any) -> str:
 def test_hello_names_every_message_of_kafka(kafka: KafkaAdapter) -> None:
     hello = kafka.hello()
     assert (hello.name, hello.language, hello.spec) == ("kafka", "java", "kafka/4.3.1")
+    assert hello.messages.pop("RecordBatch") == "2-2"  # It has no schema.
     ranges = [text.split("-") for text in hello.messages.values() if text != "none"]
     assert len(hello.messages) == 280
     assert len(ranges) == 280 - 8
@@ -104,7 +105,7 @@ def test_every_pair_has_usable_classes(kafka: KafkaAdapter) -> None:
     pairs = [
         (name, version)
         for name, text in kafka.hello().messages.items()
-        if text != "none"
+        if text != "none" and name != "RecordBatch"
         for version in range(int(text.split("-")[0]), int(text.split("-")[1]) + 1)
     ]
     fillers = ("00" * 600, "01" * 600)

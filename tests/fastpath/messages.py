@@ -22,7 +22,11 @@ from kraftspec.fastpath.message import Message
 
 Field = dict[str, Any]
 _numbers = count()
-FILES = sorted(f"{path.parent.name}/{path.stem}" for path in vectors_root().glob("*/*.json"))
+FILES = sorted(
+    f"{path.parent.name}/{path.stem}"
+    for path in vectors_root().glob("*/*.json")
+    if path.stem != "RecordBatch"  # It has no plan; test_record_batch.py has it.
+)
 
 
 def field(name: str, type: str, versions: str = "0+", **more: Any) -> Field:

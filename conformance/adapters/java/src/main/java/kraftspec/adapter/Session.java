@@ -55,11 +55,11 @@ final class Session {
             case "hello" -> hello(request, reply);
             case "encode" -> {
                 JsonNode value = required(request, "value");
-                reply.put("hex", Hex.format(message(request).encode(version(request), value)));
+                reply.put("hex", Hex.format(encode(request, value)));
             }
             case "decode" -> {
                 byte[] bytes = Hex.parse(required(request, "hex").asText());
-                MessageCodec.Decoded decoded = message(request).decode(version(request), bytes);
+                MessageCodec.Decoded decoded = decode(request, bytes);
                 reply.set("value", decoded.value());
                 if (decoded.trailingBytes() > 0) {
                     reply.put("trailing", decoded.trailingBytes());
@@ -84,7 +84,10 @@ final class Session {
         reply.put("language", "java");
         reply.put("version", AppInfoParser.getVersion());
         reply.put("spec", "kafka/" + AppInfoParser.getVersion());
-        reply.set("messages", sets.get(KAFKA_SET).ranges());
+        ObjectNode messages = sets.get(KAFKA_SET).ranges();
+        messages.put(RecordBatchCodec.NAME,
+            RecordBatchCodec.VERSION + "-" + RecordBatchCodec.VERSION);
+        reply.set("messages", messages);
         ObjectNode others = reply.putObject("sets");
         sets.forEach((name, set) -> {
             if (!name.equals(KAFKA_SET)) {
@@ -120,6 +123,24 @@ final class Session {
         if (complaint != null) {
             reply.put("detail", complaint);
         }
+    }
+
+    private byte[] encode(JsonNode request, JsonNode value) throws Exception {
+        return isBatch(request)
+            ? RecordBatchCodec.encode(version(request), value)
+            : message(request).encode(version(request), value);
+    }
+
+    private MessageCodec.Decoded decode(JsonNode request, byte[] bytes) throws Exception {
+        return isBatch(request)
+            ? RecordBatchCodec.decode(version(request), bytes)
+            : message(request).decode(version(request), bytes);
+    }
+
+    /** A batch has no schema: it is no message of the jars, but served as one of the set. */
+    private static boolean isBatch(JsonNode request) {
+        return request.path("message").asText().equals(RecordBatchCodec.NAME)
+            && request.path("spec").asText(KAFKA_SET).equals(KAFKA_SET);
     }
 
     private MessageCodec message(JsonNode request) {

@@ -1,0 +1,738 @@
+"""The native half of batch_writer.py.
+
+Optimistic: it takes plain values only (exact bytes, int, str, list, tuple, or Arrow arrays) and
+hands everything else to ``batch_fields``, which makes it plain or refuses it by name. Pointers are
+gathered and used with no Python code between, so nothing can move or shrink under them.
+"""
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.list cimport PyList_CheckExact
+from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_Realloc
+from cpython.object cimport PyObject
+from cpython.tuple cimport PyTuple_CheckExact, PyTuple_GET_SIZE
+from libc.stdint cimport INT16_MAX, INT16_MIN, INT32_MAX, INT32_MIN, INT64_MAX, int16_t, int32_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t
+from libc.string cimport memcpy
+
+from kraftspec.fastpath import batch_fields, records as facts
+from kraftspec.fastpath.errors import CodecError, ErrorClass
+
+
+cdef extern from "Python.h":
+    void *PyCapsule_GetPointer(object, const char *name) except NULL
+    int PyLong_Check(object)
+    int PyLong_CheckExact(object)
+    long long PyLong_AsLongLongAndOverflow(object, int *overflow) except? -1
+
+
+cdef extern from "c/record_write.h" nogil:
+    enum:
+        BATCH_HEAD_BYTES
+        LOG_OVERHEAD_BYTES
+    ctypedef struct field_t:
+        const uint8_t *bytes
+        int64_t size
+    ctypedef struct records_t:
+        int64_t count
+        const field_t *keys
+        const field_t *values
+        const field_t *headers
+        const int64_t *timestamps
+        int64_t base_timestamp
+        uint32_t *body_sizes
+    ctypedef struct batch_head_t:
+        int64_t base_offset
+        int32_t partition_leader_epoch
+        int16_t attributes
+        int32_t last_offset_delta
+        int64_t base_timestamp
+        int64_t max_timestamp
+        int64_t producer_id
+        int16_t producer_epoch
+        int32_t base_sequence
+        int32_t count
+    const field_t BLOCK_NONE
+    void crc32c_start()
+    size_t varint_size(int64_t value)
+    size_t record_body_size(const field_t *key, const field_t *value, const field_t *headers,
+                            int64_t timestamp_delta, int64_t offset_delta)
+    uint8_t *record_write(uint8_t *out, size_t body_size, const field_t *key,
+                          const field_t *value, const field_t *headers,
+                          int64_t timestamp_delta, int64_t offset_delta)
+    size_t records_size(const records_t *records)
+    void records_write(uint8_t *out, const records_t *records)
+    void batch_seal(uint8_t *batch, size_t size, const batch_head_t *head)
+
+
+cdef extern from "c/record_gather.h":
+    ctypedef struct scratch_t:
+        uint8_t *bytes
+        size_t used
+        size_t capacity
+    PyObject **plain_items(object column, Py_ssize_t *count)
+    bint plain_field(object value, field_t *out)
+    bint gather_fields(PyObject **items, Py_ssize_t count, field_t *out)
+    int64_t gather_block(object headers, scratch_t *scratch)
+    bint gather_blocks(PyObject **items, Py_ssize_t count, field_t *out, scratch_t *scratch)
+
+
+crc32c_start()
+
+cdef object _NONE = facts.Compression.NONE
+cdef object _CREATE_TIME = facts.TimestampType.CREATE_TIME
+cdef int64_t _BATCH_BYTES_MAX = batch_fields.BATCH_BYTES_MAX
+cdef int16_t _LOG_APPEND_TIME = facts.LOG_APPEND_TIME
+cdef int16_t _TRANSACTIONAL = facts.TRANSACTIONAL
+cdef int16_t _CONTROL = facts.CONTROL
+cdef int16_t _COMPRESSION_MASK = facts.COMPRESSION_MASK
+
+# How many records have their columns on the stack: an allocation costs as much as a record.
+cdef enum:
+    FEW = 16
+
+
+cdef inline bint _plain_int(object value, int64_t low, int64_t high, int64_t *out) except -1:
+    """Take an int (IntEnum and bool too) within bounds; runs no Python code."""
+    cdef int overflow = 0
+    if not PyLong_Check(value):
+        return False
+    out[0] = PyLong_AsLongLongAndOverflow(value, &overflow)
+    return overflow == 0 and low <= out[0] <= high
+
+
+# ------------------------------------------------------------------------------ fields of a batch
+
+
+cdef struct fields_t:
+    batch_head_t head
+    int64_t log_append_time
+
+
+cdef bint _plain_fields(
+    fields_t *fields, object base_offset, object partition_leader_epoch, object compression,
+    object timestamp_type, object log_append_time, object producer_id, object producer_epoch,
+    object base_sequence, object transactional, object control,
+) except -1:
+    """Take the fields of a batch; False where batch_fields must look at them."""
+    cdef batch_head_t *head = &fields.head
+    cdef int64_t epoch, producer, sequence, codec = 0, stamp = 0
+    if not (
+        _plain_int(base_offset, -INT64_MAX - 1, INT64_MAX, &head.base_offset)
+        and _plain_int(partition_leader_epoch, INT32_MIN, INT32_MAX, &epoch)
+        and (compression is _NONE or _plain_int(compression, 0, 4, &codec))
+        and (timestamp_type is _CREATE_TIME or _plain_int(timestamp_type, 0, 1, &stamp))
+        and _plain_int(log_append_time, -1, INT64_MAX, &fields.log_append_time)
+        and _plain_int(producer_id, -INT64_MAX - 1, INT64_MAX, &head.producer_id)
+        and _plain_int(producer_epoch, INT16_MIN, INT16_MAX, &producer)
+        and _plain_int(base_sequence, INT32_MIN, INT32_MAX, &sequence)
+    ):
+        return False
+    head.partition_leader_epoch = <int32_t>epoch
+    head.producer_epoch = <int16_t>producer
+    head.base_sequence = <int32_t>sequence
+    head.attributes = <int16_t>codec
+    if stamp:
+        head.attributes |= _LOG_APPEND_TIME
+    if transactional is not False and transactional:
+        head.attributes |= _TRANSACTIONAL
+    if control is not False and control:
+        head.attributes |= _CONTROL
+    return _producer_agrees(head)
+
+
+cdef bint _producer_agrees(const batch_head_t *head):
+    """Tell whether batch_fields.check_producer has nothing to say."""
+    if head.producer_id == -1:
+        return not head.attributes & _TRANSACTIONAL
+    return head.producer_epoch != -1 and (
+        head.base_sequence >= 0 or head.attributes & _CONTROL != 0
+    )
+
+
+cdef int _take_fields(fields_t *fields, tuple given) except -1:
+    """Have the fields made plain, or refused."""
+    plain = batch_fields.plain_fields(*given)
+    fields.head.base_offset = plain.base_offset
+    fields.head.partition_leader_epoch = plain.partition_leader_epoch
+    fields.head.attributes = plain.attributes
+    fields.log_append_time = plain.log_append_time
+    fields.head.producer_id = plain.producer_id
+    fields.head.producer_epoch = plain.producer_epoch
+    fields.head.base_sequence = plain.base_sequence
+    return 0
+
+
+cdef int _refuse(object error_class, str detail, str path) except -1:
+    raise CodecError(error_class, detail, path=path)
+
+
+cdef int _too_long(int64_t size, int64_t limit) except -1:
+    return _refuse(
+        ErrorClass.LENGTH_TOO_LONG, f"a batch of {size} bytes, and at most {limit} wanted",
+        "records",
+    )
+
+
+cdef inline int _check_offsets(int64_t base_offset, int64_t count) except -1:
+    if base_offset > INT64_MAX - (count - 1):
+        return _offset_too_great(count)
+    return 0
+
+
+cdef int _offset_too_great(int64_t count) except -1:
+    return _refuse(
+        ErrorClass.INTEGER_OUT_OF_RANGE,
+        f"the offset of record {count - 1} is more than an int64 holds",
+        "baseOffset",
+    )
+
+
+cdef bytes _finish(
+    fields_t *fields, const records_t *records, const uint8_t *written, size_t size, object level
+):
+    """Make the batch, of records to be written or (``records`` NULL) written already."""
+    cdef batch_head_t *head = &fields.head
+    cdef size_t total = BATCH_HEAD_BYTES + size
+    cdef bytes batch, packed
+    cdef uint8_t *out
+    if head.attributes & _LOG_APPEND_TIME:
+        head.max_timestamp = fields.log_append_time
+    if head.attributes & _COMPRESSION_MASK == 0:
+        if <int64_t>total > _BATCH_BYTES_MAX:
+            _too_long(total, _BATCH_BYTES_MAX)
+        batch = PyBytes_FromStringAndSize(NULL, total)
+        out = <uint8_t *>PyBytes_AS_STRING(batch)
+        if records != NULL:
+            records_write(out + BATCH_HEAD_BYTES, records)
+        else:
+            memcpy(out + BATCH_HEAD_BYTES, written, size)
+        batch_seal(out, total, head)
+        return batch
+    packed = PyBytes_FromStringAndSize(NULL, size)
+    if records != NULL:
+        records_write(<uint8_t *>PyBytes_AS_STRING(packed), records)
+    else:
+        memcpy(PyBytes_AS_STRING(packed), written, size)
+    return _compressed(head, packed, level)
+
+
+cdef bytes _compressed(const batch_head_t *head, bytes records, object level):
+    """Make the batch of records to be compressed. ``head`` is copied: Python code runs here."""
+    cdef batch_head_t sealed = head[0]
+    cdef bytes batch
+    cdef size_t total
+    from kraftspec.fastpath.compression import compress
+
+    codec = facts.Compression(sealed.attributes & _COMPRESSION_MASK)
+    records = compress(codec, records, level)
+    total = BATCH_HEAD_BYTES + PyBytes_GET_SIZE(records)
+    if <int64_t>total > _BATCH_BYTES_MAX:
+        _too_long(total, _BATCH_BYTES_MAX)
+    batch = PyBytes_FromStringAndSize(NULL, total)
+    memcpy(PyBytes_AS_STRING(batch) + BATCH_HEAD_BYTES, PyBytes_AS_STRING(records), len(records))
+    batch_seal(<uint8_t *>PyBytes_AS_STRING(batch), total, &sealed)
+    return batch
+
+
+# ---------------------------------------------------------------------------------- Arrow arrays
+
+
+cdef extern from "c/arrow_gather.h" nogil:
+    struct ArrowSchema:
+        const char *format
+        void (*release)(ArrowSchema *) noexcept
+    struct ArrowArray:
+        int64_t length
+        void (*release)(ArrowArray *) noexcept
+    struct ArrowArrayStream:
+        int (*get_schema)(ArrowArrayStream *, ArrowSchema *) noexcept
+        int (*get_next)(ArrowArrayStream *, ArrowArray *) noexcept
+        void (*release)(ArrowArrayStream *) noexcept
+    int arrow_bytes(const ArrowSchema *schema, const ArrowArray *array, field_t *out)
+    int arrow_timestamps(const ArrowSchema *schema, const ArrowArray *array, int64_t *out)
+
+
+cdef class _Arrow:
+    """An Arrow column, kept alive: one array of a capsule, or the chunks of a stream."""
+
+    cdef object capsules
+    cdef ArrowSchema *schema
+    cdef ArrowArray *arrays
+    cdef Py_ssize_t array_count
+    cdef int64_t length
+    cdef ArrowSchema stream_schema
+    cdef bint streamed
+
+    def __cinit__(self):
+        self.stream_schema.release = NULL
+
+    def __dealloc__(self):
+        cdef Py_ssize_t at
+        if self.streamed:
+            for at in range(self.array_count):
+                if self.arrays[at].release != NULL:
+                    self.arrays[at].release(&self.arrays[at])
+            PyMem_Free(self.arrays)
+            if self.stream_schema.release != NULL:
+                self.stream_schema.release(&self.stream_schema)
+
+    cdef bint of_array(self, object capsules) except -1:
+        """Take the pair that ``__arrow_c_array__`` returned."""
+        self.capsules = capsules
+        self.schema = <ArrowSchema *>PyCapsule_GetPointer(capsules[0], "arrow_schema")
+        self.arrays = <ArrowArray *>PyCapsule_GetPointer(capsules[1], "arrow_array")
+        self.array_count = 1
+        self.length = self.arrays.length
+        return self.schema.release != NULL and self.arrays.release != NULL
+
+    cdef bint of_stream(self, object capsule) except -1:
+        """Take every chunk of what ``__arrow_c_stream__`` returned."""
+        cdef ArrowArrayStream *stream
+        cdef ArrowArray *grown
+        cdef ArrowArray chunk
+        stream = <ArrowArrayStream *>PyCapsule_GetPointer(capsule, "arrow_array_stream")
+        self.capsules = capsule
+        self.streamed = True
+        if stream.release == NULL or stream.get_schema(stream, &self.stream_schema) != 0:
+            return False
+        self.schema = &self.stream_schema
+        while True:
+            chunk.release = NULL
+            if stream.get_next(stream, &chunk) != 0:
+                return False
+            if chunk.release == NULL:
+                return True
+            grown = <ArrowArray *>PyMem_Realloc(
+                self.arrays, (self.array_count + 1) * sizeof(ArrowArray)
+            )
+            if grown == NULL:
+                chunk.release(&chunk)
+                raise MemoryError
+            self.arrays = grown
+            self.arrays[self.array_count] = chunk
+            self.array_count += 1
+            if chunk.length < 0 or self.length > INT32_MAX:
+                return False
+            self.length += chunk.length
+
+    cdef bint bytes_into(self, field_t *out):
+        cdef Py_ssize_t at
+        for at in range(self.array_count):
+            if not arrow_bytes(self.schema, &self.arrays[at], out):
+                return False
+            out += self.arrays[at].length
+        return True
+
+    cdef bint timestamps_into(self, int64_t *out):
+        cdef Py_ssize_t at
+        for at in range(self.array_count):
+            if not arrow_timestamps(self.schema, &self.arrays[at], out):
+                return False
+            out += self.arrays[at].length
+        return True
+
+
+cdef object _arrow(object column):
+    """Return an ``_Arrow`` of a column; None: it is none, or one that batch_fields must judge."""
+    cdef _Arrow arrow = _Arrow()
+    try:
+        if hasattr(column, "__arrow_c_array__"):
+            return arrow if arrow.of_array(column.__arrow_c_array__()) else None
+        if hasattr(column, "__arrow_c_stream__"):
+            return arrow if arrow.of_stream(column.__arrow_c_stream__()) else None
+    except (TypeError, ValueError, IndexError):
+        pass
+    return None
+
+
+# -------------------------------------------------------------------------------------- columns
+
+
+cdef struct columns_t:
+    records_t records
+    field_t *keys
+    field_t *values
+    field_t *headers
+    int64_t *timestamps
+    field_t few_values[FEW]
+    uint32_t few_sizes[FEW]
+    scratch_t scratch
+
+
+cdef void _free(columns_t *columns):
+    PyMem_Free(columns.keys)
+    PyMem_Free(columns.headers)
+    PyMem_Free(columns.timestamps)
+    PyMem_Free(columns.scratch.bytes)
+    if columns.values != columns.few_values:
+        PyMem_Free(columns.values)
+    _empty(columns)
+
+
+cdef inline void _empty(columns_t *columns):
+    columns.keys = columns.values = columns.headers = NULL
+    columns.timestamps = NULL
+    columns.records.keys = columns.records.values = columns.records.headers = NULL
+    columns.records.timestamps = NULL
+    columns.records.base_timestamp = -1
+    columns.scratch.bytes = NULL
+    columns.scratch.used = columns.scratch.capacity = 0
+
+
+cdef inline object _held(object column):
+    """Return a column that can be gathered without running Python code; None: it cannot."""
+    if PyList_CheckExact(column) or PyTuple_CheckExact(column):
+        return column
+    return _arrow(column)
+
+
+cdef inline int64_t _length(object column):
+    cdef Py_ssize_t count = 0
+    if type(column) is _Arrow:
+        return (<_Arrow>column).length
+    plain_items(column, &count)
+    return count
+
+
+cdef bint _gather_fields(object column, field_t *out):
+    cdef Py_ssize_t count = 0
+    cdef PyObject **items
+    if type(column) is _Arrow:
+        return (<_Arrow>column).bytes_into(out)
+    items = plain_items(column, &count)
+    return gather_fields(items, count, out)
+
+
+cdef bint _gather_headers(object column, field_t *out, scratch_t *scratch):
+    cdef Py_ssize_t count = 0
+    cdef PyObject **items
+    if type(column) is _Arrow:
+        return False
+    items = plain_items(column, &count)
+    return gather_blocks(items, count, out, scratch)
+
+
+cdef bint _gather_timestamps(object column, int64_t *out) except -1:
+    cdef Py_ssize_t at, count = 0
+    cdef PyObject **items
+    if type(column) is _Arrow:
+        return (<_Arrow>column).timestamps_into(out)
+    items = plain_items(column, &count)
+    try:
+        for at in range(count):
+            if not PyLong_Check(<object>items[at]):
+                return False
+            out[at] = <int64_t><object>items[at]
+            if out[at] < -1:
+                return False
+    except OverflowError:
+        return False
+    return True
+
+
+cdef void *_array(int64_t count, size_t size) except NULL:
+    cdef void *array = PyMem_Malloc(<size_t>count * size)
+    if array == NULL:
+        raise MemoryError
+    return array
+
+
+cdef bint _gather(
+    columns_t *columns, object values, object keys, object timestamps, object headers,
+) except -1:
+    """Point ``columns`` at the records; False where something is not plain.
+
+    All columns are held already. No Python code runs in here.
+    """
+    cdef records_t *records = &columns.records
+    cdef int64_t count = _length(values)
+    records.count = count
+    if count > INT32_MAX:
+        return False
+    if count <= FEW:
+        columns.values = columns.few_values
+        records.body_sizes = columns.few_sizes
+    else:
+        columns.values = <field_t *>_array(count, sizeof(field_t) + sizeof(uint32_t))
+        records.body_sizes = <uint32_t *>(columns.values + count)
+    records.values = columns.values
+    if not _gather_fields(values, columns.values):
+        return False
+    if keys is not None:
+        if _length(keys) != count:
+            return False
+        columns.keys = <field_t *>_array(count, sizeof(field_t))
+        records.keys = columns.keys
+        if not _gather_fields(keys, columns.keys):
+            return False
+    if headers is not None:
+        if _length(headers) != count:
+            return False
+        columns.headers = <field_t *>_array(count, sizeof(field_t))
+        records.headers = columns.headers
+        if not _gather_headers(headers, columns.headers, &columns.scratch):
+            return False
+    if PyLong_CheckExact(timestamps):
+        return _plain_int(timestamps, -1, INT64_MAX, &records.base_timestamp)
+    if _length(timestamps) != count:
+        return False
+    columns.timestamps = <int64_t *>_array(count, sizeof(int64_t))
+    records.timestamps = columns.timestamps
+    if not _gather_timestamps(timestamps, columns.timestamps):
+        return False
+    if count > 0:
+        records.base_timestamp = columns.timestamps[0]
+    return True
+
+
+cdef int64_t _max_timestamp(const records_t *records):
+    cdef int64_t at, greatest = records.base_timestamp
+    if records.timestamps != NULL:
+        for at in range(records.count):
+            if records.timestamps[at] > greatest:
+                greatest = records.timestamps[at]
+    return greatest
+
+
+def encode_batch(
+    values, *, timestamps, keys=None, headers=None, base_offset=0, partition_leader_epoch=-1,
+    compression=_NONE, compression_level=None, timestamp_type=_CREATE_TIME, log_append_time=-1,
+    producer_id=-1, producer_epoch=-1, base_sequence=-1, transactional=False, control=False,
+):
+    """Encode one batch of whole columns: see batch_writer."""
+    cdef fields_t fields
+    cdef columns_t columns
+    cdef records_t *records = &columns.records
+    cdef bint plain
+    if not _plain_fields(
+        &fields, base_offset, partition_leader_epoch, compression, timestamp_type,
+        log_append_time, producer_id, producer_epoch, base_sequence, transactional, control,
+    ):
+        _take_fields(&fields, (
+            base_offset, partition_leader_epoch, compression, compression_level, timestamp_type,
+            log_append_time, producer_id, producer_epoch, base_sequence, transactional, control,
+        ))
+    _empty(&columns)
+    try:
+        # Whatever runs Python code comes first; from _gather on, nothing may move.
+        held_values = _held(values)
+        held_keys = None if keys is None else _held(keys)
+        held_headers = None if headers is None else _held(headers)
+        held_timestamps = timestamps if PyLong_CheckExact(timestamps) else _held(timestamps)
+        plain = (
+            held_values is not None
+            and (held_keys is not None or keys is None)
+            and (held_headers is not None or headers is None)
+            and held_timestamps is not None
+            and _gather(&columns, held_values, held_keys, held_timestamps, held_headers)
+        )
+        if not plain:
+            _free(&columns)
+            held = batch_fields.plain_columns(values, keys, timestamps, headers)
+            held_values, held_keys, held_timestamps, held_headers = held
+            if not _gather(&columns, held_values, held_keys, held_timestamps, held_headers):
+                raise RuntimeError("columns changed while they were read")
+        if records.count == 0:
+            return b""
+        _check_offsets(fields.head.base_offset, records.count)
+        fields.head.base_timestamp = records.base_timestamp
+        fields.head.max_timestamp = _max_timestamp(records)
+        fields.head.last_offset_delta = <int32_t>(records.count - 1)
+        fields.head.count = <int32_t>records.count
+        return _finish(&fields, records, NULL, records_size(records), compression_level)
+    finally:
+        _free(&columns)
+
+
+# -------------------------------------------------------------------------------------- builder
+
+
+cdef struct record_t:
+    field_t key
+    field_t value
+    field_t headers
+    int64_t timestamp
+    int64_t delta
+    size_t body
+    int64_t size  # of the batch with this record
+
+
+cdef class BatchBuilder:
+    """Collects records into one batch: see batch_writer."""
+
+    cdef fields_t fields
+    cdef object level
+    cdef int64_t size_max
+    cdef uint8_t *records
+    cdef size_t used
+    cdef size_t capacity
+    cdef int64_t appended
+    cdef int64_t first_timestamp
+    cdef int64_t max_timestamp
+    cdef scratch_t scratch
+
+    def __init__(
+        self, base_offset=0, *, partition_leader_epoch=-1, compression=_NONE,
+        compression_level=None, timestamp_type=_CREATE_TIME, log_append_time=-1, producer_id=-1,
+        producer_epoch=-1, base_sequence=-1, transactional=False, control=False, size_max=None,
+    ):
+        cdef fields_t fields
+        cdef int64_t limit = _BATCH_BYTES_MAX
+        if not _plain_fields(
+            &fields, base_offset, partition_leader_epoch, compression, timestamp_type,
+            log_append_time, producer_id, producer_epoch, base_sequence, transactional, control,
+        ):
+            _take_fields(&fields, (
+                base_offset, partition_leader_epoch, compression, compression_level,
+                timestamp_type, log_append_time, producer_id, producer_epoch, base_sequence,
+                transactional, control,
+            ))
+        if size_max is not None:
+            limit = min(batch_fields.integer(size_max, "int64", "size_max"), limit)
+        self.fields = fields
+        self.level = compression_level
+        self.size_max = limit
+        self._reset()
+
+    def __dealloc__(self):
+        PyMem_Free(self.records)
+        PyMem_Free(self.scratch.bytes)
+
+    cdef void _reset(self):
+        self.used = 0
+        self.appended = 0
+        self.first_timestamp = self.max_timestamp = -1
+
+    @property
+    def size(self):
+        """The size of the batch in bytes, head included, before compression."""
+        return BATCH_HEAD_BYTES + self.used
+
+    @property
+    def count(self):
+        """How many records have been appended."""
+        return self.appended
+
+    @property
+    def base_offset(self):
+        """The offset of the first record."""
+        return self.fields.head.base_offset
+
+    cdef inline bint _gather(
+        self, record_t *record, object key, object value, object timestamp, object headers
+    ) except -1:
+        """Point at the parts of a record; False where one is not plain."""
+        cdef int64_t size
+        if not (
+            plain_field(value, &record.value)
+            and plain_field(key, &record.key)
+            and _plain_int(timestamp, -1, INT64_MAX, &record.timestamp)
+        ):
+            return False
+        record.headers = BLOCK_NONE
+        if headers is not None and not (
+            PyTuple_CheckExact(headers) and PyTuple_GET_SIZE(headers) == 0
+        ):
+            self.scratch.used = 0
+            size = gather_block(headers, &self.scratch)
+            if size == 0:
+                return False
+            record.headers.bytes = self.scratch.bytes
+            record.headers.size = size
+        return True
+
+    cdef inline int _measure(self, record_t *record) except -1:
+        record.delta = record.timestamp - self.first_timestamp if self.appended else 0
+        record.body = record_body_size(
+            &record.key, &record.value, &record.headers, record.delta, self.appended
+        )
+        record.size = (
+            BATCH_HEAD_BYTES + self.used + varint_size(<int64_t>record.body) + record.body
+        )
+        return 0
+
+    cdef inline bint _room(self, int64_t size):
+        return size <= (self.size_max if self.appended else _BATCH_BYTES_MAX)
+
+    cdef int _grow(self, size_t wanted) except -1:
+        cdef size_t capacity = wanted + wanted // 2 + 512
+        cdef uint8_t *grown = <uint8_t *>PyMem_Realloc(self.records, capacity)
+        if grown == NULL:
+            raise MemoryError
+        self.records = grown
+        self.capacity = capacity
+        return 0
+
+    def append(self, key, value, timestamp, headers=()):
+        """Append a record and return its offset: see batch_writer."""
+        cdef record_t record
+        if not self._gather(&record, key, value, timestamp, headers):
+            # Held by these names until the record is written.
+            key, value, timestamp, headers = batch_fields.plain_record(
+                key, value, timestamp, headers, self.appended
+            )
+            if not self._gather(&record, key, value, timestamp, headers):
+                raise RuntimeError("a record changed while it was read")
+        self._measure(&record)
+        if not self._room(record.size):
+            _too_long(record.size, self.size_max if self.appended else _BATCH_BYTES_MAX)
+        _check_offsets(self.fields.head.base_offset, self.appended + 1)
+        if <size_t>record.size - BATCH_HEAD_BYTES > self.capacity:
+            self._grow(record.size - BATCH_HEAD_BYTES)
+        record_write(
+            self.records + self.used, record.body, &record.key, &record.value, &record.headers,
+            record.delta, self.appended,
+        )
+        self.used = record.size - BATCH_HEAD_BYTES
+        if self.appended == 0:
+            self.first_timestamp = self.max_timestamp = record.timestamp
+        elif record.timestamp > self.max_timestamp:
+            self.max_timestamp = record.timestamp
+        self.appended += 1
+        return self.fields.head.base_offset + self.appended - 1
+
+    cdef int64_t _size_with(
+        self, object key, object value, object timestamp, object headers
+    ) except -1:
+        cdef record_t record
+        if not self._gather(&record, key, value, timestamp, headers):
+            key, value, timestamp, headers = batch_fields.plain_record(
+                key, value, timestamp, headers, self.appended
+            )
+            if not self._gather(&record, key, value, timestamp, headers):
+                raise RuntimeError("a record changed while it was read")
+        self._measure(&record)
+        return record.size
+
+    def size_with(self, key, value, timestamp, headers=()):
+        """Return what ``size`` would be after this record."""
+        return self._size_with(key, value, timestamp, headers)
+
+    def has_room_for(self, key, value, timestamp, headers=()):
+        """Tell whether ``append`` would find room."""
+        return self._room(self._size_with(key, value, timestamp, headers))
+
+    def build(self):
+        """Return the batch; without records that is no bytes, as with Kafka's builder."""
+        cdef fields_t fields = self.fields
+        if self.appended == 0:
+            return b""
+        fields.head.base_timestamp = self.first_timestamp
+        fields.head.max_timestamp = self.max_timestamp
+        fields.head.last_offset_delta = <int32_t>(self.appended - 1)
+        fields.head.count = <int32_t>self.appended
+        return _finish(&fields, NULL, self.records, self.used, self.level)
+
+    def clear(self, base_offset=None, base_sequence=None):
+        """Drop the records; start at another offset, and another sequence, where given."""
+        cdef batch_head_t head = self.fields.head
+        if base_offset is not None:
+            head.base_offset = batch_fields.integer(base_offset, "int64", "baseOffset")
+        if base_sequence is not None:
+            head.base_sequence = batch_fields.integer(base_sequence, "int32", "baseSequence")
+        if not _producer_agrees(&head):
+            batch_fields.check_producer(
+                head.attributes, head.producer_id, head.producer_epoch, head.base_sequence
+            )
+        self.fields.head = head
+        self._reset()

@@ -1,0 +1,175 @@
+/* Reading columns out of Arrow arrays, by the Arrow C data interface.
+ *
+ *   binary, string         offsets int32[n + 1], data
+ *   large_ kinds           offsets int64[n + 1], data
+ *   _view kinds            16 bytes each: int32 length, then 12 bytes of data, or (when longer)
+ *                          4 bytes of data, int32 buffer, int32 offset; behind the data buffers
+ *                          stands one with the int64 length of each
+ *   fixed_size_binary[w]   data
+ *   null                   nothing
+ *
+ * The first buffer says which are valid, a bit each from the least significant on; none: all are.
+ * What is not understood, or not as the format has it, gives 0: the caller then looks closer.
+ */
+#ifndef KRAFTSPEC_ARROW_GATHER_H
+#define KRAFTSPEC_ARROW_GATHER_H
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "arrow_abi.h"
+#include "record_write.h"
+
+#ifndef ARROW_C_STREAM_INTERFACE
+#define ARROW_C_STREAM_INTERFACE
+
+struct ArrowArrayStream {
+    int (*get_schema)(struct ArrowArrayStream *, struct ArrowSchema *out);
+    int (*get_next)(struct ArrowArrayStream *, struct ArrowArray *out);
+    const char *(*get_last_error)(struct ArrowArrayStream *);
+    void (*release)(struct ArrowArrayStream *);
+    void *private_data;
+};
+
+#endif
+
+#define VIEW_BYTES 16
+#define VIEW_INLINE_MAX 12
+
+static inline int arrow_valid(const uint8_t *bits, int64_t at) {
+    return bits == NULL || (bits[at >> 3] >> (at & 7) & 1);
+}
+
+/* Lengths and buffer counts as the format wants them; *bits is the validity bitmap or NULL. */
+static int arrow_sound(const struct ArrowSchema *schema, const struct ArrowArray *array,
+                       int64_t buffers, const uint8_t **bits) {
+    *bits = NULL;
+    if (array->length < 0 || array->offset < 0 || array->offset > INT64_MAX - array->length - 1
+        || array->n_children != 0 || schema->dictionary != NULL || array->dictionary != NULL)
+        return 0;
+    if (buffers == 0)
+        return 1;
+    if (array->n_buffers < buffers || array->buffers == NULL)
+        return 0;
+    if (array->null_count != 0) {
+        *bits = array->buffers[0];
+        if (*bits == NULL && array->null_count > 0)
+            return 0;
+    }
+    return 1;
+}
+
+/* Inlined once for each width of offset. */
+static inline int arrow_offsets(const struct ArrowArray *array, const uint8_t *bits, int wide,
+                                field_t *out) {
+    const int32_t *narrow_at = (const int32_t *)array->buffers[1];
+    const int64_t *wide_at = (const int64_t *)array->buffers[1];
+    const uint8_t *data = array->buffers[2];
+    if (array->length == 0)
+        return 1;
+    if (array->buffers[1] == NULL)
+        return 0;
+    for (int64_t at = 0; at < array->length; at++) {
+        int64_t row = array->offset + at;
+        int64_t start = wide ? wide_at[row] : narrow_at[row];
+        int64_t size = (wide ? wide_at[row + 1] : narrow_at[row + 1]) - start;
+        if (!arrow_valid(bits, row)) {
+            out[at] = FIELD_NULL;
+            continue;
+        }
+        if (start < 0 || size < 0 || (data == NULL && size > 0))
+            return 0;
+        out[at].bytes = size > 0 ? data + start : NULL;
+        out[at].size = size;
+    }
+    return 1;
+}
+
+static int arrow_views(const struct ArrowArray *array, const uint8_t *bits, field_t *out) {
+    const uint8_t *views = array->buffers[1];
+    const int64_t *sizes = array->buffers[array->n_buffers - 1];
+    int64_t data_count = array->n_buffers - 3;
+    if (array->length > 0 && views == NULL)
+        return 0;
+    for (int64_t at = 0; at < array->length; at++) {
+        int64_t row = array->offset + at;
+        int32_t view[4];
+        if (!arrow_valid(bits, row)) {
+            out[at] = FIELD_NULL;
+            continue;
+        }
+        memcpy(view, views + row * VIEW_BYTES, VIEW_BYTES);
+        if (view[0] < 0)
+            return 0;
+        out[at].size = view[0];
+        if (view[0] <= VIEW_INLINE_MAX) {
+            out[at].bytes = views + row * VIEW_BYTES + 4;
+            continue;
+        }
+        if (view[2] < 0 || view[2] >= data_count || sizes == NULL || view[3] < 0
+            || (int64_t)view[3] + view[0] > sizes[view[2]] || array->buffers[2 + view[2]] == NULL)
+            return 0;
+        out[at].bytes = (const uint8_t *)array->buffers[2 + view[2]] + view[3];
+    }
+    return 1;
+}
+
+static int arrow_fixed(const struct ArrowArray *array, const uint8_t *bits, int64_t width,
+                       field_t *out) {
+    const uint8_t *data = array->buffers[1];
+    if (array->length > 0 && width > 0 && data == NULL)
+        return 0;
+    for (int64_t at = 0; at < array->length; at++) {
+        int64_t row = array->offset + at;
+        out[at].bytes = width > 0 ? data + row * width : NULL;
+        out[at].size = arrow_valid(bits, row) ? width : -1;
+    }
+    return 1;
+}
+
+/* Point `out` (array->length fields) at the values of a column of bytes or text. */
+static int arrow_bytes(const struct ArrowSchema *schema, const struct ArrowArray *array,
+                       field_t *out) {
+    const char *format = schema->format;
+    const uint8_t *bits;
+    if (strcmp(format, "z") == 0 || strcmp(format, "u") == 0)
+        return arrow_sound(schema, array, 3, &bits) && arrow_offsets(array, bits, 0, out);
+    if (strcmp(format, "Z") == 0 || strcmp(format, "U") == 0)
+        return arrow_sound(schema, array, 3, &bits) && arrow_offsets(array, bits, 1, out);
+    if (strcmp(format, "vz") == 0 || strcmp(format, "vu") == 0)
+        return arrow_sound(schema, array, 3, &bits) && arrow_views(array, bits, out);
+    if (strncmp(format, "w:", 2) == 0) {
+        long long width = strtoll(format + 2, NULL, 10);
+        return width >= 0 && width <= INT32_MAX && arrow_sound(schema, array, 2, &bits)
+            && arrow_fixed(array, bits, width, out);
+    }
+    if (strcmp(format, "n") == 0 && arrow_sound(schema, array, 0, &bits)) {
+        for (int64_t at = 0; at < array->length; at++)
+            out[at] = FIELD_NULL;
+        return 1;
+    }
+    return 0;
+}
+
+/* Copy a column of int64 or timestamp[ms] that holds no null and nothing below -1. */
+static int arrow_timestamps(const struct ArrowSchema *schema, const struct ArrowArray *array,
+                            int64_t *out) {
+    const uint8_t *bits;
+    if (strcmp(schema->format, "l") != 0 && strncmp(schema->format, "tsm:", 4) != 0)
+        return 0;
+    if (!arrow_sound(schema, array, 2, &bits))
+        return 0;
+    const int64_t *data = array->buffers[1];
+    if (array->length > 0 && data == NULL)
+        return 0;
+    for (int64_t at = 0; at < array->length; at++) {
+        int64_t row = array->offset + at;
+        if (!arrow_valid(bits, row) || data[row] < -1)
+            return 0;
+        out[at] = data[row];
+    }
+    return 1;
+}
+
+#endif

@@ -1,0 +1,214 @@
+/* Writing record batches of magic 2; records.py draws the layout of a batch and of a record.
+ *
+ * A record's length stands before it, so its size is known first and then it is written once,
+ * in its place. Nothing here allocates, calls Python or fails.
+ */
+#ifndef KRAFTSPEC_RECORD_WRITE_H
+#define KRAFTSPEC_RECORD_WRITE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "crc32c.h"
+
+#define BATCH_HEAD_BYTES 61
+#define LOG_OVERHEAD_BYTES 12
+#define CRC_AT 17
+#define ATTRIBUTES_AT 21
+
+/* Bytes that belong to somebody else; size -1 is null. */
+typedef struct {
+    const uint8_t *bytes;
+    int64_t size;
+} field_t;
+
+/* The columns of a batch, `count` long. A NULL column is: every key null, every value null, no
+ * headers at all, every timestamp the base timestamp. A header block is what stands in the
+ * record: header count, headers. */
+typedef struct {
+    int64_t count;
+    const field_t *keys;
+    const field_t *values;
+    const field_t *headers;
+    const int64_t *timestamps;
+    int64_t base_timestamp;
+    uint32_t *body_sizes; /* records_size() fills them in, for records_write() */
+} records_t;
+
+typedef struct {
+    int64_t base_offset;
+    int32_t partition_leader_epoch;
+    int16_t attributes;
+    int32_t last_offset_delta;
+    int64_t base_timestamp;
+    int64_t max_timestamp;
+    int64_t producer_id;
+    int16_t producer_epoch;
+    int32_t base_sequence;
+    int32_t count;
+} batch_head_t;
+
+static inline uint64_t zigzag(int64_t value) {
+    return ((uint64_t)value << 1) ^ (uint64_t)(value >> 63);
+}
+
+/* Seven bits a byte: one byte for 1 to 7 bits, ten for 64. */
+static inline size_t varint_size(int64_t value) {
+    unsigned bits = 64u - (unsigned)__builtin_clzll(zigzag(value) | 1);
+    return (bits * 9 + 64) >> 6;
+}
+
+static inline uint8_t *varint_write(uint8_t *out, int64_t value) {
+    uint64_t left = zigzag(value);
+    while (left >= 0x80) {
+        *out++ = (uint8_t)(left | 0x80);
+        left >>= 7;
+    }
+    *out++ = (uint8_t)left;
+    return out;
+}
+
+static inline size_t field_size(const field_t *field) {
+    return field->size < 0 ? 1 : varint_size(field->size) + (size_t)field->size;
+}
+
+/* Copies with two moves that may overlap each other, for each power of two; a call of memcpy
+ * costs more than these where keys, headers and short values are copied. */
+static inline void copy_short(uint8_t *out, const uint8_t *in, size_t size) {
+#define COPY_TWICE(width)                                 \
+    do {                                                  \
+        uint8_t first[width], last[width];                \
+        memcpy(first, in, width);                         \
+        memcpy(last, in + size - (width), width);         \
+        memcpy(out, first, width);                        \
+        memcpy(out + size - (width), last, width);        \
+    } while (0)
+    if (size >= 16)
+        COPY_TWICE(16);
+    else if (size >= 8)
+        COPY_TWICE(8);
+    else if (size >= 4)
+        COPY_TWICE(4);
+    else if (size >= 2)
+        COPY_TWICE(2);
+    else if (size == 1)
+        *out = *in;
+#undef COPY_TWICE
+}
+
+static inline uint8_t *copy(uint8_t *out, const uint8_t *in, size_t size) {
+    if (size <= 32)
+        copy_short(out, in, size);
+    else
+        memcpy(out, in, size);
+    return out + size;
+}
+
+static inline uint8_t *field_write(uint8_t *out, const field_t *field) {
+    out = varint_write(out, field->size);
+    return field->size > 0 ? copy(out, field->bytes, (size_t)field->size) : out;
+}
+
+static const field_t FIELD_NULL = {NULL, -1};
+static const uint8_t NO_HEADERS[1] = {0};
+static const field_t BLOCK_NONE = {NO_HEADERS, 1};
+
+/* The size of a record without its own length. */
+static inline size_t record_body_size(const field_t *key, const field_t *value,
+                                      const field_t *headers, int64_t timestamp_delta,
+                                      int64_t offset_delta) {
+    return 1 + varint_size(timestamp_delta) + varint_size(offset_delta) + field_size(key)
+        + field_size(value) + (size_t)headers->size;
+}
+
+static inline uint8_t *record_write(uint8_t *out, size_t body_size, const field_t *key,
+                                    const field_t *value, const field_t *headers,
+                                    int64_t timestamp_delta, int64_t offset_delta) {
+    out = varint_write(out, (int64_t)body_size);
+    *out++ = 0; /* attributes: none are defined */
+    out = varint_write(out, timestamp_delta);
+    out = varint_write(out, offset_delta);
+    out = field_write(out, key);
+    out = field_write(out, value);
+    return copy(out, headers->bytes, (size_t)headers->size);
+}
+
+/* Inlined with constant NULL columns, so that each shape of a batch gets a loop of its own. */
+static inline void records_size_of(size_t *total, const records_t *records, const field_t *keys,
+                                   const field_t *values, const field_t *headers,
+                                   const int64_t *timestamps) {
+    size_t size = 0;
+    for (int64_t at = 0; at < records->count; at++) {
+        size_t body = record_body_size(
+            keys ? &keys[at] : &FIELD_NULL, values ? &values[at] : &FIELD_NULL,
+            headers ? &headers[at] : &BLOCK_NONE,
+            timestamps ? timestamps[at] - records->base_timestamp : 0, at);
+        records->body_sizes[at] = (uint32_t)body; /* what is too long is refused by the total */
+        size += varint_size((int64_t)body) + body;
+    }
+    *total = size;
+}
+
+static inline void records_write_of(uint8_t *out, const records_t *records, const field_t *keys,
+                                    const field_t *values, const field_t *headers,
+                                    const int64_t *timestamps) {
+    for (int64_t at = 0; at < records->count; at++) {
+        const field_t *key = keys ? &keys[at] : &FIELD_NULL;
+        const field_t *value = values ? &values[at] : &FIELD_NULL;
+        const field_t *block = headers ? &headers[at] : &BLOCK_NONE;
+        int64_t delta = timestamps ? timestamps[at] - records->base_timestamp : 0;
+        out = record_write(out, records->body_sizes[at], key, value, block, delta, at);
+    }
+}
+
+/* Calls `function` with NULL, as a constant, for each column that there is not. */
+#define RECORDS_BY_SHAPE(function, r, ...)                                                    \
+    do {                                                                                      \
+        if ((r)->keys == NULL && (r)->headers == NULL && (r)->timestamps == NULL)             \
+            function(__VA_ARGS__, NULL, (r)->values, NULL, NULL);                             \
+        else if ((r)->keys == NULL && (r)->headers == NULL)                                   \
+            function(__VA_ARGS__, NULL, (r)->values, NULL, (r)->timestamps);                  \
+        else                                                                                  \
+            function(__VA_ARGS__, (r)->keys, (r)->values, (r)->headers, (r)->timestamps);     \
+    } while (0)
+
+/* The size of all records; cannot overflow: every size was the size of something in memory. */
+static size_t records_size(const records_t *records) {
+    size_t size = 0;
+    RECORDS_BY_SHAPE(records_size_of, records, &size, records);
+    return size;
+}
+
+static void records_write(uint8_t *out, const records_t *records) {
+    RECORDS_BY_SHAPE(records_write_of, records, out, records);
+}
+
+static inline uint8_t *big_endian(uint8_t *out, uint64_t value, int size) {
+    for (int at = 0; at < size; at++)
+        out[at] = (uint8_t)(value >> (8 * (size - 1 - at)));
+    return out + size;
+}
+
+/* Writes the head before the records, which stand at BATCH_HEAD_BYTES already. `size` is that
+ * of the whole batch. */
+static void batch_seal(uint8_t *batch, size_t size, const batch_head_t *head) {
+    uint8_t *out = batch;
+    out = big_endian(out, (uint64_t)head->base_offset, 8);
+    out = big_endian(out, (uint64_t)(size - LOG_OVERHEAD_BYTES), 4);
+    out = big_endian(out, (uint32_t)head->partition_leader_epoch, 4);
+    *out++ = 2; /* magic */
+    out += 4;   /* CRC */
+    out = big_endian(out, (uint16_t)head->attributes, 2);
+    out = big_endian(out, (uint32_t)head->last_offset_delta, 4);
+    out = big_endian(out, (uint64_t)head->base_timestamp, 8);
+    out = big_endian(out, (uint64_t)head->max_timestamp, 8);
+    out = big_endian(out, (uint64_t)head->producer_id, 8);
+    out = big_endian(out, (uint16_t)head->producer_epoch, 2);
+    out = big_endian(out, (uint32_t)head->base_sequence, 4);
+    big_endian(out, (uint32_t)head->count, 4);
+    uint32_t crc = crc32c_extend(0, batch + ATTRIBUTES_AT, size - ATTRIBUTES_AT);
+    big_endian(batch + CRC_AT, crc, 4);
+}
+
+#endif
