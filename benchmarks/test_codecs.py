@@ -1,4 +1,4 @@
-"""Pure-Python codecs beside kio and kafka-python, in one process and over the same bytes.
+"""Both our codecs beside kio and kafka-python, in one process and over the same bytes.
 
 Every contestant decodes bytes that ours encoded, and must give them back unchanged before it is
 timed. Read the ratios within a group, on a quiet machine: absolute figures do not last.
@@ -6,16 +6,18 @@ timed. Read the ratios within a group, on a quiet machine: absolute figures do n
 
 from __future__ import annotations
 
+import gc
 import importlib
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import pytest
 
-from kraftspec.fastpath.message import Message
+from kraftspec.fastpath import native
+from kraftspec.fastpath.message import Message, use_codec
 from kraftspec.fastpath.types import Uuid
 from kraftspec.generated.kafka import FetchResponse, MetadataResponse, ProduceRequest, VoteRequest
 
@@ -115,9 +117,10 @@ def wire(name: str) -> bytes:
 
 def ours(name: str) -> Pair | None:
     """Our codec: (encode, decode)."""
-    case, data = CASES[name], wire(name)
-    message = case.make()
-    return (lambda: message.encode(case.version), lambda: type(message).decode(data, case.version))
+    data, version = wire(name), CASES[name].version
+    message = CASES[name].make()
+    cls = type(message)
+    return lambda: message.encode(version), lambda: cls.decode(data, version)
 
 
 def kio_entity(name: str) -> Any:
@@ -181,13 +184,32 @@ def kio_parts(name: str) -> Callable[[], Any]:
     return encode
 
 
-CONTESTANTS = {"kraftspec-python": ours, "kio": kio, "kafka-python": kafka_python}
+CONTESTANTS = {
+    "kraftspec": ours,
+    "kraftspec-python": ours,
+    "kio": kio,
+    "kafka-python": kafka_python,
+}
+if native.load("_engine") is None:
+    del CONTESTANTS["kraftspec"]
 RUNS = [
     (case, who)
     for case in CASES
     for who in CONTESTANTS
     if who != "kafka-python" or CASES[case].kafka_python
 ]
+MANY_OBJECTS = "metadata-v12-100x10"
+
+
+@pytest.fixture
+def who(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The contestant; the pure codec has the messages while it is its turn."""
+    chosen: str = request.param
+    if chosen == "kraftspec-python":
+        use_codec("python")
+    yield chosen
+    if "kraftspec" in CONTESTANTS:
+        use_codec("native")
 
 
 def contestant(case: str, who: str) -> Pair:
@@ -198,25 +220,48 @@ def contestant(case: str, who: str) -> Pair:
     return pair
 
 
-@pytest.mark.parametrize(("case", "who"), RUNS)
+def named(benchmark: Any, group: str, case: str, who: str) -> None:
+    """Say what is measured."""
+    benchmark.group = f"{group} {case}"
+    benchmark.extra_info.update(who=who, bytes=len(wire(case)))
+
+
+@pytest.mark.parametrize(("case", "who"), RUNS, indirect=["who"])
 def test_encode(benchmark: Any, case: str, who: str) -> None:
     """Value to bytes."""
-    benchmark.group = f"encode {case}"
+    named(benchmark, "encode", case, who)
     assert benchmark(contestant(case, who)[0]) == wire(case)
 
 
-@pytest.mark.parametrize(("case", "who"), RUNS)
+@pytest.mark.parametrize(("case", "who"), RUNS, indirect=["who"])
 def test_decode(benchmark: Any, case: str, who: str) -> None:
-    """Bytes to value."""
-    benchmark.group = f"decode {case}"
+    """Bytes to value, the cyclic collector on as in any program."""
+    named(benchmark, "decode", case, who)
+    assert gc.isenabled()
     assert benchmark(contestant(case, who)[1]) is not None
 
 
-@pytest.mark.parametrize("who", ["kraftspec", "kio"])
+@pytest.mark.parametrize("who", CONTESTANTS, indirect=True)
+def test_decode_without_the_collector(benchmark: Any, who: str) -> None:
+    """The same with the collector off, for those whose objects it would walk."""
+    named(benchmark, "decode", MANY_OBJECTS, who)
+    benchmark.group += " gc off"
+    decode = contestant(MANY_OBJECTS, who)[1]
+    gc.disable()
+    try:
+        assert benchmark(decode) is not None
+    finally:
+        gc.enable()
+
+
+PARTS = {"kraftspec": our_parts, "kraftspec-python": our_parts, "kio": kio_parts}
+
+
+@pytest.mark.parametrize("who", [who for who in PARTS if who in CONTESTANTS], indirect=True)
 def test_encode_parts(benchmark: Any, who: str) -> None:
     """Value to pieces, the megabyte of records uncopied on both sides."""
     case = "fetch-v12-1MiB"
-    benchmark.group = f"encode parts {case}"
-    encode = {"kraftspec": our_parts, "kio": kio_parts}[who](case)
+    named(benchmark, "encode parts", case, who)
+    encode = PARTS[who](case)
     assert max(map(len, encode())) == MIB
     assert b"".join(benchmark(encode)) == wire(case)

@@ -13,6 +13,8 @@ from cpython.buffer cimport (
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.bytearray cimport PyByteArray_AS_STRING
 from cpython.long cimport PyLong_CheckExact
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_XDECREF
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 
 
@@ -41,6 +43,9 @@ cdef extern from "c/decode.h":
         PyTypeObject *type
         Py_ssize_t count
         plan_fresh *slots
+    ctypedef struct kept_text:
+        void *text
+        kept_text *next
     ctypedef struct plan_field:
         uint8_t wire
         uint8_t compact
@@ -51,6 +56,7 @@ cdef extern from "c/decode.h":
         Py_ssize_t slot
         const plan_field *item
         const plan_struct *child
+        kept_text *kept
         void *given
         int64_t number
         const plan_defaults *defaults
@@ -85,9 +91,10 @@ cdef extern from "c/decode.h":
     size_t writer_size(const writer *w)
     bint writer_overlaps(const writer *w, const uint8_t *to)
     void writer_copy(const writer *w, uint8_t *to)
+    int make_small_ints() except -1
     object engine_decode(
         const plan_struct *plan, object owner, const void *data, Py_ssize_t size,
-        Py_ssize_t offset, bint copy, Py_ssize_t *end,
+        int64_t offset, bint whole, bint copy, Py_ssize_t *end,
     )
 
 
@@ -99,6 +106,8 @@ cdef dict WIRES = {
     "string": W_STRING, "bytes": W_BYTES, "records": W_RECORDS, "array": W_ARRAY,
     "struct": W_STRUCT,
 }
+
+make_small_ints()
 
 cdef list held_always = []  # What `engine` in c/plan.h points to.
 cdef PyTypeObject *base_struct = NULL
@@ -156,6 +165,7 @@ cdef class Programs:
     cdef dict compiled_structs
     cdef dict compiled_defaults
     cdef set refused
+    cdef kept_text *kept
     cdef const plan_struct **versions
     cdef int64_t first
     cdef int64_t count
@@ -171,6 +181,11 @@ cdef class Programs:
         self.first = min(plans) if plans else 0
         self.count = max(plans) - self.first + 1 if plans else 0
         self.versions = <const plan_struct **> self.block(self.count * sizeof(void *))
+
+    def __dealloc__(self):
+        while self.kept is not NULL:
+            Py_XDECREF(<PyObject *> self.kept.text)
+            self.kept = self.kept.next
 
     def compile(self, int64_t version):
         """Compile the plan of a version; raises what says why it cannot be."""
@@ -271,6 +286,10 @@ cdef class Programs:
         out.wire = WIRES[plain]
         out.compact = plain != wire
         out.nullable = nullable
+        if out.wire == W_STRING:
+            out.kept = <kept_text *> self.block(sizeof(kept_text))
+            out.kept.next = self.kept
+            self.kept = out.kept
         if attr is not None:
             out.slot = slot_of(<PyTypeObject *> cls, attr)
         if isinstance(element, int):
@@ -439,8 +458,12 @@ def decode(cls, data, version, *, bint lenient=False, bint copy=False):
 def decode_from(cls, data, offset, version, *, bint lenient=False, bint copy=False):
     """See ``Message.decode_from``."""
     cdef Py_ssize_t end
-    if not lenient:
-        value = run(cls, data, offset, version, False, copy, &end)
+    cdef int overflow = 0
+    cdef int64_t start = -1
+    if PyLong_CheckExact(offset) and not lenient:
+        start = PyLong_AsLongLongAndOverflow(offset, &overflow)
+    if start >= 0:
+        value = run(cls, data, start, version, False, copy, &end)
         if value is not None:
             return value, end
     return python_decode_from(cls, data, offset, version, lenient=lenient, copy=copy)
@@ -452,14 +475,14 @@ def try_decode(cls, data, version):
     return run(cls, data, 0, version, True, False, &end)
 
 
-cdef run(cls, data, offset, version, bint whole, bint copy, Py_ssize_t *end):
-    """Decode from ``offset`` on and set ``end``; None for giving up."""
+cdef run(cls, data, int64_t start, version, bint whole, bint copy, Py_ssize_t *end):
+    """Decode from ``start`` on and set ``end``; None for giving up."""
     cdef const plan_struct *plan = plan_of(<PyTypeObject *> cls, version)
-    if plan is NULL or not PyLong_CheckExact(offset):
+    if plan is NULL:
         return None
     if type(data) is bytes:
-        return run_over(
-            plan, data, PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data), offset, whole, copy, end
+        return engine_decode(
+            plan, data, PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data), start, whole, copy, end
         )
     cdef Py_buffer view
     if type(data) is not bytearray and type(data) is not memoryview:
@@ -471,18 +494,6 @@ cdef run(cls, data, offset, version, bint whole, bint copy, Py_ssize_t *end):
     try:
         if not is_bytes_view(&view):
             return None
-        return run_over(plan, data, view.buf, view.len, offset, whole, copy, end)
+        return engine_decode(plan, data, view.buf, view.len, start, whole, copy, end)
     finally:
         PyBuffer_Release(&view)
-
-
-cdef run_over(
-    const plan_struct *plan, owner, const void *data, Py_ssize_t size, offset, bint whole,
-    bint copy, Py_ssize_t *end
-):
-    cdef int overflow = 0
-    cdef int64_t start = PyLong_AsLongLongAndOverflow(offset, &overflow)
-    if overflow or start < 0 or start > size:
-        return None
-    value = engine_decode(plan, owner, data, size, start, copy, end)
-    return value if end[0] == size or not whole else None

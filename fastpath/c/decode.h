@@ -95,25 +95,42 @@ static int is_ascii(const uint8_t *bytes, Py_ssize_t size) {
     return (high & 0x8080808080808080u) == 0;
 }
 
+#define KEPT_BYTES_MAX 64 /* names and ids; what is longer costs more to compare */
+
+static inline PyObject *get_text(kept_text *kept, const uint8_t *bytes, Py_ssize_t size) {
+    PyObject *text = kept->text;
+    if (text != NULL && PyUnicode_GET_LENGTH(text) == size &&
+        memcmp(PyUnicode_1BYTE_DATA(text), bytes, (size_t)size) == 0) {
+        Py_INCREF(text);
+        return text;
+    }
+    text = PyUnicode_New(size, 127);
+    if (text == NULL)
+        return NULL;
+    /* Look at the copy: memory that others write to may change between two looks. */
+    memcpy(PyUnicode_1BYTE_DATA(text), bytes, (size_t)size);
+    if (!is_ascii(PyUnicode_1BYTE_DATA(text), size)) {
+        Py_DECREF(text);
+        return PyUnicode_DecodeUTF8((const char *)bytes, size, NULL);
+    }
+    if (size <= KEPT_BYTES_MAX) {
+        Py_INCREF(text);
+        Py_XSETREF(kept->text, text);
+    }
+    return text;
+}
+
 static PyObject *get_string(reader *r, const plan_field *field) {
     Py_ssize_t size;
     if (UNLIKELY(get_length(r, field, &size) < 0 || size > STRING_BYTES_MAX))
         return NULL;
     if (size < 0)
         return new_none();
-    const char *bytes = (const char *)r->at;
+    const uint8_t *bytes = r->at;
     r->at += size;
-    if (size > 1) {
-        PyObject *text = PyUnicode_New(size, 127);
-        if (text == NULL)
-            return NULL;
-        /* Look at the copy: memory that others write to may change between two looks. */
-        memcpy(PyUnicode_1BYTE_DATA(text), bytes, (size_t)size);
-        if (is_ascii(PyUnicode_1BYTE_DATA(text), size))
-            return text;
-        Py_DECREF(text);
-    }
-    return PyUnicode_DecodeUTF8(bytes, size, NULL);
+    if (size > 1)
+        return get_text(field->kept, bytes, size);
+    return PyUnicode_DecodeUTF8((const char *)bytes, size, NULL); /* Python keeps these too. */
 }
 
 /* A memoryview of the input. Of two views of one object the second is made from the first, which
@@ -186,27 +203,35 @@ static PyObject *get_float(reader *r) {
     return PyFloat_FromDouble(number);
 }
 
+/* The ints that Python keeps one of. */
+#define SMALL_INT_MIN (-5)
+#define SMALL_INT_MAX 256
+static PyObject *small_ints[SMALL_INT_MAX - SMALL_INT_MIN + 1];
+
+static int make_small_ints(void) {
+    for (long number = SMALL_INT_MIN; number <= SMALL_INT_MAX; number++)
+        if ((small_ints[number - SMALL_INT_MIN] = PyLong_FromLong(number)) == NULL)
+            return -1;
+    return 0;
+}
+
+static inline PyObject *new_int(int64_t number) {
+    if (number < SMALL_INT_MIN || number > SMALL_INT_MAX)
+        return PyLong_FromLongLong(number);
+    PyObject *small = small_ints[number - SMALL_INT_MIN];
+    Py_INCREF(small);
+    return small;
+}
+
 static const uint8_t FIXED_BYTES[] = {1, 1, 2, 2, 4, 4, 8, 8, 16};
 
-static inline PyObject *get_int(reader *r, uint8_t wire) {
+/* Step over a value of that many bytes; NULL when they are not there. */
+static inline const uint8_t *take(reader *r, Py_ssize_t size) {
     const uint8_t *at = r->at;
-    if (UNLIKELY(left(r) < FIXED_BYTES[wire]))
+    if (UNLIKELY(left(r) < size))
         return NULL;
-    r->at += FIXED_BYTES[wire];
-    switch (wire) {
-    case W_INT8:
-        return PyLong_FromLong((int8_t)at[0]);
-    case W_INT16:
-        return PyLong_FromLong((int16_t)load16(at));
-    case W_UINT16:
-        return PyLong_FromLong((long)load16(at));
-    case W_INT32:
-        return PyLong_FromLong((int32_t)load32(at));
-    case W_UINT32:
-        return PyLong_FromLongLong((long long)load32(at));
-    default:
-        return PyLong_FromLongLong((long long)load64(at));
-    }
+    r->at += size;
+    return at;
 }
 
 static PyObject *get_value(reader *r, const plan_field *field);
@@ -236,8 +261,7 @@ static PyObject *get_tuple(reader *r, const plan_field *item, Py_ssize_t count) 
         return tuple;
     PyObject_GC_UnTrack(tuple);
     for (Py_ssize_t at = 0; at < count; at++) {
-        PyObject *value = item->wire >= W_INT8 && item->wire <= W_INT64 ? get_int(r, item->wire)
-                                                                        : get_value(r, item);
+        PyObject *value = get_value(r, item);
         if (UNLIKELY(value == NULL)) {
             Py_DECREF(tuple);
             return NULL;
@@ -271,24 +295,34 @@ static PyObject *get_child(reader *r, const plan_field *field) {
 }
 
 static inline PyObject *get_value(reader *r, const plan_field *field) {
+    const uint8_t *at;
     switch (field->wire) {
     case W_BOOL:
         return get_bool(r);
+    case W_INT8:
+        return (at = take(r, 1)) == NULL ? NULL : new_int((int8_t)at[0]);
+    case W_INT16:
+        return (at = take(r, 2)) == NULL ? NULL : new_int((int16_t)load16(at));
+    case W_UINT16:
+        return (at = take(r, 2)) == NULL ? NULL : new_int(load16(at));
+    case W_INT32:
+        return (at = take(r, 4)) == NULL ? NULL : new_int((int32_t)load32(at));
+    case W_UINT32:
+        return (at = take(r, 4)) == NULL ? NULL : new_int(load32(at));
+    case W_INT64:
+        return (at = take(r, 8)) == NULL ? NULL : new_int((int64_t)load64(at));
     case W_FLOAT64:
         return get_float(r);
     case W_UUID:
         return get_uuid(r);
     case W_STRING:
         return get_string(r, field);
-    case W_BYTES:
-    case W_RECORDS:
-        return get_bytes(r, field);
     case W_ARRAY:
         return get_array(r, field);
     case W_STRUCT:
         return get_child(r, field);
     default:
-        return get_int(r, field->wire);
+        return get_bytes(r, field);
     }
 }
 
@@ -389,14 +423,20 @@ static PyObject *get_struct(reader *r, const plan_struct *plan) {
     return made;
 }
 
-/* Decode from `offset` on and set `*end` to the offset after it; None (and -1) for giving up. */
+/* Decode from `offset` on and set `*end` to the offset after it; None for giving up, which bytes
+ * left over are a reason for when `whole`. */
 static PyObject *engine_decode(const plan_struct *plan, PyObject *owner, const void *bytes,
-                               Py_ssize_t size, Py_ssize_t offset, int copy, Py_ssize_t *end) {
+                               Py_ssize_t size, int64_t offset, int whole, int copy,
+                               Py_ssize_t *end) {
     const uint8_t *start = bytes;
+    if (offset > size)
+        return new_none();
     reader r = {start + offset, start + size, owner, NULL, copy};
     PyObject *value = get_struct(&r, plan);
     Py_XDECREF(r.view);
-    *end = value != NULL ? r.at - start : -1;
+    *end = r.at - start;
+    if (value != NULL && whole && r.at != r.end)
+        Py_CLEAR(value);
     if (value == NULL && gave_up() == 0)
         return new_none();
     return value;

@@ -34,6 +34,12 @@ typedef struct plan_struct plan_struct;
 typedef struct plan_fresh plan_fresh;
 typedef struct plan_defaults plan_defaults;
 
+/* The last short text that a string field held: the next message often has the same. */
+typedef struct kept_text {
+    PyObject *text; /* owned, unlike all else here */
+    struct kept_text *next;
+} kept_text;
+
 typedef struct plan_field {
     uint8_t wire;
     uint8_t compact;
@@ -44,6 +50,7 @@ typedef struct plan_field {
     Py_ssize_t slot;
     const struct plan_field *item;
     const plan_struct *child;
+    kept_text *kept;               /* of a string */
     PyObject *given;               /* the default, as the literal has it */
     int64_t number;                /* the default, when it is an integer */
     const plan_defaults *defaults; /* of the struct that a D_STRUCT holds */
@@ -113,7 +120,8 @@ static int is_plain_struct(PyTypeObject *type, PyTypeObject *base) {
            type->tp_alloc == PyType_GenericAlloc && type->tp_free == PyObject_Free &&
            type->tp_init == base->tp_init && type->tp_new == base->tp_new &&
            type->tp_dealloc == base->tp_dealloc && type->tp_itemsize == 0 &&
-           type->tp_dictoffset == 0 && !PyType_IS_GC(type);
+           type->tp_dictoffset == 0 && !PyType_IS_GC(type) &&
+           type->tp_basicsize % (Py_ssize_t)sizeof(PyObject *) == 0;
 }
 
 /* Whether a contiguous view, asked for with its format, is one of plain bytes. */
@@ -122,9 +130,16 @@ static inline int is_bytes_view(const Py_buffer *view) {
            (view->format == NULL || strcmp(view->format, "B") == 0);
 }
 
-/* A new struct with every slot empty. */
+/* A new struct with every slot empty: what PyType_GenericAlloc does for a type of that kind. */
 static inline PyObject *new_struct(PyTypeObject *type) {
-    return PyType_GenericAlloc(type, 0);
+    PyObject *made = PyObject_Malloc((size_t)type->tp_basicsize);
+    if (made == NULL)
+        return PyErr_NoMemory();
+    PyObject **slot = (PyObject **)(made + 1);
+    PyObject **end = (PyObject **)((char *)made + type->tp_basicsize);
+    while (slot < end)
+        *slot++ = NULL;
+    return PyObject_Init(made, type);
 }
 
 static PyObject *fresh_struct(const plan_defaults *defaults);
