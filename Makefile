@@ -69,11 +69,11 @@ bench-report: .venv/.ready ## Write docs/performance.md again from benchmarks/re
 	$(BIN)/python -m benchmarks.report
 
 .PHONY: fuzz
-fuzz: .venv/.ready ## Throw two million inputs at decode; ARGS='--runs N --jobs N --seed N'
+fuzz: .venv/.ready ## Throw two million inputs at each target; ARGS='--target T --runs N --jobs N --seed N'
 	@$(BIN)/python -c 'import atheris' 2>/dev/null \
 		|| $(BIN)/uv pip install --quiet --python $(BIN)/python --only-binary :all: --group fuzz \
 		|| echo "There is no atheris for this machine: inputs are changed without its guidance." >&2
-	$(BIN)/python -m tests.fuzz.decode $(ARGS)
+	$(BIN)/python -m tests.fuzz.run $(ARGS)
 
 .PHONY: sanitize
 sanitize: .venv/.ready ## Run the tests of the compiled modules under ASan and UBSan

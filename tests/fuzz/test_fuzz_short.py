@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from kraftspec.fastpath.errors import CodecError, ErrorClass
 from kraftspec.fastpath.message import Message
 
-from . import target
+from . import messages as target
+from . import records
 
 ROOT = Path(__file__).resolve().parents[2]
 RUNS = 6_000  # About two seconds.
@@ -36,14 +37,14 @@ def test_every_pair_can_be_chosen_and_has_seeds() -> None:
 
 def test_vectors_as_they_are_are_messages() -> None:
     for data in list(target.seeds())[::5]:
-        assert target.check(data)
+        assert target.check(data, one_in=1)
 
 
 def test_changed_vectors() -> None:
     random = Random(0)
     inputs = list(target.seeds())
     accepted = sum(
-        target.check(target.mutated(random, random.choice(inputs), random.choice(inputs)))
+        target.check(target.mutated(random, random.choice(inputs), random.choice(inputs)), 1)
         for _ in range(RUNS)
     )
     assert RUNS // 20 < accepted < RUNS // 2  # Neither always refused nor hardly changed.
@@ -51,7 +52,27 @@ def test_changed_vectors() -> None:
 
 @given(st.integers(0, 894), st.binary(max_size=64))
 def test_any_bytes(number: int, data: bytes) -> None:
-    target.check(number.to_bytes(target.SELECTOR_BYTES, "big") + data)
+    target.check(number.to_bytes(target.SELECTOR_BYTES, "big") + data, 1)
+
+
+def test_batches_as_they_are_are_taken() -> None:
+    for data in list(records.seeds())[::7]:
+        assert records.check(data, one_in=1), data.hex()
+
+
+def test_changed_batches() -> None:
+    random = Random(0)
+    inputs = list(records.seeds())
+    accepted = sum(
+        records.check(records.mutated(random, random.choice(inputs), random.choice(inputs)), 1)
+        for _ in range(RUNS)
+    )
+    assert RUNS // 20 < accepted < RUNS // 2
+
+
+@given(st.integers(0, 255), st.integers(0, 255), st.binary(max_size=128))
+def test_any_bytes_as_batches(entry: int, option: int, data: bytes) -> None:
+    records.check(bytes((entry, option)) + data, one_in=1)
 
 
 # ------------------------------------------------------------------ does it see what is wrong?
@@ -61,8 +82,8 @@ VOTE_BYTES = bytes.fromhex("00 01 00")  # No cluster id, no topics, no tags.
 
 
 def test_a_good_input_is_a_message() -> None:
-    assert target.check(selector(*VOTE) + VOTE_BYTES)
-    assert not target.check(selector(*VOTE) + VOTE_BYTES + b"\x00")
+    assert target.check(selector(*VOTE) + VOTE_BYTES, 1)
+    assert not target.check(selector(*VOTE) + VOTE_BYTES + b"\x00", 1)
     assert not target.check(b"\x00")
 
 
@@ -86,7 +107,7 @@ def wrong_decoder(kind: str) -> Any:
         ("memory", "MemoryError"),
         ("refuses", "straight-line code None"),
         ("end", "straight-line code None"),
-        ("value", "inside other bytes"),
+        ("value", "interpreter, straight-line|inside other bytes"),
     ],
 )
 def test_straight_line_code_that_is_wrong_is_seen(
@@ -96,7 +117,7 @@ def test_straight_line_code_that_is_wrong_is_seen(
 
     monkeypatch.setitem(VoteRequest.CODEC.decoders, 0, wrong_decoder(kind))
     with pytest.raises(target.BrokenError, match=said):
-        target.check(selector(*VOTE) + VOTE_BYTES)
+        target.check(selector(*VOTE) + VOTE_BYTES, 1)
 
 
 @pytest.mark.parametrize(
@@ -116,19 +137,19 @@ def test_an_interpreter_that_is_wrong_is_seen(
 
     monkeypatch.setattr(Message, "_interpret", interpret)
     with pytest.raises(target.BrokenError, match=said):
-        target.check(selector(*VOTE) + VOTE_BYTES)
+        target.check(selector(*VOTE) + VOTE_BYTES, 1)
 
 
 def test_a_slow_decoder_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(target, "SECONDS_MAX", -1.0)
     with pytest.raises(target.BrokenError, match=r"took 0\.0 s"):
-        target.check(selector(*VOTE) + VOTE_BYTES)
+        target.check(selector(*VOTE) + VOTE_BYTES, 1)
 
 
 def test_the_command_counts_what_it_ran() -> None:
-    command = [sys.executable, "-m", "tests.fuzz.decode", "--engine", "random", "--runs", "200"]
+    command = [sys.executable, "-m", "tests.fuzz.run", "--engine", "random", "--runs", "200"]
     done = subprocess.run(
-        [*command, "--jobs", "2", "--seed", "1"],
+        [*command, "--target", "messages", "--jobs", "2", "--seed", "1"],
         cwd=ROOT, capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr

@@ -1,8 +1,11 @@
-"""``make fuzz``: throw inputs at decode, of every message and version, for as long as you like.
+"""``make fuzz``: throw inputs at everything that reads bytes, for as long as you like.
 
-    python -m tests.fuzz.decode --runs 2000000 --jobs 2
-    python -m tests.fuzz.decode .cache/fuzz/crash-0123…      # one input again
+    python -m tests.fuzz.run --runs 2000000 --jobs 2              # messages, then records
+    python -m tests.fuzz.run --target records --runs 20000000
+    python -m tests.fuzz.run --target messages .cache/fuzz/messages-0123…      # one input again
 
+A target is a module beside this one: ``messages`` (decode of every message and version) and
+``records`` (batches, columns, scanner, compression, CRC), with ``seeds``, ``mutated``, ``check``.
 Where atheris is installed (Linux; the dependency group ``fuzz``) libFuzzer follows the coverage of
 our code from golden vectors on; ``--engine random`` changes vectors at random instead. Findings are
 kept in ``.cache/fuzz``; each becomes a test in ``test_fuzz_short.py``. Exit code 1 when there are.
@@ -26,19 +29,24 @@ from random import Random
 from types import FunctionType, ModuleType
 from typing import Any
 
-from tests.fuzz import target
+from tests.fuzz import messages, records
+from tests.fuzz.messages import BrokenError
+
+from kraftspec.fastpath import crc32c_implementation, native
 
 ROOT = Path(__file__).resolve().parents[2]
 FINDINGS = ROOT / ".cache" / "fuzz"
 MEMORY_MB_MAX = 1024  # All modules and the corpus take some 300 MB; an input may not take 700.
 INPUT_SECONDS_MAX = 10  # For what hangs; what is slow is for ``target.check`` to say.
 REPORT_S = 30.0
+TARGETS: dict[str, Any] = {"messages": messages, "records": records}
 FINDINGS_MAX = 20  # A worker stops after so many: one mistake has many inputs.
 
 
 def main() -> int:
     """Run the engine that is asked for, or one file; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0], prog="make fuzz")
+    parser.add_argument("--target", choices=TARGETS, action="append", help="default: each")
     parser.add_argument("files", nargs="*", type=Path, help="run these inputs, nothing else")
     parser.add_argument("--runs", type=int, default=2_000_000, help="inputs, of all jobs together")
     parser.add_argument("--jobs", type=int, default=2)
@@ -46,31 +54,36 @@ def main() -> int:
     parser.add_argument("--engine", choices=("auto", "atheris", "random"), default="auto")
     parser.add_argument("--worker", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
+    names = options.target or list(TARGETS)
     if options.files:
         for path in options.files:
-            print(f"{path}: {'a message' if target.check(path.read_bytes()) else 'refused'}")
+            taken = TARGETS[names[0]].check(path.read_bytes())
+            print(f"{path}: {'taken' if taken else 'refused'}")
         return 0
     if options.worker is not None:
-        return work(options.engine, options.runs, options.seed, options.worker)
+        return work(names[0], options.engine, options.runs, options.seed, options.worker)
     if options.engine == "auto":
         found = importlib.util.find_spec("atheris") is not None
         options.engine = "atheris" if found else "random"
     seed = Random().getrandbits(31) if options.seed is None else options.seed
-    return lead(options.engine, options.runs, options.jobs, seed)
+    print(f"{native.describe()}; {crc32c_implementation()}")
+    codes = [lead(name, options.engine, options.runs, options.jobs, seed) for name in names]
+    return max(codes)
 
 
-def lead(engine: str, runs: int, jobs: int, seed: int) -> int:
-    """Start the workers, and sum up what they report."""
+def lead(name: str, engine: str, runs: int, jobs: int, seed: int) -> int:
+    """Start the workers of a target, and sum up what they report."""
     FINDINGS.mkdir(parents=True, exist_ok=True)
     known = set(FINDINGS.iterdir())
     started = time.perf_counter()
-    print(f"{engine}: {runs:,} inputs, {jobs} jobs, {len(target.pairs())} pairs, seed {seed}")
+    print(f"{engine}: {runs:,} inputs for {name}, {jobs} jobs, seed {seed}")
     with tempfile.TemporaryDirectory() as directory:
         corpus = Path(directory)
         workers = []
         for job in range(jobs):
-            command = [sys.executable, "-m", "tests.fuzz.decode", "--engine", engine]
-            command += ["--runs", str(-(-runs // jobs)), "--seed", str(seed + job)]
+            command = [sys.executable, "-m", "tests.fuzz.run", "--target", name]
+            command += ["--engine", engine, "--runs", str(-(-runs // jobs))]
+            command += ["--seed", str(seed + job)]
             command += ["--worker", str(corpus / str(job))]
             log = (corpus / f"{job}.log").open("w+")
             worker = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT)
@@ -94,15 +107,16 @@ def lead(engine: str, runs: int, jobs: int, seed: int) -> int:
     return 1 if found or failed or total < runs else 0
 
 
-def work(engine: str, runs: int, seed: int, corpus: Path) -> int:
+def work(name: str, engine: str, runs: int, seed: int, corpus: Path) -> int:
     """Do one worker's share."""
     if engine == "atheris":
-        return work_atheris(runs, seed, corpus)
-    return work_random(runs, seed)
+        return work_atheris(name, runs, seed, corpus)
+    return work_random(name, runs, seed)
 
 
-def work_random(runs: int, seed: int) -> int:
-    """Change golden vectors at random."""
+def work_random(name: str, runs: int, seed: int) -> int:
+    """Change the target's seeds at random."""
+    target = TARGETS[name]
     limit = MEMORY_MB_MAX << 20
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     random = Random(seed)
@@ -113,9 +127,9 @@ def work_random(runs: int, seed: int) -> int:
         count += 1
         try:
             accepted = target.check(data)
-        except target.BrokenError as error:
+        except BrokenError as error:
             found += 1
-            keep(data, error)
+            keep(name, data, error)
         else:
             # What is a message still is a start for others: the corpus walks away from the vectors.
             if accepted and random.random() < 0.1:
@@ -124,29 +138,27 @@ def work_random(runs: int, seed: int) -> int:
     return 1 if found else 0
 
 
-def keep(data: bytes, error: target.BrokenError) -> None:
+def keep(name: str, data: bytes, error: BrokenError) -> None:
     """Write an input to where findings are kept."""
-    path = FINDINGS / f"crash-{hashlib.sha1(data).hexdigest()}"
+    path = FINDINGS / f"{name}-{hashlib.sha1(data).hexdigest()}"
     path.write_bytes(data)
     print(f"{path}: {error}\n{data.hex()}", flush=True)
 
 
-def work_atheris(runs: int, seed: int, corpus: Path) -> int:
+def work_atheris(name: str, runs: int, seed: int, corpus: Path) -> int:
     """Hand the target to libFuzzer, with our own code instrumented. Does not return."""
     atheris: Any = importlib.import_module("atheris")  # Not on every machine.
+    target = TARGETS[name]
     corpus.mkdir()
     for data in target.seeds():
         (corpus / hashlib.sha1(data).hexdigest()).write_bytes(data)
-    ours = {f"kraftspec.fastpath.{name}" for name in ("interpret", "message", "values", "wire")}
-    for _, cls, _ in target.pairs():
-        ours.add(cls.CODEC.rendered)
-    for name in sorted(ours):
-        for function in functions(importlib.import_module(name)):
+    for module in target.modules():
+        for function in functions(importlib.import_module(module)):
             atheris.instrument_func(function)
     arguments = [
         sys.argv[0], str(corpus), f"-runs={runs}", f"-seed={seed or 1}", "-print_final_stats=1",
         f"-max_len={target.INPUT_BYTES_MAX}", f"-timeout={INPUT_SECONDS_MAX}",
-        f"-rss_limit_mb={MEMORY_MB_MAX}", f"-artifact_prefix={FINDINGS}/",
+        f"-rss_limit_mb={MEMORY_MB_MAX}", f"-artifact_prefix={FINDINGS}/{name}-",
     ]  # fmt: skip
     atheris.Setup(arguments, target.check)
     atheris.Fuzz()

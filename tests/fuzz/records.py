@@ -1,0 +1,274 @@
+"""What must hold for any input to what reads record batches: native and pure Python agree.
+
+Input: one byte chooses the entry, one has its options, the rest is what is read. With ``MEND`` the
+first batch is given the length and CRC that it should have, so that inputs come past those two.
+
+Pure Python is a hundred times as slow as what it is compared with. So every input goes through all
+compiled readers, which must not crash, and one in ``TWINS_ONE_IN`` through the entry and its twin.
+"""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from random import Random
+from typing import Any
+
+from kraftspec.conformance.vectors import read_vectors, vectors_root
+from kraftspec.fastpath import columns, crc, native
+from kraftspec.fastpath.batch_reader import (
+    decode_batch,
+    inflate,
+    iterate_records,
+    pure_decode_batch,
+    pure_read_batch,
+    read_batch,
+)
+from kraftspec.fastpath.compression import decompress
+from kraftspec.fastpath.errors import CodecError
+from kraftspec.fastpath.record_batch import RecordBatch
+from kraftspec.fastpath.records import (
+    CRC_AT,
+    LENGTH_AT,
+    LOG_OVERHEAD_BYTES,
+    RECORDS_AT,
+    Compression,
+)
+from kraftspec.fastpath.scan import pure_walk, scan, valid_prefix
+
+from . import messages
+from .messages import BrokenError
+
+SELECTOR_BYTES = 2
+INPUT_BYTES_MAX = 4096
+SECONDS_MAX = 2.0
+SIZE_MAX = 1 << 20  # Decompressed bytes: more is refused, and so nothing takes more memory.
+RATIO_MAX = 100
+LIMITS = {"size_max": SIZE_MAX, "ratio_max": RATIO_MAX}
+MEND = 0x80
+SEEDS_MAX = 600
+TWINS_ONE_IN = 16
+
+
+def outcome(call: Callable[[], Any]) -> Any:
+    """Return the value, or the refusal as (class, offset, path): what twins must share."""
+    try:
+        return call()
+    except CodecError as error:
+        if error.offset is None or error.offset < 0 or not error.detail:
+            raise BrokenError(f"a refusal without its place: {error!r}") from error
+        return ("refused", error.error_class, error.offset, error.path)
+
+
+def same(what: str, native_call: Callable[[], Any], pure_call: Callable[[], Any]) -> bool:
+    """Return whether both take the input; raise ``BrokenError`` where they part."""
+    ours, twin = outcome(native_call), outcome(pure_call)
+    if repr(ours) != repr(twin):
+        raise BrokenError(f"{what}: native {ours!r:.500}, pure {twin!r:.500}")
+    return not (isinstance(ours, tuple) and ours[:1] == ("refused",))
+
+
+def check_batch(data: bytes, option: int) -> bool:
+    """One batch: its records as they stand."""
+    crc_too = not option & 1
+    return same(
+        "read_batch",
+        lambda: read_batch(data, check_crc=crc_too, **LIMITS),
+        lambda: pure_read_batch(memoryview(data), 0, crc_too, SIZE_MAX, RATIO_MAX),
+    )
+
+
+def check_objects(data: bytes, option: int) -> bool:
+    """One batch as objects, then all that follow."""
+    crc_too = not option & 1
+    taken = same(
+        "decode_batch",
+        lambda: decode_batch(data, check_crc=crc_too, **LIMITS),
+        lambda: pure_decode_batch(memoryview(data), 0, crc_too, SIZE_MAX, RATIO_MAX)[0],
+    )
+    outcome(lambda: sum(1 for _ in iterate_records(data, check_crc=crc_too, **LIMITS)))
+    return taken
+
+
+def rows_of(decode: Callable[..., columns.Columns], data: bytes, option: int) -> list[Any]:
+    """Decode to columns by one of the twins; all that there is to know, the damage included."""
+    found = decode(
+        data,
+        errors="skip" if option & 2 else "stop",
+        check_crc=not option & 1,
+        values=columns.VALUES[(option >> 2) % 3],
+        timestamps=columns.TIMESTAMPS[(option >> 4) % 5],
+        rows_max=1 + (option & 0x40),
+        **LIMITS,
+    )
+    batch = found.to_pyarrow()
+    batch.validate(full=True)
+    cells = [
+        # Python's dates end where int64 does not.
+        (cell.cast("int64") if str(cell.type).startswith("timestamp") else cell).to_pylist()
+        for cell in batch.columns
+    ]
+    return [batch.schema, cells, found.next_offset, found.batches, found.damage]
+
+
+def check_columns(data: bytes, option: int) -> bool:
+    """A segment as columns: the rows before, between and after what is damaged."""
+    ours = rows_of(columns.decode_columns, data, option)
+    twin = rows_of(columns.pure_decode_columns, data, option)
+    if repr(ours) != repr(twin):
+        raise BrokenError(f"columns: native {ours!r:.800}, pure {twin!r:.800}")
+    return not twin[-1]
+
+
+def check_scan(data: bytes, option: int) -> bool:
+    """Every byte is a good batch's or some damage's, and the valid prefix is the twin's."""
+    crc_too = not option & 1
+    with scan(data, check_crc=crc_too, resync=bool(option & 2)) as scanner:
+        spans = [(header.position, header.end) for header in scanner]
+        spans += [(found.position, found.position + found.size) for found in scanner.damage]
+        at = 0
+        for start, end in sorted(spans):
+            if start != at:
+                raise BrokenError(f"scan: nothing is said of byte {at} on: {sorted(spans)}")
+            at = end
+        whole = not scanner.damage
+        if at != len(data) and (whole or option & 2):
+            raise BrokenError(f"scan stops at byte {at} of {len(data)}")
+        good = scanner.valid_prefix
+    view = memoryview(data)
+    if valid_prefix(data, check_crc=crc_too).size != good:
+        raise BrokenError("valid_prefix and scan part")
+    if pure_walk(view, 0, crc_too)[0] != good:
+        raise BrokenError("the twins of valid_prefix part")
+    return whole
+
+
+def check_message(data: bytes, option: int) -> bool:
+    """The batch as a message: what is taken gives the same bytes again, also through JSON."""
+    value = outcome(lambda: RecordBatch.decode(data, 2))
+    if not isinstance(value, RecordBatch):
+        return False
+    again = RecordBatch.from_json(value.to_json(2), 2)
+    if again != value:
+        raise BrokenError(f"its JSON is another value: {value}")
+    if not value.attributes & 7 and again.encode(2) != data:
+        raise BrokenError(f"written again it is {again.encode(2).hex()}")
+    return True
+
+
+def check_decompress(data: bytes, option: int) -> bool:
+    """A compressed block by itself: within the limits, or refused."""
+    codec = 1 + option % 4
+    block = outcome(lambda: decompress(codec, data, **LIMITS))
+    if isinstance(block, bytes) and len(block) > SIZE_MAX:
+        raise BrokenError(f"{len(block)} bytes come out")
+    return isinstance(block, bytes)
+
+
+def check_crc(data: bytes, option: int) -> bool:
+    """Each way to the CRC gives the same, in one piece and in two."""
+    compiled = native.load("_crc")
+    at = min(option, len(data))
+    expected = crc.crc32c_python(data)
+    found = {path: compiled.run(path, data) for path in compiled.paths()} if compiled else {}
+    found["in two"] = crc.crc32c(data[at:], crc.crc32c(data[:at]))
+    found["combined"] = crc.crc32c_combine(
+        crc.crc32c(data[:at]), crc.crc32c(data[at:]), len(data) - at
+    )
+    if set(found.values()) != {expected}:
+        raise BrokenError(f"CRC-32C is {expected:08x}, and not {found}")
+    return True
+
+
+ENTRIES = (
+    check_batch, check_objects, check_columns, check_scan, check_message, check_decompress,
+    check_crc,
+)  # fmt: skip
+
+
+def check(data: bytes, one_in: int = TWINS_ONE_IN) -> bool:
+    """Give an input to what reads it; return whether it is taken. Raises ``BrokenError``."""
+    if len(data) < SELECTOR_BYTES:
+        return False
+    entry, option = ENTRIES[data[0] % len(ENTRIES)], data[1]
+    body = mended(data[SELECTOR_BYTES:]) if option & MEND else data[SELECTOR_BYTES:]
+    started = time.thread_time()
+    try:
+        taken = run_compiled(body, option)
+        if zlib.crc32(data) % one_in == 0:
+            taken = entry(body, option)
+    except BrokenError:
+        raise
+    except Exception as error:
+        raise BrokenError(f"{entry.__name__}: {type(error).__name__}: {error}") from error
+    seconds = time.thread_time() - started
+    if seconds > SECONDS_MAX:
+        raise BrokenError(f"{entry.__name__} took {seconds:.1f} s")
+    return taken
+
+
+def run_compiled(data: bytes, option: int) -> bool:
+    """Give the bytes to every compiled reader; return whether there are such, and a batch."""
+    reader, table_of = native.load("_batch_reader"), native.load("_columns")
+    if reader is None or table_of is None:
+        return False
+    view, crc_too = memoryview(data), not option & 1
+    limits = (inflate, SIZE_MAX, RATIO_MAX)
+    table = table_of.Table(view, columns.COLUMNS, columns.VALUES[(option >> 2) % 3], "int64")
+    reader.walk(view, 0, crc_too)
+    found = 0
+    reads: tuple[Callable[[], Any], ...] = (
+        lambda: reader.read_records(view, 0, *limits),
+        lambda: reader.decode_batch(view, 0, crc_too, *limits),
+        lambda: table.run(0, crc_too, 1 << 20, 1 << 20, *limits, SIZE_MAX)[2] or None,
+    )
+    for read in reads:
+        with suppress(CodecError):  # Of what could not be decompressed.
+            found += read() is not None
+    return found == 3
+
+
+def mended(data: bytes) -> bytes:
+    """Give the first batch the length of what is there, and its CRC."""
+    if len(data) <= CRC_AT + 4:
+        return data
+    out = bytearray(data)
+    out[LENGTH_AT:LOG_OVERHEAD_BYTES] = (len(out) - LOG_OVERHEAD_BYTES).to_bytes(4, "big")
+    out[CRC_AT : CRC_AT + 4] = crc.crc32c(out[CRC_AT + 4 :]).to_bytes(4, "big")
+    return bytes(out)
+
+
+def modules() -> list[str]:
+    """Name the modules whose coverage guides: the twins of what is compiled."""
+    names = ("batch_reader", "columns", "compression", "record_batch", "scan")
+    return [f"kraftspec.fastpath.{name}" for name in names]
+
+
+def seeds() -> Iterator[bytes]:
+    """Yield batches of Kafka's own making for each entry, and compressed blocks."""
+    batches = [
+        bytes.fromhex(test.hex)
+        for _, file in read_vectors(vectors_root())
+        if file.message == "RecordBatch"
+        for test in file.tests
+        if isinstance(test.hex, str) and len(test.hex) < 2 * INPUT_BYTES_MAX
+    ]
+    batches = batches[:: len(batches) // SEEDS_MAX + 1]
+    for number, batch in enumerate(batches):
+        option = MEND if number % 2 else 0
+        for entry in range(len(ENTRIES)):
+            yield bytes((entry, option)) + batch
+    for batch in batches:
+        codec = batch[22] & 7
+        if codec != Compression.NONE:
+            yield bytes((ENTRIES.index(check_decompress), codec - 1)) + batch[RECORDS_AT:]
+
+
+def mutated(random: Random, data: bytes, other: bytes) -> bytes:
+    """Change an input as messages are changed; now and then its options too."""
+    out = messages.mutated(random, data, other)
+    if random.random() < 0.1:
+        out = bytes((out[0], random.randrange(256))) + out[SELECTOR_BYTES:]
+    return out
