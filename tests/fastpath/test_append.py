@@ -551,9 +551,9 @@ log.close()
 """
 
 
-def filled(path: Path, **limits: object) -> tuple[int, int]:
+def filled(path: Path, limit: Callable[[], None] | None = None) -> tuple[int, int]:
     command = [sys.executable, "-c", FILLING, str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, **limits)  # type: ignore[call-overload] # preexec_fn or nothing
+    done = subprocess.run(command, capture_output=True, text=True, check=True, preexec_fn=limit)
     code, durable = map(int, done.stdout.split())
     with LogAppender(path) as log:
         assert log.recovery.end >= durable
@@ -567,7 +567,7 @@ def test_a_file_that_may_not_grow(tmp_path: Path) -> None:
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (3 << 20, 3 << 20))
 
-    code, durable = filled(tmp_path / "log", preexec_fn=limit)
+    code, durable = filled(tmp_path / "log", limit)
     assert code == errno.EFBIG
     assert durable > 1 << 20
 
