@@ -23,7 +23,8 @@ enum {
 };
 enum { VIEW, BINARY, LARGE_BINARY };
 enum { STOP_END, STOP_LIMIT, STOP_REFUSED, STOP_COMPRESSED, STOP_MEMORY, GOES_ON };
-enum { VIEW_BYTES = 16, VIEW_INLINE_MAX = 12, ROWS_EXPECTED_MAX = 1 << 20 };
+enum { VIEW_BYTES = 16, VIEW_INLINE_MAX = 12, SLACK = 16,
+    PREFETCH_BYTES = 1024, ROWS_EXPECTED_MAX = 1 << 20 };
 
 /* Bytes a row of the fixed columns; 0 for those of other layouts. */
 static const uint8_t fixed_width[COLUMN_COUNT] = { 8, 8, 1, 4, 0, 0, 0, 0, 0, 8, 2, 4, 8, 1 };
@@ -133,10 +134,10 @@ static int headers_reserve(record_columns *columns, int64_t headers) {
 
 /* Room for the bytes of one more block: STOP_LIMIT when int32 ends could not address them. */
 static int bytes_reserve(bytes_column *column, int layout, int64_t size) {
-    int64_t need = column->used + size;
+    int64_t need = column->used + size + SLACK;
     if (layout == VIEW)
         return GOES_ON;
-    if (layout == BINARY && need > INT32_MAX)
+    if (layout == BINARY && need - SLACK > INT32_MAX)
         return STOP_LIMIT;
     if (need > column->room) {
         int64_t room = column->room * 2 < need ? need : column->room * 2;
@@ -187,9 +188,25 @@ static int32_t window_of_input(record_columns *columns, const uint8_t *at, const
     return index;
 }
 
+/* The first `size` bytes, at most 16, as words whose rest is zero. */
+static inline void short_words(const uint8_t *bytes, const uint8_t *end, int32_t size,
+                               uint64_t words[2]) {
+    if (LIKELY(end - bytes >= 16)) {
+        memcpy(words, bytes, 16);
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+        words[1] = size > 8 ? words[1] & ~(uint64_t)0 >> (128 - 8 * size) : 0;
+        words[0] = size > 7 ? words[0] : words[0] & (((uint64_t)1 << 8 * size) - 1);
+        return;
+#endif
+    }
+    words[0] = words[1] = 0;
+    memcpy(words, bytes, (size_t)size);
+}
+
+/* `end` is that of the block, up to which bytes may be read. */
 static inline __attribute__((always_inline)) void bytes_put(
         bytes_column *column, int layout, int64_t row, const uint8_t *bytes, int32_t size,
-        const uint8_t *base, int32_t window) {
+        const uint8_t *end, const uint8_t *base, int32_t window) {
     if (size < 0) {
         column->valid[row >> 3] &= (uint8_t)~(1u << (row & 7));
         column->nulls++;
@@ -197,18 +214,24 @@ static inline __attribute__((always_inline)) void bytes_put(
     }
     if (layout == VIEW) {
         uint8_t *slot = column->slots + VIEW_BYTES * row;
-        uint32_t words[4] = { (uint32_t)size, 0, 0, 0 };
+        uint32_t words[3];
+        memcpy(slot, &size, 4);
         if (size <= VIEW_INLINE_MAX) {
-            memcpy(words + 1, bytes, (size_t)size);
-        } else {
-            memcpy(words + 1, bytes, 4);
-            words[2] = (uint32_t)window;
-            words[3] = (uint32_t)(bytes - base);
+            uint64_t content[2];
+            short_words(bytes, end, size, content);
+            memcpy(slot + 4, content, 12);
+            return;
         }
-        memcpy(slot, words, VIEW_BYTES);
+        memcpy(words, bytes, 4);
+        words[1] = (uint32_t)window;
+        words[2] = (uint32_t)(bytes - base);
+        memcpy(slot + 4, words, sizeof words);
         return;
     }
-    memcpy(column->bytes + column->used, bytes, (size_t)size);
+    if (size <= 16 && LIKELY(end - bytes >= 16))
+        memcpy(column->bytes + column->used, bytes, 16);  /* There is SLACK for it. */
+    else
+        memcpy(column->bytes + column->used, bytes, (size_t)size);
     column->used += size;
     if (layout == BINARY)
         ((int32_t *)column->slots)[row + 1] = (int32_t)column->used;
@@ -217,8 +240,14 @@ static inline __attribute__((always_inline)) void bytes_put(
 }
 
 /* Strict UTF-8, as Python's: no overlong forms, no surrogates, nothing above U+10FFFF. */
-static int is_utf8(const uint8_t *at, int32_t size) {
+static int is_utf8(const uint8_t *at, int32_t size, const uint8_t *limit) {
     const uint8_t *end = at + size;
+    if (size <= 16) {
+        uint64_t words[2];
+        short_words(at, limit, size, words);
+        if (!((words[0] | words[1]) & 0x8080808080808080u))
+            return 1;
+    }
     while (at < end) {
         uint8_t lead = *at++;
         if (lead < 0x80)
@@ -237,8 +266,9 @@ static int is_utf8(const uint8_t *at, int32_t size) {
     return 1;
 }
 
-static int headers_put(
-        record_columns *columns, const record_view *record, const uint8_t *base, int32_t window) {
+static inline __attribute__((always_inline)) int headers_put(
+        record_columns *columns, const record_view *record, int layout, const uint8_t *end,
+        const uint8_t *base, int32_t window) {
     const uint8_t *at = record->headers;
     int64_t row = columns->headers;
     int is_wanted = wants(columns, HEADERS);
@@ -246,12 +276,13 @@ static int headers_put(
         return STOP_MEMORY;
     for (int32_t index = 0; index < record->header_count; index++, row++) {
         header_view header;
-        if (!(at = header_read(at, record->end, &header)) || !is_utf8(header.key, header.key_size))
+        if (!(at = header_read(at, record->end, &header)) 
+                || !is_utf8(header.key, header.key_size, end))
             return STOP_REFUSED;
         if (is_wanted) {
-            bytes_put(&columns->header_key, BINARY, row, header.key, header.key_size, base, 0);
-            bytes_put(&columns->header_value, columns->layout, row, header.value,
-                      header.value_size, base, window);
+            bytes_put(&columns->header_key, BINARY, row, header.key, header.key_size, end, base, 0);
+            bytes_put(&columns->header_value, layout, row, header.value, header.value_size, end,
+                      base, window);
         }
     }
     if (is_wanted)
@@ -286,6 +317,7 @@ static inline __attribute__((always_inline)) int rows_put(
                 || record.offset_delta > batch->last_offset_delta)
             return STOP_REFUSED;
         delta = record.offset_delta;
+        __builtin_prefetch((const void *)((uintptr_t)at + PREFETCH_BYTES));
         if (offsets)
             offsets[row] = wrapping_add(batch->base_offset, delta);
         if (timestamps) {
@@ -295,11 +327,12 @@ static inline __attribute__((always_inline)) int rows_put(
         if (sequences)
             sequences[row] = record_sequence(batch, delta);
         if (has_key)
-            bytes_put(&columns->key, layout, row, record.key, record.key_size, base, window);
+            bytes_put(&columns->key, layout, row, record.key, record.key_size, end, base, window);
         if (has_value)
-            bytes_put(&columns->value, layout, row, record.value, record.value_size, base, window);
+            bytes_put(&columns->value, layout, row, record.value, record.value_size, end, base,
+                      window);
         if (record.header_count) {
-            int stop = headers_put(columns, &record, base, window);
+            int stop = headers_put(columns, &record, layout, end, base, window);
             if (stop != GOES_ON)
                 return stop;
         }

@@ -111,55 +111,72 @@ static __attribute__((noinline)) const uint8_t *varint_read_long(
     return NULL;
 }
 
-/* One and two bytes in line: nearly every number in a record. `end - at` may be 0. */
-static inline const uint8_t *varint_read(
-        const uint8_t *at, const uint8_t *end, int bits, int64_t *value) {
-    uint64_t zigzag;
-    if (LIKELY(at < end && at[0] < 0x80)) {
-        zigzag = *at++;
-    } else if (LIKELY(end - at >= 2 && at[1] < 0x80 && at[1])) {
-        zigzag = (at[0] & 0x7Fu) | (uint64_t)at[1] << 7;
-        at += 2;
-    } else if (!(at = varint_read_long(at, end, bits, &zigzag))) {
-        return NULL;
+/* A varint as it stands, zigzag not undone: one and two bytes in line, which is nearly every number
+ * of a record. */
+static inline __attribute__((always_inline)) const uint8_t *zigzag_read(
+        const uint8_t *at, const uint8_t *end, int bits, uint64_t *zigzag) {
+    if (LIKELY(end - at >= 2)) {
+        uint32_t low = at[0], high = at[1];
+        if (LIKELY(low < 0x80)) {
+            *zigzag = low;
+            return at + 1;
+        }
+        if (LIKELY(high - 1 < 0x7F)) {  /* Not 0, which would be more bytes than needed. */
+            *zigzag = (low & 0x7F) | high << 7;
+            return at + 2;
+        }
+    } else if (at < end && at[0] < 0x80) {
+        *zigzag = at[0];
+        return at + 1;
     }
-    *value = (int64_t)(zigzag >> 1 ^ (0 - (zigzag & 1)));
-    return at;
+    return varint_read_long(at, end, bits, zigzag);
+}
+
+static inline int64_t from_zigzag(uint64_t zigzag) {
+    return (int64_t)(zigzag >> 1 ^ (0 - (zigzag & 1)));
 }
 
 /* A length and that many bytes, or null; `*bytes` is where they start. */
-static inline const uint8_t *sized_read(
+static inline __attribute__((always_inline)) const uint8_t *sized_read(
         const uint8_t *at, const uint8_t *end, const uint8_t **bytes, int32_t *size) {
-    int64_t length;
-    if (!(at = varint_read(at, end, 32, &length)) || length > end - at || length < -1)
+    uint64_t zigzag;
+    if (!(at = zigzag_read(at, end, 32, &zigzag)))
         return NULL;
     *bytes = at;
-    *size = (int32_t)length;
-    return length > 0 ? at + length : at;
+    if (zigzag & 1) {
+        *size = -1;
+        return zigzag == 1 ? at : NULL;
+    }
+    *size = (int32_t)(zigzag >> 1);
+    return *size <= end - at ? at + *size : NULL;
 }
 
 /* All of a record but the contents of its headers, which header_read reads one by one. */
-static inline const uint8_t *record_read(
+static inline __attribute__((always_inline)) const uint8_t *record_read(
         const uint8_t *at, const uint8_t *end, record_view *record) {
-    int64_t length, number;
-    if (!(at = varint_read(at, end, 32, &length)) || length < 1 || length > end - at)
+    uint64_t zigzag;
+    if (!(at = zigzag_read(at, end, 32, &zigzag)))
         return NULL;
-    end = at + length;
+    if (zigzag & 1 || !zigzag || (int64_t)(zigzag >> 1) > end - at)
+        return NULL;
+    end = at + (zigzag >> 1);
     record->attributes = (int8_t)*at++;
-    if (!(at = varint_read(at, end, 64, &record->timestamp_delta)))
+    if (!(at = zigzag_read(at, end, 64, &zigzag)))
         return NULL;
-    if (!(at = varint_read(at, end, 32, &number)))
+    record->timestamp_delta = from_zigzag(zigzag);
+    if (!(at = zigzag_read(at, end, 32, &zigzag)))
         return NULL;
-    record->offset_delta = (int32_t)number;
+    record->offset_delta = (int32_t)from_zigzag(zigzag);
     if (!(at = sized_read(at, end, &record->key, &record->key_size)))
         return NULL;
     if (!(at = sized_read(at, end, &record->value, &record->value_size)))
         return NULL;
-    if (!(at = varint_read(at, end, 32, &number)))
+    if (!(at = zigzag_read(at, end, 32, &zigzag)))
         return NULL;
-    if (number < 0 || number > (end - at) / HEADER_BYTES_MIN || (number == 0 && at != end))
+    uint64_t count = zigzag >> 1;
+    if (zigzag & 1 || count > (uint64_t)(end - at) / HEADER_BYTES_MIN || (!count && at != end))
         return NULL;
-    record->header_count = (int32_t)number;
+    record->header_count = (int32_t)count;
     record->headers = at;
     record->end = end;
     return end;

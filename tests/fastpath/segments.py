@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import struct
 from collections.abc import Iterable
+from functools import cache
 from importlib import import_module
 from typing import Any
 
+from kraftspec.conformance.vectors import vectors_root
 from kraftspec.fastpath.records import Compression
 
 # Independent of ours, which is under test here.
@@ -15,6 +18,13 @@ Headers = list[tuple[str, bytes | None]]
 Row = tuple[int, int, bytes | None, bytes | None, Headers]  # offset, timestamp, key, value, headers
 
 TIME_MS = 1_700_000_000_000
+
+
+@cache
+def vectors() -> tuple[dict[str, Any], ...]:
+    """Return the committed batches that Apache Kafka's own builder made."""
+    text = (vectors_root() / "kafka/RecordBatch.json").read_bytes()
+    return tuple(test for test in json.loads(text)["tests"] if test["result"] == "valid")
 
 
 def varint(value: int) -> bytes:

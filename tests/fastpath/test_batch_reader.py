@@ -31,8 +31,7 @@ from kraftspec.fastpath.errors import CodecError, ErrorClass
 from kraftspec.fastpath.records import Batch, Compression, Header, Record, TimestampType
 
 from . import segments
-from .batches import vectors
-from .segments import TIME_MS, at_offset, batch, by_aiokafka, record, refit, rows, varint
+from .segments import TIME_MS, at_offset, batch, by_aiokafka, record, refit, rows, varint, vectors
 
 E = ErrorClass
 _native: Any = native.load("_batch_reader")

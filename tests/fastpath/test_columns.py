@@ -33,8 +33,7 @@ from kraftspec.fastpath.errors import CodecError, ErrorClass
 from kraftspec.fastpath.records import Compression
 from kraftspec.fastpath.scan import Verdict
 
-from .batches import vectors
-from .segments import TIME_MS, at_offset, batch, by_aiokafka, record, refit, rows, varint
+from .segments import TIME_MS, at_offset, batch, by_aiokafka, record, refit, rows, varint, vectors
 
 pa: Any = import_module("pyarrow")
 Decode = Callable[..., Columns]
