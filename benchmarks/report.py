@@ -145,13 +145,13 @@ def picture(run: dict[str, Any]) -> str:
 
 
 def rate(row: dict[str, Any], unit: str) -> float:
-    """What a row is worth in a unit of speed, or (µs) of time."""
+    """What a row is worth in a unit of speed, or of time."""
     call_ns = results.middle(row)
     if unit == "GB/s":
         return float(row["bytes"] / call_ns)
     if unit == "M records/s":
         return float(row["records"] * 1e3 / call_ns)
-    return 1e9 / call_ns if unit == "calls/s" else call_ns / 1e3
+    return 1e9 / call_ns if unit == "calls/s" else call_ns / {"µs": 1e3, "ms": 1e6}[unit]
 
 
 # What begins so is one table: heading, prefix of its groups, unit.
@@ -159,9 +159,13 @@ FAMILIES = (
     ("CRC-32C, GB/s", "crc ", "GB/s"),
     ("Record batches: encode, million records a second", "batch encode ", "M records/s"),
     ("Record batches: decode, million records a second", "batch decode ", "M records/s"),
+    ("Append and sync by several threads, µs for 64 batches of 100", "append 100, ", "µs"),
     ("Append and sync, µs", "append ", "µs"),
     ("Messages: encode, µs", "encode ", "µs"),
     ("Messages: decode, µs", "decode ", "µs"),
+    ("Compress, µs", "compress ", "µs"),
+    ("Decompress, µs", "decompress ", "µs"),
+    ("A whole process: start Python, import, end, ms", "import", "ms"),
     ("Everything else, µs", "", "µs"),
 )
 
@@ -188,7 +192,7 @@ def _table(rows: list[dict[str, Any]], groups: list[str], prefix: str, unit: str
     cells = {(row["group"], row["who"]): row for row in rows}
     everyone = sorted({row["who"] for row in rows}, key=lambda who: (OURS not in who, who.lower()))
     lines = [
-        _line(["", *(group.removeprefix(prefix) for group in groups)]),
+        _line(["", *(group.removeprefix(prefix) or unit for group in groups)]),
         _line(["---", *("---:" for _ in groups)]),
     ]
     for who in everyone:

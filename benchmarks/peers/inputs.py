@@ -1,7 +1,7 @@
 """What the peers are given for a group, and what they must make of it.
 
 A group's name says it all: ``crc 1 MiB``, ``batch encode A/100``, ``decode vote-v1``. Batches are
-made by aiokafka's builder; a peer takes the records out and must write the same bytes again.
+made by our builder; a peer takes the records out and must write the same bytes again.
 """
 
 from __future__ import annotations
@@ -11,10 +11,9 @@ import struct
 from functools import cache
 from typing import Any
 
-from aiokafka.record import default_records  # type: ignore[import-untyped]  # it has no types
 from benchmarks.peers.programs import Request
 
-from kraftspec.fastpath import crc32c
+from kraftspec.fastpath import BatchBuilder, crc32c
 
 UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20}
 THOUSANDS = {"": 1, "k": 1000}
@@ -25,7 +24,6 @@ MESSAGES = {
     "produce": "ProduceRequest",
 }
 TIMESTAMP_MS = 1_700_000_000_000
-BATCH_BYTES_MAX = 1 << 30
 
 CRC = re.compile(r"crc (\d+) (B|KiB|MiB)")
 BATCH = re.compile(r"batch (encode|decode) ([ABC])/(\d+)(k?)")
@@ -73,10 +71,10 @@ def records(case: str, count: int) -> list[Given]:
 @cache
 def batch(case: str, count: int) -> bytes:
     """The records of a case as one uncompressed batch from offset 0 on, of no producer."""
-    builder = default_records.DefaultRecordBatchBuilder(2, 0, 0, -1, -1, -1, BATCH_BYTES_MAX)
-    for offset, (timestamp, key, value, headers) in enumerate(records(case, count)):
-        builder.append(offset, timestamp, key, value, headers)
-    return bytes(builder.build())
+    builder = BatchBuilder()
+    for timestamp, key, value, headers in records(case, count):
+        builder.append(key, value, timestamp, headers)
+    return builder.build()
 
 
 def said(given: list[Given]) -> int:
