@@ -9,13 +9,14 @@ What is wrong is a ``CodecError`` whose offset is the first byte, in the input, 
 refused. Records that were compressed have no place of their own in the input: there the offset is
 that of the compressed block, and the detail has the byte in the decompressed one.
 
-Accepted is what ``org.apache.kafka.common.record.DefaultRecordBatch`` and ``DefaultRecord`` accept,
-but for these, which Kafka reads and no Kafka writes:
+Accepted is what Kafka's ``DefaultRecordBatch`` and ``DefaultRecord`` accept, but for these, which
+they read and no Kafka writes:
 
 * varints in more bytes than needed, or with bits beyond their width (Kafka drops them);
 * key, value or header value lengths below -1 (null to Kafka), header keys that are not UTF-8;
 * offset deltas that do not ascend, or lie outside of 0 to the last offset delta;
-* compressed bytes after the last frame, or in a batch of no records.
+* bytes after the last compressed frame;
+* anything after the header of a batch of no records, or an unknown compression of it.
 
 Like there, attribute bits 7 to 15 and record attributes are ignored (and kept), and sums that leave
 int64 wrap. Batches of magic 0 and 1 are recognised and refused: Kafka 4.0 no longer has them.
