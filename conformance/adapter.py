@@ -59,7 +59,7 @@ def _versions(spec: str) -> dict[str, str]:
     return out
 
 
-def _hello(name: str) -> dict[str, Any]:
+def _hello(name: str, notes: str) -> dict[str, Any]:
     return {
         "protocol": PROTOCOL,
         "name": name,
@@ -68,6 +68,7 @@ def _hello(name: str) -> dict[str, Any]:
         "spec": SPEC,
         "messages": _versions("kafka"),
         "sets": {spec: _versions(spec) for spec in SETS},
+        "notes": notes,
     }
 
 
@@ -108,7 +109,7 @@ def _request(line: bytes) -> Any:
         return json.loads(line)
 
 
-def reply(line: bytes, name: str) -> dict[str, Any] | None:
+def reply(line: bytes, name: str, notes: str = "") -> dict[str, Any] | None:
     """Answer one request line; None is the end."""
     try:
         request = _request(line)
@@ -119,7 +120,7 @@ def reply(line: bytes, name: str) -> dict[str, Any] | None:
         return None
     if command == "hello":
         if request.get("protocol") == PROTOCOL:
-            return _hello(name)
+            return _hello(name, notes)
         detail = f"this adapter speaks protocol {PROTOCOL}"
         return _refusal(request.get("id"), CodecError(ErrorClass.UNSUPPORTED_VERSION, detail))
     try:
@@ -137,8 +138,11 @@ def _refusal(request_id: Any, error: CodecError) -> dict[str, Any]:
     return {"id": request_id, "error": {**fields, "detail": error.detail}}
 
 
-def serve(name: str = "kraftspec-python") -> int:
-    """Answer requests until ``stop`` or the end of input; return the exit code."""
+def serve(name: str, notes: str = "") -> int:
+    """Answer requests until ``stop`` or the end of input; return the exit code.
+
+    ``name`` and ``notes`` are what ``hello`` is answered with: who this is, and which codec runs.
+    """
     pending = b""
     while chunk := os.read(sys.stdin.fileno(), CHUNK_BYTES):
         *lines, pending = (pending + chunk).split(b"\n") if b"\n" in chunk else (pending + chunk,)
@@ -147,7 +151,7 @@ def serve(name: str = "kraftspec-python") -> int:
         for line in lines:
             if not line.strip():
                 continue
-            answer = reply(line, name)
+            answer = reply(line, name, notes)
             if answer is None:
                 stopped = True
                 break

@@ -63,6 +63,7 @@ cdef extern from "c/decode.h":
     ctypedef struct plan_struct:
         PyTypeObject *type
         int flexible
+        int height
         Py_ssize_t unknown_slot, field_count, tagged_count, absent_count, fill_count
         Py_ssize_t reserved_count, later_count
         plan_field *fields
@@ -220,7 +221,9 @@ cdef class Programs:
         if index in self.compiled_structs:
             return <const plan_struct *> <size_t> self.compiled_structs[index]
         if depth > DEPTH_MAX:
-            raise ValueError("structs nest too deep")
+            raise ValueError("structs nest too deep, or in themselves")
+        if not 0 <= index < len(self.layouts):
+            raise IndexError(f"there is no layout {index}")
         number, flexible, fields, tagged, absent, later = self.layouts[index]
         cls = self.structs[number]
         tagged = tagged if flexible else ()
@@ -248,6 +251,10 @@ cdef class Programs:
         for at, (attr, default) in enumerate(kept):
             plan.absent[at].slot = slot_of(plan.type, attr)
             self.default(&plan.absent[at], cls, attr, default)
+        for at in range(plan.field_count):
+            measure(plan, &plan.fields[at])
+        for at in range(plan.tagged_count):
+            measure(plan, &plan.tagged[at])
         self.reserve(plan, [entry[0] for entry in tagged], later)
         self.fill(plan, defaults, [entry[1] for entry in fields], [entry[2] for entry in tagged])
         self.compiled_structs[index] = <size_t> plan
@@ -298,10 +305,9 @@ cdef class Programs:
             item = <plan_field *> self.block(sizeof(plan_field))
             self.field(item, cls, None, element, False, None, depth)
             out.item = item
-        if (out.wire == W_ARRAY) != (out.item is not NULL) and out.child is NULL:
+        parts = (out.item is not NULL) + (out.child is not NULL)
+        if parts != (out.wire >= W_ARRAY) or (out.wire == W_STRUCT and out.child is NULL):
             raise ValueError(f"{wire} of {element!r}")
-        if out.child is not NULL and out.wire != W_ARRAY and out.wire != W_STRUCT:
-            raise ValueError(f"{wire} of a struct")
         return 0
 
     cdef int default(self, plan_field *out, cls, attr, default) except -1:
@@ -358,6 +364,15 @@ cdef class Programs:
         self.held.append(cls)
         self.compiled_defaults[cls] = <size_t> out
         return out
+
+
+cdef int measure(plan_struct *plan, const plan_field *field) except -1:
+    """Note how deep structs nest, which C calls itself for: the plans of versions share structs."""
+    if field.child is not NULL and field.child.height >= plan.height:
+        plan.height = field.child.height + 1
+        if plan.height > DEPTH_MAX:
+            raise ValueError("structs nest too deep")
+    return 0
 
 
 cdef const plan_struct *plan_of(PyTypeObject *cls, version) except? NULL:

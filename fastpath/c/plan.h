@@ -74,6 +74,7 @@ struct plan_defaults {
 struct plan_struct {
     PyTypeObject *type;
     int flexible;
+    int height; /* how many levels of structs there are in it */
     Py_ssize_t unknown_slot; /* of unknown_tagged_fields; -1 where the class has none */
     Py_ssize_t field_count, tagged_count, absent_count, fill_count, reserved_count;
     plan_field *fields, *tagged, *absent;

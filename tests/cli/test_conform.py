@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from kraftspec.conformance import java
 from kraftspec.conformance import run as run_room
 from kraftspec.conformance.raw.results import Results
 from kraftspec.conformance.vectors import vectors_root
+from kraftspec.fastpath import native
 
 # An adapter that decodes nothing and answers every encode with the bytes it is told to.
 FAKE = """
@@ -200,10 +202,33 @@ def test_adapter_speaks_the_protocol() -> None:
     }
 
 
+def hello(*options: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "kraftspec", "adapter", *options],
+        input='{"cmd":"hello","protocol":1}\n',
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **environment},
+    )
+
+
+def test_the_adapter_says_which_codec_answers() -> None:
+    told = [hello(), hello("--codec", "python"), hello(KRAFTSPEC_PURE="1")]
+    facts = [json.loads(done.stdout) for done in told]
+    assert [(fact["name"], fact["notes"]) for fact in facts] == [
+        ("kraftspec", f"codec: {native.describe()}"),
+        ("kraftspec-python", "codec: pure Python (--codec python)"),
+        ("kraftspec", "codec: pure Python (KRAFTSPEC_PURE is set)"),
+    ]
+    if native.load("_engine") is not None:
+        assert json.loads(hello("--codec", "native").stdout)["notes"] == "codec: native"
+
+
 def test_the_native_codec_is_not_pretended() -> None:
-    result = run("adapter", "--codec", "native")
-    assert result.exit_code == 2
-    assert "the native codec is not built" in result.stderr
+    done = hello("--codec", "native", KRAFTSPEC_PURE="1")
+    assert done.returncode == 2
+    assert "only pure Python (KRAFTSPEC_PURE is set)" in done.stderr
 
 
 @pytest.fixture
