@@ -18,66 +18,9 @@ from kraftspec.fastpath import batch_fields, records as facts
 from kraftspec.fastpath.errors import CodecError, ErrorClass
 
 
-cdef extern from "Python.h":
-    void *PyCapsule_GetPointer(object, const char *name) except NULL
-    int PyLong_Check(object)
-    int PyLong_CheckExact(object)
-    long long PyLong_AsLongLongAndOverflow(object, int *overflow) except? -1
-
-
-cdef extern from "c/record_write.h" nogil:
-    enum:
-        BATCH_HEAD_BYTES
-        LOG_OVERHEAD_BYTES
-    ctypedef struct field_t:
-        const uint8_t *bytes
-        int64_t size
-    ctypedef struct records_t:
-        int64_t count
-        const field_t *keys
-        const field_t *values
-        const field_t *headers
-        const int64_t *timestamps
-        int64_t base_timestamp
-        uint32_t *body_sizes
-    ctypedef struct batch_head_t:
-        int64_t base_offset
-        int32_t partition_leader_epoch
-        int16_t attributes
-        int32_t last_offset_delta
-        int64_t base_timestamp
-        int64_t max_timestamp
-        int64_t producer_id
-        int16_t producer_epoch
-        int32_t base_sequence
-        int32_t count
-    const field_t BLOCK_NONE
-    void crc32c_start()
-    size_t varint_size(int64_t value)
-    size_t record_body_size(const field_t *key, const field_t *value, const field_t *headers,
-                            int64_t timestamp_delta, int64_t offset_delta)
-    uint8_t *record_write(uint8_t *out, size_t body_size, const field_t *key,
-                          const field_t *value, const field_t *headers,
-                          int64_t timestamp_delta, int64_t offset_delta)
-    size_t records_size(const records_t *records)
-    void records_write(uint8_t *out, const records_t *records)
-    void batch_seal(uint8_t *batch, size_t size, const batch_head_t *head)
-
-
-cdef extern from "c/record_gather.h":
-    ctypedef struct scratch_t:
-        uint8_t *bytes
-        size_t used
-        size_t capacity
-    PyObject **plain_items(object column, Py_ssize_t *count)
-    bint plain_field(object value, field_t *out)
-    bint gather_fields(PyObject **items, Py_ssize_t count, field_t *out)
-    int64_t gather_block(object headers, scratch_t *scratch)
-    bint gather_blocks(PyObject **items, Py_ssize_t count, field_t *out, scratch_t *scratch)
-
-
 crc32c_start()
 
+cdef object _MINUS_ONE = -1
 cdef object _NONE = facts.Compression.NONE
 cdef object _CREATE_TIME = facts.TimestampType.CREATE_TIME
 cdef int64_t _BATCH_BYTES_MAX = batch_fields.BATCH_BYTES_MAX
@@ -91,9 +34,12 @@ cdef enum:
     FEW = 16
 
 
-cdef inline bint _plain_int(object value, int64_t low, int64_t high, int64_t *out) except -1:
+cdef inline bint _plain_int(object value, int64_t low, int64_t high, int64_t *out):
     """Take an int (IntEnum and bool too) within bounds; runs no Python code."""
     cdef int overflow = 0
+    if value is _MINUS_ONE:  # What most fields of most batches are.
+        out[0] = -1
+        return low <= -1
     if not PyLong_Check(value):
         return False
     out[0] = PyLong_AsLongLongAndOverflow(value, &overflow)
@@ -108,15 +54,15 @@ cdef struct fields_t:
     int64_t log_append_time
 
 
-cdef bint _plain_fields(
+cdef int _set_fields(
     fields_t *fields, object base_offset, object partition_leader_epoch, object compression,
-    object timestamp_type, object log_append_time, object producer_id, object producer_epoch,
-    object base_sequence, object transactional, object control,
+    object level, object timestamp_type, object log_append_time, object producer_id,
+    object producer_epoch, object base_sequence, object transactional, object control,
 ) except -1:
-    """Take the fields of a batch; False where batch_fields must look at them."""
+    """Take the fields of a batch, or have them made plain, or refused."""
     cdef batch_head_t *head = &fields.head
     cdef int64_t epoch, producer, sequence, codec = 0, stamp = 0
-    if not (
+    if (
         _plain_int(base_offset, -INT64_MAX - 1, INT64_MAX, &head.base_offset)
         and _plain_int(partition_leader_epoch, INT32_MIN, INT32_MAX, &epoch)
         and (compression is _NONE or _plain_int(compression, 0, 4, &codec))
@@ -125,19 +71,32 @@ cdef bint _plain_fields(
         and _plain_int(producer_id, -INT64_MAX - 1, INT64_MAX, &head.producer_id)
         and _plain_int(producer_epoch, INT16_MIN, INT16_MAX, &producer)
         and _plain_int(base_sequence, INT32_MIN, INT32_MAX, &sequence)
+        and type(transactional) is bool and type(control) is bool
     ):
-        return False
-    head.partition_leader_epoch = <int32_t>epoch
-    head.producer_epoch = <int16_t>producer
-    head.base_sequence = <int32_t>sequence
-    head.attributes = <int16_t>codec
-    if stamp:
-        head.attributes |= _LOG_APPEND_TIME
-    if transactional is not False and transactional:
-        head.attributes |= _TRANSACTIONAL
-    if control is not False and control:
-        head.attributes |= _CONTROL
-    return _producer_agrees(head)
+        head.partition_leader_epoch = <int32_t>epoch
+        head.producer_epoch = <int16_t>producer
+        head.base_sequence = <int32_t>sequence
+        head.attributes = <int16_t>codec
+        if stamp:
+            head.attributes |= _LOG_APPEND_TIME
+        if transactional is True:
+            head.attributes |= _TRANSACTIONAL
+        if control is True:
+            head.attributes |= _CONTROL
+        if _producer_agrees(head):
+            return 0
+    plain = batch_fields.plain_fields(
+        base_offset, partition_leader_epoch, compression, level, timestamp_type,
+        log_append_time, producer_id, producer_epoch, base_sequence, transactional, control,
+    )
+    head.base_offset = plain.base_offset
+    head.partition_leader_epoch = plain.partition_leader_epoch
+    head.attributes = plain.attributes
+    fields.log_append_time = plain.log_append_time
+    head.producer_id = plain.producer_id
+    head.producer_epoch = plain.producer_epoch
+    head.base_sequence = plain.base_sequence
+    return 0
 
 
 cdef bint _producer_agrees(const batch_head_t *head):
@@ -147,19 +106,6 @@ cdef bint _producer_agrees(const batch_head_t *head):
     return head.producer_epoch != -1 and (
         head.base_sequence >= 0 or head.attributes & _CONTROL != 0
     )
-
-
-cdef int _take_fields(fields_t *fields, tuple given) except -1:
-    """Have the fields made plain, or refused."""
-    plain = batch_fields.plain_fields(*given)
-    fields.head.base_offset = plain.base_offset
-    fields.head.partition_leader_epoch = plain.partition_leader_epoch
-    fields.head.attributes = plain.attributes
-    fields.log_append_time = plain.log_append_time
-    fields.head.producer_id = plain.producer_id
-    fields.head.producer_epoch = plain.producer_epoch
-    fields.head.base_sequence = plain.base_sequence
-    return 0
 
 
 cdef int _refuse(object error_class, str detail, str path) except -1:
@@ -197,9 +143,9 @@ cdef bytes _finish(
     cdef uint8_t *out
     if head.attributes & _LOG_APPEND_TIME:
         head.max_timestamp = fields.log_append_time
+    if <int64_t>total > _BATCH_BYTES_MAX:
+        _too_long(total, _BATCH_BYTES_MAX)
     if head.attributes & _COMPRESSION_MASK == 0:
-        if <int64_t>total > _BATCH_BYTES_MAX:
-            _too_long(total, _BATCH_BYTES_MAX)
         batch = PyBytes_FromStringAndSize(NULL, total)
         out = <uint8_t *>PyBytes_AS_STRING(batch)
         if records != NULL:
@@ -235,21 +181,6 @@ cdef bytes _compressed(const batch_head_t *head, bytes records, object level):
 
 
 # ---------------------------------------------------------------------------------- Arrow arrays
-
-
-cdef extern from "c/arrow_gather.h" nogil:
-    struct ArrowSchema:
-        const char *format
-        void (*release)(ArrowSchema *) noexcept
-    struct ArrowArray:
-        int64_t length
-        void (*release)(ArrowArray *) noexcept
-    struct ArrowArrayStream:
-        int (*get_schema)(ArrowArrayStream *, ArrowSchema *) noexcept
-        int (*get_next)(ArrowArrayStream *, ArrowArray *) noexcept
-        void (*release)(ArrowArrayStream *) noexcept
-    int arrow_bytes(const ArrowSchema *schema, const ArrowArray *array, field_t *out)
-    int arrow_timestamps(const ArrowSchema *schema, const ArrowArray *array, int64_t *out)
 
 
 cdef class _Arrow:
@@ -336,10 +267,12 @@ cdef object _arrow(object column):
     """Return an ``_Arrow`` of a column; None: it is none, or one that batch_fields must judge."""
     cdef _Arrow arrow = _Arrow()
     try:
-        if hasattr(column, "__arrow_c_array__"):
-            return arrow if arrow.of_array(column.__arrow_c_array__()) else None
-        if hasattr(column, "__arrow_c_stream__"):
-            return arrow if arrow.of_stream(column.__arrow_c_stream__()) else None
+        found = getattr(column, "__arrow_c_array__", None)
+        if found is not None:
+            return arrow if arrow.of_array(found()) else None
+        found = getattr(column, "__arrow_c_stream__", None)
+        if found is not None:
+            return arrow if arrow.of_stream(found()) else None
     except (TypeError, ValueError, IndexError):
         pass
     return None
@@ -350,33 +283,60 @@ cdef object _arrow(object column):
 
 cdef struct columns_t:
     records_t records
-    field_t *keys
     field_t *values
+    field_t *keys
     field_t *headers
     int64_t *timestamps
-    field_t few_values[FEW]
-    uint32_t few_sizes[FEW]
     scratch_t scratch
-
-
-cdef void _free(columns_t *columns):
-    PyMem_Free(columns.keys)
-    PyMem_Free(columns.headers)
-    PyMem_Free(columns.timestamps)
-    PyMem_Free(columns.scratch.bytes)
-    if columns.values != columns.few_values:
-        PyMem_Free(columns.values)
-    _empty(columns)
+    void *block  # of the columns, when they are more than FEW
+    field_t few_fields[3 * FEW]
+    int64_t few_timestamps[FEW]
+    uint32_t few_sizes[FEW]
 
 
 cdef inline void _empty(columns_t *columns):
-    columns.keys = columns.values = columns.headers = NULL
-    columns.timestamps = NULL
-    columns.records.keys = columns.records.values = columns.records.headers = NULL
-    columns.records.timestamps = NULL
-    columns.records.base_timestamp = -1
+    columns.block = NULL
     columns.scratch.bytes = NULL
     columns.scratch.used = columns.scratch.capacity = 0
+
+
+cdef inline void _free(columns_t *columns):
+    if columns.block != NULL:
+        PyMem_Free(columns.block)
+    if columns.scratch.bytes != NULL:
+        PyMem_Free(columns.scratch.bytes)
+    _empty(columns)
+
+
+cdef inline int _make_room(
+    columns_t *columns, int64_t count, bint has_keys, bint has_headers, bint has_timestamps
+) except -1:
+    """Make room for the columns that there are; the others are NULL in ``records``."""
+    cdef records_t *records = &columns.records
+    cdef int64_t field_count = count * (1 + has_keys + has_headers)
+    if count <= FEW:
+        columns.values = columns.few_fields
+        columns.timestamps = columns.few_timestamps
+        records.body_sizes = columns.few_sizes
+    else:
+        columns.block = PyMem_Malloc(
+            field_count * sizeof(field_t)
+            + count * (has_timestamps * sizeof(int64_t) + sizeof(uint32_t))
+        )
+        if columns.block == NULL:
+            raise MemoryError
+        columns.values = <field_t *>columns.block
+        columns.timestamps = <int64_t *>(columns.values + field_count)
+        records.body_sizes = <uint32_t *>(columns.timestamps + has_timestamps * count)
+    columns.keys = columns.values + count
+    columns.headers = columns.keys + has_keys * count
+    records.count = count
+    records.values = columns.values
+    records.keys = columns.keys if has_keys else NULL
+    records.headers = columns.headers if has_headers else NULL
+    records.timestamps = columns.timestamps if has_timestamps else NULL
+    records.base_timestamp = -1
+    return 0
 
 
 cdef inline object _held(object column):
@@ -412,29 +372,13 @@ cdef bint _gather_headers(object column, field_t *out, scratch_t *scratch):
     return gather_blocks(items, count, out, scratch)
 
 
-cdef bint _gather_timestamps(object column, int64_t *out) except -1:
-    cdef Py_ssize_t at, count = 0
+cdef bint _gather_timestamps(object column, int64_t *out):
+    cdef Py_ssize_t count = 0
     cdef PyObject **items
     if type(column) is _Arrow:
         return (<_Arrow>column).timestamps_into(out)
     items = plain_items(column, &count)
-    try:
-        for at in range(count):
-            if not PyLong_Check(<object>items[at]):
-                return False
-            out[at] = <int64_t><object>items[at]
-            if out[at] < -1:
-                return False
-    except OverflowError:
-        return False
-    return True
-
-
-cdef void *_array(int64_t count, size_t size) except NULL:
-    cdef void *array = PyMem_Malloc(<size_t>count * size)
-    if array == NULL:
-        raise MemoryError
-    return array
+    return gather_timestamps(items, count, out)
 
 
 cdef bint _gather(
@@ -444,44 +388,28 @@ cdef bint _gather(
 
     All columns are held already. No Python code runs in here.
     """
-    cdef records_t *records = &columns.records
     cdef int64_t count = _length(values)
-    records.count = count
-    if count > INT32_MAX:
+    cdef bint has_one_timestamp = PyLong_CheckExact(timestamps)
+    if (
+        count > INT32_MAX
+        or (keys is not None and _length(keys) != count)
+        or (headers is not None and _length(headers) != count)
+        or (not has_one_timestamp and _length(timestamps) != count)
+    ):
         return False
-    if count <= FEW:
-        columns.values = columns.few_values
-        records.body_sizes = columns.few_sizes
-    else:
-        columns.values = <field_t *>_array(count, sizeof(field_t) + sizeof(uint32_t))
-        records.body_sizes = <uint32_t *>(columns.values + count)
-    records.values = columns.values
-    if not _gather_fields(values, columns.values):
+    _make_room(columns, count, keys is not None, headers is not None, not has_one_timestamp)
+    if not (
+        _gather_fields(values, columns.values)
+        and (keys is None or _gather_fields(keys, columns.keys))
+        and (headers is None or _gather_headers(headers, columns.headers, &columns.scratch))
+    ):
         return False
-    if keys is not None:
-        if _length(keys) != count:
-            return False
-        columns.keys = <field_t *>_array(count, sizeof(field_t))
-        records.keys = columns.keys
-        if not _gather_fields(keys, columns.keys):
-            return False
-    if headers is not None:
-        if _length(headers) != count:
-            return False
-        columns.headers = <field_t *>_array(count, sizeof(field_t))
-        records.headers = columns.headers
-        if not _gather_headers(headers, columns.headers, &columns.scratch):
-            return False
-    if PyLong_CheckExact(timestamps):
-        return _plain_int(timestamps, -1, INT64_MAX, &records.base_timestamp)
-    if _length(timestamps) != count:
-        return False
-    columns.timestamps = <int64_t *>_array(count, sizeof(int64_t))
-    records.timestamps = columns.timestamps
+    if has_one_timestamp:
+        return _plain_int(timestamps, -1, INT64_MAX, &columns.records.base_timestamp)
     if not _gather_timestamps(timestamps, columns.timestamps):
         return False
     if count > 0:
-        records.base_timestamp = columns.timestamps[0]
+        columns.records.base_timestamp = columns.timestamps[0]
     return True
 
 
@@ -504,14 +432,11 @@ def encode_batch(
     cdef columns_t columns
     cdef records_t *records = &columns.records
     cdef bint plain
-    if not _plain_fields(
-        &fields, base_offset, partition_leader_epoch, compression, timestamp_type,
-        log_append_time, producer_id, producer_epoch, base_sequence, transactional, control,
-    ):
-        _take_fields(&fields, (
-            base_offset, partition_leader_epoch, compression, compression_level, timestamp_type,
-            log_append_time, producer_id, producer_epoch, base_sequence, transactional, control,
-        ))
+    _set_fields(
+        &fields, base_offset, partition_leader_epoch, compression, compression_level,
+        timestamp_type, log_append_time, producer_id, producer_epoch, base_sequence,
+        transactional, control,
+    )
     _empty(&columns)
     try:
         # Whatever runs Python code comes first; from _gather on, nothing may move.
@@ -578,15 +503,11 @@ cdef class BatchBuilder:
     ):
         cdef fields_t fields
         cdef int64_t limit = _BATCH_BYTES_MAX
-        if not _plain_fields(
-            &fields, base_offset, partition_leader_epoch, compression, timestamp_type,
-            log_append_time, producer_id, producer_epoch, base_sequence, transactional, control,
-        ):
-            _take_fields(&fields, (
-                base_offset, partition_leader_epoch, compression, compression_level,
-                timestamp_type, log_append_time, producer_id, producer_epoch, base_sequence,
-                transactional, control,
-            ))
+        _set_fields(
+            &fields, base_offset, partition_leader_epoch, compression, compression_level,
+            timestamp_type, log_append_time, producer_id, producer_epoch, base_sequence,
+            transactional, control,
+        )
         if size_max is not None:
             limit = min(batch_fields.integer(size_max, "int64", "size_max"), limit)
         self.fields = fields
@@ -626,7 +547,7 @@ cdef class BatchBuilder:
         if not (
             plain_field(value, &record.value)
             and plain_field(key, &record.key)
-            and _plain_int(timestamp, -1, INT64_MAX, &record.timestamp)
+            and plain_timestamp(timestamp, &record.timestamp)
         ):
             return False
         record.headers = BLOCK_NONE

@@ -133,6 +133,9 @@ def _too_long(size: int, limit: int) -> None:
 def _finish(
     fields: Fields, records: bytes, base_timestamp: int, max_timestamp: int, count: int
 ) -> bytes:
+    size = RECORDS_AT + len(records)
+    if size > BATCH_BYTES_MAX:
+        _too_long(size, BATCH_BYTES_MAX)
     if fields.compression is not Compression.NONE:
         from kraftspec.fastpath.compression import compress  # noqa: PLC0415 - few batches need it
 

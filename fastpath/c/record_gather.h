@@ -60,43 +60,85 @@ static inline int plain_text(PyObject *text, field_t *out) {
 
 static inline int gather_fields(PyObject **items, Py_ssize_t count, field_t *out) {
     for (Py_ssize_t at = 0; at < count; at++) {
+        if (at + 12 < count)
+            __builtin_prefetch(items[at + 12]);
         if (!plain_field(items[at], &out[at]))
             return 0;
     }
     return 1;
 }
 
+static uint8_t *scratch_grow(scratch_t *scratch, size_t size) {
+    size_t capacity = (scratch->used + size) * 3 / 2 + 256;
+    uint8_t *grown = PyMem_Realloc(scratch->bytes, capacity);
+    if (grown == NULL)
+        return NULL;
+    scratch->bytes = grown;
+    scratch->capacity = capacity;
+    return grown + scratch->used;
+}
+
 /* Room for `size` more bytes; NULL: there is no memory, which the caller meets again and tells. */
-static inline uint8_t *scratch_room(scratch_t *scratch, size_t size) {
-    if (scratch->capacity - scratch->used < size) {
-        size_t capacity = (scratch->used + size) * 3 / 2 + 256;
-        uint8_t *grown = PyMem_Realloc(scratch->bytes, capacity);
-        if (grown == NULL)
-            return NULL;
-        scratch->bytes = grown;
-        scratch->capacity = capacity;
-    }
+HOT uint8_t *scratch_room(scratch_t *scratch, size_t size) {
+    if (scratch->capacity - scratch->used < size)
+        return scratch_grow(scratch, size);
     return scratch->bytes + scratch->used;
 }
 
+/* An int (IntEnum and bool too) from -1 on. Milliseconds of today have two digits of 30 bits. */
+HOT int plain_timestamp(PyObject *number, int64_t *out) {
+    if (!PyLong_Check(number))
+        return 0;
+#if PYLONG_BITS_IN_DIGIT == 30
+#if PY_VERSION_HEX < 0x030C0000
+    const digit *digits = ((PyLongObject *)number)->ob_digit;
+    int has_two = Py_SIZE(number) == 2;
+#else
+    const digit *digits = ((PyLongObject *)number)->long_value.ob_digit;
+    int has_two = ((PyLongObject *)number)->long_value.lv_tag == 2 << _PyLong_NON_SIZE_BITS;
+#endif
+    if (has_two) {
+        *out = (int64_t)digits[1] << 30 | digits[0];
+        return 1;
+    }
+#endif
+    int overflow;
+    *out = PyLong_AsLongLongAndOverflow(number, &overflow); /* Of an int, it raises nothing. */
+    return overflow == 0 && *out >= -1;
+}
+
+static int gather_timestamps(PyObject **items, Py_ssize_t count, int64_t *out) {
+    for (Py_ssize_t at = 0; at < count; at++) {
+        if (!plain_timestamp(items[at], &out[at]))
+            return 0;
+    }
+    return 1;
+}
+
+HOT int plain_header(PyObject *pair, field_t *key, field_t *value) {
+    return PyTuple_CheckExact(pair) && PyTuple_GET_SIZE(pair) == 2
+        && plain_text(PyTuple_GET_ITEM(pair, 0), key)
+        && plain_field(PyTuple_GET_ITEM(pair, 1), value);
+}
+
 /* Add the block of one record; the size of it, 0: not plain. */
-static inline int64_t gather_block(PyObject *headers, scratch_t *scratch) {
-    size_t start = scratch->used;
+HOT int64_t gather_block(PyObject *headers, scratch_t *scratch) {
+    const size_t start = scratch->used;
     Py_ssize_t count = 0;
     PyObject **items = plain_items(headers, &count);
     if (items == NULL && headers != Py_None && !PyList_CheckExact(headers))
         return 0;
-    uint8_t *out = scratch_room(scratch, 10);
+    uint8_t *out = scratch_room(scratch, VARINT_BYTES_MAX);
     if (out == NULL)
         return 0;
-    scratch->used = (size_t)(varint_write(out, count) - scratch->bytes);
+    out = varint_write(out, count);
+    scratch->used = (size_t)(out - scratch->bytes);
     for (Py_ssize_t at = 0; at < count; at++) {
         field_t key, value;
-        PyObject *pair = items[at];
-        if (!PyTuple_CheckExact(pair) || PyTuple_GET_SIZE(pair) != 2
-            || !plain_text(PyTuple_GET_ITEM(pair, 0), &key)
-            || !plain_field(PyTuple_GET_ITEM(pair, 1), &value)
-            || (out = scratch_room(scratch, field_size(&key) + field_size(&value))) == NULL) {
+        if (!plain_header(items[at], &key, &value)
+            || (out = scratch_room(
+                    scratch, (size_t)key.size + (size_t)(value.size + 1) + 2 * VARINT_BYTES_MAX))
+                == NULL) {
             scratch->used = start;
             return 0;
         }
@@ -106,22 +148,45 @@ static inline int64_t gather_block(PyObject *headers, scratch_t *scratch) {
     return (int64_t)(scratch->used - start);
 }
 
+/* A header is four objects deep, each a wait for memory: ask for those of the next records, one
+ * level deeper for each record nearer. */
+HOT void prefetch_header(PyObject **items, Py_ssize_t left) {
+    if (left > 12)
+        __builtin_prefetch(items[12]);
+    if (left > 8 && PyList_CheckExact(items[8]))
+        __builtin_prefetch(((PyListObject *)items[8])->ob_item);
+    if (left > 4) {
+        Py_ssize_t count = 0;
+        PyObject **headers = plain_items(items[4], &count);
+        if (count > 0)
+            __builtin_prefetch(headers[0]);
+    }
+}
+
 /* Point `out` at the block of each record; records with the same object share one. */
-static inline int gather_blocks(PyObject **items, Py_ssize_t count, field_t *out,
-                                scratch_t *scratch) {
+static int gather_blocks(PyObject **items, Py_ssize_t count, field_t *out, scratch_t *scratch) {
+    scratch_t grown = *scratch; /* In variables, for the loop. */
+    PyObject *last = NULL;
+    size_t start = 0;
+    int64_t size = 0;
     for (Py_ssize_t at = 0; at < count; at++) {
-        if (at > 0 && items[at] == items[at - 1]) {
-            out[at] = out[at - 1];
-            continue;
+        prefetch_header(items + at, count - at);
+        if (items[at] != last) {
+            last = items[at];
+            start = grown.used;
+            size = gather_block(last, &grown);
+            if (size == 0)
+                break;
         }
         /* An offset for now: the scratch moves. */
-        out[at].bytes = (const uint8_t *)scratch->used;
-        out[at].size = gather_block(items[at], scratch);
-        if (out[at].size == 0)
-            return 0;
+        out[at].bytes = (const uint8_t *)start;
+        out[at].size = size;
     }
+    *scratch = grown;
+    if (count > 0 && size == 0)
+        return 0;
     for (Py_ssize_t at = 0; at < count; at++)
-        out[at].bytes = scratch->bytes + (size_t)out[at].bytes;
+        out[at].bytes = grown.bytes + (size_t)out[at].bytes;
     return 1;
 }
 
