@@ -64,6 +64,7 @@ cdef extern from "c/decode.h":
         PyTypeObject *type
         int flexible
         int height
+        Py_ssize_t bytes_min
         Py_ssize_t unknown_slot, field_count, tagged_count, absent_count, fill_count
         Py_ssize_t reserved_count, later_count
         plan_field *fields
@@ -92,6 +93,7 @@ cdef extern from "c/decode.h":
     size_t writer_size(const writer *w)
     bint writer_overlaps(const writer *w, const uint8_t *to)
     void writer_copy(const writer *w, uint8_t *to)
+    const uint8_t FIXED_BYTES[]
     int make_small_ints() except -1
     object engine_decode(
         const plan_struct *plan, object owner, const void *data, Py_ssize_t size,
@@ -230,7 +232,7 @@ cdef class Programs:
         defaults = self.defaults(cls)
         plan = <plan_struct *> self.block(sizeof(plan_struct))
         plan.type = <PyTypeObject *> cls
-        plan.flexible = flexible
+        plan.flexible = bool(flexible)
         plan.unknown_slot = -1
         if "unknown_tagged_fields" in cls.__struct_fields__:
             plan.unknown_slot = slot_of(plan.type, "unknown_tagged_fields")
@@ -251,10 +253,11 @@ cdef class Programs:
         for at, (attr, default) in enumerate(kept):
             plan.absent[at].slot = slot_of(plan.type, attr)
             self.default(&plan.absent[at], cls, attr, default)
-        for at in range(plan.field_count):
-            measure(plan, &plan.fields[at])
         for at in range(plan.tagged_count):
             measure(plan, &plan.tagged[at])
+        plan.bytes_min = plan.flexible  # Tagged fields may be left out, their count may not.
+        for at in range(plan.field_count):
+            measure(plan, &plan.fields[at])
         self.reserve(plan, [entry[0] for entry in tagged], later)
         self.fill(plan, defaults, [entry[1] for entry in fields], [entry[2] for entry in tagged])
         self.compiled_structs[index] = <size_t> plan
@@ -367,7 +370,16 @@ cdef class Programs:
 
 
 cdef int measure(plan_struct *plan, const plan_field *field) except -1:
-    """Note how deep structs nest, which C calls itself for: the plans of versions share structs."""
+    """Add a field to how deep the structs nest, and to how many bytes they take at least.
+
+    C calls itself for each level, and the plans of two versions may share structs.
+    """
+    if field.wire <= W_UUID:
+        plan.bytes_min += FIXED_BYTES[field.wire]
+    elif field.wire == W_STRUCT:
+        plan.bytes_min += 1 if field.nullable else field.child.bytes_min
+    else:
+        plan.bytes_min += 1 if field.compact else (2 if field.wire == W_STRING else 4)
     if field.child is not NULL and field.child.height >= plan.height:
         plan.height = field.child.height + 1
         if plan.height > DEPTH_MAX:

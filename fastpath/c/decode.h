@@ -1,9 +1,8 @@
 /* Runs a compiled plan over bytes: bytes to value. The wire layout is drawn in encode.h.
  *
  * Optimistic: whatever is not right makes it give up (NULL), and the interpreter then names the
- * class, path and offset. Every count and length is held against the bytes that are left before
- * anything of that size is made: an element takes at least one byte, and a list pointer of eight
- * for each is the most that is allocated ahead. Structs nest only as deep as the plan does.
+ * class, path and offset. Every count is held against the bytes that are left, at so many as one
+ * element takes at least, before a pointer for each is made. Structs nest only as the plan does.
  *
  * The collector may run while memoryviews and tuples are made, and with it any finalizer. It must
  * not find what is half made: structs are never tracked, and lists and tuples not until they are
@@ -223,8 +222,6 @@ static inline PyObject *new_int(int64_t number) {
     return small;
 }
 
-static const uint8_t FIXED_BYTES[] = {1, 1, 2, 2, 4, 4, 8, 8, 16};
-
 /* Step over a value of that many bytes; NULL when they are not there. */
 static inline const uint8_t *take(reader *r, Py_ssize_t size) {
     const uint8_t *at = r->at;
@@ -237,6 +234,8 @@ static inline const uint8_t *take(reader *r, Py_ssize_t size) {
 static PyObject *get_value(reader *r, const plan_field *field);
 
 static PyObject *get_list(reader *r, const plan_struct *child, Py_ssize_t count) {
+    if (child->bytes_min > 0 && count > left(r) / child->bytes_min)
+        return NULL;
     PyObject *list = PyList_New(count);
     if (list == NULL || count == 0)
         return list;

@@ -26,6 +26,8 @@ enum { D_NULL, D_BOOL, D_INT, D_FLOAT, D_STRING, D_BYTES, D_EMPTY, D_STRUCT };
 /* How a field that a decode did not find is set. */
 enum { F_SHARED, F_LIST, F_STRUCT };
 
+static const uint8_t FIXED_BYTES[] = {1, 1, 2, 2, 4, 4, 8, 8, 16}; /* W_BOOL to W_UUID */
+
 #define STRING_BYTES_MAX 0x7FFF
 #define LENGTH_MAX 0x7FFFFFFF
 #define TAG_MAX 0x7FFFFFFF
@@ -74,7 +76,8 @@ struct plan_defaults {
 struct plan_struct {
     PyTypeObject *type;
     int flexible;
-    int height; /* how many levels of structs there are in it */
+    int height;           /* how many levels of structs there are in it */
+    Py_ssize_t bytes_min; /* on the wire */
     Py_ssize_t unknown_slot; /* of unknown_tagged_fields; -1 where the class has none */
     Py_ssize_t field_count, tagged_count, absent_count, fill_count, reserved_count;
     plan_field *fields, *tagged, *absent;
