@@ -209,9 +209,11 @@ cdef class _Arrow:
 
     cdef bint of_array(self, object capsules) except -1:
         """Take the pair that ``__arrow_c_array__`` returned."""
+        if not PyTuple_CheckExact(capsules) or PyTuple_GET_SIZE(capsules) != 2:
+            return False
         self.capsules = capsules
-        self.schema = <ArrowSchema *>PyCapsule_GetPointer(capsules[0], "arrow_schema")
-        self.arrays = <ArrowArray *>PyCapsule_GetPointer(capsules[1], "arrow_array")
+        self.schema = <ArrowSchema *>PyCapsule_GetPointer((<tuple>capsules)[0], "arrow_schema")
+        self.arrays = <ArrowArray *>PyCapsule_GetPointer((<tuple>capsules)[1], "arrow_array")
         self.array_count = 1
         self.length = self.arrays.length
         return self.schema.release != NULL and self.arrays.release != NULL
@@ -273,7 +275,7 @@ cdef object _arrow(object column):
         found = getattr(column, "__arrow_c_stream__", None)
         if found is not None:
             return arrow if arrow.of_stream(found()) else None
-    except (TypeError, ValueError, IndexError):
+    except (TypeError, ValueError):
         pass
     return None
 

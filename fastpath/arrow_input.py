@@ -13,11 +13,13 @@ from collections.abc import Iterator
 from typing import Any, Final, NoReturn
 
 from kraftspec.fastpath.errors import CodecError, ErrorClass
+from kraftspec.fastpath.plan import INTEGER_RANGE
 
 BYTES_FORMATS: Final = {"z": 4, "u": 4, "Z": 8, "U": 8}  # to the width of their offsets
 VIEW_FORMATS: Final = ("vz", "vu")
 VIEW_BYTES: Final = 16
 VIEW_INLINE_MAX: Final = 12
+WIDTH_MAX: Final = INTEGER_RANGE["int32"][1]
 
 
 class _Schema(ctypes.Structure):
@@ -138,7 +140,7 @@ class _Chunk:
 
     def __init__(self, schema: Any, array: Any, name: str) -> None:
         self.name = name
-        self.format = schema.format.decode()
+        self.format = (schema.format or b"").decode(errors="replace")
         self.array = array
         self.rows = range(array.offset, array.offset + array.length)
         if array.length < 0 or array.offset < 0 or array.n_children or schema.dictionary:
@@ -156,12 +158,19 @@ class _Chunk:
         if self.format in VIEW_FORMATS:
             return self.by_views()
         if self.format.startswith("w:"):
-            width = int(self.format[2:])
+            width = self.width()
             data = self.buffer(1, width)
             return self.rowwise(2, lambda row: self.copy(data + row * width, width))
         if self.format == "n":
             return [None] * self.array.length
         _refuse(f"of bytes or text wanted, not of {self.format!r}", self.name)
+
+    def width(self) -> int:
+        """Return the width of fixed-size values."""
+        digits = self.format[2:]
+        if not (digits.isascii() and digits.isdigit()) or int(digits) > WIDTH_MAX:
+            _refuse(f"of {self.format!r}: no width", self.name)
+        return int(digits)
 
     def rowwise(self, buffers: int, read: Any) -> list[Any]:
         """Read each row that is valid."""

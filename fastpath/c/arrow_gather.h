@@ -15,7 +15,6 @@
 #define KRAFTSPEC_ARROW_GATHER_H
 
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "arrow_abi.h"
@@ -36,6 +35,18 @@ struct ArrowArrayStream {
 
 #define VIEW_BYTES 16
 #define VIEW_INLINE_MAX 12
+
+/* Producers should align their buffers and need not. */
+HOT int64_t arrow_load(const uint8_t *array, int64_t at, int wide) {
+    int64_t eight;
+    int32_t four;
+    if (wide) {
+        memcpy(&eight, array + at * 8, 8);
+        return eight;
+    }
+    memcpy(&four, array + at * 4, 4);
+    return four;
+}
 
 static inline int arrow_valid(const uint8_t *bits, int64_t at) {
     return bits == NULL || (bits[at >> 3] >> (at & 7) & 1);
@@ -61,34 +72,33 @@ static int arrow_sound(const struct ArrowSchema *schema, const struct ArrowArray
 }
 
 /* Inlined once for each width of offset. */
-static inline int arrow_offsets(const struct ArrowArray *array, const uint8_t *bits, int wide,
-                                field_t *out) {
-    const int32_t *narrow_at = (const int32_t *)array->buffers[1];
-    const int64_t *wide_at = (const int64_t *)array->buffers[1];
+HOT int arrow_offsets(const struct ArrowArray *array, const uint8_t *bits, int wide,
+                      field_t *out) {
+    const uint8_t *offsets = array->buffers[1];
     const uint8_t *data = array->buffers[2];
     if (array->length == 0)
         return 1;
-    if (array->buffers[1] == NULL)
+    if (offsets == NULL)
         return 0;
     for (int64_t at = 0; at < array->length; at++) {
         int64_t row = array->offset + at;
-        int64_t start = wide ? wide_at[row] : narrow_at[row];
-        int64_t size = (wide ? wide_at[row + 1] : narrow_at[row + 1]) - start;
         if (!arrow_valid(bits, row)) {
             out[at] = FIELD_NULL;
             continue;
         }
-        if (start < 0 || size < 0 || (data == NULL && size > 0))
+        int64_t start = arrow_load(offsets, row, wide);
+        int64_t end = arrow_load(offsets, row + 1, wide);
+        if (start < 0 || end < start || (data == NULL && end > start))
             return 0;
-        out[at].bytes = size > 0 ? data + start : NULL;
-        out[at].size = size;
+        out[at].bytes = end > start ? data + start : NULL;
+        out[at].size = end - start;
     }
     return 1;
 }
 
 static int arrow_views(const struct ArrowArray *array, const uint8_t *bits, field_t *out) {
     const uint8_t *views = array->buffers[1];
-    const int64_t *sizes = array->buffers[array->n_buffers - 1];
+    const uint8_t *sizes = array->buffers[array->n_buffers - 1];
     int64_t data_count = array->n_buffers - 3;
     if (array->length > 0 && views == NULL)
         return 0;
@@ -108,7 +118,7 @@ static int arrow_views(const struct ArrowArray *array, const uint8_t *bits, fiel
             continue;
         }
         if (view[2] < 0 || view[2] >= data_count || sizes == NULL || view[3] < 0
-            || (int64_t)view[3] + view[0] > sizes[view[2]] || array->buffers[2 + view[2]] == NULL)
+            || (int64_t)view[3] + view[0] > arrow_load(sizes, view[2], 1) || array->buffers[2 + view[2]] == NULL)
             return 0;
         out[at].bytes = (const uint8_t *)array->buffers[2 + view[2]] + view[3];
     }
@@ -128,11 +138,22 @@ static int arrow_fixed(const struct ArrowArray *array, const uint8_t *bits, int6
     return 1;
 }
 
+/* Decimal digits as an int32, or -1. */
+static int64_t arrow_width(const char *digits) {
+    int64_t width = *digits == 0 ? -1 : 0;
+    for (; *digits != 0 && width >= 0; digits++)
+        width = *digits < '0' || *digits > '9' || width > INT32_MAX
+            ? -1 : width * 10 + (*digits - '0');
+    return width > INT32_MAX ? -1 : width;
+}
+
 /* Point `out` (array->length fields) at the values of a column of bytes or text. */
 static int arrow_bytes(const struct ArrowSchema *schema, const struct ArrowArray *array,
                        field_t *out) {
     const char *format = schema->format;
     const uint8_t *bits;
+    if (format == NULL)
+        return 0;
     if (strcmp(format, "z") == 0 || strcmp(format, "u") == 0)
         return arrow_sound(schema, array, 3, &bits) && arrow_offsets(array, bits, 0, out);
     if (strcmp(format, "Z") == 0 || strcmp(format, "U") == 0)
@@ -140,8 +161,8 @@ static int arrow_bytes(const struct ArrowSchema *schema, const struct ArrowArray
     if (strcmp(format, "vz") == 0 || strcmp(format, "vu") == 0)
         return arrow_sound(schema, array, 3, &bits) && arrow_views(array, bits, out);
     if (strncmp(format, "w:", 2) == 0) {
-        long long width = strtoll(format + 2, NULL, 10);
-        return width >= 0 && width <= INT32_MAX && arrow_sound(schema, array, 2, &bits)
+        int64_t width = arrow_width(format + 2);
+        return width >= 0 && arrow_sound(schema, array, 2, &bits)
             && arrow_fixed(array, bits, width, out);
     }
     if (strcmp(format, "n") == 0 && arrow_sound(schema, array, 0, &bits)) {
@@ -156,18 +177,19 @@ static int arrow_bytes(const struct ArrowSchema *schema, const struct ArrowArray
 static int arrow_timestamps(const struct ArrowSchema *schema, const struct ArrowArray *array,
                             int64_t *out) {
     const uint8_t *bits;
+    if (schema->format == NULL)
+        return 0;
     if (strcmp(schema->format, "l") != 0 && strncmp(schema->format, "tsm:", 4) != 0)
         return 0;
     if (!arrow_sound(schema, array, 2, &bits))
         return 0;
-    const int64_t *data = array->buffers[1];
+    const uint8_t *data = array->buffers[1];
     if (array->length > 0 && data == NULL)
         return 0;
     for (int64_t at = 0; at < array->length; at++) {
         int64_t row = array->offset + at;
-        if (!arrow_valid(bits, row) || data[row] < -1)
+        if (!arrow_valid(bits, row) || (out[at] = arrow_load(data, row, 1)) < -1)
             return 0;
-        out[at] = data[row];
     }
     return 1;
 }
