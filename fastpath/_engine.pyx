@@ -23,7 +23,6 @@ cdef extern from "Python.h":
         pass
     PyTypeObject *Py_TYPE(object value)
     bint Py_IS_TYPE(object value, PyTypeObject *type)
-    long long PyLong_AsLongLongAndOverflow(object value, int *overflow)
     # Borrowed; NULL, without an exception, when there is none.
     void *_PyType_Lookup(PyTypeObject *type, object name)
 
@@ -86,6 +85,7 @@ cdef extern from "c/decode.h":
     Py_ssize_t slot_of(PyTypeObject *type, object name) except -1
     bint is_plain_struct(PyTypeObject *type, PyTypeObject *base)
     bint is_bytes_view(const Py_buffer *view)
+    int as_int(object value, int64_t *number)
     int engine_encode(writer *w, const plan_struct *plan, object value) except -1
     void writer_close(writer *w)
     object writer_bytes(const writer *w)
@@ -202,19 +202,23 @@ cdef class Programs:
 
     cdef const plan_struct *find(self, version) except? NULL:
         """Return the plan of a version; NULL where there is none or it did not compile."""
-        cdef int overflow = 0
-        if not PyLong_CheckExact(version):
+        cdef int64_t at = 0
+        if not PyLong_CheckExact(version) or as_int(version, &at) < 0:
             return NULL
-        cdef int64_t at = PyLong_AsLongLongAndOverflow(version, &overflow)
-        if overflow or at < self.first or at - self.first >= self.count:
+        if at < self.first or at - self.first >= self.count:
             return NULL
         at -= self.first
-        if self.versions[at] is NULL and version in self.plans and version not in self.refused:
+        if self.versions[at] is NULL:
+            self.prepare(version)
+        return self.versions[at]
+
+    cdef int prepare(self, version) except -1:
+        if version in self.plans and version not in self.refused:
             try:
                 self.compile(version)
             except (TypeError, ValueError, KeyError, IndexError, OverflowError):
                 self.refused.add(version)
-        return self.versions[at]
+        return 0
 
     cdef const plan_struct *layout(self, Py_ssize_t index, int depth) except NULL:
         cdef plan_struct *plan
@@ -387,15 +391,25 @@ cdef int measure(plan_struct *plan, const plan_field *field) except -1:
     return 0
 
 
-cdef const plan_struct *plan_of(PyTypeObject *cls, version) except? NULL:
-    """Return the plan of a class at a version; NULL where pure Python has to say what is wrong."""
+cdef Programs programs_of(PyTypeObject *cls):
+    """Return the programs of a class, or None where it has none.
+
+    Whoever runs one holds them: Python code that it calls may take them from the class.
+    """
     cdef void *codec = _PyType_Lookup(cls, "CODEC")
     if codec is NULL or not Py_IS_TYPE(<object> codec, engine_codec):
-        return NULL
+        return None
     cdef void *programs = SLOT(codec, engine_programs_slot)
     if programs is NULL or not Py_IS_TYPE(<object> programs, <PyTypeObject *> Programs):
+        return None
+    return <Programs> programs
+
+
+cdef inline const plan_struct *plan_of(Programs programs, version) except? NULL:
+    """Return the plan of a version; NULL where pure Python has to say what is wrong."""
+    if programs is None:
         return NULL
-    return (<Programs> programs).find(version)
+    return programs.find(version)
 
 
 # --------------------------------------------------------------------------- methods of a message
@@ -410,7 +424,8 @@ def encode(self, version):
 cpdef try_encode(message, version):
     """Return the bytes of a message, or None where the engine gives up."""
     cdef writer w
-    cdef const plan_struct *plan = plan_of(Py_TYPE(message), version)
+    cdef Programs programs = programs_of(Py_TYPE(message))
+    cdef const plan_struct *plan = plan_of(programs, version)
     if plan is NULL:
         return None
     try:
@@ -422,7 +437,8 @@ cpdef try_encode(message, version):
 def encode_parts(self, version):
     """See ``Message.encode_parts``."""
     cdef writer w
-    cdef const plan_struct *plan = plan_of(Py_TYPE(self), version)
+    cdef Programs programs = programs_of(Py_TYPE(self))
+    cdef const plan_struct *plan = plan_of(programs, version)
     if plan is not NULL:
         try:
             if engine_encode(&w, plan, self):
@@ -436,7 +452,8 @@ def encode_into(self, buffer, offset, version):
     """See ``Message.encode_into``."""
     cdef writer w
     cdef Py_ssize_t end = -1
-    cdef const plan_struct *plan = plan_of(Py_TYPE(self), version)
+    cdef Programs programs = programs_of(Py_TYPE(self))
+    cdef const plan_struct *plan = plan_of(programs, version)
     if plan is not NULL:
         try:
             if engine_encode(&w, plan, self):
@@ -449,11 +466,12 @@ def encode_into(self, buffer, offset, version):
 cdef Py_ssize_t write_into(writer *w, buffer, offset) except -2:
     """Copy what was encoded to its place; -1 where it has none, or would overwrite its source."""
     cdef Py_buffer view
-    cdef int overflow = 0
     cdef Py_ssize_t end = -1
-    if not PyLong_CheckExact(offset) or type(buffer) not in (bytearray, memoryview):
+    cdef int64_t start = 0
+    if type(buffer) is not bytearray and type(buffer) is not memoryview:
         return -1
-    cdef int64_t start = PyLong_AsLongLongAndOverflow(offset, &overflow)
+    if not PyLong_CheckExact(offset) or as_int(offset, &start) < 0:
+        return -1
     try:
         PyObject_GetBuffer(buffer, &view, PyBUF_CONTIG_RO | PyBUF_WRITABLE | PyBUF_FORMAT)
     except (BufferError, ValueError):
@@ -461,7 +479,6 @@ cdef Py_ssize_t write_into(writer *w, buffer, offset) except -2:
     cdef uint8_t *to = <uint8_t *> view.buf + start
     if (
         is_bytes_view(&view)
-        and not overflow
         and 0 <= start <= view.len
         and writer_size(w) <= <size_t> (view.len - start)
         and not writer_overlaps(w, to)
@@ -485,11 +502,8 @@ def decode(cls, data, version, *, bint lenient=False, bint copy=False):
 def decode_from(cls, data, offset, version, *, bint lenient=False, bint copy=False):
     """See ``Message.decode_from``."""
     cdef Py_ssize_t end
-    cdef int overflow = 0
-    cdef int64_t start = -1
-    if PyLong_CheckExact(offset) and not lenient:
-        start = PyLong_AsLongLongAndOverflow(offset, &overflow)
-    if start >= 0:
+    cdef int64_t start = 0
+    if PyLong_CheckExact(offset) and not lenient and as_int(offset, &start) == 0 and start >= 0:
         value = run(cls, data, start, version, False, copy, &end)
         if value is not None:
             return value, end
@@ -504,7 +518,8 @@ def try_decode(cls, data, version):
 
 cdef run(cls, data, int64_t start, version, bint whole, bint copy, Py_ssize_t *end):
     """Decode from ``start`` on and set ``end``; None for giving up."""
-    cdef const plan_struct *plan = plan_of(<PyTypeObject *> cls, version)
+    cdef Programs programs = programs_of(<PyTypeObject *> cls)
+    cdef const plan_struct *plan = plan_of(programs, version)
     if plan is NULL:
         return None
     if type(data) is bytes:

@@ -5,8 +5,8 @@
  * element takes at least, before a pointer for each is made. Structs nest only as the plan does.
  *
  * The collector may run while memoryviews and tuples are made, and with it any finalizer. It must
- * not find what is half made: structs are never tracked, and lists and tuples not until they are
- * full. A tuple of ints, strings, bytes and uuids can be in no cycle and stays untracked.
+ * not find what is half made: structs are never tracked, a list is made when its items are there,
+ * and a tuple of ints, strings, bytes and uuids, which can be in no cycle, stays untracked.
  */
 #ifndef KRAFTSPEC_DECODE_H
 #define KRAFTSPEC_DECODE_H
@@ -233,22 +233,42 @@ static inline const uint8_t *take(reader *r, Py_ssize_t size) {
 
 static PyObject *get_value(reader *r, const plan_field *field);
 
+/* A list of the items, which it takes over: what PyList_New does, once there is something in it. */
+static PyObject *list_of(PyObject **items, Py_ssize_t count) {
+#ifdef Py_GIL_DISABLED
+    PyObject *list = PyList_New(count); /* Its items stand in a block of another kind. */
+    if (list == NULL)
+        return NULL;
+    for (Py_ssize_t at = 0; at < count; at++)
+        PyList_SET_ITEM(list, at, items[at]);
+    PyMem_Free(items);
+#else
+    PyObject *list = PyList_New(0);
+    if (list == NULL)
+        return NULL;
+    ((PyListObject *)list)->ob_item = items;
+    ((PyListObject *)list)->allocated = count;
+    Py_SET_SIZE(list, count);
+#endif
+    return list;
+}
+
 static PyObject *get_list(reader *r, const plan_struct *child, Py_ssize_t count) {
+    if (count == 0)
+        return PyList_New(0);
     if (child->bytes_min > 0 && count > left(r) / child->bytes_min)
         return NULL;
-    PyObject *list = PyList_New(count);
-    if (list == NULL || count == 0)
-        return list;
-    PyObject_GC_UnTrack(list);
-    for (Py_ssize_t at = 0; at < count; at++) {
-        PyObject *item = get_struct(r, child);
-        if (UNLIKELY(item == NULL)) {
-            Py_DECREF(list);
-            return NULL;
-        }
-        PyList_SET_ITEM(list, at, item);
+    PyObject **items = PyMem_Malloc((size_t)count * sizeof *items), *list = NULL;
+    if (items == NULL)
+        return PyErr_NoMemory();
+    Py_ssize_t made = 0;
+    while (made < count && (items[made] = get_struct(r, child)) != NULL)
+        made++;
+    if (made < count || (list = list_of(items, count)) == NULL) {
+        while (made > 0)
+            Py_DECREF(items[--made]);
+        PyMem_Free(items);
     }
-    PyObject_GC_Track(list);
     return list;
 }
 

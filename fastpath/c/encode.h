@@ -10,7 +10,8 @@
  *
  * Optimistic: anything out of the ordinary makes it give up, by -1, with or without an exception.
  * The caller then asks the pure codec, which has the last word. What runs Python code (__index__,
- * __eq__ of odd values) may change the message meanwhile, so every object in use is held.
+ * __eq__ of odd values, the collector when an exception is made) may change the message meanwhile,
+ * so every object in use is held across it.
  */
 #ifndef KRAFTSPEC_ENCODE_H
 #define KRAFTSPEC_ENCODE_H
@@ -140,7 +141,9 @@ static int put_string(writer *w, int compact, PyObject *value) {
     if (PyUnicode_IS_ASCII(value))
         return put_text(w, compact, PyUnicode_DATA(value), PyUnicode_GET_LENGTH(value));
     /* Not PyUnicode_AsUTF8: that keeps the bytes in the string for as long as it lives. */
+    Py_INCREF(value);
     PyObject *bytes = PyUnicode_AsUTF8String(value);
+    Py_DECREF(value);
     if (bytes == NULL)
         return -1;
     int done = put_text(w, compact, PyBytes_AS_STRING(bytes), PyBytes_GET_SIZE(bytes));
@@ -160,7 +163,10 @@ static int put_bytes(writer *w, int compact, PyObject *value) {
     } else if (!PyMemoryView_Check(value) && !PyByteArray_CheckExact(value)) {
         return -1;
     }
-    if (PyObject_GetBuffer(value, &view, PyBUF_CONTIG_RO | PyBUF_FORMAT) < 0)
+    Py_INCREF(value);
+    int refused = PyObject_GetBuffer(value, &view, PyBUF_CONTIG_RO | PyBUF_FORMAT);
+    Py_DECREF(value);
+    if (refused < 0)
         return -1;
     if (!is_bytes_view(&view)) {
         PyBuffer_Release(&view);

@@ -244,6 +244,26 @@ def test_one_message_inside_another() -> None:
     assert len(inside) == 2
 
 
+def test_a_number_that_takes_the_plan_away() -> None:
+    class Gone(Message, kw_only=True, gc=False):
+        a: Any = 0
+        b: str = "kept"
+        unknown_tagged_fields: tuple[tuple[int, bytes], ...] = ()
+
+    plan: Any = (
+        layout(("a", "a", "int32", False, None), ("b", "b", "compact_string", False, None)),
+    )
+
+    def take() -> None:
+        Gone.CODEC = Codec("none", (Gone,), plan, {0: 0})
+        gc.collect()
+
+    take()
+    value = Gone(a=Runs(take, 5))
+    for _ in range(5):
+        assert engine.try_encode(value, 0) == bytes.fromhex("00000005") + b"\5kept\0"
+
+
 def test_threads_that_meet_inside_a_call() -> None:
     waiting, go = threading.Event(), threading.Event()
     value, results = vote(50), []
