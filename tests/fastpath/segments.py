@@ -13,7 +13,7 @@ from kraftspec.conformance.vectors import vectors_root
 from kraftspec.fastpath.records import Compression
 
 # Independent of ours, which is under test here.
-crc32c: Any = import_module("crc32c").crc32c
+crc32c: Any = import_module("aiokafka.record.util").calc_crc32c
 Headers = list[tuple[str, bytes | None]]
 Row = tuple[int, int, bytes | None, bytes | None, Headers]  # offset, timestamp, key, value, headers
 
