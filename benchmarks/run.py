@@ -144,16 +144,18 @@ def _show(progress: Progress, task: Any, line: str) -> None:
 
 def ratio_table(run: dict[str, Any], *, partly: bool) -> Table:
     """The ratios to reach, for a terminal; ``partly``: those that were measured."""
-    table = Table("group", "ours", "against", "target", "measured", "laps", "met", box=None)
+    heads = ("group", "ours", "against", "target", "measured", "met", "laps", "undisturbed")
+    table = Table(*heads, box=None)
     for target in results.targets():
         found = results.ratio(run, target)
         row = [target.group, target.ours, target.against, f"{target.at_least:g}"]
         if found.value is None and partly:
             continue
         if found.value is None:
-            row += ["-", "", found.lacks or ""]
+            row += ["-", found.lacks or ""]
         else:
-            row += [report.figure(found.value), report.laps(found), "yes" if found.met else "NO"]
+            row += [report.figure(found.value), "yes" if found.met else "NO"]
+            row += [report.laps(found), report.steady(run, target)]
         table.add_row(*row, style="red" if found.met is False else None)
     return table
 
