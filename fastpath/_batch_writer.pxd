@@ -5,6 +5,18 @@ from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t
 
 
 cdef extern from "Python.h":
+    ctypedef object (*PyCFunction)(object, object)
+    ctypedef struct PyMethodDef:
+        const char *ml_name
+        PyCFunction ml_meth
+        int ml_flags
+        const char *ml_doc
+    int METH_FASTCALL
+    int METH_KEYWORDS
+    object PyCFunction_NewEx(PyMethodDef *definition, PyObject *self, object module)
+    object PyObject_Vectorcall(
+        object function, PyObject *const *arguments, size_t count, PyObject *names
+    )
     void *PyCapsule_GetPointer(object, const char *name) except NULL
     int PyLong_Check(object)
     int PyLong_CheckExact(object)
@@ -65,16 +77,18 @@ cdef extern from "c/record_gather.h":
     bint gather_blocks(PyObject **items, Py_ssize_t count, field_t *out, scratch_t *scratch)
 
 
-cdef extern from "c/arrow_gather.h" nogil:
+# Releasing and streaming may run a producer's Python code: not without the interpreter lock.
+cdef extern from "c/arrow_gather.h":
     struct ArrowSchema:
-        const char *format
-        void (*release)(ArrowSchema *) noexcept
+        pass
     struct ArrowArray:
-        int64_t length
-        void (*release)(ArrowArray *) noexcept
+        pass
     struct ArrowArrayStream:
-        int (*get_schema)(ArrowArrayStream *, ArrowSchema *) noexcept
-        int (*get_next)(ArrowArrayStream *, ArrowArray *) noexcept
-        void (*release)(ArrowArrayStream *) noexcept
-    int arrow_bytes(const ArrowSchema *schema, const ArrowArray *array, field_t *out)
-    int arrow_timestamps(const ArrowSchema *schema, const ArrowArray *array, int64_t *out)
+        pass
+    ctypedef struct arrow_column_t:
+        int64_t length
+    bint arrow_of_array(arrow_column_t *column, const ArrowSchema *schema, ArrowArray *array)
+    bint arrow_of_stream(arrow_column_t *column, ArrowArrayStream *stream)
+    void arrow_close(arrow_column_t *column)
+    bint arrow_gather_bytes(const arrow_column_t *column, field_t *out)
+    bint arrow_gather_timestamps(const arrow_column_t *column, int64_t *out)

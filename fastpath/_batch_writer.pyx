@@ -9,7 +9,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from cpython.list cimport PyList_CheckExact
 from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_Realloc
 from cpython.object cimport PyObject
-from cpython.tuple cimport PyTuple_CheckExact, PyTuple_GET_SIZE
+from cpython.tuple cimport PyTuple_CheckExact, PyTuple_GET_ITEM, PyTuple_GET_SIZE
 from libc.stdint cimport INT16_MAX, INT16_MIN, INT32_MAX, INT32_MIN, INT64_MAX, int16_t, int32_t
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy
@@ -34,7 +34,9 @@ cdef enum:
     FEW = 16
 
 
-cdef inline bint _plain_int(object value, int64_t low, int64_t high, int64_t *out):
+cdef inline bint _plain_int(
+    object value, int64_t low, int64_t high, int64_t *out
+) noexcept:
     """Take an int (IntEnum and bool too) within bounds; runs no Python code."""
     cdef int overflow = 0
     if value is _MINUS_ONE:  # What most fields of most batches are.
@@ -99,7 +101,7 @@ cdef int _set_fields(
     return 0
 
 
-cdef bint _producer_agrees(const batch_head_t *head):
+cdef inline bint _producer_agrees(const batch_head_t *head) noexcept:
     """Tell whether batch_fields.check_producer has nothing to say."""
     if head.producer_id == -1:
         return not head.attributes & _TRANSACTIONAL
@@ -184,85 +186,32 @@ cdef bytes _compressed(const batch_head_t *head, bytes records, object level):
 
 
 cdef class _Arrow:
-    """An Arrow column, kept alive: one array of a capsule, or the chunks of a stream."""
+    """An Arrow column, kept alive."""
 
     cdef object capsules
-    cdef ArrowSchema *schema
-    cdef ArrowArray *arrays
-    cdef Py_ssize_t array_count
-    cdef int64_t length
-    cdef ArrowSchema stream_schema
-    cdef bint streamed
-
-    def __cinit__(self):
-        self.stream_schema.release = NULL
+    cdef arrow_column_t column  # zeros, to begin with
 
     def __dealloc__(self):
-        cdef Py_ssize_t at
-        if self.streamed:
-            for at in range(self.array_count):
-                if self.arrays[at].release != NULL:
-                    self.arrays[at].release(&self.arrays[at])
-            PyMem_Free(self.arrays)
-            if self.stream_schema.release != NULL:
-                self.stream_schema.release(&self.stream_schema)
+        arrow_close(&self.column)
 
     cdef bint of_array(self, object capsules) except -1:
         """Take the pair that ``__arrow_c_array__`` returned."""
         if not PyTuple_CheckExact(capsules) or PyTuple_GET_SIZE(capsules) != 2:
             return False
         self.capsules = capsules
-        self.schema = <ArrowSchema *>PyCapsule_GetPointer((<tuple>capsules)[0], "arrow_schema")
-        self.arrays = <ArrowArray *>PyCapsule_GetPointer((<tuple>capsules)[1], "arrow_array")
-        self.array_count = 1
-        self.length = self.arrays.length
-        return self.schema.release != NULL and self.arrays.release != NULL
+        return arrow_of_array(
+            &self.column,
+            <ArrowSchema *>PyCapsule_GetPointer((<tuple>capsules)[0], "arrow_schema"),
+            <ArrowArray *>PyCapsule_GetPointer((<tuple>capsules)[1], "arrow_array"),
+        )
 
     cdef bint of_stream(self, object capsule) except -1:
         """Take every chunk of what ``__arrow_c_stream__`` returned."""
-        cdef ArrowArrayStream *stream
-        cdef ArrowArray *grown
-        cdef ArrowArray chunk
-        stream = <ArrowArrayStream *>PyCapsule_GetPointer(capsule, "arrow_array_stream")
         self.capsules = capsule
-        self.streamed = True
-        if stream.release == NULL or stream.get_schema(stream, &self.stream_schema) != 0:
-            return False
-        self.schema = &self.stream_schema
-        while True:
-            chunk.release = NULL
-            if stream.get_next(stream, &chunk) != 0:
-                return False
-            if chunk.release == NULL:
-                return True
-            grown = <ArrowArray *>PyMem_Realloc(
-                self.arrays, (self.array_count + 1) * sizeof(ArrowArray)
-            )
-            if grown == NULL:
-                chunk.release(&chunk)
-                raise MemoryError
-            self.arrays = grown
-            self.arrays[self.array_count] = chunk
-            self.array_count += 1
-            if chunk.length < 0 or self.length > INT32_MAX:
-                return False
-            self.length += chunk.length
-
-    cdef bint bytes_into(self, field_t *out):
-        cdef Py_ssize_t at
-        for at in range(self.array_count):
-            if not arrow_bytes(self.schema, &self.arrays[at], out):
-                return False
-            out += self.arrays[at].length
-        return True
-
-    cdef bint timestamps_into(self, int64_t *out):
-        cdef Py_ssize_t at
-        for at in range(self.array_count):
-            if not arrow_timestamps(self.schema, &self.arrays[at], out):
-                return False
-            out += self.arrays[at].length
-        return True
+        return arrow_of_stream(
+            &self.column,
+            <ArrowArrayStream *>PyCapsule_GetPointer(capsule, "arrow_array_stream"),
+        )
 
 
 cdef object _arrow(object column):
@@ -296,13 +245,13 @@ cdef struct columns_t:
     uint32_t few_sizes[FEW]
 
 
-cdef inline void _empty(columns_t *columns):
+cdef inline void _empty(columns_t *columns) noexcept:
     columns.block = NULL
     columns.scratch.bytes = NULL
     columns.scratch.used = columns.scratch.capacity = 0
 
 
-cdef inline void _free(columns_t *columns):
+cdef inline void _free(columns_t *columns) noexcept:
     if columns.block != NULL:
         PyMem_Free(columns.block)
     if columns.scratch.bytes != NULL:
@@ -348,24 +297,24 @@ cdef inline object _held(object column):
     return _arrow(column)
 
 
-cdef inline int64_t _length(object column):
+cdef inline int64_t _length(object column) noexcept:
     cdef Py_ssize_t count = 0
     if type(column) is _Arrow:
-        return (<_Arrow>column).length
+        return (<_Arrow>column).column.length
     plain_items(column, &count)
     return count
 
 
-cdef bint _gather_fields(object column, field_t *out):
+cdef bint _gather_fields(object column, field_t *out) noexcept:
     cdef Py_ssize_t count = 0
     cdef PyObject **items
     if type(column) is _Arrow:
-        return (<_Arrow>column).bytes_into(out)
+        return arrow_gather_bytes(&(<_Arrow>column).column, out)
     items = plain_items(column, &count)
     return gather_fields(items, count, out)
 
 
-cdef bint _gather_headers(object column, field_t *out, scratch_t *scratch):
+cdef bint _gather_headers(object column, field_t *out, scratch_t *scratch) noexcept:
     cdef Py_ssize_t count = 0
     cdef PyObject **items
     if type(column) is _Arrow:
@@ -374,11 +323,11 @@ cdef bint _gather_headers(object column, field_t *out, scratch_t *scratch):
     return gather_blocks(items, count, out, scratch)
 
 
-cdef bint _gather_timestamps(object column, int64_t *out):
+cdef bint _gather_timestamps(object column, int64_t *out) noexcept:
     cdef Py_ssize_t count = 0
     cdef PyObject **items
     if type(column) is _Arrow:
-        return (<_Arrow>column).timestamps_into(out)
+        return arrow_gather_timestamps(&(<_Arrow>column).column, out)
     items = plain_items(column, &count)
     return gather_timestamps(items, count, out)
 
@@ -415,7 +364,7 @@ cdef bint _gather(
     return True
 
 
-cdef int64_t _max_timestamp(const records_t *records):
+cdef int64_t _max_timestamp(const records_t *records) noexcept:
     cdef int64_t at, greatest = records.base_timestamp
     if records.timestamps != NULL:
         for at in range(records.count):
@@ -424,21 +373,12 @@ cdef int64_t _max_timestamp(const records_t *records):
     return greatest
 
 
-def encode_batch(
-    values, *, timestamps, keys=None, headers=None, base_offset=0, partition_leader_epoch=-1,
-    compression=_NONE, compression_level=None, timestamp_type=_CREATE_TIME, log_append_time=-1,
-    producer_id=-1, producer_epoch=-1, base_sequence=-1, transactional=False, control=False,
+cdef bytes _encode(
+    fields_t *fields, object values, object keys, object timestamps, object headers, object level
 ):
-    """Encode one batch of whole columns: see batch_writer."""
-    cdef fields_t fields
     cdef columns_t columns
     cdef records_t *records = &columns.records
     cdef bint plain
-    _set_fields(
-        &fields, base_offset, partition_leader_epoch, compression, compression_level,
-        timestamp_type, log_append_time, producer_id, producer_epoch, base_sequence,
-        transactional, control,
-    )
     _empty(&columns)
     try:
         # Whatever runs Python code comes first; from _gather on, nothing may move.
@@ -466,9 +406,79 @@ def encode_batch(
         fields.head.max_timestamp = _max_timestamp(records)
         fields.head.last_offset_delta = <int32_t>(records.count - 1)
         fields.head.count = <int32_t>records.count
-        return _finish(&fields, records, NULL, records_size(records), compression_level)
+        return _finish(fields, records, NULL, records_size(records), level)
     finally:
         _free(&columns)
+
+
+def encode_batch(
+    values, *, timestamps, keys=None, headers=None, base_offset=0, partition_leader_epoch=-1,
+    compression=_NONE, compression_level=None, timestamp_type=_CREATE_TIME, log_append_time=-1,
+    producer_id=-1, producer_epoch=-1, base_sequence=-1, transactional=False, control=False,
+):
+    """Encode one batch of whole columns: see batch_writer."""
+    cdef fields_t fields
+    _set_fields(
+        &fields, base_offset, partition_leader_epoch, compression, compression_level,
+        timestamp_type, log_append_time, producer_id, producer_epoch, base_sequence,
+        transactional, control,
+    )
+    return _encode(&fields, values, keys, timestamps, headers, compression_level)
+
+
+# Fifteen arguments cost as much to take as a short batch to encode, and most calls give a few. So
+# the function that is exported looks for those, and leaves the other calls to the one above.
+
+cdef object _with_all_arguments = encode_batch
+cdef PyObject *_TIMESTAMPS = <PyObject *>"timestamps"  # interned, as names in calls are
+cdef PyObject *_KEYS = <PyObject *>"keys"
+cdef PyObject *_HEADERS = <PyObject *>"headers"
+cdef fields_t _DEFAULTS
+cdef PyMethodDef _definition
+
+_set_fields(&_DEFAULTS, 0, -1, _NONE, None, _CREATE_TIME, -1, -1, -1, -1, False, False)
+
+
+cdef object _with_few_arguments(
+    PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *names
+):
+    cdef PyObject *timestamps = NULL
+    cdef PyObject *keys = <PyObject *>None
+    cdef PyObject *headers = <PyObject *>None
+    cdef PyObject *name
+    cdef Py_ssize_t at
+    cdef fields_t fields
+    cdef bint is_known = count == 1 and names != NULL
+    if is_known:
+        for at in range(PyTuple_GET_SIZE(<object>names)):
+            name = PyTuple_GET_ITEM(<object>names, at)
+            if name == _TIMESTAMPS:
+                timestamps = arguments[1 + at]
+            elif name == _KEYS:
+                keys = arguments[1 + at]
+            elif name == _HEADERS:
+                headers = arguments[1 + at]
+            else:
+                is_known = False
+    if not is_known or timestamps == NULL:
+        return PyObject_Vectorcall(_with_all_arguments, arguments, count, names)
+    fields = _DEFAULTS
+    return _encode(
+        &fields, <object>arguments[0], <object>keys, <object>timestamps, <object>headers, None
+    )
+
+
+_definition.ml_name = "encode_batch"
+_definition.ml_meth = <PyCFunction><void *>_with_few_arguments
+_definition.ml_flags = METH_FASTCALL | METH_KEYWORDS
+_definition.ml_doc = (
+    b"encode_batch(values, *, timestamps, keys=None, headers=None, base_offset=0, "
+    b"partition_leader_epoch=-1, compression=0, compression_level=None, timestamp_type=0, "
+    b"log_append_time=-1, producer_id=-1, producer_epoch=-1, base_sequence=-1, "
+    b"transactional=False, control=False)\n--\n\n"
+    b"Encode one batch of whole columns: see batch_writer."
+)
+encode_batch = PyCFunction_NewEx(&_definition, NULL, __name__)
 
 
 # -------------------------------------------------------------------------------------- builder
@@ -521,7 +531,7 @@ cdef class BatchBuilder:
         PyMem_Free(self.records)
         PyMem_Free(self.scratch.bytes)
 
-    cdef void _reset(self):
+    cdef void _reset(self) noexcept:
         self.used = 0
         self.appended = 0
         self.first_timestamp = self.max_timestamp = -1
@@ -543,7 +553,7 @@ cdef class BatchBuilder:
 
     cdef inline bint _gather(
         self, record_t *record, object key, object value, object timestamp, object headers
-    ) except -1:
+    ) noexcept:
         """Point at the parts of a record; False where one is not plain."""
         cdef int64_t size
         if not (
@@ -564,7 +574,7 @@ cdef class BatchBuilder:
             record.headers.size = size
         return True
 
-    cdef inline int _measure(self, record_t *record) except -1:
+    cdef inline void _measure(self, record_t *record) noexcept:
         record.delta = record.timestamp - self.first_timestamp if self.appended else 0
         record.body = record_body_size(
             &record.key, &record.value, &record.headers, record.delta, self.appended
@@ -572,9 +582,8 @@ cdef class BatchBuilder:
         record.size = (
             BATCH_HEAD_BYTES + self.used + varint_size(<int64_t>record.body) + record.body
         )
-        return 0
 
-    cdef inline bint _room(self, int64_t size):
+    cdef inline bint _room(self, int64_t size) noexcept:
         return size <= (self.size_max if self.appended else _BATCH_BYTES_MAX)
 
     cdef int _grow(self, size_t wanted) except -1:

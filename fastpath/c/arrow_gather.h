@@ -15,6 +15,7 @@
 #define KRAFTSPEC_ARROW_GATHER_H
 
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "arrow_abi.h"
@@ -190,6 +191,83 @@ static int arrow_timestamps(const struct ArrowSchema *schema, const struct Arrow
         int64_t row = array->offset + at;
         if (!arrow_valid(bits, row) || (out[at] = arrow_load(data, row, 1)) < -1)
             return 0;
+    }
+    return 1;
+}
+
+/* A column: one array of somebody else's, or the chunks of a stream, which are its own. */
+typedef struct {
+    const struct ArrowSchema *schema;
+    struct ArrowArray *arrays;
+    int64_t array_count;
+    int64_t length;
+    struct ArrowSchema own_schema;
+    int is_own;
+} arrow_column_t;
+
+static int arrow_of_array(arrow_column_t *column, const struct ArrowSchema *schema,
+                          struct ArrowArray *array) {
+    column->schema = schema;
+    column->arrays = array;
+    column->array_count = 1;
+    column->length = array->length;
+    return schema->release != NULL && array->release != NULL;
+}
+
+/* Take every chunk of a stream; arrow_close() also after a failure. */
+static int arrow_of_stream(arrow_column_t *column, struct ArrowArrayStream *stream) {
+    struct ArrowArray chunk;
+    column->is_own = 1;
+    column->own_schema.release = NULL;
+    column->schema = &column->own_schema;
+    if (stream->release == NULL || stream->get_schema(stream, &column->own_schema) != 0)
+        return 0;
+    for (;;) {
+        chunk.release = NULL;
+        if (stream->get_next(stream, &chunk) != 0)
+            return 0;
+        if (chunk.release == NULL)
+            return 1;
+        struct ArrowArray *grown = realloc(
+            column->arrays, (size_t)(column->array_count + 1) * sizeof(struct ArrowArray));
+        if (grown == NULL) {
+            chunk.release(&chunk);
+            return 0;
+        }
+        column->arrays = grown;
+        grown[column->array_count++] = chunk;
+        if (chunk.length < 0 || chunk.length > INT32_MAX - column->length)
+            return 0;
+        column->length += chunk.length;
+    }
+}
+
+static void arrow_close(arrow_column_t *column) {
+    if (!column->is_own)
+        return;
+    for (int64_t at = 0; at < column->array_count; at++) {
+        if (column->arrays[at].release != NULL)
+            column->arrays[at].release(&column->arrays[at]);
+    }
+    free(column->arrays);
+    if (column->own_schema.release != NULL)
+        column->own_schema.release(&column->own_schema);
+}
+
+static int arrow_gather_bytes(const arrow_column_t *column, field_t *out) {
+    for (int64_t at = 0; at < column->array_count; at++) {
+        if (!arrow_bytes(column->schema, &column->arrays[at], out))
+            return 0;
+        out += column->arrays[at].length;
+    }
+    return 1;
+}
+
+static int arrow_gather_timestamps(const arrow_column_t *column, int64_t *out) {
+    for (int64_t at = 0; at < column->array_count; at++) {
+        if (!arrow_timestamps(column->schema, &column->arrays[at], out))
+            return 0;
+        out += column->arrays[at].length;
     }
     return 1;
 }

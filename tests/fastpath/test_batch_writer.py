@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import inspect
 import struct
 from typing import Any
 
@@ -349,3 +350,28 @@ def test_clear_checks_what_it_is_given() -> None:
 
 def test_the_public_names_are_those_of_a_writer() -> None:
     assert (encode_batch, BatchBuilder) in WRITERS.values()
+
+
+@writers
+def test_arguments(encode: Any, builder: Any) -> None:
+    """However they are given; and as a signature that tools can read."""
+    wanted = encode([b"v"], timestamps=1, keys=[b"k"], base_offset=0)
+    assert encode(values=[b"v"], timestamps=1, keys=[b"k"]) == wanted
+    names = {"".join(["time", "stamps"]): 1, "".join(["ke", "ys"]): [b"k"]}
+    assert encode([b"v"], **names) == encode(*[[b"v"]], **names, headers=None) == wanted
+    calls: tuple[Any, ...] = (
+        lambda: encode([b"v"]),
+        lambda: encode(timestamps=1),
+        lambda: encode([b"v"], [1]),
+        lambda: encode([b"v"], [b"k"], timestamps=1),
+        lambda: encode([b"v"], timestamps=1, key=[b"k"]),
+        lambda: encode([b"v"], timestamps=1, values=[b"v"]),
+    )
+    for call in calls:
+        with pytest.raises(TypeError, match="encode_batch"):
+            call()
+    pure = list(inspect.signature(WRITERS["pure"][0]).parameters.values())
+    given = list(inspect.signature(encode).parameters.values())
+    assert [(one.name, one.kind, one.default) for one in given] == [
+        (one.name, one.kind, one.default) for one in pure
+    ]
