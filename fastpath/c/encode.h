@@ -151,7 +151,7 @@ static int put_string(writer *w, int compact, PyObject *value) {
     return done;
 }
 
-/* Bytes, and contiguous views and arrays of bytes; other formats are for memoryview.cast to judge. */
+/* Bytes, and contiguous views and arrays of them; memoryview.cast judges all other formats. */
 static int put_bytes(writer *w, int compact, PyObject *value) {
     Py_buffer view;
     if (PyBytes_Check(value)) {

@@ -12,6 +12,7 @@ import pytest
 from kraftspec.fastpath import message, native
 from kraftspec.fastpath.errors import CodecError
 from kraftspec.fastpath.message import Message
+from kraftspec.generated.kafka import VoteRequest
 
 from .messages import by_straight_line, put_by_straight_line
 
@@ -84,3 +85,9 @@ def hold_encode(value: Message, version: int) -> str:
     assert verdict(lambda: value.encode(version)) == pure
     assert straight is None or pure == ("value", straight)
     return "left" if pure[0] == "value" else "refused"
+
+
+def vote(partitions: int = 3) -> VoteRequest:
+    """Return a message of three levels."""
+    inner = [VoteRequest.PartitionData() for _ in range(partitions)]
+    return VoteRequest(topics=[VoteRequest.TopicData(topic_name="t", partitions=inner)])
