@@ -641,8 +641,9 @@ cdef class BatchBuilder:
         return self._size_with(key, value, timestamp, headers)
 
     def has_room_for(self, key, value, timestamp, headers=()):
-        """Tell whether ``append`` would find room."""
-        return self._room(self._size_with(key, value, timestamp, headers))
+        """Tell whether ``append`` would find room: of bytes, and of offsets in an int64."""
+        cdef int64_t size = self._size_with(key, value, timestamp, headers)
+        return self._room(size) and self.fields.head.base_offset <= INT64_MAX - self.appended
 
     def build(self):
         """Return the batch; without records that is no bytes, as with Kafka's builder."""

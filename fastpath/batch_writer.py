@@ -331,8 +331,9 @@ class PureBatchBuilder:
         timestamp: int,
         headers: Iterable[HeaderLike] | None = (),
     ) -> bool:
-        """Tell whether ``append`` would find room."""
-        return self._room(self.size_with(key, value, timestamp, headers))
+        """Tell whether ``append`` would find room: of bytes, and of offsets in an int64."""
+        size = self.size_with(key, value, timestamp, headers)
+        return self._room(size) and self._fields.base_offset <= INT64_MAX - len(self._parts)
 
     def build(self) -> bytes:
         """Return the batch; without records that is no bytes, as with Kafka's builder."""

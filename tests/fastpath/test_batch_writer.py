@@ -307,6 +307,16 @@ def test_size_max_limits_what_comes_together(encode: Any, builder: Any) -> None:
     assert len(batch.build()) == batch.size
 
 
+@writers
+def test_offsets_end_with_int64(encode: Any, builder: Any) -> None:
+    batch = builder(INT64_MAX - 1)
+    assert [batch.append(None, b"", NOW) for _ in range(2)] == [INT64_MAX - 1, INT64_MAX]
+    assert not batch.has_room_for(None, b"", NOW)
+    with pytest.raises(CodecError, match="the offset of record 2 is more than an int64 holds"):
+        batch.append(None, b"", NOW)
+    assert batch.build() == encode([b""] * 2, timestamps=NOW, base_offset=INT64_MAX - 1)
+
+
 def test_a_limit_is_within_what_a_batch_length_says() -> None:
     assert BATCH_BYTES_MAX == (1 << 31) - 1 + 12
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped]  # it has no types
@@ -285,17 +285,47 @@ class Streaming:
         return self.stream()
 
 
-def test_streams_that_fail() -> None:
-    def broken() -> Iterator[Any]:
-        yield pa.record_batch({"a": [b"x"]})
-        raise RuntimeError("the disk is gone")
+class Failing:
+    """Hands out a stream that fails after some chunks."""
 
-    def stream() -> Any:
-        schema = pa.schema({"a": pa.binary()})
-        return pa.RecordBatchReader.from_batches(schema, broken()).__arrow_c_stream__()
+    def __init__(self, chunks: int) -> None:
+        table = pa.chunked_array([[LONG]] * 9, pa.binary())
+        stream = arrow_input._Stream
 
-    refusal = both(lambda encode, _: encode(Streaming(stream), timestamps=NOW))
+        def get_next(_: Any, out: Any) -> int:
+            self.left -= 1
+            return self.sound.get_next(self.sound, out) if self.left >= 0 else 5
+
+        self.chunks = chunks
+        self.left = 0
+        self.owner = table.__arrow_c_stream__()
+        self.sound = stream.from_address(arrow_input._pointer_of(self.owner, b"arrow_array_stream"))
+        self.broken = stream.from_buffer_copy(self.sound)
+        types = {name: kind for name, kind, *_ in stream._fields_}
+        self.broken.get_schema = types["get_schema"](
+            lambda _, out: self.sound.get_schema(self.sound, out)
+        )
+        self.broken.get_next = types["get_next"](get_next)
+        self.broken.get_last_error = types["get_last_error"](lambda _: ctypes.addressof(REASON))
+        self.broken.release = types["release"](lambda _: None)
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> Any:
+        self.left = self.chunks
+        return _capsule(ctypes.addressof(self.broken), b"arrow_array_stream", None)
+
+
+REASON = ctypes.create_string_buffer(b"the disk is gone")
+
+
+@pytest.mark.parametrize("chunks", [0, 1, 3])
+def test_streams_that_fail(chunks: int) -> None:
+    column = Failing(chunks)
+    refusal = both(lambda encode, _: encode(column, timestamps=NOW))
     assert refusal[0] is ErrorClass.WRONG_TYPE
+    assert "the disk is gone" in refusal[1]
+
+
+def test_what_is_no_stream() -> None:
     for handed in (None, 5, BINARY.__arrow_c_array__()[0]):
         column = Streaming(lambda handed=handed: handed)
         found = both(lambda encode, _, column=column: encode(column, timestamps=NOW))
