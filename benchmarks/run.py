@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import subprocess
 import sys
@@ -116,9 +117,12 @@ def _lap(
         command += ["-W", "ignore:Not saving anything"]  # The count of tests says it as well.
         command += ["-k", chosen] if chosen else []
         last: deque[str] = deque(maxlen=_OUTPUT_LINE_COUNT_MAX)
+        # A worker of xdist may have started this; what it starts is alone all the same.
+        mine = {name: value for name, value in os.environ.items() if "XDIST" not in name}
         with subprocess.Popen(
             command,
             cwd=machine.ROOT,
+            env=mine,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
