@@ -160,11 +160,15 @@ def test_a_struct_compared_by_python_changes_the_message() -> None:
     assert verdict(lambda: value.encode(0))[0] in ("value", "refused")
 
 
+def produced(**fields: Any) -> ProduceRequest.PartitionProduceData:
+    return ProduceRequest.PartitionProduceData(**fields)
+
+
 def test_a_buffer_that_others_try_to_change() -> None:
     """The memory of large records is held until they are written."""
     held = bytearray(b"a" * (2 * PART_BYTES_MIN))
     for records in (held, memoryview(held)):
-        partition = ProduceRequest.PartitionProduceData(records=records)  # type: ignore[arg-type]
+        partition = produced(records=records)
         outcome: list[type[BaseException] | None] = []
 
         def grow(outcome: Any = outcome) -> None:
@@ -174,7 +178,7 @@ def test_a_buffer_that_others_try_to_change() -> None:
             except BufferError:
                 outcome.append(BufferError)
 
-        late = ProduceRequest.PartitionProduceData(index=Runs(grow))  # type: ignore[arg-type]
+        late = produced(index=Runs(grow))
         topic = ProduceRequest.TopicProduceData(name="t", partition_data=[partition, late])
         request = ProduceRequest(topic_data=[topic])
         assert bytes(held) in request.encode(9)
@@ -187,7 +191,7 @@ def test_a_buffer_that_others_try_to_change() -> None:
 def test_a_view_that_is_released_meanwhile() -> None:
     view = memoryview(b"a" * PART_BYTES_MIN)
     partition = ProduceRequest.PartitionProduceData(records=view)
-    late = ProduceRequest.PartitionProduceData(index=Runs(view.release))  # type: ignore[arg-type]
+    late = produced(index=Runs(view.release))
     for order in ([partition, late], [late, partition]):
         topic = ProduceRequest.TopicProduceData(name="t", partition_data=order)
         what = verdict(partial(ProduceRequest(topic_data=[topic]).encode, 9))
