@@ -427,3 +427,18 @@ def test_without_pyarrow_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(ImportError, match="pip install pyarrow"):
         found.to_pyarrow()
+
+
+GOOD, _ = segment(20, 10)
+BAD = bad_record(5)
+
+
+def test_decoding_again_and_again() -> None:
+    """Only ours runs here, so a reference too many is ours: what tests/leaks.py looks for."""
+    for values in VALUES:
+        found = decode_columns(GOOD + BAD + GOOD, values=values, errors="skip")
+        assert (len(found), len(found.damage)) == (60, 1)
+        if "native" in DECODERS:
+            assert len(found.__arrow_c_array__()) == 2
+    with pytest.raises(CodecError):
+        decode_columns(BAD)
