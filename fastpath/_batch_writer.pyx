@@ -5,6 +5,7 @@ hands everything else to ``batch_fields``, which makes it plain or refuses it by
 gathered and used with no Python code between, so nothing can move or shrink under them.
 """
 
+cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.list cimport PyList_CheckExact
 from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_Realloc
@@ -495,7 +496,12 @@ cdef struct record_t:
 
 
 cdef class BatchBuilder:
-    """Collects records into one batch: see batch_writer."""
+    """BatchBuilder(base_offset=0, *, partition_leader_epoch=-1, compression=0, \
+compression_level=None, timestamp_type=0, log_append_time=-1, producer_id=-1, producer_epoch=-1, \
+base_sequence=-1, transactional=False, control=False, size_max=None)
+--
+
+Collects records into one batch: see batch_writer."""
 
     cdef fields_t fields
     cdef object level
@@ -595,8 +601,12 @@ cdef class BatchBuilder:
         self.capacity = capacity
         return 0
 
+    @cython.binding(False)  # A call is a tenth shorter.
     def append(self, key, value, timestamp, headers=()):
-        """Append a record and return its offset: see batch_writer."""
+        """append($self, key, value, timestamp, headers=())
+--
+
+Append a record and return its offset: see batch_writer."""
         cdef record_t record
         if not self._gather(&record, key, value, timestamp, headers):
             # Held by these names until the record is written.

@@ -163,9 +163,51 @@ HOT void prefetch_header(PyObject **items, Py_ssize_t left) {
     }
 }
 
+/* How a block with one header of this key begins. Records mostly have the same header keys. */
+typedef struct {
+    PyObject *key;
+    uint8_t bytes[16];
+    size_t size;
+} beginning_t;
+
+#define BEGINNING_KEY_BYTES_MAX 14 /* Two more are the count and the key's length. */
+
+/* The same as gather_block() for one header whose key is the one before; 0: it is not. */
+HOT int64_t gather_like(PyObject *headers, scratch_t *scratch, const beginning_t *like) {
+    Py_ssize_t count = 0;
+    PyObject **items = plain_items(headers, &count);
+    field_t value;
+    if (count != 1 || !PyTuple_CheckExact(items[0]) || PyTuple_GET_SIZE(items[0]) != 2
+        || PyTuple_GET_ITEM(items[0], 0) != like->key
+        || !plain_field(PyTuple_GET_ITEM(items[0], 1), &value))
+        return 0;
+    uint8_t *out = scratch_room(
+        scratch, sizeof like->bytes + VARINT_BYTES_MAX + (size_t)(value.size + 1));
+    if (out == NULL)
+        return 0;
+    memcpy(out, like->bytes, sizeof like->bytes);
+    uint8_t *end = field_write(out + like->size, &value);
+    scratch->used += (size_t)(end - out);
+    return end - out;
+}
+
+/* Keep the beginning of the block that was added last. */
+static inline void keep_beginning(PyObject *headers, const uint8_t *block, beginning_t *like) {
+    Py_ssize_t count = 0;
+    PyObject **items = plain_items(headers, &count);
+    field_t key;
+    if (count == 1 && plain_text(PyTuple_GET_ITEM(items[0], 0), &key)
+        && key.size <= BEGINNING_KEY_BYTES_MAX) {
+        like->key = PyTuple_GET_ITEM(items[0], 0);
+        like->size = 2 + (size_t)key.size;
+        memcpy(like->bytes, block, like->size);
+    }
+}
+
 /* Point `out` at the block of each record; records with the same object share one. */
 static int gather_blocks(PyObject **items, Py_ssize_t count, field_t *out, scratch_t *scratch) {
     scratch_t grown = *scratch; /* In variables, for the loop. */
+    beginning_t like = {NULL, {0}, 0};
     PyObject *last = NULL;
     size_t start = 0;
     int64_t size = 0;
@@ -174,9 +216,13 @@ static int gather_blocks(PyObject **items, Py_ssize_t count, field_t *out, scrat
         if (items[at] != last) {
             last = items[at];
             start = grown.used;
-            size = gather_block(last, &grown);
-            if (size == 0)
-                break;
+            size = gather_like(last, &grown, &like);
+            if (size == 0) {
+                size = gather_block(last, &grown);
+                if (size == 0)
+                    break;
+                keep_beginning(last, grown.bytes + start, &like);
+            }
         }
         /* An offset for now: the scratch moves. */
         out[at].bytes = (const uint8_t *)start;

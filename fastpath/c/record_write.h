@@ -119,16 +119,15 @@ static const uint8_t NO_HEADERS[1] = {0};
 static const field_t BLOCK_NONE = {NO_HEADERS, 1};
 
 /* The size of a record without its own length. */
-HOT size_t record_body_size(const field_t *key, const field_t *value,
-                                      const field_t *headers, int64_t timestamp_delta,
-                                      int64_t offset_delta) {
+HOT size_t record_body_size(const field_t *key, const field_t *value, const field_t *headers,
+                            int64_t timestamp_delta, int64_t offset_delta) {
     return 1 + varint_size(timestamp_delta) + varint_size(offset_delta) + field_size(key)
         + field_size(value) + (size_t)headers->size;
 }
 
 HOT uint8_t *record_write(uint8_t *out, size_t body_size, const field_t *key,
-                                    const field_t *value, const field_t *headers,
-                                    int64_t timestamp_delta, int64_t offset_delta) {
+                          const field_t *value, const field_t *headers, int64_t timestamp_delta,
+                          int64_t offset_delta) {
     out = varint_write(out, (int64_t)body_size);
     *out++ = 0; /* attributes: none are defined */
     out = varint_write(out, timestamp_delta);

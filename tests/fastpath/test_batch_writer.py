@@ -380,8 +380,32 @@ def test_arguments(encode: Any, builder: Any) -> None:
     for call in calls:
         with pytest.raises(TypeError, match="encode_batch"):
             call()
-    pure = list(inspect.signature(WRITERS["pure"][0]).parameters.values())
-    given = list(inspect.signature(encode).parameters.values())
-    assert [(one.name, one.kind, one.default) for one in given] == [
-        (one.name, one.kind, one.default) for one in pure
-    ]
+    pure_encode, pure_builder = WRITERS["pure"]
+    for one, pure in ((encode, pure_encode), (builder, pure_builder)):
+        assert parameters(one) == parameters(pure)
+    assert parameters(builder.append) == parameters(pure_builder.append)
+
+
+def parameters(function: Any) -> list[Any]:
+    """Names and defaults; a native method's self is positional only."""
+    found = inspect.signature(function).parameters.values()
+    return [(one.name, one.default, one.kind == one.KEYWORD_ONLY) for one in found]
+
+
+@pytest.mark.parametrize("size", [0, 1, 13, 14, 15, 16, 17, 63, 64, 200])
+def test_header_keys_again_and_again(size: int) -> None:
+    """The same object, equal objects, others between; short and long, of one byte and of more."""
+    keys = ["k" * size, "é" * (size // 2), "".join(["k" * (size // 2)] * 2), "other"]
+    values = [None, b"", b"v" * size, b"v" * 70]
+    headers: list[Any] = [[(key, value)] for value in values for key in keys for _ in range(3)]
+    headers += [((key, value),) for key in keys for value in values]
+    headers += [[(keys[0], b"1"), (keys[0], b"2")], [(keys[0], b"3")], (), None, [(keys[0], b"4")]]
+    made = both(lambda encode, _: encode([b"v"] * len(headers), timestamps=NOW, headers=headers))
+    batch = BatchBuilder()
+    for item in headers:
+        batch.append(None, b"v", NOW, item)
+    assert batch.build() == made
+    odd: Any
+    for odd in ([(keys[0], 5)], [(5, b"")], [(keys[0],)], [keys[0]], [[keys[0], b""]]):
+        mixed = [*headers[:3], odd, *headers[:3]]
+        both(lambda encode, _, mixed=mixed: encode([b""] * 7, timestamps=NOW, headers=mixed))
