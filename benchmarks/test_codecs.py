@@ -116,11 +116,11 @@ def wire(name: str) -> bytes:
 
 
 def ours(name: str) -> Pair | None:
-    """Our codec: (encode, decode)."""
+    """The codec of ours whose turn it is: (encode, decode)."""
     data, version = wire(name), CASES[name].version
     message = CASES[name].make()
-    cls = type(message)
-    return lambda: message.encode(version), lambda: cls.decode(data, version)
+    decode = type(message).decode  # bound beforehand, as a reader of kio's is
+    return lambda: message.encode(version), lambda: decode(data, version)
 
 
 def kio_entity(name: str) -> Any:

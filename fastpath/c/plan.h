@@ -134,7 +134,7 @@ static inline int is_bytes_view(const Py_buffer *view) {
            (view->format == NULL || strcmp(view->format, "B") == 0);
 }
 
-/* A new struct with every slot empty: what PyType_GenericAlloc does for a type of that kind. */
+/* A new struct with every slot empty: PyType_GenericAlloc for such a type, without its detours. */
 static inline PyObject *new_struct(PyTypeObject *type) {
     PyObject *made = PyObject_Malloc((size_t)type->tp_basicsize);
     if (made == NULL)
@@ -143,7 +143,10 @@ static inline PyObject *new_struct(PyTypeObject *type) {
     PyObject **end = (PyObject **)((char *)made + type->tp_basicsize);
     while (slot < end)
         *slot++ = NULL;
-    return PyObject_Init(made, type);
+    Py_SET_TYPE(made, type);
+    Py_INCREF(type);
+    _Py_NewReference(made);
+    return made;
 }
 
 static PyObject *fresh_struct(const plan_defaults *defaults);
