@@ -357,7 +357,7 @@ cdef bint _gather(
     ):
         return False
     if has_one_timestamp:
-        return _plain_int(timestamps, -1, INT64_MAX, &columns.records.base_timestamp)
+        return plain_timestamp(timestamps, &columns.records.base_timestamp)
     if not _gather_timestamps(timestamps, columns.timestamps):
         return False
     if count > 0:

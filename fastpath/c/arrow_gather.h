@@ -119,7 +119,8 @@ static int arrow_views(const struct ArrowArray *array, const uint8_t *bits, fiel
             continue;
         }
         if (view[2] < 0 || view[2] >= data_count || sizes == NULL || view[3] < 0
-            || (int64_t)view[3] + view[0] > arrow_load(sizes, view[2], 1) || array->buffers[2 + view[2]] == NULL)
+            || (int64_t)view[3] + view[0] > arrow_load(sizes, view[2], 1)
+            || array->buffers[2 + view[2]] == NULL)
             return 0;
         out[at].bytes = (const uint8_t *)array->buffers[2 + view[2]] + view[3];
     }
