@@ -285,15 +285,21 @@ class Scanner:
         self._view.release()
 
 
+def _view_from(source: Any, offset: int) -> memoryview:
+    """View a source that has a byte ``offset``, or ends there."""
+    view = view_source(source)
+    if not 0 <= offset <= len(view):
+        raise ValueError(f"there is no byte {offset}: the input has {len(view)}")
+    return view
+
+
 def scan(source: Any, *, offset: int = 0, check_crc: bool = True, resync: bool = False) -> Scanner:
     """Walk the batches of a path, an open file, an mmap or a buffer from byte ``offset`` on.
 
     With ``resync`` the walk goes on after damage, where the next good batch is; else it ends
     there. A damaged batch never yields a header and never raises: it is noted in ``damage``.
     """
-    if offset < 0:
-        raise ValueError(f"offset {offset} is negative")
-    return Scanner(view_source(source), offset, check_crc=check_crc, resync=resync)
+    return Scanner(_view_from(source, offset), offset, check_crc=check_crc, resync=resync)
 
 
 def pure_walk(view: memoryview, position: int, check_crc: bool) -> tuple[int, int, int]:
@@ -318,9 +324,7 @@ def valid_prefix(source: Any, *, offset: int = 0, check_crc: bool = True) -> Pre
     Recovery keeps that much and cuts the rest, whatever the verdict: a log has nothing after its
     first bad batch that it could vouch for.
     """
-    if offset < 0:
-        raise ValueError(f"offset {offset} is negative")
-    view = view_source(source)
+    view = _view_from(source, offset)
     position, batches, last_at = _walk(view, offset, check_crc)
     last = read_header(view, last_at, check_crc=False) if batches else None
     if position >= len(view):

@@ -5,18 +5,21 @@
 Under a debug interpreter it compares the total of all reference counts, which shows a reference too
 many or too few; under any other the allocated memory blocks, which shows what was not freed. What
 grows (or shrinks) by at least one a call, three times over with ever more calls, is a leak: caches
-fill up once. A test that cannot be called twice with the same fixtures is counted, not measured.
+fill up once. A test that cannot be called twice with the same fixtures is counted, not measured;
+so is one that takes more than ``SECONDS_MAX``: those start other processes or wait for a disk.
 """
 
 from __future__ import annotations
 
 import gc
 import sys
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
+SECONDS_MAX = 1.0
 WARM_CALLS = 2
 CALLS = (3, 10, 100, 100, 300)
 
@@ -25,6 +28,7 @@ unit = "references" if debug else "blocks"
 leaks: list[str] = []
 measured: list[str] = []
 once_only: list[str] = []
+slow: list[str] = []
 
 # Tests whose own means leave something behind, seen with what they test taken out.
 NOT_OURS = {
@@ -66,11 +70,24 @@ def leak(call: Callable[[], object]) -> int:
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Iterator[Any]:
     """Run the test as always; if it passes, measure it."""
+    started = time.perf_counter()
     result = yield
+    if pyfuncitem.get_closest_marker("once"):
+        once_only.append(pyfuncitem.nodeid)
+        return result
+    if time.perf_counter() - started > SECONDS_MAX:
+        slow.append(pyfuncitem.nodeid)
+        return result
     names = pyfuncitem._fixtureinfo.argnames
     arguments = {name: pyfuncitem.funcargs[name] for name in names}
+
+    def call() -> None:
+        pyfuncitem.obj(**arguments)
+        if "monkeypatch" in arguments:
+            arguments["monkeypatch"].undo()  # It remembers every change until then.
+
     try:
-        left = leak(lambda: pyfuncitem.obj(**arguments))
+        left = leak(call)
     except Exception:
         once_only.append(pyfuncitem.nodeid)
     else:
@@ -86,7 +103,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(line, red=True)
     terminalreporter.write_line(
         f"{len(measured)} tests measured by {unit}, {len(leaks)} leak; "
-        f"{len(once_only)} cannot be called twice"
+        f"{len(once_only)} cannot be called twice, {len(slow)} take too long"
     )
 
 

@@ -57,10 +57,12 @@ def test_every_source(tmp_path: Path) -> None:
         assert valid_prefix(nothing) == scan_module.Prefix(0, 0, None, Verdict.CLEAN, None, 0)
     with pytest.raises((TypeError, io.UnsupportedOperation)):
         scan(io.StringIO())
-    with pytest.raises(ValueError, match="negative"):
-        scan(THREE, offset=-1)
-    with pytest.raises(ValueError, match="negative"):
-        valid_prefix(THREE, offset=-1)
+    for outside in (-1, len(THREE) + 1, 1 << 70):
+        with pytest.raises(ValueError, match=f"no byte {outside}: the input has {len(THREE)}"):
+            scan(THREE, offset=outside)
+        with pytest.raises(ValueError, match=f"no byte {outside}"):
+            valid_prefix(THREE, offset=outside)
+    assert valid_prefix(THREE, offset=len(THREE)).verdict is Verdict.CLEAN
     assert valid_prefix(THREE, offset=SIZE).batches == 2
 
 
