@@ -11,7 +11,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from kraftspec.fastpath.append import Appended as Appended
     from kraftspec.fastpath.append import AppendFailedError as AppendFailedError
+    from kraftspec.fastpath.append import CorruptLogError as CorruptLogError
     from kraftspec.fastpath.append import LogAppender as LogAppender
     from kraftspec.fastpath.batch_reader import decode_batch as decode_batch
     from kraftspec.fastpath.batch_reader import iterate_records as iterate_records
@@ -32,7 +34,9 @@ if TYPE_CHECKING:
 # Where each name lives: a module is loaded when somebody asks for one of its names.
 _HOMES = {
     "AppendFailedError": "append",
+    "Appended": "append",
     "BatchBuilder": "batch_writer",
+    "CorruptLogError": "append",
     "LogAppender": "append",
     "RecordBatch": "record_batch",
     "control_record_key": "batch_writer",

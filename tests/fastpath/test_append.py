@@ -1,9 +1,11 @@
-"""The append: what is acknowledged is durable, what is not is cut; threads share syncs."""
+"""The append: what is acknowledged is durable; threads share syncs; the disk fails."""
 
 from __future__ import annotations
 
+import copy
 import errno
 import os
+import pickle
 import random
 import resource
 import subprocess
@@ -13,48 +15,25 @@ import time
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
-from random import Random
 
 import pytest
 
 from kraftspec.fastpath import append
 from kraftspec.fastpath.append import (
+    SECTOR_BYTES,
+    Appended,
     AppendFailedError,
     LogAppender,
     Recovery,
     find_end,
 )
-from kraftspec.fastpath.batch_reader import decode_batch, iterate_records, read_header
-from kraftspec.fastpath.batch_writer import encode_batch
+from kraftspec.fastpath.batch_reader import iterate_records, read_header
+from kraftspec.fastpath.batch_writer import encode_batch, encode_control_batch
 from kraftspec.fastpath.errors import CodecError, ErrorClass
 
-SECTOR_BYTES = 512  # What a disk writes whole or not at all.
+from .logs import batch, values_of
+
 LOOP_MIB = 64
-
-
-def batch(base_offset: int, count: int = 3, size: int = 40) -> bytes:
-    values = [f"{base_offset + at:08d}".encode() * (size // 8) for at in range(count)]
-    headers = [[("last", b"byte")]] * count  # A batch that ends with a zero is whole without it.
-    return encode_batch(values, timestamps=1, headers=headers, base_offset=base_offset)
-
-
-def values_of(path: Path) -> list[bytes | None]:
-    return [record.value for record in iterate_records(path.read_bytes())]
-
-
-def found_in(path: Path, data: bytes, base_offset: int = 0) -> Recovery:
-    path.unlink(missing_ok=True)  # Ext4 syncs a file that is written over.
-    path.write_bytes(data)
-    with path.open("rb") as file:
-        return find_end(file.fileno(), base_offset)
-
-
-def written(path: Path, batches: int) -> bytes:
-    """Make a log of ``batches`` batches of three, closed; return its bytes."""
-    with LogAppender(path) as log:
-        for number in range(batches):
-            log.append(batch(3 * number))
-    return path.read_bytes()
 
 
 # What is written.
@@ -64,13 +43,16 @@ def test_a_log_is_its_batches_and_nothing_else(tmp_path: Path) -> None:
     path = tmp_path / "log"
     with LogAppender(path) as log:
         assert log.recovery == Recovery(0, 0, 0, 0, 0, "")
-        first = log.append(batch(0) + batch(3))
+        appended = log.append(batch(0) + batch(3))
+        first = appended.end
+        assert appended == Appended(0, 2 * len(batch(0)))
         assert (log.end, log.durable_end, log.next_offset) == (first, 0, 6)
         assert path.read_bytes()[:first] == batch(0) + batch(3)  # A reader sees it already.
         assert log.sync(first) == first == log.durable_end
-        last = log.append_values([b"a", b"b"], timestamps=7, partition_leader_epoch=4)
-        assert log.next_offset == 8
-        assert log.append(b"") == last == log.append_values([], timestamps=7)
+        appended = log.append_values([b"a", b"b"], timestamps=7, partition_leader_epoch=4)
+        last = appended.end
+        assert (appended.base_offset, log.next_offset) == (6, 8)
+        assert log.append(b"") == (8, last) == log.append_values([], timestamps=7)
         assert (log.end, log.durable_end) == (last, first)
     assert log.durable_end == last
     own = encode_batch([b"a", b"b"], timestamps=7, partition_leader_epoch=4, base_offset=6)
@@ -99,10 +81,65 @@ def test_a_batch_whose_offset_another_took_meanwhile(tmp_path: Path) -> None:
 
 def test_offsets_start_where_they_are_told_to(tmp_path: Path) -> None:
     with LogAppender(tmp_path / "log", base_offset=1_000) as log:
-        log.append_values([b"a"], timestamps=1)
-        log.append(batch(2_000))  # Compaction leaves gaps.
-        assert log.next_offset == 2_003
-    assert read_header((tmp_path / "log").read_bytes()).base_offset == 1_000
+        assert log.append_values([b"a"], timestamps=1).base_offset == 1_000
+        assert log.append(batch(2_000) + batch(3_000)).base_offset == 2_000  # Gaps may be.
+        assert log.next_offset == 3_003
+    data = (tmp_path / "log").read_bytes()
+    assert read_header(data).base_offset == 1_000
+    for base_offset in (None, 0, 1_000):
+        with LogAppender(tmp_path / "log", base_offset=base_offset) as log:
+            assert (log.recovery.base_offset, log.next_offset) == (1_000, 3_003)
+    for base_offset in (1_001, 2_000, 3_003, 1 << 62):
+        with pytest.raises(
+            ValueError, match=f"starts at offset 1000, base_offset is {base_offset}"
+        ):
+            LogAppender(tmp_path / "log", base_offset=base_offset)
+    assert (tmp_path / "log").read_bytes() == data
+    for base_offset in (-1, 1 << 63):
+        with pytest.raises(ValueError, match=f"base_offset {base_offset} is no offset"):
+            LogAppender(tmp_path / "none", base_offset=base_offset)
+    with pytest.raises(TypeError, match="integer"):
+        LogAppender(tmp_path / "none", base_offset=1.5)  # type: ignore[arg-type]  # it is wrong
+    assert not (tmp_path / "none").exists()
+
+
+def test_control_records_join(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    with LogAppender(path) as log:
+        log.append(batch(0))
+        appended = log.append_control(2, b"value", timestamp=7, partition_leader_epoch=4)
+        assert (appended.base_offset, log.next_offset, log.end) == (3, 4, appended.end)
+        log.sync(appended)
+        with pytest.raises(CodecError):
+            log.append_control(1 << 15, b"", timestamp=7)
+        with pytest.raises(TypeError, match="base_offset"):
+            log.append_control(2, b"", timestamp=7, base_offset=9)
+    own = encode_control_batch(2, b"value", timestamp=7, partition_leader_epoch=4, base_offset=3)
+    assert path.read_bytes() == batch(0) + own
+
+
+def test_threads_know_which_offsets_are_theirs(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    own: dict[int, bytes] = {}
+
+    def run(name: int) -> None:
+        for number in range(30):
+            value = b"%d %d" % (name, number)
+            if number % 3:
+                appended = log.append_values([value, value], timestamps=1)
+                own[appended.base_offset] = own[appended.base_offset + 1] = value
+            else:
+                own[log.append_control(2, value, timestamp=1).base_offset] = value
+
+    with LogAppender(path) as log:
+        threads = [threading.Thread(target=run, args=(name,)) for name in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    records = list(iterate_records(path.read_bytes()))
+    assert {record.offset: record.value for record in records} == own
+    assert sorted(own) == list(range(8 * 50))
 
 
 def test_zeros_are_ahead_and_within_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,7 +151,7 @@ def test_zeros_are_ahead_and_within_bounds(tmp_path: Path, monkeypatch: pytest.M
     ends, sizes = [0], [0]
     with LogAppender(path) as log:
         while log.end < 2048 * kib:
-            ends.append(log.append_values([b"\1" * 10 * kib] * 2, timestamps=1))
+            ends.append(log.append_values([b"\1" * 10 * kib] * 2, timestamps=1).end)
             sizes.append(path.stat().st_size)
             with path.open("rb") as file:
                 file.seek(log.end)
@@ -161,9 +198,17 @@ def test_misuse_is_told(tmp_path: Path) -> None:
     log = LogAppender(tmp_path / "log")
     with pytest.raises(ValueError, match="byte 1 is not written: the log ends at 0"):
         log.sync(1)
+    with pytest.raises(ValueError, match="byte -5 is not written"):
+        log.sync(-5)
+    for wrong in (1.5, "1", b"", (0, 0)):
+        with pytest.raises(TypeError, match="integer"):
+            log.sync(wrong)  # type: ignore[arg-type]  # they are
+    for duplicate in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match="is not copied or pickled"):
+            duplicate(log)
     log.close()
     log.close()
-    uses: list[Callable[[], int]] = [
+    uses: list[Callable[[], object]] = [
         log.sync,
         lambda: log.append(batch(0)),
         lambda: log.append_values([b""], timestamps=1),
@@ -188,141 +233,76 @@ def test_two_appenders_have_not_one_file(tmp_path: Path) -> None:
         assert log.next_offset == 6
 
 
-# Recovery.
-
-
-def test_cut_anywhere_whole_batches_stay(tmp_path: Path) -> None:
-    data = written(tmp_path / "whole", 3)
-    size = len(data) // 3
-    path = tmp_path / "log"
-    for cut in range(len(data) + 1):
-        for tail in (b"", bytes(700)):
-            found = found_in(path, data[:cut] + tail)
-            end = cut // size * size
-            torn = len(data[end:cut].rstrip(b"\0"))
-            assert found[:4] == (end, 3 * (cut // size), cut // size, torn)
-            assert found.end + found.torn_bytes + found.zero_bytes == cut + len(tail)
-            assert bool(found.reason) == bool(torn)
-            if cut % 97 == 0:
-                with LogAppender(path) as log:
-                    assert log.recovery == found
-                    assert log.durable_end == end
-                    assert path.read_bytes() == data[:end]
-                    log.append(batch(log.next_offset))
-                assert path.read_bytes() == data[:end] + batch(3 * (cut // size))
-
-
-def test_behind_a_bad_batch_nothing_stays(tmp_path: Path) -> None:
-    data = bytearray(written(tmp_path / "log", 5))
-    size = len(data) // 5
-    data[2 * size + 70] ^= 1
-    (tmp_path / "log").write_bytes(data)
-    with LogAppender(tmp_path / "log") as log:
-        end, next_offset, batches, torn, zeros, reason = log.recovery
-        assert (end, next_offset, batches) == (2 * size, 6, 2)
-        assert (torn, zeros) == (3 * size, 0)
-        assert "crc_mismatch" in reason
-        log.append(batch(6))
-
-
-def test_offsets_that_go_back_end_the_log(tmp_path: Path) -> None:
-    found = found_in(tmp_path / "log", batch(0) + batch(3) + batch(3))
-    assert (found.end, found.next_offset, found.batches) == (2 * len(batch(0)), 6, 2)
-    assert "offsets 3 to 5, where 6 is due" in found.reason
-    assert found_in(tmp_path / "log", batch(0), 1).batches == 0
-
-
-def test_batches_of_every_size_are_walked_in_windows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Batches that end within, at and after a window of the walk, and that take many."""
-    monkeypatch.setattr(append, "_CHUNK_BYTES", 1 << 14)
-    frame = len(batch(0, 1, 1 << 13)) - (1 << 13)
-    sizes = [8, (1 << 14) - frame, 1 << 14, 24, 10_000, 9_000, 5 << 14, 8, (2 << 14) + 8, 800]
-    data = b"".join(batch(number, 1, size) for number, size in enumerate(sizes))
-    assert found_in(tmp_path / "log", data)[:3] == (len(data), len(sizes), len(sizes))
-    found = found_in(tmp_path / "log", data[:-1] + bytes(3 << 14))
-    assert (found.end, found.batches) == (len(data) - len(batch(9, 1, 800)), len(sizes) - 1)
-    # A length that lies: the batch would be 2 GiB.
-    lying = data + bytes(8) + b"\x7f\xff\xff\xff" + bytes(4) + b"\2" + bytes(5 << 14)
-    found = found_in(tmp_path / "log", lying)
-    assert (found.end, found.torn_bytes, found.zero_bytes) == (len(data), 17, 5 << 14)
-    assert f"records at byte {len(data) + 61}" in found.reason
-
-
-def test_a_power_cut_loses_sectors_not_acknowledged(tmp_path: Path) -> None:
-    """Behind the durable end any sector is old (zeros) or new, in any order."""
-    rolls = Random(5)
-    for _ in range(15):
-        path = tmp_path / "log"
-        path.unlink(missing_ok=True)
-        with LogAppender(path) as log:
-            for number in range(rolls.randrange(6)):
-                log.append(batch(9 * number, 9, rolls.choice((40, 400))))
-            durable = log.sync()
-            for _ in range(rolls.randrange(1, 9)):
-                log.append_values([rolls.randbytes(rolls.randrange(600))] * 3, timestamps=1)
-            end, image = log.end, bytearray(path.read_bytes())
-        whole = path.read_bytes()
-        for at in range(durable - durable % SECTOR_BYTES, end, SECTOR_BYTES):
-            if rolls.random() < 0.3:
-                lost = slice(max(at, durable), at + SECTOR_BYTES)
-                image[lost] = bytes(len(image[lost]))
-        path.write_bytes(image)
-        with LogAppender(path) as log:
-            assert durable <= log.recovery.end <= end
-            assert log.recovery.next_offset % 3 == 0
-            kept = log.end
-        assert path.read_bytes() == whole[:kept]
-
-
-CHILD = """
-import sys, threading
+# A child that goes on with its parent's log, and then ends as a process does, or as a fork may.
+FORKED = """
+import os, sys
 from kraftspec.fastpath.append import LogAppender
 
-log, lock = LogAppender(sys.argv[1]), threading.Lock()
-
-def run(name):
-    number = 0
-    while True:
-        values = [b"%d %d " % (name, number) + b"x" * (number * 37 % 3000)] * (number % 5 + 1)
-        durable = log.sync(log.append_values(values, timestamps=number))
-        with lock:
-            print(name, number, durable, flush=True)
-        number += 1
-
-threads = [threading.Thread(target=run, args=(name,)) for name in range(int(sys.argv[2]))]
-for thread in threads:
-    thread.start()
+path = sys.argv[1]
+log = LogAppender(path)
+log.append_values([b"parent"], timestamps=1)
+log._lock.acquire()  # As another thread would have it at the fork.
+ours, theirs = os.pipe()
+child = os.fork()
+if child == 0:
+    os.close(theirs)
+    uses = [
+        log.sync,
+        lambda: log.append(b""),
+        lambda: log.append_values([b"child"], timestamps=1),
+        lambda: log.append_control(2, b"child", timestamp=1),
+    ]
+    for use in uses:
+        try:
+            use()
+        except RuntimeError as error:
+            print(error, flush=True)
+    os.read(ours, 1)
+    log.close()
+    os._exit(0)
+log._lock.release()
+os.close(ours)
+log.append_values([b"after the fork"], timestamps=1)
+log.close()
+log = LogAppender(path)  # The child has the file still.
+log.append_values([b"again"], timestamps=1)
+os.write(theirs, b"1")
+assert os.waitpid(child, 0)[1] == 0
+log.sync()
+log.close()
 """
 
 
-@pytest.mark.parametrize("threads", [1, 4])
-def test_killed_at_any_moment_nothing_acknowledged_is_lost(tmp_path: Path, threads: int) -> None:
+def test_a_fork_leaves_the_log_to_its_parent(tmp_path: Path) -> None:
     path = tmp_path / "log"
-    for delay_s in (0.0, 0.01, 0.1):
-        path.unlink(missing_ok=True)
-        command = [sys.executable, "-c", CHILD, str(path), str(threads)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
-            assert child.stdout
-            said = child.stdout.readline()  # It is under way.
-            time.sleep(delay_s)
-            child.kill()
-            said += child.stdout.read()
-        told = [tuple(map(int, line.split())) for line in said.splitlines() if line.count(" ") == 2]
-        with LogAppender(path) as log:
-            assert log.recovery.end >= max(durable for _, _, durable in told)
-            assert log.recovery.zero_bytes > 0  # It had no time to trim.
-        numbers: dict[int, list[int]] = {name: [] for name in range(threads)}
-        data, at = path.read_bytes(), 0
-        while at < len(data):
-            records, at = decode_batch(data, at), read_header(data, at).end
-            name, number = map(int, bytes(records[0].value or b"").split()[:2])
-            assert len(records) == number % 5 + 1
-            numbers[name].append(number)
-        for name, seen in numbers.items():
-            assert seen == list(range(len(seen)))  # In order, and none left out.
-            assert len(seen) > max((number for who, number, _ in told if who == name), default=-1)
+    command = [sys.executable, "-c", FORKED, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=20)
+    said = done.stdout.splitlines()
+    assert len(said) == 4
+    assert all("is that of process" in line and "this is a fork" in line for line in said)
+    assert values_of(path) == [b"parent", b"after the fork", b"again"]
+
+
+def test_so_much_is_never_left_unsynced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(append, "UNSYNCED_BYTES_MAX", 1 << 14)
+    with LogAppender(tmp_path / "log") as log:
+        for number in range(900):
+            log.append(batch(3 * number))
+            assert log.end - log.durable_end <= 1 << 14
+        assert log.durable_end > 0
+        durable = log.durable_end
+        appended = log.append_values([bytes(1 << 15)], timestamps=1)  # One may be more.
+        assert durable < log.durable_end < appended.end
+        assert log.sync(appended) == appended.end
+
+        def failing(_descriptor: int) -> None:
+            raise OSError(errno.EIO, "Input/output error")
+
+        monkeypatch.setattr(append, "_sync_data", failing)
+        log.append(batch(log.next_offset))
+        with pytest.raises(AppendFailedError):
+            log.append_values([bytes(1 << 15)], timestamps=1)
+        assert log.durable_end == appended.end
 
 
 # Group commit.
@@ -342,6 +322,7 @@ class Gate:
         assert self.leave.acquire(timeout=10)
 
 
+@pytest.mark.once
 def test_what_comes_during_a_sync_shares_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -351,8 +332,8 @@ def test_what_comes_during_a_sync_shares_the_next(
     done: list[tuple[int, int]] = []
 
     def commit() -> None:
-        end = log.append_values([b"value"], timestamps=1)
-        done.append((end, log.sync(end)))
+        appended = log.append_values([b"value"], timestamps=1)
+        done.append((appended.end, log.sync(appended)))
 
     first = threading.Thread(target=commit)
     first.start()
@@ -397,8 +378,8 @@ def test_threads_share_syncs_of_a_real_disk(
 
     def run(name: int) -> None:
         for number in range(40):
-            end = log.append_values([b"%d %d" % (name, number)], timestamps=1)
-            assert log.sync(end) >= end
+            appended = log.append_values([b"%d %d" % (name, number)], timestamps=1)
+            assert log.sync(appended) >= appended.end
 
     threads = [threading.Thread(target=run, args=(name,)) for name in range(8)]
     for thread in threads:
@@ -427,7 +408,7 @@ def test_close_waits_for_a_sync_and_covers_all(
     syncing = threading.Thread(target=log.sync)
     syncing.start()
     assert gate.entered.acquire(timeout=10)
-    end = log.append(batch(3))
+    end = log.append(batch(3)).end
     closing = threading.Thread(target=log.close)
     closing.start()
     time.sleep(0.01)
@@ -443,7 +424,7 @@ def test_close_waits_for_a_sync_and_covers_all(
 
 
 def unusable(log: LogAppender, code: int) -> None:
-    uses: list[Callable[[], int]] = [log.sync, lambda: log.append(batch(900))]
+    uses: list[Callable[[], object]] = [log.sync, lambda: log.append(batch(900))]
     for use in uses:
         with pytest.raises(AppendFailedError) as error:
             use()
@@ -455,7 +436,7 @@ def test_after_a_failed_sync_nothing_is_acknowledged(
 ) -> None:
     path = tmp_path / "log"
     log = LogAppender(path)
-    durable = log.sync(log.append(batch(0)))
+    durable = log.sync(log.append(batch(log.next_offset)))
     calls = []
 
     def failing(descriptor: int) -> None:
@@ -464,7 +445,7 @@ def test_after_a_failed_sync_nothing_is_acknowledged(
         raise OSError(errno.EIO, "Input/output error")
 
     monkeypatch.setattr(append, "_sync_data", failing)
-    log.append(batch(3))
+    log.append(batch(log.next_offset))
     errors: list[BaseException] = []
 
     def sync() -> None:

@@ -9,15 +9,17 @@ compiled readers, which must not crash, and one in ``TWINS_ONE_IN`` through the 
 
 from __future__ import annotations
 
+import tempfile
 import time
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from random import Random
 from typing import Any
+from unittest.mock import patch
 
 from kraftspec.conformance.vectors import read_vectors, vectors_root
-from kraftspec.fastpath import columns, crc, native
+from kraftspec.fastpath import append, columns, crc, native
 from kraftspec.fastpath.batch_reader import (
     decode_batch,
     inflate,
@@ -25,7 +27,9 @@ from kraftspec.fastpath.batch_reader import (
     pure_decode_batch,
     pure_read_batch,
     read_batch,
+    read_header,
 )
+from kraftspec.fastpath.batch_writer import encode_batch
 from kraftspec.fastpath.compression import decompress
 from kraftspec.fastpath.errors import CodecError
 from kraftspec.fastpath.record_batch import RecordBatch
@@ -182,9 +186,68 @@ def check_crc(data: bytes, option: int) -> bool:
     return True
 
 
+def recovered(data: bytes, window_bytes: int) -> append.Recovery:
+    """Recover a log of these bytes, read in windows of a size."""
+    with (
+        tempfile.TemporaryFile(buffering=0) as file,
+        patch.object(append, "_CHUNK_BYTES", window_bytes),
+    ):
+        file.write(data)
+        return append.find_end(file.fileno())
+
+
+def is_good(data: bytes, position: int) -> bool:
+    """Whether a batch starts there, CRC included, with no attribute that Kafka has not."""
+    try:
+        return read_header(data, position).attributes >> 8 == 0
+    except CodecError:
+        return False
+
+
+def check_recovery(data: bytes, option: int) -> bool:
+    """A file: how far it is a log, and that no good batch is cut which no crash left unsynced."""
+    end = due = 0
+    with scan(data) as scanner:
+        for header in scanner:
+            if header.base_offset < due or header.last_offset < header.base_offset:
+                break
+            end, due = header.end, header.last_offset + 1
+    found = recovered(data, RECORDS_AT + 3 * option)
+    torn_end = max(end, len(data.rstrip(b"\0")))
+    expected = (end, due, torn_end - end, len(data) - torn_end)
+    if (found.end, found.next_offset, found.torn_bytes, found.zero_bytes) != expected:
+        raise BrokenError(f"recovery: {found}, and expected is {expected}")
+    if bool(found.reason) != (torn_end > end) or (found.is_corrupt and torn_end == end):
+        raise BrokenError(f"recovery tells of what is not, or not of what is: {found}")
+    goods = [at for at in range(end + 1, torn_end) if is_good(data, at)]
+    if "is due" in found.reason:
+        goods.insert(0, end)
+    if bool(goods) != bool(found.good_bytes) or found.good_bytes > len(data) - end:
+        raise BrokenError(f"recovery: good batches start at {goods}, and it says {found}")
+    sectors = [data[at : at + 512] for at in range(end - end % 512, torn_end, 512)]
+    sectors[:1] = [data[end : end - end % 512 + 512]]
+    if goods and not found.is_corrupt and all(any(sector) for sector in sectors):
+        raise BrokenError(f"recovery cuts good batches at {goods}, and no sector is lost: {found}")
+    return not found.torn_bytes
+
+
+def check_append_input(data: bytes, option: int) -> bool:
+    """Batches to be appended: what is taken is what recovery keeps, and nothing else is."""
+    kept = recovered(data, RECORDS_AT + 3 * option)
+    try:
+        base_offset, next_offset = append.check_batches(memoryview(data), 0)
+    except ValueError:  # CodecError is one, too.
+        if kept.end == len(data):
+            raise BrokenError(f"not appended, but recovered: {kept}") from None
+        return False
+    if (kept.end, kept.base_offset, kept.next_offset) != (len(data), base_offset, next_offset):
+        raise BrokenError(f"appended as {base_offset} to {next_offset}, recovered as {kept}")
+    return True
+
+
 ENTRIES = (
     check_batch, check_objects, check_columns, check_scan, check_message, check_decompress,
-    check_crc,
+    check_crc, check_recovery, check_append_input,
 )  # fmt: skip
 
 
@@ -242,12 +305,12 @@ def mended(data: bytes) -> bytes:
 
 def modules() -> list[str]:
     """Name the modules whose coverage guides: the twins of what is compiled."""
-    names = ("batch_reader", "columns", "compression", "record_batch", "scan")
+    names = ("append", "batch_reader", "columns", "compression", "record_batch", "scan")
     return [f"kraftspec.fastpath.{name}" for name in names]
 
 
 def seeds() -> Iterator[bytes]:
-    """Yield batches of Kafka's own making for each entry, and compressed blocks."""
+    """Yield batches of Kafka's own making for each entry, compressed blocks, and short logs."""
     batches = [
         bytes.fromhex(test.hex)
         for _, file in read_vectors(vectors_root())
@@ -264,11 +327,24 @@ def seeds() -> Iterator[bytes]:
         codec = batch[22] & 7
         if codec != Compression.NONE:
             yield bytes((ENTRIES.index(check_decompress), codec - 1)) + batch[RECORDS_AT:]
+    for size in range(1, 700, 70):
+        log = [encode_batch([b"x" * size], timestamps=1, base_offset=at) for at in range(300, 304)]
+        for reader in (check_recovery, check_append_input, check_scan):
+            yield bytes((ENTRIES.index(reader), size % 100)) + b"".join(log)
 
 
 def mutated(random: Random, data: bytes, other: bytes) -> bytes:
-    """Change an input as messages are changed; now and then its options too."""
+    """Change an input as messages are changed; now and then its options, or lose a sector."""
     out = messages.mutated(random, data, other)
     if random.random() < 0.1:
         out = bytes((out[0], random.randrange(256))) + out[SELECTOR_BYTES:]
+    if random.random() < 0.1 and len(out) > append.SECTOR_BYTES:
+        at = (
+            SELECTOR_BYTES + random.randrange(len(out)) // append.SECTOR_BYTES * append.SECTOR_BYTES
+        )
+        out = (
+            out[:at]
+            + bytes(len(out[at : at + append.SECTOR_BYTES]))
+            + out[at + append.SECTOR_BYTES :]
+        )
     return out
