@@ -326,6 +326,7 @@ class LogAppender:
         self._changed = threading.Condition(self._lock)
         self._failure: BaseException | None = None
         self._is_syncing = False
+        self._forks = _forks
         self._process = os.getpid()
         # A file object, not a bare descriptor: forgotten, it closes itself and lets the lock go.
         self._file = FileIO(self.path, "r+", opener=_open_or_create)
@@ -415,7 +416,7 @@ class LogAppender:
 
         After a failure the file is left as it is, for recovery to judge.
         """
-        if os.getpid() != self._process:
+        if self._forks != _forks:
             self._file.close()
             return
         with self._lock:
@@ -496,7 +497,7 @@ class LogAppender:
 
     def _check_process(self) -> None:
         """Before the lock is taken: at the fork another thread may have had it."""
-        if os.getpid() != self._process:
+        if self._forks != _forks:
             raise RuntimeError(
                 f"the log {self.path} is that of process {self._process}, and this is a fork of it"
             )
@@ -573,6 +574,18 @@ class LogAppender:
                 raise self._failed() from failure
         if failure is not None:
             raise failure
+
+
+# How many forks lead to this process: an integer to compare, where its id takes a system call.
+_forks = 0
+
+
+def _count_fork() -> None:
+    global _forks  # noqa: PLW0603 - a process has as many as it has
+    _forks += 1
+
+
+os.register_at_fork(after_in_child=_count_fork)
 
 
 def _open_or_create(path: str, flags: int) -> int:
