@@ -631,7 +631,7 @@ Append a record and return its offset: see batch_writer."""
         elif record.timestamp > self.max_timestamp:
             self.max_timestamp = record.timestamp
         self.appended += 1
-        return self.fields.head.base_offset + self.appended - 1
+        return self.fields.head.base_offset + (self.appended - 1)
 
     cdef int64_t _size_with(
         self, object key, object value, object timestamp, object headers

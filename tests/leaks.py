@@ -79,7 +79,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Iterator[Any]:
         slow.append(pyfuncitem.nodeid)
         return result
     names = pyfuncitem._fixtureinfo.argnames
-    arguments = {name: pyfuncitem.funcargs[name] for name in names}
+    arguments: dict[str, Any] = {name: pyfuncitem.funcargs[name] for name in names}
 
     def call() -> None:
         pyfuncitem.obj(**arguments)

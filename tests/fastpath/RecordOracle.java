@@ -11,8 +11,8 @@ import org.apache.kafka.common.record.internal.Record;
 /**
  * Reads a record batch in hex, a line of standard input a time, with Apache Kafka's own classes.
  *
- * <p>Answers with its records, each {@code offset,timestamp,key,value[,name=value]*} (null: "-"; "."
- * when there is none), or "refused" and what Kafka said.
+ * <p>Answers with its records, each {@code offset,timestamp,key,value[,name=value]*} (null: "-",
+ * and "." when there is none), or "refused" and what Kafka said.
  */
 public final class RecordOracle {
     public static void main(String[] arguments) throws Exception {

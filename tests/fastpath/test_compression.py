@@ -432,6 +432,7 @@ except CodecError as error:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.rss
 @pytest.mark.parametrize(
     ("name", "error_class"),
     [
