@@ -254,6 +254,8 @@ def plain_timestamps(timestamps: object, count: int) -> int | list[int]:
 def _same(items: list[Any], count: int, name: str) -> list[Any]:
     if len(items) != count:
         refuse(
-            ErrorClass.RECORD_COUNT_MISMATCH, f"{count} values, but {len(items)} {name}s", "records"
+            ErrorClass.RECORD_COUNT_MISMATCH,
+            f"{count} values, but {len(items)} {name.removesuffix('s')}s",
+            "records",
         )
     return items
