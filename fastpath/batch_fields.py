@@ -105,7 +105,11 @@ def plain_fields(
     try:
         codec = Compression(compression)  # type: ignore[arg-type]  # refused here
     except ValueError:
-        refuse(ErrorClass.UNKNOWN_COMPRESSION, f"no compression is {compression!r}", "attributes")
+        refuse(
+            ErrorClass.UNKNOWN_COMPRESSION,
+            f"no compression is {compression!r}: a Compression is wanted, or 0 to 4",
+            "attributes",
+        )
     try:
         stamp = TimestampType(timestamp_type)  # type: ignore[arg-type]  # refused here
     except ValueError:

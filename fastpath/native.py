@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 PURE_VARIABLE = "KRAFTSPEC_PURE"
+COMPILED = ("_batch_reader", "_batch_writer", "_columns", "_crc", "_engine")
 PURE = os.environ.get(PURE_VARIABLE, "") not in ("", "0")
 
 
@@ -34,4 +36,5 @@ def describe() -> str:
         return f"pure Python ({PURE_VARIABLE} is set)"
     if load("_engine") is None:
         return "pure Python (the native modules were not built: reinstall with a C compiler)"
-    return "native"
+    absent = [name for name in COMPILED if find_spec(f"{__package__}.{name}") is None]
+    return f"native, but {', '.join(absent)} not built: reinstall" if absent else "native"
