@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import UNSET
 
 from kraftspec.conformance.raw.vectors import Test, VectorFile
 
 SCHEMA_VERSION = 1
+KAFKA = "kafka"  # The set of a file that names none.
 
 
 def vectors_root() -> Path:
@@ -43,11 +45,15 @@ def write_vectors(path: Path, head: dict[str, Any], tests: Iterable[dict[str, An
 
 
 def read_vectors(root: Path, name: str = "") -> Iterator[tuple[str, VectorFile]]:
-    """Yield (set, file) for every vector file, or for those whose path contains ``name``."""
+    """Yield (set, file) for every vector file, or for those whose path contains ``name``.
+
+    The set is the file's own ``spec``: a directory may hold frames of several.
+    """
     decoder = msgspec.json.Decoder(VectorFile)
     for path in sorted(root.glob("*/*.json")):
         if name.lower() in f"{path.parent.name}/{path.stem}".lower():
-            yield path.parent.name, decoder.decode(path.read_bytes())
+            file = decoder.decode(path.read_bytes())
+            yield KAFKA if file.spec is UNSET else file.spec, file
 
 
-__all__ = ["SCHEMA_VERSION", "Test", "VectorFile", "dumps", "read_vectors", "test_id"]
+__all__ = ["KAFKA", "SCHEMA_VERSION", "Test", "VectorFile", "dumps", "read_vectors", "test_id"]

@@ -27,6 +27,15 @@ class VectorError(Strict, kw_only=True):
     path: str | UnsetType = UNSET
 
 
+class KafkaVerdict(Strict, kw_only=True):
+    verdict: Literal["refused", "accepted"]
+    class_: str | UnsetType = field(name="class", default=UNSET)
+    detail: str | UnsetType = UNSET
+    value: dict[str, Any] | UnsetType = UNSET
+    hex: str | UnsetType = UNSET
+    trailing: int | UnsetType = UNSET
+
+
 class Test(Strict, kw_only=True):
     id: str
     version: int
@@ -36,6 +45,7 @@ class Test(Strict, kw_only=True):
     value: dict[str, Any] | UnsetType = UNSET
     hex: str | UnsetType = UNSET
     error: VectorError | UnsetType = UNSET
+    kafka: KafkaVerdict | UnsetType = UNSET
     flags: list[str] | UnsetType = UNSET
     comment: str | UnsetType = UNSET
 

@@ -175,10 +175,11 @@ def test_a_file_is_written_once(tmp_path: Path) -> None:
 
 def test_files_are_read_by_a_part_of_their_path(tmp_path: Path) -> None:
     for name in ("one/Alpha", "one/Beta", "two/Alpha"):
-        vectors.write_vectors(tmp_path / f"{name}.json", HEAD, [TEST])
+        head = {**HEAD, "spec": "two"} if name == "two/Alpha" else HEAD
+        vectors.write_vectors(tmp_path / f"{name}.json", head, [TEST])
     read = [(name, file.tests[0].value) for name, file in vectors.read_vectors(tmp_path, "ALPHA")]
-    assert read == [("one", TEST["value"]), ("two", TEST["value"])]
-    assert [name for name, _ in vectors.read_vectors(tmp_path, "one/")] == ["one", "one"]
+    assert read == [("kafka", TEST["value"]), ("two", TEST["value"])]  # As the files say.
+    assert [name for name, _ in vectors.read_vectors(tmp_path, "one/")] == ["kafka", "kafka"]
     assert len(list(vectors.read_vectors(tmp_path))) == 3
     assert list(vectors.read_vectors(tmp_path, "gamma")) == []
 
