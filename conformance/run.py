@@ -15,7 +15,14 @@ from msgspec import UNSET
 
 from kraftspec.conformance.harness import Adapter, Request, decode_request, encode_request
 from kraftspec.conformance.raw.harness import HelloReply
-from kraftspec.conformance.raw.results import Counts, Failure, ResultAdapter, Results
+from kraftspec.conformance.raw.results import (
+    Counts,
+    Failure,
+    ResultAdapter,
+    Results,
+    Selection,
+    Skip,
+)
 from kraftspec.conformance.raw.vectors import Test, VectorFile
 from kraftspec.conformance.vectors import read_vectors, vectors_root
 from kraftspec.specs import specs_root
@@ -82,8 +89,13 @@ def run(
             pairs=sum(len({test.version for test in file.tests}) for _, file in files),
             tests=sum(len(file.tests) for _, file in files),
             counts=_no_counts(),
+            selection=Selection(),
             messages={},
             failures=[],
+            unexpected_passes=[],
+            known=[],
+            skips=[],
+            restarts=0,
         )
         served = _served(adapter, hello, {spec for spec, _ in files})
         expected: deque[Expected] = deque()
@@ -95,13 +107,22 @@ def run(
 
 
 def _no_counts() -> Counts:
-    return Counts(passed=0, failed=0, skipped=0)
+    return Counts(passed=0, failed=0, skipped=0, known_failures=0, unexpected_passes=0)
 
 
-def _count(results: Results, key: str, outcome: Outcome) -> None:
+def _count(results: Results, key: str, version: int, outcome: Outcome) -> None:
     """Count one test in one direction."""
-    for counts in (results.counts, results.messages[key]):
+    of_version = results.messages[key].setdefault(str(version), _no_counts())
+    for counts in (results.counts, of_version):
         setattr(counts, outcome, getattr(counts, outcome) + 1)
+
+
+def _skip(results: Results, reason: str) -> None:
+    for skip in results.skips:
+        if skip.reason == reason:
+            skip.count += 1
+            return
+    results.skips.append(Skip(reason=reason, count=1))
 
 
 def _served(adapter: Adapter, hello: HelloReply, sets: Iterable[str]) -> dict[str, set[str]]:
@@ -127,14 +148,15 @@ def _requests(
         if progress is not None:
             progress(f"{spec}/{file.message}", number, len(files))
         key = _key(spec, file.message)
-        results.messages[key] = _no_counts()
+        results.messages[key] = {}
         set_name = None if spec == KAFKA else spec
         for test in file.tests:
             for direction in _DIRECTIONS:
                 if test.op not in ("roundtrip", direction):
                     continue
                 if file.message not in served.get(spec, ()):
-                    _count(results, key, "skipped")
+                    _count(results, key, test.version, "skipped")
+                    _skip(results, "the adapter does not have this message")
                     continue
                 expected.append((spec, file, test, direction))
                 arguments = (f"{test.id}-{direction[0]}", file.message, test.version)
@@ -152,7 +174,9 @@ def _key(spec: str, message: str) -> str:
 def _judge(expected: Expected, reply: dict[str, Any], results: Results) -> None:
     spec, file, test, direction = expected
     outcome, detail = _verdict(test, direction, reply)
-    _count(results, _key(spec, file.message), outcome)
+    _count(results, _key(spec, file.message), test.version, outcome)
+    if outcome == "skipped":
+        _skip(results, str(reply["skipped"].get("reason")))
     if outcome == "failed":
         results.failures.append(
             Failure(
@@ -161,7 +185,11 @@ def _judge(expected: Expected, reply: dict[str, Any], results: Results) -> None:
                 version=test.version,
                 id=test.id,
                 direction=direction,
+                family=test.family,
+                flags=[] if test.flags is UNSET else list(test.flags),
+                kind="wrong",
                 detail=detail,
+                reproduce=f"kraftspec conform run --filter {spec}/{file.message}",
             )
         )
 

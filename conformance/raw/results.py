@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from msgspec import Meta, field
+from msgspec import UNSET, Meta, UnsetType, field
 
 from kraftspec.codegen.strict import Strict
 
@@ -13,12 +13,27 @@ class ResultAdapter(Strict, kw_only=True):
     name: str
     language: str
     version: str
+    spec: str | UnsetType = UNSET
+    notes: str | UnsetType = UNSET
+
+
+class Selection(Strict, kw_only=True):
+    filters: list[str] | UnsetType = UNSET
+    shard: str | UnsetType = UNSET
+    seed: int | UnsetType = UNSET
+
+
+class HarnessFailure(Strict, kw_only=True):
+    kind: str
+    detail: str
 
 
 class Counts(Strict, kw_only=True):
     passed: int
     failed: int
     skipped: int
+    known_failures: int = field(name="knownFailures")
+    unexpected_passes: int = field(name="unexpectedPasses")
 
 
 class Failure(Strict, kw_only=True):
@@ -27,15 +42,76 @@ class Failure(Strict, kw_only=True):
     version: int
     id: str
     direction: Literal["encode", "decode"]
+    family: str
+    flags: list[str]
+    kind: Annotated[
+        Literal[
+            "wrong",
+            "refused",
+            "accepted",
+            "class",
+            "offset",
+            "malformed",
+            "crash",
+            "hang",
+            "rubbish",
+            "order",
+            "twice",
+            "oversize",
+        ],
+        Meta(title="FailureKind"),
+    ]
     detail: str
+    reproduce: str
+    path: str | UnsetType = UNSET
+    offset: int | UnsetType = UNSET
+    wanted: str | UnsetType = UNSET
+    given: str | UnsetType = UNSET
+    shown_from: int | UnsetType = field(name="shownFrom", default=UNSET)
+    known: str | UnsetType = UNSET
+
+
+class UnexpectedPass(Strict, kw_only=True):
+    spec: str
+    message: str
+    version: int
+    id: str
+    direction: Literal["encode", "decode"]
+    family: str
+    known: str
+
+
+class KnownEntry(Strict, kw_only=True):
+    test: str
+    reason: str
+    issue: str
+    expires: str
+    expired: bool
+    failed: int
+    passed: int
+
+
+class Skip(Strict, kw_only=True):
+    reason: str
+    count: int
+    issue: str | UnsetType = UNSET
 
 
 class Results(Strict, kw_only=True):
     schema_version: Literal[1] = field(name="schemaVersion")
     adapter: Annotated[ResultAdapter, Meta(title="ResultAdapter")]
+    selection: Annotated[Selection, Meta(title="Selection")]
     seconds: float
     pairs: int
     tests: int
     counts: Counts
-    messages: dict[str, Counts]
+    messages: dict[str, dict[str, Counts]]
     failures: list[Failure]
+    unexpected_passes: list[UnexpectedPass] = field(name="unexpectedPasses")
+    known: list[KnownEntry]
+    skips: list[Skip]
+    restarts: int
+    harness_failure: Annotated[HarnessFailure, Meta(title="HarnessFailure")] | UnsetType = field(
+        name="harnessFailure", default=UNSET
+    )
+    warnings: list[str] | UnsetType = UNSET

@@ -97,6 +97,11 @@ def key(number: int, direction: str) -> str:
     return f"{number:016x}-{direction}"
 
 
+def counts(**some: int) -> dict[str, int]:
+    names = ("passed", "failed", "skipped", "knownFailures", "unexpectedPasses")
+    return {name: some.get(name, 0) for name in names}
+
+
 def verdicts(results: Results) -> tuple[int, int, int]:
     return results.counts.passed, results.counts.failed, results.counts.skipped
 
@@ -148,7 +153,7 @@ def test_a_failure(tmp_path: Path, direction: str, reply: Reply, detail: str) ->
     way = {"e": "encode", "d": "decode"}[direction]
     assert failure.detail == detail
     assert describe(failure) == f"kafka/VoteRequest v2 {way} {1:016x}: {detail}"
-    assert results.messages["VoteRequest"].failed == 1
+    assert results.messages["VoteRequest"]["2"].failed == 1
 
 
 def test_what_must_be_refused(tmp_path: Path) -> None:
@@ -183,7 +188,10 @@ def test_what_is_skipped(tmp_path: Path) -> None:
     results = run(fake, root=root)
     assert verdicts(results) == (0, 0, 4)
     assert (fake.seen, results.failures) == ([], [])
-    assert results.messages["VoteRequest"].skipped == 4
+    assert results.messages["VoteRequest"]["2"].skipped == 4
+    assert [(skip.reason, skip.count) for skip in results.skips] == [
+        ("the adapter does not have this message", 4)
+    ]
 
 
 # ------------------------------------------------------------------------------------------ sets
@@ -198,9 +206,9 @@ def test_drafts_are_asked_for_by_their_set(tmp_path: Path) -> None:
     results = run(fake, root=tmp_path, progress=lambda *call: seen.append(call))
     assert [request.get("spec") for request in fake.seen] == [None, None, "kip-853", "kip-853"]
     assert to_builtins(results.messages) == {
-        "VoteRequest": {"passed": 2, "failed": 0, "skipped": 0},
-        "kip-853/VoteRequest": {"passed": 2, "failed": 0, "skipped": 0},
-        "kip-996/VoteRequest": {"passed": 0, "failed": 0, "skipped": 2},
+        "VoteRequest": {"2": counts(passed=2)},
+        "kip-853/VoteRequest": {"2": counts(passed=2)},
+        "kip-996/VoteRequest": {"2": counts(skipped=2)},
     }
     assert seen == [("kafka/VoteRequest", 1, 3), ("kip-853/VoteRequest", 2, 3),
                     ("kip-996/VoteRequest", 3, 3)]  # fmt: skip
@@ -228,12 +236,19 @@ def test_results_are_of_their_schema(tmp_path: Path) -> None:
         "adapter": {"name": "fake", "language": "none", "version": "0"},
         "pairs": 1,
         "tests": 1,
-        "counts": {"passed": 1, "failed": 1, "skipped": 0},
-        "messages": {"VoteRequest": {"passed": 1, "failed": 1, "skipped": 0}},
+        "selection": {},
+        "counts": counts(passed=1, failed=1),
+        "messages": {"VoteRequest": {"2": counts(passed=1, failed=1)}},
         "failures": [{
             "spec": "kafka", "message": "VoteRequest", "version": 2, "id": f"{1:016x}",
-            "direction": "encode", "detail": results.failures[0].detail,
+            "direction": "encode", "family": "alone", "flags": [], "kind": "wrong",
+            "detail": results.failures[0].detail,
+            "reproduce": "kraftspec conform run --filter kafka/VoteRequest",
         }],
+        "unexpectedPasses": [],
+        "known": [],
+        "skips": [],
+        "restarts": 0,
     }  # fmt: skip
 
 
