@@ -1,0 +1,371 @@
+"""Any number of controllers and brokers on loopback, formatted and started by Kafka's own tools."""
+
+from __future__ import annotations
+
+import base64
+import subprocess
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import TracebackType
+from typing import Literal, Self
+
+from kraftspec.conformance.cluster.archive import make_class_archive
+from kraftspec.conformance.cluster.artifacts import ClusterError, java_command
+from kraftspec.conformance.cluster.ask import ask
+from kraftspec.conformance.cluster.guard import Guard
+from kraftspec.conformance.cluster.node import (
+    ASK_TIMEOUT_S,
+    HEALTHY_TIMEOUT_S,
+    HOST,
+    POLL_S,
+    Listener,
+    Node,
+    free_port,
+)
+from kraftspec.fastpath.errors import CodecError
+from kraftspec.generated.kafka import DescribeQuorumRequest, DescribeQuorumResponse
+
+Quorum = Literal["initial", "standalone", "static"]
+Front = Callable[[str, int], int]  # (who listens, its port) to the port that others connect to
+
+CONTROLLER = "CONTROLLER"
+PLAINTEXT = "PLAINTEXT"
+SASL = "SASL"
+FIRST_CONTROLLER_ID = 3001
+FIRST_BROKER_ID = 1
+CONTROLLER_HEAP_MIB = 128
+BROKER_HEAP_MIB = 256
+FORMATS_AT_ONCE = 2
+TOOL_TIMEOUT_S = 120.0
+METADATA_TOPIC = "__cluster_metadata"
+
+# What makes a broker small and quick to start. None of it changes what it says on the wire.
+SMALL = {
+    "num.network.threads": "2",
+    "num.io.threads": "2",
+    "num.partitions": "1",
+    "log.cleaner.threads": "1",
+    "log.cleaner.dedupe.buffer.size": "2097152",
+    "group.initial.rebalance.delay.ms": "0",
+    "offsets.topic.num.partitions": "2",
+    "transaction.state.log.num.partitions": "2",
+    "share.coordinator.state.topic.num.partitions": "2",
+}
+
+
+def base64_uuid() -> str:
+    """Return a new uuid as Kafka writes it: 22 characters, none of them a leading dash."""
+    while True:
+        made = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        if not made.startswith("-"):  # A tool would take it for an option.
+            return made
+
+
+class Cluster:
+    """A cluster in ``directory``: ``with Cluster(directory, controllers=3, brokers=2) as cluster``.
+
+    Leaving the block stops every node; the directory, with the nodes' logs, is left alone. Not
+    for use from several threads at once.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        controllers: int = 1,
+        brokers: int = 1,
+        quorum: Quorum = "initial",
+        other_voters: Mapping[int, str] | None = None,
+        log_dirs: int = 1,
+        sasl: bool = False,
+        controller_properties: Mapping[str, str] | None = None,
+        broker_properties: Mapping[str, str] | None = None,
+        format_arguments: Sequence[str] = (),
+        broker_class_path: Sequence[Path] = (),
+        front: Front | None = None,
+    ) -> None:
+        """Lay out the nodes; ``start`` formats and starts them.
+
+        Args:
+            directory: where properties, logs and what the nodes print go; an absolute path.
+            controllers: how many; their ids are 3001 and on.
+            brokers: how many; their ids are 1 and on.
+            quorum: ``initial`` (kraft.version 1, all controllers are voters from the start),
+                ``standalone`` (the first alone is; the others observe until they are added) or
+                ``static`` (``controller.quorum.voters``, kraft.version 0).
+            other_voters: id to ``host:port`` of voters of a static quorum that are not ours.
+            log_dirs: how many log directories a broker has.
+            sasl: give brokers a second listener, ``SASL``, with SCRAM-SHA-256.
+            controller_properties: beside, or instead of, what we set.
+            broker_properties: likewise.
+            format_arguments: passed to every ``kafka-storage format``, such as ``--feature``.
+            broker_class_path: directories or jars of plugins that brokers load.
+            front: called for every listener; returns the port that is advertised for it.
+        """
+        self.directory = directory
+        self.cluster_id = base64_uuid()
+        self.quorum = quorum
+        self._other_voters = dict(other_voters or {})
+        self._log_dirs = log_dirs
+        self._sasl = sasl
+        self._extra = {
+            "controller": dict(controller_properties or {}),
+            "broker": dict(broker_properties or {}),
+        }
+        self._format_arguments = list(format_arguments)
+        self._broker_class_path = tuple(broker_class_path)
+        self._front = front
+        self._ports: set[int] = set()
+        self._replicas = max(1, min(brokers, 3))
+        self._guard: Guard | None = None
+        self.nodes: dict[int, Node] = {}
+        for number in range(controllers):
+            self._lay_out(FIRST_CONTROLLER_ID + number, "controller")
+        for number in range(brokers):
+            self._lay_out(FIRST_BROKER_ID + number, "broker")
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    @property
+    def controllers(self) -> list[Node]:
+        """The controllers, by id."""
+        return [node for node in self.nodes.values() if node.roles == "controller"]
+
+    @property
+    def brokers(self) -> list[Node]:
+        """The brokers, by id."""
+        return [node for node in self.nodes.values() if node.roles == "broker"]
+
+    def bootstrap(self, listener: str = PLAINTEXT) -> str:
+        """Return the brokers' addresses as clients take them, as they are advertised."""
+        return _addresses(self.brokers, listener)
+
+    def controller_bootstrap(self) -> str:
+        """Return the controllers' addresses, as they are advertised."""
+        return _addresses(self.controllers, CONTROLLER)
+
+    def _lay_out(self, node_id: int, roles: str) -> Node:
+        names = [CONTROLLER] if roles == "controller" else [PLAINTEXT]
+        if roles == "broker" and self._sasl:
+            names.append(SASL)
+        listeners = []
+        for name in names:
+            port = free_port(self._ports)
+            front = self._front
+            advertised = front(f"{roles} {node_id} {name}", port) if front else port
+            listeners.append(Listener(name, port, advertised))
+        node = Node(
+            id=node_id,
+            roles=roles,
+            directory=self.directory / f"{roles}-{node_id}",
+            listeners=tuple(listeners),
+            properties={},
+            heap_mib=CONTROLLER_HEAP_MIB if roles == "controller" else BROKER_HEAP_MIB,
+            process_group=0,
+            extra_class_path=self._broker_class_path if roles == "broker" else (),
+        )
+        self.nodes[node_id] = node
+        return node
+
+    def _properties(self, node: Node) -> dict[str, str]:
+        data = [node.directory / f"data-{number}" for number in range(self._log_dirs)]
+        if node.roles == "controller":
+            data = data[:1]
+        properties = {
+            "process.roles": node.roles,
+            "node.id": str(node.id),
+            "log.dirs": ",".join(map(str, data)),
+            "controller.listener.names": CONTROLLER,
+            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT"
+            ",SASL:SASL_PLAINTEXT",
+            "listeners": ",".join(f"{one.name}://{HOST}:{one.port}" for one in node.listeners),
+            "advertised.listeners": ",".join(
+                f"{one.name}://{HOST}:{one.advertised_port}" for one in node.listeners
+            ),
+        }
+        if self.quorum == "static":
+            properties["controller.quorum.voters"] = self._static_voters()
+        else:
+            properties["controller.quorum.bootstrap.servers"] = self.controller_bootstrap()
+        if node.roles == "broker":
+            replicas = str(self._replicas)
+            properties |= SMALL
+            properties |= {
+                "inter.broker.listener.name": PLAINTEXT,
+                "offsets.topic.replication.factor": replicas,
+                "transaction.state.log.replication.factor": replicas,
+                "transaction.state.log.min.isr": "1",
+                "share.coordinator.state.topic.replication.factor": replicas,
+                "share.coordinator.state.topic.min.isr": "1",
+                "default.replication.factor": replicas,
+            }
+            if self._sasl:
+                properties["sasl.enabled.mechanisms"] = "SCRAM-SHA-256"
+                properties["listener.name.sasl.scram-sha-256.sasl.jaas.config"] = (
+                    "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+                )
+        return properties | self._extra[node.roles]
+
+    def _static_voters(self) -> str:
+        ours = {node.id: f"{HOST}:{node.listener().advertised_port}" for node in self.controllers}
+        voters = sorted((ours | self._other_voters).items())
+        return ",".join(f"{node_id}@{address}" for node_id, address in voters)
+
+    def start(self, *, timeout_s: float = HEALTHY_TIMEOUT_S) -> None:
+        """Format every node, start them, and wait until all are healthy.
+
+        Raises:
+            ClusterError: Java or Maven is missing, the jars cannot be fetched, or a node refused
+                its configuration or did not come up; nothing is left running.
+        """
+        make_class_archive()  # Before the threads: the first call may fetch for a minute.
+        self._guard = Guard()
+        for node in self.controllers:
+            node.directory_id = base64_uuid()
+        try:
+            with ThreadPoolExecutor(FORMATS_AT_ONCE) as pool:
+                list(pool.map(self._format, list(self.nodes.values())))
+            for node in self.nodes.values():
+                node.start()
+            for node in self.nodes.values():
+                node.wait_healthy(timeout_s)
+        except BaseException:  # An interrupt too: nothing is left running.
+            self.stop()
+            raise
+
+    def add_node(self, roles: Literal["controller", "broker"], *, start: bool = True) -> Node:
+        """Lay out, format and start one more node, under the next id of its kind.
+
+        A controller joins as an observer; ``MetadataQuorumCommand add-controller`` makes it a
+        voter.
+        """
+        first = FIRST_CONTROLLER_ID if roles == "controller" else FIRST_BROKER_ID
+        same = [node.id for node in self.nodes.values() if node.roles == roles]
+        node = self._lay_out(max(same, default=first - 1) + 1, roles)
+        self._format(node)
+        if start:
+            node.start()
+            node.wait_healthy()
+        return node
+
+    def _format(self, node: Node) -> None:
+        if self._guard is None:
+            raise ClusterError("start the cluster first")
+        node.process_group = self._guard.process_group
+        node.write_properties(self._properties(node))
+        arguments = ["format", "-t", self.cluster_id, "-c", str(node.properties_path)]
+        arguments += self._format_arguments
+        if self.quorum != "static" and node.roles == "controller":
+            first = self.controllers[0]
+            if self.quorum == "initial" and node.directory_id is not None:
+                arguments += ["--initial-controllers", self._initial_controllers()]
+            elif self.quorum == "standalone" and node is first:
+                arguments.append("--standalone")
+            else:
+                arguments.append("--no-initial-controllers")
+        self.tool("kafka.tools.StorageTool", *arguments)
+
+    def _initial_controllers(self) -> str:
+        return ",".join(
+            f"{node.id}@{HOST}:{node.listener().advertised_port}:{node.directory_id}"
+            for node in self.controllers
+            if node.directory_id is not None
+        )
+
+    def tool(
+        self,
+        main_class: str,
+        *arguments: str,
+        check: bool = True,
+        timeout_s: float = TOOL_TIMEOUT_S,
+    ) -> subprocess.CompletedProcess[str]:
+        """Run one of Kafka's tools by its main class, and return what it printed.
+
+        Raises:
+            ClusterError: it did not exit with 0 (unless ``check`` is False), or took too long.
+        """
+        command = java_command(
+            main_class, *arguments, options=["-Dorg.slf4j.simpleLogger.defaultLogLevel=error"]
+        )
+        group = None if self._guard is None else self._guard.process_group
+        try:
+            done = subprocess.run(
+                command,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=timeout_s,
+                process_group=group,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise ClusterError(f"{main_class} did not end within {timeout_s:g} s") from error
+        if check and done.returncode != 0:
+            said = (done.stdout + done.stderr).strip()
+            raise ClusterError(
+                f"{main_class} {' '.join(arguments)} failed with {done.returncode}:\n{said}"
+            )
+        return done
+
+    def leader(self, timeout_s: float = HEALTHY_TIMEOUT_S) -> Node:
+        """Return the active controller, waiting for the election of one.
+
+        Raises:
+            ClusterError: no live controller calls itself the leader within ``timeout_s``.
+        """
+        deadline = time.monotonic() + timeout_s
+        while time.monotonic() < deadline:
+            for node in self.controllers:
+                if node.running() and self.quorum_of(node) is not None:
+                    return node
+            time.sleep(POLL_S)
+        raise ClusterError(f"no controller led the quorum within {timeout_s:g} s")
+
+    def quorum_of(self, node: Node) -> DescribeQuorumResponse.PartitionData | None:
+        """Return what a controller says of the quorum; None where it does not lead it."""
+        topics = [
+            DescribeQuorumRequest.TopicData(
+                topic_name=METADATA_TOPIC,
+                partitions=[DescribeQuorumRequest.PartitionData(partition_index=0)],
+            )
+        ]
+        request = DescribeQuorumRequest(topics=topics)
+        port = node.listener(CONTROLLER).port
+        try:
+            answer = ask(port, request, 2, DescribeQuorumResponse, timeout_s=ASK_TIMEOUT_S)
+        except (OSError, CodecError):
+            return None
+        if answer.error_code != 0 or not answer.topics:
+            return None
+        partition = answer.topics[0].partitions[0]
+        return partition if partition.error_code == 0 else None
+
+    def stop(self) -> None:
+        """Stop every node: brokers first, then controllers; none is left, whatever happens."""
+        try:
+            for nodes in (self.brokers, self.controllers):
+                with ThreadPoolExecutor(max(1, len(nodes))) as pool:
+                    list(pool.map(Node.stop, nodes))
+        finally:
+            if self._guard is not None:
+                self._guard.close()
+                self._guard = None
+            for node in self.nodes.values():
+                node.kill()
+
+
+def _addresses(nodes: Sequence[Node], listener: str) -> str:
+    return ",".join(f"{HOST}:{node.listener(listener).advertised_port}" for node in nodes)

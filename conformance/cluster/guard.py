@@ -1,0 +1,35 @@
+"""What ends a cluster's processes when their parent cannot."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from contextlib import suppress
+
+# Reading ends when the last holder of the pipe's other end has ended, by whatever means.
+_WATCH = "read -r _; kill -KILL 0"
+
+
+class Guard:
+    """A process group that dies with this process, even by SIGKILL or a crash.
+
+    Its leader is a shell that waits for the end of a pipe from us; all that is started with
+    ``process_group=guard.process_group`` is killed with it.
+    """
+
+    def __init__(self) -> None:
+        self._shell = subprocess.Popen(
+            ["/bin/sh", "-c", _WATCH],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            process_group=0,
+        )
+        self.process_group = self._shell.pid
+
+    def close(self) -> None:
+        """Kill what is left in the group, the guard with it."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.process_group, signal.SIGKILL)
+        self._shell.communicate()
