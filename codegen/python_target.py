@@ -98,8 +98,13 @@ def render_message(message: Message, source: str) -> dict[str, str]:
     table = LayoutTable.of(message)
     return {
         f"{module}.py": _render("message.py.jinja", _classes(message, source, table)),
-        f"pure/{module}.py": _render("codec.py.jinja", _codec(message, source, table)),
+        f"pure/{module}.py": render_codec(message, source, table),
     }
+
+
+def render_codec(message: Message, source: str, table: LayoutTable) -> str:
+    """Render straight-line code that runs the layouts of a table."""
+    return _render("codec.py.jinja", _codec(message, source, table))
 
 
 def render_package(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kraftspec.cli.conform_strength import strength
 from kraftspec.cli.output import (
     EXIT_FINDINGS,
     check_set,
@@ -170,3 +171,6 @@ def _print_results(results: Results, source: str) -> None:
         f"{counts.passed:,} passed, {counts.failed:,} failed, {counts.skipped:,} skipped, "
         f"{results.seconds:.1f} s"
     )
+
+
+conform.add_command(strength)
