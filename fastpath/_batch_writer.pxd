@@ -24,6 +24,14 @@ cdef extern from "Python.h":
     long long PyLong_AsLongLongAndOverflow(object, int *overflow)
 
 
+cdef extern from "c/record_gather.h":
+    # Pointers, for a bytes object that is shortened must have no other owner.
+    PyObject *bytes_new "PyBytes_FromStringAndSize" (const char *data, Py_ssize_t size) except NULL
+    uint8_t *bytes_data "(uint8_t *)PyBytes_AS_STRING" (PyObject *data)
+    object bytes_shortened(PyObject *data, Py_ssize_t size)
+    void Py_DECREF(PyObject *)
+
+
 cdef extern from "c/record_write.h" nogil:
     enum:
         BATCH_HEAD_BYTES
@@ -38,7 +46,6 @@ cdef extern from "c/record_write.h" nogil:
         const field_t *headers
         const int64_t *timestamps
         int64_t base_timestamp
-        uint32_t *body_sizes
     ctypedef struct batch_head_t:
         int64_t base_offset
         int32_t partition_leader_epoch
@@ -59,6 +66,7 @@ cdef extern from "c/record_write.h" nogil:
                           const field_t *value, const field_t *headers,
                           int64_t timestamp_delta, int64_t offset_delta)
     size_t records_size(const records_t *records)
+    size_t records_size_max(const records_t *records)
     uint8_t *records_write(uint8_t *out, const records_t *records)
     void batch_seal(uint8_t *batch, size_t size, const batch_head_t *head)
 

@@ -136,33 +136,51 @@ cdef int _offset_too_great(int64_t count) except -1:
     )
 
 
-cdef bytes _finish(
-    fields_t *fields, const records_t *records, const uint8_t *written, size_t size, object level
-):
-    """Make the batch, of records to be written or (``records`` NULL) written already."""
+cdef bytes _finish(fields_t *fields, const uint8_t *records, size_t size, object level):
+    """Make the batch of records that are written already."""
     cdef batch_head_t *head = &fields.head
     cdef size_t total = BATCH_HEAD_BYTES + size
-    cdef bytes batch, packed
+    cdef bytes batch
     cdef uint8_t *out
     if head.attributes & _LOG_APPEND_TIME:
         head.max_timestamp = fields.log_append_time
     if <int64_t>total > _BATCH_BYTES_MAX:
         _too_long(total, _BATCH_BYTES_MAX)
-    if head.attributes & _COMPRESSION_MASK == 0:
-        batch = PyBytes_FromStringAndSize(NULL, total)
-        out = <uint8_t *>PyBytes_AS_STRING(batch)
-        if records != NULL:
-            records_write(out + BATCH_HEAD_BYTES, records)
-        else:
-            memcpy(out + BATCH_HEAD_BYTES, written, size)
-        batch_seal(out, total, head)
-        return batch
-    packed = PyBytes_FromStringAndSize(NULL, size)
-    if records != NULL:
-        records_write(<uint8_t *>PyBytes_AS_STRING(packed), records)
-    else:
-        memcpy(PyBytes_AS_STRING(packed), written, size)
-    return _compressed(head, packed, level)
+    if head.attributes & _COMPRESSION_MASK:
+        return _compressed(head, PyBytes_FromStringAndSize(<char *>records, size), level)
+    batch = PyBytes_FromStringAndSize(NULL, total)
+    out = <uint8_t *>PyBytes_AS_STRING(batch)
+    memcpy(out + BATCH_HEAD_BYTES, records, size)
+    batch_seal(out, total, head)
+    return batch
+
+
+cdef bytes _finish_columns(fields_t *fields, const records_t *records, object level):
+    """Make the batch of records that are gathered."""
+    cdef batch_head_t *head = &fields.head
+    cdef size_t size, room = BATCH_HEAD_BYTES + records_size_max(records)
+    cdef PyObject *batch
+    cdef uint8_t *out
+    if head.attributes & _LOG_APPEND_TIME:
+        head.max_timestamp = fields.log_append_time
+    if <int64_t>room > _BATCH_BYTES_MAX:
+        size = BATCH_HEAD_BYTES + records_size(records)
+        if <int64_t>size > _BATCH_BYTES_MAX:
+            _too_long(size, _BATCH_BYTES_MAX)
+    batch = bytes_new(NULL, room)
+    out = bytes_data(batch)
+    size = records_write(out + BATCH_HEAD_BYTES, records) - out
+    if not head.attributes & _COMPRESSION_MASK:
+        batch_seal(out, size, head)
+        return bytes_shortened(batch, size)
+    try:
+        return _compressed(
+            head,
+            PyBytes_FromStringAndSize(<char *>out + BATCH_HEAD_BYTES, size - BATCH_HEAD_BYTES),
+            level,
+        )
+    finally:
+        Py_DECREF(batch)
 
 
 cdef bytes _compressed(const batch_head_t *head, bytes records, object level):
@@ -243,7 +261,6 @@ cdef struct columns_t:
     void *block  # of the columns, when they are more than FEW
     field_t few_fields[3 * FEW]
     int64_t few_timestamps[FEW]
-    uint32_t few_sizes[FEW]
 
 
 cdef inline void _empty(columns_t *columns) noexcept:
@@ -269,17 +286,14 @@ cdef inline int _make_room(
     if count <= FEW:
         columns.values = columns.few_fields
         columns.timestamps = columns.few_timestamps
-        records.body_sizes = columns.few_sizes
     else:
         columns.block = PyMem_Malloc(
-            field_count * sizeof(field_t)
-            + count * (has_timestamps * sizeof(int64_t) + sizeof(uint32_t))
+            field_count * sizeof(field_t) + count * has_timestamps * sizeof(int64_t)
         )
         if columns.block == NULL:
             raise MemoryError
         columns.values = <field_t *>columns.block
         columns.timestamps = <int64_t *>(columns.values + field_count)
-        records.body_sizes = <uint32_t *>(columns.timestamps + has_timestamps * count)
     columns.keys = columns.values + count
     columns.headers = columns.keys + has_keys * count
     records.count = count
@@ -407,7 +421,7 @@ cdef bytes _encode(
         fields.head.max_timestamp = _max_timestamp(records)
         fields.head.last_offset_delta = <int32_t>(records.count - 1)
         fields.head.count = <int32_t>records.count
-        return _finish(fields, records, NULL, records_size(records), level)
+        return _finish_columns(fields, records, level)
     finally:
         _free(&columns)
 
@@ -664,7 +678,7 @@ Append a record and return its offset: see batch_writer."""
         fields.head.max_timestamp = self.max_timestamp
         fields.head.last_offset_delta = <int32_t>(self.appended - 1)
         fields.head.count = <int32_t>self.appended
-        return _finish(&fields, NULL, self.records, self.used, self.level)
+        return _finish(&fields, self.records, self.used, self.level)
 
     def clear(self, base_offset=None, base_sequence=None):
         """Drop the records; start at another offset, and another sequence, where given."""

@@ -44,6 +44,15 @@ static inline uint64_t crc32c_word(const uint8_t *bytes) {
     return word;
 }
 
+static inline uint32_t crc32c_half(const uint8_t *bytes) {
+    uint32_t half;
+    memcpy(&half, bytes, 4);
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    half = __builtin_bswap32(half);
+#endif
+    return half;
+}
+
 /* Multiply two polynomials modulo P. */
 static inline uint32_t crc32c_multiply(uint32_t a, uint32_t b) {
     uint32_t product = 0;

@@ -15,11 +15,13 @@
 #define CRC32C_TARGET_CRC __attribute__((target("crc")))
 #define CRC32C_TARGET_PMULL __attribute__((target("crc,aes")))
 #define CRC32C_WORD(crc, word) ((uint64_t)__builtin_arm_crc32cd((uint32_t)(crc), word))
+#define CRC32C_HALF __builtin_arm_crc32cw
 #define CRC32C_BYTE __builtin_arm_crc32cb
 #else
 #define CRC32C_TARGET_CRC __attribute__((target("+crc")))
 #define CRC32C_TARGET_PMULL __attribute__((target("+crc+crypto")))
 #define CRC32C_WORD(crc, word) ((uint64_t)__crc32cd((uint32_t)(crc), word))
+#define CRC32C_HALF __crc32cw
 #define CRC32C_BYTE __crc32cb
 #endif
 

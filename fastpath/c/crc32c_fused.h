@@ -13,7 +13,8 @@
  * wait for any of this: the multipliers depend on the sizes only.
  *
  * The including file defines CRC32C_NAME, CRC32C_TARGET, CRC32C_WORDS, CRC32C_FUSED_MIN_BYTES, and
- * CRC32C_VECTOR with its operations (see crc32c_x86.h).
+ * CRC32C_VECTOR with its operations (see crc32c_x86.h). CRC32C_SHORTER, if any, is the path for what
+ * is too short for these vectors.
  */
 #define CRC32C_ROUND_BYTES (24 * CRC32C_WORDS + 4 * sizeof(CRC32C_VECTOR))
 
@@ -54,6 +55,10 @@ CRC32C_TARGET static uint32_t CRC32C_NAME(uint32_t crc, const uint8_t *bytes, si
                               : prefetch ? CRC32C_PREFETCHED_ROUNDS : size;
     uint64_t crc0 = (uint32_t)~crc;
 
+#ifdef CRC32C_SHORTER
+    if (size < CRC32C_FOLDED_MIN_BYTES)
+        return CRC32C_SHORTER(crc, bytes, size);
+#endif
     while (size >= CRC32C_FOLDED_MIN_BYTES) {
         size_t rounds = size >= CRC32C_FUSED_MIN_BYTES ? size / CRC32C_ROUND_BYTES : 0;
         size_t block = size;
@@ -121,6 +126,11 @@ CRC32C_TARGET static uint32_t CRC32C_NAME(uint32_t crc, const uint8_t *bytes, si
     }
     for (; size >= 8; size -= 8, bytes += 8)
         crc0 = CRC32C_WORD(crc0, crc32c_word(bytes));
+    if (size >= 4) {
+        crc0 = CRC32C_HALF((uint32_t)crc0, crc32c_half(bytes));
+        size -= 4;
+        bytes += 4;
+    }
     for (; size; size--, bytes++)
         crc0 = CRC32C_BYTE((uint32_t)crc0, *bytes);
     return ~(uint32_t)crc0;

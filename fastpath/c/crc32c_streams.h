@@ -44,6 +44,11 @@ CRC32C_TARGET static uint32_t CRC32C_NAME(uint32_t crc, const uint8_t *bytes, si
     }
     for (; size >= 8; size -= 8, bytes += 8)
         crc0 = CRC32C_WORD(crc0, crc32c_word(bytes));
+    if (size >= 4) {
+        crc0 = CRC32C_HALF((uint32_t)crc0, crc32c_half(bytes));
+        size -= 4;
+        bytes += 4;
+    }
     for (; size; size--, bytes++)
         crc0 = CRC32C_BYTE((uint32_t)crc0, *bytes);
     return ~(uint32_t)crc0;

@@ -10,6 +10,7 @@
 #include "crc32c_keys.h"
 
 #define CRC32C_WORD _mm_crc32_u64
+#define CRC32C_HALF _mm_crc32_u32
 #define CRC32C_BYTE _mm_crc32_u8
 #define CRC32C_MULTIPLY(crc, key) ((uint64_t)_mm_cvtsi128_si64(_mm_clmulepi64_si128( \
         _mm_cvtsi32_si128((int)(crc)), _mm_cvtsi32_si128((int)(key)), 0)))
@@ -79,6 +80,7 @@
 #define CRC32C_SEED(crc) _mm512_zextsi128_si512(_mm_cvtsi32_si128((int)(crc)))
 #define CRC32C_REDUCE crc32c_quarters
 
+#define CRC32C_SHORTER crc32c_avx512vl
 #define CRC32C_NAME crc32c_vpclmul
 #define CRC32C_TARGET __attribute__((target("sse4.2,pclmul,avx512vl,vpclmulqdq")))
 #define CRC32C_FOLD(v, keys, next) _mm512_ternarylogic_epi64( \

@@ -16,6 +16,19 @@ typedef struct {
     size_t capacity;
 } scratch_t;
 
+/* Take a new bytes object that is longer than it need be, and make it `size` long. Moving it costs
+ * more than the memory is worth where there is little of it, and what the allocator gives back of
+ * a great block would be asked of the system again for the next. */
+static inline PyObject *bytes_shortened(PyObject *bytes, Py_ssize_t size) {
+    if (PyBytes_GET_SIZE(bytes) - size > PyBytes_GET_SIZE(bytes) / 8) {
+        (void)_PyBytes_Resize(&bytes, size); /* NULL where it failed. */
+        return bytes;
+    }
+    PyBytes_AS_STRING(bytes)[size] = 0;
+    Py_SET_SIZE(bytes, size);
+    return bytes;
+}
+
 /* The items of a list or tuple; NULL at other types. */
 static inline PyObject **plain_items(PyObject *column, Py_ssize_t *count) {
     if (PyList_CheckExact(column)) {

@@ -1,7 +1,8 @@
 /* Writing record batches of magic 2; records.py draws the layout of a batch and of a record.
  *
- * A record's length stands before it, so its size is known first and then it is written once,
- * in its place. Nothing here allocates, calls Python or fails.
+ * A record's length stands before it. Where records come one by one, the size of each is computed
+ * first; in bulk it is written behind as much room as its length will need, which is told from the
+ * sizes of its parts. Nothing here allocates, calls Python or fails.
  */
 #ifndef KRAFTSPEC_RECORD_WRITE_H
 #define KRAFTSPEC_RECORD_WRITE_H
@@ -37,7 +38,6 @@ typedef struct {
     const field_t *headers;
     const int64_t *timestamps;
     int64_t base_timestamp;
-    uint32_t *body_sizes; /* records_size() fills them in, for records_write() */
 } records_t;
 
 typedef struct {
@@ -137,23 +137,39 @@ HOT uint8_t *record_write(uint8_t *out, size_t body_size, const field_t *key,
     return copy(out, headers->bytes, (size_t)headers->size);
 }
 
-/* Inlined with constants, so that each shape of a batch gets a loop of its own. All that is read
- * in the loop stands in variables: behind a pointer, each byte written might have changed it. */
-HOT size_t records_size_of(const records_t *records, int has_keys, int has_headers,
-                           int has_timestamps) {
-    const records_t r = *records;
-    size_t size = 0;
-    for (int64_t at = 0; at < r.count; at++) {
-        size_t body = record_body_size(
-            has_keys ? &r.keys[at] : &FIELD_NULL, &r.values[at],
-            has_headers ? &r.headers[at] : &BLOCK_NONE,
-            has_timestamps ? r.timestamps[at] - r.base_timestamp : 0, at);
-        r.body_sizes[at] = (uint32_t)body; /* What is too long is refused by the total. */
-        size += varint_size((int64_t)body) + body;
-    }
-    return size;
+HOT size_t size_or_none(const field_t *field) {
+    return (size_t)(field->size & ~(field->size >> 63));
 }
 
+/* Writes a record without being told its size; the byte behind it. */
+HOT uint8_t *record_write_once(uint8_t *out, const field_t *key, const field_t *value,
+                               const field_t *headers, int64_t timestamp_delta,
+                               int64_t offset_delta) {
+    const size_t parts = size_or_none(key) + size_or_none(value) + (size_t)headers->size;
+    /* A guess, and right but for records within few bytes of where a varint grows. */
+    const size_t room = parts < 58 ? 1 : parts < 8180 ? 2 : varint_size((int64_t)parts + 8);
+    uint8_t *body = out + room, *end = body;
+    *end++ = 0; /* attributes: none are defined */
+    end = varint_write(end, timestamp_delta);
+    end = varint_write(end, offset_delta);
+    end = field_write(end, key);
+    end = field_write(end, value);
+    end = copy(end, headers->bytes, (size_t)headers->size);
+    const size_t size = (size_t)(end - body);
+    if (room == 2 && size >= 64 && size < 8192) {
+        out[0] = (uint8_t)(size << 1 | 0x80);
+        out[1] = (uint8_t)(size >> 6);
+        return end;
+    }
+    const size_t wanted = varint_size((int64_t)size);
+    if (wanted != room)
+        memmove(out + wanted, body, size);
+    varint_write(out, (int64_t)size);
+    return out + wanted + size;
+}
+
+/* Inlined with constants, so that each shape of a batch gets a loop of its own. All that is read
+ * in the loop stands in variables: behind a pointer, each byte written might have changed it. */
 HOT uint8_t *records_write_of(uint8_t *out, const records_t *records, int has_keys,
                               int has_headers, int has_timestamps) {
     const records_t r = *records;
@@ -162,9 +178,48 @@ HOT uint8_t *records_write_of(uint8_t *out, const records_t *records, int has_ke
         const field_t value = r.values[at];
         const field_t block = has_headers ? r.headers[at] : BLOCK_NONE;
         int64_t delta = has_timestamps ? r.timestamps[at] - r.base_timestamp : 0;
-        out = record_write(out, r.body_sizes[at], &key, &value, &block, delta, at);
+        out = record_write_once(out, &key, &value, &block, delta, at);
     }
     return out;
+}
+
+/* No less than the size of all records, by few bytes a record where they are alike: each varint
+ * is taken to be as long as the greatest number of its kind needs. Cannot overflow: every size was
+ * the size of something in memory. */
+HOT size_t records_size_max_of(const records_t *records, int has_keys, int has_headers,
+                               int has_timestamps) {
+    const records_t r = *records;
+    size_t size = 0, all_keys = 0, all_values = 0, all_parts = 0;
+    uint64_t all_deltas = 0;
+    for (int64_t at = 0; at < r.count; at++) {
+        const size_t key = has_keys ? size_or_none(&r.keys[at]) : 0;
+        const size_t value = size_or_none(&r.values[at]);
+        const size_t parts = key + value + (has_headers ? (size_t)r.headers[at].size : 1);
+        all_keys |= key;
+        all_values |= value;
+        all_parts |= parts;
+        if (has_timestamps)
+            all_deltas |= zigzag(r.timestamps[at] - r.base_timestamp);
+        size += parts;
+    }
+    const size_t lengths = 1 + varint_size((int64_t)(all_deltas >> 1)) + varint_size(r.count)
+        + varint_size((int64_t)all_keys) + varint_size((int64_t)all_values);
+    /* One more, for record_write_once() may need a byte that it gives back. */
+    return size + (size_t)r.count * (lengths + varint_size((int64_t)(all_parts + lengths))) + 1;
+}
+
+/* The size of all records. */
+static size_t records_size(const records_t *records) {
+    const records_t r = *records;
+    size_t size = 0;
+    for (int64_t at = 0; at < r.count; at++) {
+        size_t body = record_body_size(
+            r.keys == NULL ? &FIELD_NULL : &r.keys[at], &r.values[at],
+            r.headers == NULL ? &BLOCK_NONE : &r.headers[at],
+            r.timestamps == NULL ? 0 : r.timestamps[at] - r.base_timestamp, at);
+        size += varint_size((int64_t)body) + body;
+    }
+    return size;
 }
 
 #define RECORDS_BY_SHAPE(records, function, ...)                                          \
@@ -180,12 +235,11 @@ HOT uint8_t *records_write_of(uint8_t *out, const records_t *records, int has_ke
     default: return function(__VA_ARGS__, 1, 1, 1);                                       \
     }
 
-/* The size of all records; cannot overflow: every size was the size of something in memory. */
-static size_t records_size(const records_t *records) {
-    RECORDS_BY_SHAPE(records, records_size_of, records)
+static size_t records_size_max(const records_t *records) {
+    RECORDS_BY_SHAPE(records, records_size_max_of, records)
 }
 
-/* Writes the records after records_size(); the byte behind them. */
+/* Writes the records; the byte behind them. Needs room for records_size_max(). */
 static uint8_t *records_write(uint8_t *out, const records_t *records) {
     RECORDS_BY_SHAPE(records, records_write_of, out, records)
 }

@@ -409,3 +409,31 @@ def test_header_keys_again_and_again(size: int) -> None:
     for odd in ([(keys[0], 5)], [(5, b"")], [(keys[0],)], [keys[0]], [[keys[0], b""]]):
         mixed = [*headers[:3], odd, *headers[:3]]
         both(lambda encode, _, mixed=mixed: encode([b""] * 7, timestamps=NOW, headers=mixed))
+
+
+@pytest.mark.parametrize("headers", [None, [("h", b"v")]])
+@pytest.mark.parametrize("key", [None, b"", b"key"])
+@pytest.mark.parametrize("sizes", [range(140), range(8100, 8230)])
+def test_where_the_length_of_a_record_grows_by_a_byte(
+    sizes: range, key: bytes | None, headers: list[tuple[str, bytes]] | None
+) -> None:
+    columns: dict[str, Any] = {
+        "keys": [key] * len(sizes), "headers": [headers] * len(sizes),
+        "timestamps": [NOW + at * 1000 for at in range(len(sizes))],
+    }  # fmt: skip
+    both(lambda encode, _: encode([bytes(size) for size in sizes], **columns))
+    for at, size in enumerate(sizes):
+        one = {name: [column[at]] for name, column in columns.items()}
+        both(lambda encode, _, size=size, one=one: encode([bytes(size)], **one))
+
+
+@writers
+def test_a_long_record_among_short_ones(encode: Any, builder: Any) -> None:
+    values = [b"", bytes(1 << 20), *[b"short"] * 5000, None]
+    stamps = [NOW + 7 * at for at in range(len(values))]
+    batch = builder()
+    for value, stamp in zip(values, stamps, strict=True):
+        batch.append(None, value, stamp)
+    made = encode(values, timestamps=stamps)
+    assert made == batch.build()
+    assert len(made) == batch.size
