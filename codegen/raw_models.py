@@ -25,6 +25,7 @@ INPUTS: dict[str, str] = {
     "conformance/schemas/vectors.schema.json": "conformance/raw/vectors.py",
     "conformance/schemas/harness.schema.json": "conformance/raw/harness.py",
     "conformance/schemas/results.schema.json": "conformance/raw/results.py",
+    "conformance/schemas/node.schema.json": "conformance/raw/node.py",
     "conformance/schemas/known.schema.json": "conformance/raw/known.py",
 }
 _NOT_SHAPE = {"description", "examples", "pattern", "minimum", "maximum", "format", "minLength"}

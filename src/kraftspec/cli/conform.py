@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kraftspec.cli.conform_report import badge, compare, export, report
 from kraftspec.cli.conform_strength import strength
 from kraftspec.cli.output import (
     EXIT_FINDINGS,
@@ -173,4 +174,5 @@ def _print_results(results: Results, source: str) -> None:
     )
 
 
-conform.add_command(strength)
+for command in (badge, compare, export, report, strength):
+    conform.add_command(command)
