@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from xml.etree import ElementTree as Xml
 
 from kraftspec.conformance.raw.results import Counts, Failure, Results, UnexpectedPass
@@ -39,8 +39,12 @@ def junit(results: Results) -> str:
                 time="0",
             )
             _outcome(case, counts, told[spec, message, int(version)])
-        _count(suite)
-    _count_all(root, results)
+    if results.harness_failure:
+        broke = results.harness_failure
+        suite = Xml.SubElement(root, "testsuite", name="harness")
+        case = Xml.SubElement(suite, "testcase", name="the run", classname="harness", time="0")
+        Xml.SubElement(case, "error", message=_text(broke.kind)).text = _text(broke.detail)
+    _count(root, results.seconds)
     Xml.indent(root)
     return (
         '<?xml version="1.0" encoding="UTF-8"?>\n' + Xml.tostring(root, encoding="unicode") + "\n"
@@ -74,20 +78,17 @@ def _text(text: str) -> str:
     return _NOT_XML.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
-def _count(suite: Xml.Element) -> None:
-    suite.set("tests", str(len(suite.findall("testcase"))))
-    suite.set("failures", str(len(suite.findall("testcase/failure"))))
-    suite.set("errors", "0")
-    suite.set("skipped", str(len(suite.findall("testcase/skipped"))))
-    suite.set("time", "0")
-
-
-def _count_all(root: Xml.Element, results: Results) -> None:
-    for what in ("tests", "failures", "errors"):
-        root.set(what, str(sum(int(suite.get(what, "0")) for suite in root)))
-    root.set("time", f"{results.seconds:.3f}")
-    if results.harness_failure:
-        broke = results.harness_failure
-        suite = Xml.SubElement(root, "testsuite", name="harness")
-        case = Xml.SubElement(suite, "testcase", name="the run", classname="harness", time="0")
-        Xml.SubElement(case, "error", message=_text(broke.kind)).text = _text(broke.detail)
+def _count(root: Xml.Element, seconds: float) -> None:
+    """Write into each suite, and into all of them together, how many cases came out how."""
+    whole: Counter[str] = Counter()
+    for suite in root:
+        counts = {
+            "tests": len(suite),
+            "failures": len(suite.findall("testcase/failure")),
+            "errors": len(suite.findall("testcase/error")),
+            "skipped": len(suite.findall("testcase/skipped")),
+        }
+        whole.update(counts)
+        suite.attrib.update({what: str(count) for what, count in counts.items()}, time="0")
+    del whole["skipped"]  # Not an attribute of the whole.
+    root.attrib.update({what: str(count) for what, count in whole.items()}, time=f"{seconds:.3f}")

@@ -5,9 +5,12 @@ from __future__ import annotations
 import random
 from typing import Any, Literal
 
+from msgspec import UNSET, UnsetType
+
 from kraftspec.conformance.raw.results import (
     Counts,
     Failure,
+    HarnessFailure,
     ResultAdapter,
     Results,
     Selection,
@@ -56,7 +59,8 @@ def results(
     version: str = "1.0",
     language: str = "go",
     unexpected: list[UnexpectedPass] | None = None,
-    **fields: Any,
+    selection: Selection | None = None,
+    harness_failure: HarnessFailure | UnsetType = UNSET,
 ) -> Results:
     """Make results whose total is the sum of their cells."""
     total = counts()
@@ -66,7 +70,7 @@ def results(
     return Results(
         schema_version=1,
         adapter=ResultAdapter(name=name, language=language, version=version),
-        selection=Selection(),
+        selection=selection or Selection(),
         seconds=1.5,
         pairs=sum(map(len, messages.values())),
         tests=total.passed + total.failed,
@@ -77,7 +81,7 @@ def results(
         known=[],
         skips=[Skip(reason="not written yet", count=total.skipped)] if total.skipped else [],
         restarts=0,
-        **fields,
+        harness_failure=harness_failure,
     )
 
 
