@@ -117,10 +117,30 @@ refused:
     return NULL;
 }
 
+/* Milliseconds of today and great offsets have two digits of 30 bits, which need no counting. */
+static inline PyObject *number_new(int64_t value) {
+#if PYLONG_BITS_IN_DIGIT == 30
+    if (value >> 30 > 0 && value >> 30 < 1 << 30) {
+        PyLongObject *number = _PyLong_New(2);
+        if (!number)
+            return NULL;
+#if PY_VERSION_HEX < 0x030C0000
+        digit *digits = number->ob_digit;
+#else
+        digit *digits = number->long_value.ob_digit;
+#endif
+        digits[0] = (digit)(value & PyLong_MASK);
+        digits[1] = (digit)(value >> 30);
+        return (PyObject *)number;
+    }
+#endif
+    return PyLong_FromLongLong(value);
+}
+
 /* A number that is often that of the record before: timestamps, and their deltas. */
 static inline PyObject *repeated_number(PyObject **last, int64_t *last_value, int64_t value) {
     if (!*last || *last_value != value) {
-        Py_XSETREF(*last, PyLong_FromLongLong(value));
+        Py_XSETREF(*last, number_new(value));
         *last_value = value;
     }
     return Py_XNewRef(*last);

@@ -171,6 +171,17 @@ def test_log_append_time_is_the_time_of_all() -> None:
     assert [raw.timestamp_delta for raw in read_batch(data).records] == [5, 6]
 
 
+@pytest.mark.parametrize("power", [0, 15, 29, 30, 31, 59, 60, 61, 62])
+@pytest.mark.parametrize("more", [-1, 0, 1])
+def test_numbers_of_every_width(power: int, more: int) -> None:
+    for number in ((1 << power) + more, -(1 << power) + more):
+        data = batch(record(0), 1, base_timestamp=number, base_offset=number)
+        (found,) = decode_batch(data)
+        assert (found.timestamp, found.offset) == (number, number)
+        # An int that was put together wrongly may be equal and yet behave as no other does.
+        assert (hash(found.timestamp), found.timestamp + 1) == (hash(number), number + 1)
+
+
 def test_sums_wrap_as_in_java() -> None:
     top = (1 << 63) - 1
     body = record(0, timestamp_delta=top) + record(9, timestamp_delta=-top - 1)
