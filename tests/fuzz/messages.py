@@ -123,7 +123,63 @@ def _check(cls: type[Message], version: int, data: bytes) -> bool:
         raise BrokenError(f"written again it is another value: {encoded.hex()}")
     if cls.from_json(values[0], version).encode(version) != encoded:
         raise BrokenError(f"its JSON is another value: {values[0]}")
+    _check_into(strict, version, encoded)
+    _check_json(cls, version, values[0], Random(zlib.crc32(data)))
     return True
+
+
+def _check_into(value: Message, version: int, encoded: bytes) -> None:
+    """Written into a buffer: the same bytes, none beside them, and a refusal of too short a one."""
+    buffer = bytearray(b"\xa5") * (len(encoded) + 2)
+    end = value.encode_into(buffer, 1, version)
+    if end != len(encoded) + 1 or buffer != b"\xa5" + encoded + b"\xa5":
+        raise BrokenError(f"into a buffer it writes {buffer.hex()} up to {end}")
+    if not encoded:
+        return
+    short = bytearray(len(encoded) - 1)
+    try:
+        value.encode_into(short, 0, version)
+    except (CodecError, ValueError):
+        return
+    raise BrokenError(f"it fits into a byte less than it has: {encoded.hex()}")
+
+
+ODD_JSON: tuple[object, ...] = (
+    None, True, 0, -1, 1 << 15, 1 << 31, 1 << 63, -(1 << 63) - 1, 1.5, "", "x", "AA==", "!",
+    "\ud800", "0x7ff8000000000000", [], [None], {}, {"tag": 0}, [{"tag": 1, "hex": "0"}],
+)  # fmt: skip
+
+
+def _changed(random: Random, value: object) -> object:
+    """Change one place of a JSON value: another value there, a key or an item gone, or twice."""
+    if isinstance(value, dict) and value and random.random() < 0.9:
+        name = random.choice(sorted(value))
+        rest = {key: inner for key, inner in value.items() if key != name}
+        if random.random() < 0.1:
+            return (
+                rest if random.random() < 0.5 else {**value, "_unknownTaggedFields": ODD_JSON[-1]}
+            )
+        return {**value, name: _changed(random, value[name])} if random.random() < 0.9 else rest
+    if isinstance(value, list) and value and random.random() < 0.8:
+        at = random.randrange(len(value))
+        return [*value[:at], _changed(random, value[at]), *value[at + random.randint(0, 1) :]]
+    return random.choice(ODD_JSON)
+
+
+def _check_json(cls: type[Message], version: int, value: object, random: Random) -> None:
+    """Change the value's JSON: what is made of it is a value that has JSON again, or a refusal."""
+    for _ in range(4):
+        value = _changed(random, value)
+        try:
+            made = cls.from_json(value, version)
+            again = cls.from_json(made.to_json(version), version)
+            encoded = made.encode(version)
+        except CodecError as error:
+            if not error.detail:
+                raise BrokenError(f"a refusal without its reason: {error!r}") from error
+            continue
+        if again.encode(version) != encoded:
+            raise BrokenError(f"its JSON is another value: {value}")
 
 
 def _decoded(cls: type[Message], data: bytes, version: int, *, lenient: bool) -> Message | None:
@@ -190,7 +246,8 @@ def seeds() -> Iterator[bytes]:
             continue  # For the target that reads batches.
         chosen: dict[int, dict[str, str]] = {}
         for test in file.tests:
-            if isinstance(test.hex, str) and len(test.hex) < INPUT_BYTES_MAX:
+            is_valid = test.result == "valid"  # Others may be of no version at all.
+            if is_valid and isinstance(test.hex, str) and len(test.hex) < INPUT_BYTES_MAX:
                 chosen.setdefault(test.version, {}).setdefault(str(test.family), test.hex)
         for version, families in chosen.items():
             number = selector[set_name, file.message, version]

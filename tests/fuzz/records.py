@@ -18,6 +18,8 @@ from random import Random
 from typing import Any
 from unittest.mock import patch
 
+import pyarrow as pa  # type: ignore[import-untyped]  # no types
+
 from kraftspec.conformance.vectors import read_vectors, vectors_root
 from kraftspec.fastpath import append, columns, crc, native
 from kraftspec.fastpath.batch_reader import (
@@ -29,7 +31,7 @@ from kraftspec.fastpath.batch_reader import (
     read_batch,
     read_header,
 )
-from kraftspec.fastpath.batch_writer import encode_batch
+from kraftspec.fastpath.batch_writer import encode_batch, pure_encode_batch
 from kraftspec.fastpath.compression import decompress
 from kraftspec.fastpath.errors import CodecError
 from kraftspec.fastpath.record_batch import RecordBatch
@@ -245,9 +247,48 @@ def check_append_input(data: bytes, option: int) -> bool:
     return True
 
 
+def pieces(data: bytes) -> Iterator[bytes | None]:
+    """Cut the input up by its own bytes: null, or so many bytes of what follows."""
+    at = 0
+    while at < len(data):
+        size = data[at]
+        at += 1
+        yield None if size == 0 else data[at : at + size - 1]
+        at += max(0, size - 1)
+
+
+def arrow_columns(data: bytes, option: int) -> dict[str, Any]:
+    """Keys and values of the input's pieces as Arrow arrays of some type, sliced or in chunks."""
+    rows = list(pieces(data))
+    kind = (pa.binary(), pa.large_binary(), pa.binary_view())[option % 3]
+    cut = len(rows) * (option >> 2 & 7) // 8
+    values, keys = pa.array(rows, kind)[cut:], pa.array(rows[::-1], kind)[: len(rows) - cut]
+    given: dict[str, Any] = {"values": values, "timestamps": option}
+    if option & 0x20:
+        half = len(values) // 2
+        given["values"] = pa.chunked_array([values[:half], values[half:]], kind)
+    if option & 0x40:
+        given["keys"] = keys
+        given["timestamps"] = pa.array([len(row or b"") for row in rows], pa.int64())[cut:]
+    return given
+
+
+def check_arrow_input(data: bytes, option: int) -> bool:
+    """Arrow arrays into a batch: the twin's bytes, and those of the same rows as lists."""
+    given = arrow_columns(data, option)
+    lists: dict[str, Any] = {
+        name: column if isinstance(column, int) else column.to_pylist()
+        for name, column in given.items()
+    }
+    taken = same("encode_batch", lambda: encode_batch(**given), lambda: pure_encode_batch(**given))
+    if outcome(lambda: encode_batch(**lists)) != outcome(lambda: encode_batch(**given)):
+        raise BrokenError(f"lists and Arrow arrays give other bytes: {lists}")
+    return taken
+
+
 ENTRIES = (
     check_batch, check_objects, check_columns, check_scan, check_message, check_decompress,
-    check_crc, check_recovery, check_append_input,
+    check_crc, check_recovery, check_append_input, check_arrow_input,
 )  # fmt: skip
 
 
