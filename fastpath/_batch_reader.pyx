@@ -88,7 +88,7 @@ cdef object block_objects(const uint8_t *at, Py_ssize_t size, const batch_view *
 
 cdef object batch_objects(
         Py_buffer *buffer, Py_ssize_t position, const batch_view *batch, bint raw,
-        inflate, view, Py_ssize_t size_max, Py_ssize_t ratio_max):
+        inflate, view, size_max, ratio_max):
     cdef const uint8_t *records = <const uint8_t *>buffer.buf + position + RECORDS_AT
     cdef Py_ssize_t size = batch.size - RECORDS_AT
     cdef int codec = batch.attributes & COMPRESSION_MASK
@@ -102,7 +102,7 @@ cdef object batch_objects(
     return block_objects(<const uint8_t *>block, len(block), batch, raw)
 
 
-def read_records(view, Py_ssize_t position, inflate, Py_ssize_t size_max, Py_ssize_t ratio_max):
+def read_records(view, Py_ssize_t position, inflate, size_max, ratio_max):
     """Return the records of the batch at ``position`` as they stand, or None when it is wrong."""
     cdef Py_buffer buffer
     cdef batch_view batch
@@ -116,8 +116,7 @@ def read_records(view, Py_ssize_t position, inflate, Py_ssize_t size_max, Py_ssi
 
 
 def decode_batch(
-        view, Py_ssize_t position, bint check_crc, inflate,
-        Py_ssize_t size_max, Py_ssize_t ratio_max):
+        view, Py_ssize_t position, bint check_crc, inflate, size_max, ratio_max):
     """Return (records, the byte after the batch), or None when it is wrong."""
     cdef Py_buffer buffer
     cdef batch_view batch

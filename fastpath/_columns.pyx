@@ -55,6 +55,7 @@ NAMES[:] = [
     b"is_control", b"is_transactional", b"producer_id", b"producer_epoch", b"sequence",
     b"position", b"compression"]
 cdef dict NUMBERS = {NAMES[number].decode(): number for number in range(COLUMN_COUNT)}
+cdef frozenset BYTES = frozenset([b"key", b"value", b"headers"])
 cdef dict LAYOUTS = {"view": 0, "binary": 1, "large_binary": 2}
 cdef dict REASONS = {
     STOP_END: "end", STOP_LIMIT: "limit", STOP_REFUSED: "refused"}
@@ -115,9 +116,19 @@ cdef class Table:
     def __len__(self):
         return self.columns.rows
 
+    def let_go(self):
+        """Let the input go where no view points into it; no row is added any more."""
+        self.is_shared = True
+        has_views = self.columns.layout == 0 and any(
+            [NAMES[self.order[index]] in BYTES for index in range(self.count)]
+        )
+        if self.has_buffer and not has_views:
+            self.has_buffer = False
+            PyBuffer_Release(&self.buffer)
+
     def run(
             self, int64_t position, bint check_crc, int64_t rows_max, int64_t batches_max,
-            inflate, Py_ssize_t size_max, Py_ssize_t ratio_max, Py_ssize_t inflated_bytes_max):
+            inflate, size_max, ratio_max, Py_ssize_t inflated_bytes_max):
         """Add batches from ``position`` on; return (why it stopped, where, how many it added)."""
         if self.is_shared:
             raise ValueError("the table was handed out, and no longer grows")
@@ -143,8 +154,8 @@ cdef class Table:
             return REASONS[stop], position, batches_max - left
 
     cdef int put(
-            self, const batch_view *batch, int64_t position, inflate,
-            Py_ssize_t size_max, Py_ssize_t ratio_max) except -1:
+            self, const batch_view *batch, int64_t position, inflate, size_max, ratio_max
+    ) except -1:
         """Decompress the batch at ``position`` and add its records."""
         cdef bytes block
         cdef const uint8_t *at

@@ -26,6 +26,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from operator import index
+from sys import maxsize
 from typing import Any, Final, NoReturn
 
 from kraftspec.fastpath import native
@@ -371,7 +373,7 @@ def read_header(data: BytesLike, offset: int = 0, *, check_crc: bool = True) -> 
 
     Raises CodecError: truncated, batch_length_mismatch, bad_magic, crc_mismatch.
     """
-    view = _from(data, offset)
+    view, offset = _from(data, offset)
     found = _native and _native.read_header(view, offset, check_crc)
     return found or pure_read_header(view, offset, check_crc)
 
@@ -392,7 +394,7 @@ def read_batch(
     trailing, offset_delta_disorder, negative_length, length_exceeds_input, invalid_utf8 and those
     of varints.
     """
-    view = _from(data, offset)
+    view, offset = _from(data, offset)
     if _native is not None:
         header = _native.read_header(view, offset, check_crc)
         if header is not None:
@@ -415,7 +417,8 @@ def decode_batch(
     Timestamps are milliseconds: the batch's max timestamp when the log appended it (KIP-32). The
     records of a control batch come like any other.
     """
-    return _decode(_from(data, offset), offset, check_crc, size_max, ratio_max)[0]
+    view, offset = _from(data, offset)
+    return _decode(view, offset, check_crc, size_max, ratio_max)[0]
 
 
 def iterate_records(
@@ -430,17 +433,26 @@ def iterate_records(
 
     A batch that is wrong raises when it is reached, after all records before it.
     """
-    view = _from(data, offset)
+    view, offset = _from(data, offset)
     while offset < len(view):
         records, offset = _decode(view, offset, check_crc, size_max, ratio_max)
         yield from records
 
 
-def _from(data: BytesLike, offset: int) -> memoryview:
+def count_of(name: str, value: int) -> int:
+    """Return a count or a limit that an argument gives: no limit is too great.
+
+    Raises TypeError for what is no integer, ValueError for one below 0.
+    """
+    number = index(value)
+    if number < 0:
+        raise ValueError(f"{name} {number} is negative")
+    return min(number, maxsize)
+
+
+def _from(data: BytesLike, offset: int) -> tuple[memoryview, int]:
     """View the input; there is nothing before its start, and past its end it is truncated."""
-    if offset < 0:
-        raise ValueError(f"offset {offset} is negative")
-    return view_of(data)
+    return view_of(data), count_of("offset", offset)
 
 
 def _decode(

@@ -21,7 +21,7 @@ compression        int8: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd, as the batch w
 =================  =====================================================================
 
 Views point into the input itself, and into decompressed blocks: they keep both alive. An mmap
-cannot be closed (BufferError) while they live.
+cannot be closed (BufferError) while they live. Columns without views let the input go.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from typing import Any, Final, Literal, Protocol
 from kraftspec.fastpath import native
 from kraftspec.fastpath.batch_reader import (
     BytesLike,
+    count_of,
     inflate,
     pure_decode_records,
     pure_read_header,
@@ -157,6 +158,10 @@ class PureTable:
             position, batches = header.end, batches + 1
         return "end", position, batches
 
+    def let_go(self) -> None:
+        """Let the input go: what the lists hold was copied."""
+        self.view = memoryview(b"")
+
     def _fits(self, records: list[Record]) -> bool:
         """Whether int32 ends can still address the bytes; without views, or in header keys."""
         sizes = list(self._sizes)
@@ -206,7 +211,11 @@ class PureTable:
             if field.name == "timestamp" and self.timestamps.startswith("timestamp[us"):
                 cells = [_microseconds(stamp) for stamp in column]
             columns.append(arrow.array(cells, field.type))
-        batch = arrow.record_batch(columns, schema=schema)
+        if not columns:  # How many rows there are would be lost.
+            rows = arrow.array([{}] * self.rows, arrow.struct([]))
+            batch = arrow.RecordBatch.from_struct_array(rows)
+        else:
+            batch = arrow.record_batch(columns, schema=schema)
         capsules: tuple[object, object] = batch.__arrow_c_array__(requested_schema)
         return capsules
 
@@ -250,8 +259,8 @@ _native = native.load("_columns")
 
 def decode_columns(
     data: BytesLike,
-    *,
     offset: int = 0,
+    *,
     columns: Sequence[str] | None = None,
     values: Values = "view",
     timestamps: Timestamps = "int64",
@@ -281,13 +290,12 @@ def decode_columns(
     """
     names = COLUMNS if columns is None else tuple(columns)
     _check_choice(names, values, timestamps, errors)
-    if offset < 0:
-        raise ValueError(f"offset {offset} is negative")
+    offset = count_of("offset", offset)
     view = view_of(data)
     table = (_table or PureTable)(data, names, values, timestamps)
-    limits = (inflate, size_max, ratio_max, inflated_bytes_max)
-    rows_limit = _UNLIMITED if rows_max is None else rows_max
-    left = _UNLIMITED if batches_max is None else batches_max
+    limits = (inflate, size_max, ratio_max, count_of("inflated_bytes_max", inflated_bytes_max))
+    rows_limit = _UNLIMITED if rows_max is None else count_of("rows_max", rows_max)
+    left = _UNLIMITED if batches_max is None else count_of("batches_max", batches_max)
     surveyor: Surveyor | None = None
     position, batches = offset, 0
     while True:
@@ -308,19 +316,20 @@ def decode_columns(
         if errors == "stop":
             break
         position = end
+    table.let_go()
     found = Columns(table, offset, position, batches)
     if surveyor is not None:
         found.damage = tuple(surveyor.damage)
     return found
 
 
-def pure_decode_columns(data: BytesLike, **options: Any) -> Columns:
+def pure_decode_columns(data: BytesLike, offset: int = 0, **options: Any) -> Columns:
     """Do as ``decode_columns`` in plain Python: its twin."""
-    return decode_columns(data, _table=PureTable, **options)
+    return decode_columns(data, offset, _table=PureTable, **options)
 
 
 def iterate_columns(
-    data: BytesLike, *, offset: int = 0, rows_max: int = 65_536, **options: Any
+    data: BytesLike, offset: int = 0, *, rows_max: int = 65_536, **options: Any
 ) -> Iterator[Columns]:
     """Yield ``decode_columns`` of ``data`` part by part, to its end or to where errors stop it.
 

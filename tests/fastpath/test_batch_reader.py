@@ -7,6 +7,7 @@ import mmap
 import pickle
 import struct
 from base64 import b64decode
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from random import Random
@@ -431,3 +432,21 @@ def test_reading_again_and_again() -> None:
                 with pytest.raises(CodecError) as caught:
                     read(data)
                 assert caught.value.error_class is error_class
+
+
+def test_offsets_of_any_size_and_of_no_number() -> None:
+    data = batch(record(0), 1)
+    calls: tuple[Callable[[Any], Any], ...] = (
+        lambda at: read_header(data, at), lambda at: read_batch(data, at),
+        lambda at: decode_batch(data, at), lambda at: next(iterate_records(data, at), None),
+    )  # fmt: skip
+    for call in calls[:3]:
+        with pytest.raises(CodecError) as refused:
+            call(1 << 70)
+        assert refused.value.error_class is E.TRUNCATED
+    assert calls[3](1 << 70) is None
+    for call in calls:
+        with pytest.raises(TypeError, match="integer"):
+            call(0.0)
+        with pytest.raises(ValueError, match="offset -1 is negative"):
+            call(-1)

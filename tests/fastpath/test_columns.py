@@ -172,16 +172,43 @@ def test_only_the_columns_asked_for(decode: Decode) -> None:
     for names in ([], ["value", "offset"], *([name] for name in COLUMNS), list(reversed(COLUMNS))):
         found = decode(data, columns=names)
         assert len(found) == 25
-        if names:
-            assert arrow(found).equals(whole.select(names))
+        assert arrow(found).num_rows == 25
+        assert arrow(found).equals(whole.select(names))
     for wrong in (["offset", "offset"], ["ofset"]):
         with pytest.raises(ValueError, match="column"):
             decode(data, columns=wrong)
     for option in ("values", "timestamps", "errors"):
         with pytest.raises(ValueError, match=f"{option} is one of"):
             decode(data, **{option: "other"})
-    with pytest.raises(ValueError, match="negative"):
-        decode(data, offset=-1)
+    for name in ("offset", "rows_max", "batches_max", "inflated_bytes_max"):
+        with pytest.raises(ValueError, match=f"{name} -1 is negative"):
+            decode(data, **{name: -1})
+        with pytest.raises(TypeError, match="integer"):
+            decode(data, **{name: 1.0})
+        if name != "offset":  # There is no limit too great.
+            assert len(decode(data, **{name: 1 << 70})) == 25
+    assert len(decode(data, 1 << 70)) == 0
+
+
+@decoders
+@pytest.mark.parametrize(
+    ("options", "is_held"),
+    [
+        ({}, True), ({"columns": ["headers"]}, True), ({"columns": ["offset"]}, False),
+        ({"values": "binary"}, False), ({"values": "large_binary"}, False),
+    ],
+)  # fmt: skip
+def test_columns_without_views_let_the_input_go(
+    decode: Decode, options: dict[str, Any], is_held: bool
+) -> None:
+    data = bytearray(segment(3, 5, 7)[0])
+    found = decode(data, **options)
+    if is_held and decode is decode_columns:  # Pure Python copies all.
+        with pytest.raises(BufferError):
+            data.append(0)
+    else:
+        data.append(0)
+    assert arrow(found).num_rows == len(found) > 0
 
 
 @decoders
