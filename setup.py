@@ -5,7 +5,8 @@ from pathlib import Path
 from setuptools import Extension, setup
 
 ROOM = "src/kraftspec/fastpath"  # Through the symlink, so that an sdist has the same paths.
-HEADERS = sorted(str(path) for path in Path(ROOM).glob("c/*.h"))
+# A change of any of these builds all again.
+HEADERS = sorted(str(path) for way in ("c/*.h", "*.pxd") for path in Path(ROOM).glob(way))
 
 
 def compiled(name: str) -> Extension:
