@@ -27,6 +27,8 @@ INPUTS: dict[str, str] = {
     "conformance/schemas/results.schema.json": "conformance/raw/results.py",
     "conformance/schemas/node.schema.json": "conformance/raw/node.py",
     "conformance/schemas/known.schema.json": "conformance/raw/known.py",
+    "conformance/schemas/bugs.schema.json": "conformance/raw/bugs.py",
+    "conformance/schemas/bug-evidence.schema.json": "conformance/raw/bug_evidence.py",
 }
 _NOT_SHAPE = {"description", "examples", "pattern", "minimum", "maximum", "format", "minLength"}
 _OPTIONS = (

@@ -1,0 +1,3 @@
+module kraftspec/sarama
+
+go 1.24
