@@ -25,7 +25,6 @@ from peer import (
     TAGS,
     ZERO_UUID,
     Refused,
-    Skipped,
     check_fields,
     inside,
     scalar_from_json,
@@ -102,6 +101,8 @@ def _element_to_peer(field: Any, value: Any, version: int, path: str) -> Any:
         return to_peer(field.data_class, struct, value, version, path)
     if kind == "bitfield":
         bits = scalar_from_json("int32", value, path)
+        if not NO_OPERATIONS <= bits < -NO_OPERATIONS:
+            raise Refused("integer_out_of_range", f"{bits} has no place in 32 bits", path)
         return None if bits == NO_OPERATIONS else {bit for bit in range(32) if bits >> bit & 1}
     scalar = scalar_from_json(kind, value, path)
     # kafka-python reads the zero uuid as None, and takes None for a field's default.
@@ -182,12 +183,13 @@ MESSAGES = messages()
 
 
 def load(message: str, version: int) -> Any:
-    """Return kafka-python's class; ``Skipped`` where it has none, or not that version."""
+    """Return kafka-python's class; ``Refused`` where it has none, or not that version."""
     if message not in MESSAGES:
-        raise Skipped(f"kafka-python has no {message}")
+        raise Refused("unknown_message", f"kafka-python has no {message}")
     first, last = MESSAGES[message]._valid_versions
     if not first <= version <= last:
-        raise Skipped(f"kafka-python has {message} in versions {first} to {last}")
+        versions = f"kafka-python has {message} in versions {first} to {last}"
+        raise Refused("unsupported_version", versions)
     return MESSAGES[message]
 
 

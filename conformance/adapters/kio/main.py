@@ -11,6 +11,7 @@ import dataclasses
 import datetime
 import importlib.metadata
 import io
+import resource
 import sys
 import types
 import typing
@@ -44,6 +45,10 @@ HELD = {
     "timedelta_i64": "int64",
     "datetime_i64": "int64",
 }
+NONE_IS_NO_NULL = {"uuid", "datetime_i64"}  # Of these None is a value: all zeros, and -1.
+# kio asks for the memory of an array before it reads it, and aborts the process where there is
+# not so much: a limit makes that the same on a machine of any size.
+MEMORY_BYTES_MAX = 1 << 35
 # kio's exceptions that say the same as a class of the harness protocol.
 CLASSES = {
     "BufferUnderflow": "truncated",
@@ -114,7 +119,7 @@ def to_kio(entity: type, value: Any, path: str) -> Any:
 
 
 def _to_kio(field: FieldPlan, value: Any, path: str) -> Any:
-    if value is None and field.nullable and (field.array or field.kind != "uuid"):
+    if value is None and field.nullable and (field.array or field.kind not in NONE_IS_NO_NULL):
         return None
     if not field.array:
         return _element_to_kio(field, value, path)
@@ -203,13 +208,16 @@ ENTITIES = entities()
 
 @cache
 def load(message: str, version: int) -> Any:
-    """Return kio's class; ``Skipped`` where it has none."""
+    """Return kio's class; ``Refused`` where it has none, ``Skipped`` for a gap in its versions."""
     if message not in ENTITIES:
-        raise Skipped(f"kio has no {message}")
-    if version not in ENTITIES[message]:
-        versions = ENTITIES[message]
-        raise Skipped(f"kio has {message} in versions {min(versions)} to {max(versions)}")
-    return load_entity_schema(*ENTITIES[message][version])
+        raise Refused("unknown_message", f"kio has no {message}")
+    found = ENTITIES[message]
+    if version in found:
+        return load_entity_schema(*found[version])
+    versions = f"kio has {message} in versions {', '.join(map(str, sorted(found)))}"
+    if min(found) < version < max(found):
+        raise Skipped(versions)
+    raise Refused("unsupported_version", versions)
 
 
 def encode(message: str, version: int, value: Any) -> dict[str, Any]:
@@ -256,6 +264,7 @@ def _reads_bytes() -> bool:
 OVER_BYTES = _reads_bytes()
 
 if __name__ == "__main__":
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES_MAX, MEMORY_BYTES_MAX))
     hello = {
         "name": "kio",
         "version": importlib.metadata.version("kio"),

@@ -243,9 +243,12 @@ function answer (request, found, protocol) {
     const { cmd, message, version, spec } = request
     if (spec !== undefined) throw new Skipped('only the messages of Apache Kafka are served')
     const known = found.get(message)
-    if (!known) throw new Skipped(`the client has no ${message}`)
+    if (!known) throw new Refused('unknown_message', `the client has no ${message}`)
     if (!known.versions.has(version)) {
-      throw new Skipped(`the client has ${message} in versions ${[...known.versions.keys()].join(', ')}`)
+      const versions = [...known.versions.keys()]
+      const detail = `the client has ${message} in versions ${versions.join(', ')}`
+      const gap = Math.min(...versions) < version && version < Math.max(...versions)
+      throw gap ? new Skipped(detail) : new Refused('unsupported_version', detail)
     }
     if (cmd === 'encode') return encode(known, version, request.value)
     return decode(known, version, Buffer.from(request.hex, 'hex'), protocol)
