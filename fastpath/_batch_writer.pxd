@@ -62,9 +62,10 @@ cdef extern from "c/record_write.h" nogil:
     size_t varint_size(int64_t value)
     size_t record_body_size(const field_t *key, const field_t *value, const field_t *headers,
                             int64_t timestamp_delta, int64_t offset_delta)
-    uint8_t *record_write(uint8_t *out, size_t body_size, const field_t *key,
-                          const field_t *value, const field_t *headers,
-                          int64_t timestamp_delta, int64_t offset_delta)
+    int RECORD_OVERHEAD_BYTES_MAX
+    size_t parts_size(const field_t *key, const field_t *value, const field_t *headers)
+    uint8_t *record_write(uint8_t *out, const field_t *key, const field_t *value,
+                          const field_t *headers, int64_t timestamp_delta, int64_t offset_delta)
     size_t records_size(const records_t *records)
     size_t records_size_max(const records_t *records)
     uint8_t *records_write(uint8_t *out, const records_t *records)

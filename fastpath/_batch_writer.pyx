@@ -499,6 +499,10 @@ encode_batch = PyCFunction_NewEx(&_definition, NULL, __name__)
 # -------------------------------------------------------------------------------------- builder
 
 
+cdef inline size_t _size_max(const record_t *record) noexcept:
+    return RECORD_OVERHEAD_BYTES_MAX + parts_size(&record.key, &record.value, &record.headers)
+
+
 cdef struct record_t:
     field_t key
     field_t value
@@ -629,17 +633,19 @@ Append a record and return its offset: see batch_writer."""
             )
             if not self._gather(&record, key, value, timestamp, headers):
                 raise RuntimeError("a record changed while it was read")
-        self._measure(&record)
-        if not self._room(record.size):
-            _too_long(record.size, self.size_max if self.appended else _BATCH_BYTES_MAX)
+        record.delta = record.timestamp - self.first_timestamp if self.appended else 0
+        # The size is computed where it is not plain that there is room.
+        if not self._room(BATCH_HEAD_BYTES + self.used + _size_max(&record)):
+            self._measure(&record)
+            if not self._room(record.size):
+                _too_long(record.size, self.size_max if self.appended else _BATCH_BYTES_MAX)
         _check_offsets(self.fields.head.base_offset, self.appended + 1)
-        if <size_t>record.size - BATCH_HEAD_BYTES > self.capacity:
-            self._grow(record.size - BATCH_HEAD_BYTES)
-        record_write(
-            self.records + self.used, record.body, &record.key, &record.value, &record.headers,
-            record.delta, self.appended,
-        )
-        self.used = record.size - BATCH_HEAD_BYTES
+        if self.used + _size_max(&record) > self.capacity:
+            self._grow(self.used + _size_max(&record))
+        self.used = record_write(
+            self.records + self.used, &record.key, &record.value, &record.headers, record.delta,
+            self.appended,
+        ) - self.records
         if self.appended == 0:
             self.first_timestamp = self.max_timestamp = record.timestamp
         elif record.timestamp > self.max_timestamp:

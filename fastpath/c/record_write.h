@@ -1,8 +1,7 @@
 /* Writing record batches of magic 2; records.py draws the layout of a batch and of a record.
  *
- * A record's length stands before it. Where records come one by one, the size of each is computed
- * first; in bulk it is written behind as much room as its length will need, which is told from the
- * sizes of its parts. Nothing here allocates, calls Python or fails.
+ * A record's length stands before it: a record is written behind as much room as its length will
+ * need, which is told from the sizes of its parts. Nothing here allocates, calls Python or fails.
  */
 #ifndef KRAFTSPEC_RECORD_WRITE_H
 #define KRAFTSPEC_RECORD_WRITE_H
@@ -125,27 +124,22 @@ HOT size_t record_body_size(const field_t *key, const field_t *value, const fiel
         + field_size(value) + (size_t)headers->size;
 }
 
-HOT uint8_t *record_write(uint8_t *out, size_t body_size, const field_t *key,
-                          const field_t *value, const field_t *headers, int64_t timestamp_delta,
-                          int64_t offset_delta) {
-    out = varint_write(out, (int64_t)body_size);
-    *out++ = 0; /* attributes: none are defined */
-    out = varint_write(out, timestamp_delta);
-    out = varint_write(out, offset_delta);
-    out = field_write(out, key);
-    out = field_write(out, value);
-    return copy(out, headers->bytes, (size_t)headers->size);
-}
-
 HOT size_t size_or_none(const field_t *field) {
     return (size_t)(field->size & ~(field->size >> 63));
 }
 
-/* Writes a record without being told its size; the byte behind it. */
-HOT uint8_t *record_write_once(uint8_t *out, const field_t *key, const field_t *value,
+HOT size_t parts_size(const field_t *key, const field_t *value, const field_t *headers) {
+    return size_or_none(key) + size_or_none(value) + (size_t)headers->size;
+}
+
+/* What a record has besides its parts: attributes, deltas, and three lengths. */
+#define RECORD_OVERHEAD_BYTES_MAX (1 + VARINT_BYTES_MAX + 5 + 3 * 5)
+
+/* Writes a record; the byte behind it. */
+HOT uint8_t *record_write(uint8_t *out, const field_t *key, const field_t *value,
                                const field_t *headers, int64_t timestamp_delta,
                                int64_t offset_delta) {
-    const size_t parts = size_or_none(key) + size_or_none(value) + (size_t)headers->size;
+    const size_t parts = parts_size(key, value, headers);
     /* A guess, and right but for records within few bytes of where a varint grows. */
     const size_t room = parts < 58 ? 1 : parts < 8180 ? 2 : varint_size((int64_t)parts + 8);
     uint8_t *body = out + room, *end = body;
@@ -178,7 +172,7 @@ HOT uint8_t *records_write_of(uint8_t *out, const records_t *records, int has_ke
         const field_t value = r.values[at];
         const field_t block = has_headers ? r.headers[at] : BLOCK_NONE;
         int64_t delta = has_timestamps ? r.timestamps[at] - r.base_timestamp : 0;
-        out = record_write_once(out, &key, &value, &block, delta, at);
+        out = record_write(out, &key, &value, &block, delta, at);
     }
     return out;
 }
@@ -204,7 +198,7 @@ HOT size_t records_size_max_of(const records_t *records, int has_keys, int has_h
     }
     const size_t lengths = 1 + varint_size((int64_t)(all_deltas >> 1)) + varint_size(r.count)
         + varint_size((int64_t)all_keys) + varint_size((int64_t)all_values);
-    /* One more, for record_write_once() may need a byte that it gives back. */
+    /* One more, for record_write() may need a byte that it gives back. */
     return size + (size_t)r.count * (lengths + varint_size((int64_t)(all_parts + lengths))) + 1;
 }
 
