@@ -39,7 +39,8 @@ def _package(spec: str) -> ModuleType:
 
 
 @cache
-def _message(spec: str, name: str) -> type[Message]:
+def message_class(spec: str, name: str) -> type[Message]:
+    """Return the class of a message of a set; ``CodecError`` where there is none."""
     if (spec, name) == ("kafka", BATCH):
         return RecordBatch
     package = _package(spec)
@@ -91,7 +92,7 @@ def _target(request: dict[str, Any]) -> tuple[type[Message], Any]:
     spec, name = request.get("spec", "kafka"), request.get("message")
     if not isinstance(spec, str) or not isinstance(name, str):
         raise CodecError(ErrorClass.UNKNOWN_MESSAGE, '"message" and "spec" must be strings')
-    return _message(spec, name), request.get("version")
+    return message_class(spec, name), request.get("version")
 
 
 _COMMANDS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {

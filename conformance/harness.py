@@ -1,10 +1,10 @@
 """The client side of harness protocol 1: an adapter is a process, a request a line, a reply a line.
 
 Requests are JSON objects, one a line, on the adapter's standard input; it answers each with one
-line, in order. ``Adapter.run`` pipelines without deadlock: one loop writes while there is room
-and reads whatever has come, and only so many requests are unanswered at a time.
+line, in order. ``Adapter.run`` and ``Adapter.exchange`` pipeline without deadlock: one loop writes
+while there is room and reads whatever has come, and only so many requests are unanswered at a time.
 
-The lines are described by ``schemas/harness.schema.json``. Works where pipes can be selected on
+The lines are described by ``schemas/harness.schema.json``. Works where pipes can be polled
 (anything but Windows).
 """
 
@@ -12,14 +12,15 @@ from __future__ import annotations
 
 import json
 import os
-import selectors
+import select
+import signal
 import subprocess
-import tempfile
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal, NoReturn, Self
 
 import msgspec
 
@@ -31,12 +32,32 @@ IN_FLIGHT_COUNT_MAX = 512  # Enough to hide the pipe's latency; a crash leaves s
 UNSENT_BYTES_MAX = 1 << 20  # Read no further ahead in the caller's requests than this.
 CHUNK_BYTES = 1 << 16  # What a pipe holds on Linux.
 STDERR_LINE_COUNT_MAX = 20  # The end of a Java stack trace, not all of it.
+STDERR_BYTES_QUIET = 1 << 20  # More than this is no longer for people, and is complained of.
 STOP_TIMEOUT_S = 5.0
 SHOWN_CHARS_MAX = 100
+SHOWN_BYTES_MAX = 200
 
 Request = Mapping[str, object]
 Reply = dict[str, Any]
-Failure = Literal["start", "died", "rubbish", "order", "timeout", "oversize"]
+Line = tuple[str | None, bytes]  # The id that the reply must carry, and the request's line.
+Failure = Literal["start", "died", "rubbish", "order", "twice", "timeout", "oversize"]
+
+
+class Answer(msgspec.Struct, gc=False):
+    """A reply, read no further than its caller needs: ``value`` is still JSON.
+
+    What is missing is None, and a ``value`` that is missing is of no bytes.
+    """
+
+    id: Any = None
+    hex: Any = None
+    value: msgspec.Raw = msgspec.Raw(b"")
+    trailing: Any = None
+    error: Any = None
+    skipped: Any = None
+
+
+_answer = msgspec.json.Decoder(Answer).decode
 
 
 class AdapterError(Exception):
@@ -44,10 +65,11 @@ class AdapterError(Exception):
 
     Attributes:
         kind: ``start`` (no such program, or no proper hello), ``died``, ``rubbish`` (not a JSON
-            object), ``order`` (another request's id), ``timeout``, ``oversize`` (line too long).
-        request: the oldest request without a reply, None where there was none. With several in
-            flight it is the first suspect, not proven guilty: an adapter may die with replies
-            still in its buffer. Send it alone to be sure.
+            object), ``order`` (another request's id), ``twice`` (a second reply to one request),
+            ``timeout``, ``oversize`` (line too long).
+        request: the oldest request without a reply, None where there was none; of ``twice`` the
+            one that was answered twice. With several in flight it is the first suspect, not proven
+            guilty: an adapter may die with replies still in its buffer. Send it alone to be sure.
         exit_code: the process's, where it has ended by itself (negative: a signal).
     """
 
@@ -81,11 +103,24 @@ def decode_request(
     return request if spec is None else {**request, "spec": spec}
 
 
+def request_line(request: Request) -> bytes:
+    """Return a request as its line; ``ValueError`` for a float that is not finite."""
+    text = json.dumps(request, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.encode() + b"\n"
+
+
 class Adapter:
     """An adapter process: ``with Adapter(["my-adapter"]) as adapter: adapter.hello()``.
 
     After an ``AdapterError`` the process is gone; ``start()`` makes a new one. One caller at a
-    time: not safe to share between threads.
+    time: not safe to share between threads, but for ``kill``.
+
+    Attributes:
+        command: program and arguments.
+        timeout_s: how long to wait for each single reply.
+        complaints: what was not as it should be and broke nothing, in sentences; all of them are
+            there after ``stop``.
+        unasked: the lines found after the last reply by ``stop``.
     """
 
     def __init__(
@@ -106,9 +141,22 @@ class Adapter:
         """
         self.command = list(command)
         self.timeout_s = timeout_s
+        self.complaints: list[str] = []
+        self.unasked: list[bytes] = []
         self._cwd = cwd
         self._env = None if env is None else dict(env)
         self._process: subprocess.Popen[bytes] | None = None
+        self._pending: deque[Line] = deque()
+
+    @property
+    def running(self) -> bool:
+        """Whether it has been started, and neither stopped nor failed."""
+        return self._process is not None
+
+    @property
+    def unanswered_count(self) -> int:
+        """How many requests had no reply when it failed, or have none so far."""
+        return len(self._pending)
 
     def __enter__(self) -> Self:
         self.start()
@@ -120,39 +168,58 @@ class Adapter:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        if isinstance(error, KeyboardInterrupt):
+            self.kill()
         self.stop()
 
     def start(self) -> None:
         """Start the process. ``AdapterError`` of kind ``start`` where there is no such program."""
         self.stop()
-        # A file and not a pipe: nobody need read it for the adapter to go on.
-        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
         try:
             process = subprocess.Popen(
                 self.command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                stderr=self._stderr,
+                stderr=subprocess.PIPE,
                 bufsize=0,
                 cwd=self._cwd,
                 env=self._env,
+                start_new_session=True,  # What it starts itself is killed with it.
             )
         except OSError as error:
-            self._stderr.close()
             raise AdapterError(
                 "start", f"cannot start the adapter {self._shown()}: {error.strerror or error}"
             ) from error
         assert process.stdin is not None
         assert process.stdout is not None
+        assert process.stderr is not None
         self._process = process
-        self._stdin = process.stdin
-        self._stdout = process.stdout
-        os.set_blocking(self._stdin.fileno(), False)
-        os.set_blocking(self._stdout.fileno(), False)
-        self._pending: deque[Request] = deque()
+        self._stdin, self._stdout, self._stderr = (
+            pipe.fileno() for pipe in (process.stdin, process.stdout, process.stderr)
+        )
+        self._poll = select.poll()
+        for pipe in (self._stdin, self._stdout, self._stderr):
+            os.set_blocking(pipe, False)
+        self._poll.register(self._stdout, select.POLLIN)
+        self._poll.register(self._stderr, select.POLLIN)
+        self._pending = deque()
+        self._answered: Line | None = None  # The last one: for whom a second reply is.
         self._unsent = bytearray()
+        self._writing = False  # Whether standard input is polled too.
         self._lines: deque[bytes] = deque()
         self._partial = bytearray()
+        self._said = bytearray()  # The end of its standard error.
+        self._said_count = 0
+        self.unasked = []
+
+    def kill(self) -> None:
+        """End the process and what it has started by force, now; another thread may call this."""
+        process = self._process
+        if process is not None:
+            # Not where it has been waited for: its number may be another's by now.
+            with suppress(ProcessLookupError, PermissionError):
+                if process.returncode is None:
+                    os.killpg(process.pid, signal.SIGKILL)
 
     def stop(self) -> int | None:
         """End the process: by the stop command where it is idle, else by force.
@@ -162,13 +229,25 @@ class Adapter:
         process = self._process
         if process is None:
             return None
-        try:
-            if self._pending:
-                process.kill()
-            else:
-                os.write(self._stdin.fileno(), b'{"cmd":"stop"}\n')
-        except OSError:
-            pass  # It has ended already.
+        idle = not self._pending
+        if idle:
+            with suppress(OSError):  # It has ended already.
+                os.write(self._stdin, b'{"cmd":"stop"}\n')
+        else:
+            self.kill()
+        self._close_input()
+        self._drain(process)
+        if idle and process.returncode is None:
+            self.complaints.append(
+                f"the adapter {self._shown()} did not end within {STOP_TIMEOUT_S:g} s of being "
+                "told to stop, and was killed"
+            )
+        elif idle and process.returncode:
+            self.complaints.append(
+                f"the adapter {self._shown()} ended with exit code {process.returncode} when told "
+                f"to stop, and 0 was due{self._stderr_tail()}"
+            )
+        self.unasked = [*self._lines, *([bytes(self._partial)] if self._partial else [])]
         return self._close(process)
 
     def hello(self) -> HelloReply:
@@ -198,75 +277,116 @@ class Adapter:
             AdapterError: with the oldest unanswered request; the process is gone then.
             ValueError: a float that is not finite (the protocol spells it as hex digits).
         """
+        for _, line in self._replies((_id(request), request_line(request)) for request in requests):
+            reply = self._object(line)
+            self._settle(reply.get("id"))
+            yield reply
+
+    def exchange(self, lines: Iterable[Line]) -> Iterator[Answer]:
+        """Do as ``run`` does for requests that are lines already, and read the replies less far."""
+        for due, line in self._replies(lines):
+            try:
+                answer = _answer(line)
+            except (msgspec.DecodeError, ValueError, RecursionError):
+                # A half surrogate is JSON all the same; what is not is told of here.
+                fields = self._object(line)
+                value = fields.pop("value", None)
+                raw = b"" if value is None else json.dumps(value).encode()
+                known = {name: fields[name] for name in Answer.__struct_fields__ if name in fields}
+                answer = Answer(**known, value=msgspec.Raw(raw))
+            if answer.id != due:
+                self._settle(answer.id)  # Which says what is wrong with it.
+            else:
+                self._answered = self._pending.popleft()
+            yield answer
+
+    def _replies(self, lines: Iterable[Line]) -> Iterator[tuple[str | None, bytes]]:
+        """Send lines and yield the id that is due and the line that came; the caller settles it."""
         if self._process is None:
             raise AdapterError("died", f"the adapter {self._shown()} is not running: start() it")
         while self._pending:
-            self._receive()
-        source = iter(requests)
+            self._settle(self._object(self._line()).get("id"))
+        source = iter(lines)
+        pending, unsent, replies = self._pending, self._unsent, self._lines
         while True:
-            while len(self._pending) < IN_FLIGHT_COUNT_MAX and len(self._unsent) < UNSENT_BYTES_MAX:
-                request = next(source, None)
-                if request is None:
+            while len(pending) < IN_FLIGHT_COUNT_MAX and len(unsent) < UNSENT_BYTES_MAX:
+                item = next(source, None)
+                if item is None:
                     break
-                self._send(request)
-            if not self._pending:
+                if len(item[1]) > LINE_BYTES_MAX:
+                    raise self._failed("oversize", f"is not to be sent {len(item[1])} bytes")
+                pending.append(item)
+                unsent += item[1]
+            if not pending:
                 return
-            yield self._receive()
+            yield pending[0][0], replies.popleft() if replies else self._line()
 
-    def _send(self, request: Request) -> None:
-        text = json.dumps(request, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-        line = text.encode()
-        if len(line) >= LINE_BYTES_MAX:
-            raise self._failed("oversize", f"is not to be sent a line of {len(line)} bytes")
-        self._pending.append(request)
-        self._unsent += line
-        self._unsent += b"\n"
-
-    def _receive(self) -> Reply:
-        """Take the oldest unanswered request's reply, writing meanwhile what can be written."""
+    def _line(self) -> bytes:
+        """Take the next line, writing meanwhile what can be written."""
         deadline = time.monotonic() + self.timeout_s
         while not self._lines:
             self._pump(deadline)
-        line = self._lines.popleft()
+        return self._lines.popleft()
+
+    def _object(self, line: bytes) -> Reply:
         try:
-            reply = json.loads(line)
-        except ValueError as error:
+            reply = json.loads(line, parse_constant=_no_constant)
+        except (ValueError, RecursionError) as error:
             raise self._failed(
-                "rubbish", f"said what is not JSON ({error}): {line[:200]!r}"
+                "rubbish", f"said what is not JSON ({error}): {line[:SHOWN_BYTES_MAX]!r}"
             ) from None
         if not isinstance(reply, dict):
-            raise self._failed("rubbish", f"said what is not a JSON object: {line[:200]!r}")
-        request = self._pending[0]
-        if "id" in request and reply.get("id") != request["id"]:
             raise self._failed(
-                "order", f"answered id {reply.get('id')!r} where {request['id']!r} was due"
+                "rubbish", f"said what is not a JSON object: {line[:SHOWN_BYTES_MAX]!r}"
             )
-        self._pending.popleft()
         return reply
+
+    def _settle(self, id: object) -> None:
+        """Take the oldest request off the list, if the reply of this id is to it."""
+        due = self._pending[0][0]
+        if due is not None and id != due:
+            if self._answered is not None and id == self._answered[0]:
+                self._pending.appendleft(self._answered)  # For whom the error is.
+                raise self._failed("twice", f"answered id {id!r} twice")
+            raise self._failed("order", f"answered id {id!r} where {due!r} was due")
+        self._answered = self._pending.popleft()
 
     def _pump(self, deadline: float) -> None:
         """Wait until something can be read or written, and do it once."""
         remaining_s = deadline - time.monotonic()
         if remaining_s <= 0:
-            raise self._failed("timeout", f"gave no reply within {self.timeout_s:g} s")
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._stdout, selectors.EVENT_READ)
-            if self._unsent:
-                selector.register(self._stdin, selectors.EVENT_WRITE)
-            ready = [key.fileobj for key, _ in selector.select(remaining_s)]
-        if self._stdin in ready:
-            try:
-                sent = os.write(self._stdin.fileno(), self._unsent[:CHUNK_BYTES])
-                del self._unsent[:sent]
-            except BrokenPipeError:
-                self._unsent.clear()  # It has ended; its last replies may still be read.
-        if self._stdout in ready:
-            self._read()
+            what = f"gave no reply within {self.timeout_s:g} s"
+            if self._partial:
+                what += f", but the beginning of a line: {_shown(self._partial)}"
+            raise self._failed("timeout", what)
+        if bool(self._unsent) is not self._writing:
+            self._writing = not self._writing
+            if self._writing:
+                self._poll.register(self._stdin, select.POLLOUT)
+            else:
+                self._poll.unregister(self._stdin)
+        for pipe, _ in self._poll.poll(remaining_s * 1000):
+            if pipe == self._stdin:
+                try:
+                    sent = os.write(pipe, self._unsent[:CHUNK_BYTES])
+                    del self._unsent[:sent]
+                except BrokenPipeError:
+                    self._unsent.clear()  # It has ended; its last replies may still be read.
+            elif not self._read(pipe):
+                raise self._failed("died", "ended")
 
-    def _read(self) -> None:
-        chunk = os.read(self._stdout.fileno(), CHUNK_BYTES)
+    def _read(self, pipe: int) -> bool:
+        """Read once from standard output or error; return whether there may be more output."""
+        chunk = os.read(pipe, CHUNK_BYTES)
+        if pipe == self._stderr:
+            if not chunk:
+                self._poll.unregister(pipe)
+            self._said += chunk
+            self._said_count += len(chunk)
+            del self._said[:-CHUNK_BYTES]
+            return True
         if not chunk:
-            raise self._failed("died", "ended")
+            return False
         first, *rest = chunk.split(b"\n")
         self._partial += first
         for piece in rest:
@@ -274,6 +394,19 @@ class Adapter:
             self._partial = bytearray(piece)
         if len(self._partial) >= LINE_BYTES_MAX:
             raise self._failed("oversize", f"said a line of more than {LINE_BYTES_MAX} bytes")
+        return True
+
+    def _drain(self, process: subprocess.Popen[bytes]) -> None:
+        """Read to the end of both outputs, and wait for the process, for as long as it may take."""
+        deadline = time.monotonic() + STOP_TIMEOUT_S
+        self._lines = deque(self._lines, maxlen=STDERR_LINE_COUNT_MAX)  # One that floods.
+        with suppress(AdapterError):  # An endless line, which has been told of by then.
+            while (remaining_s := deadline - time.monotonic()) > 0:
+                ready = self._poll.poll(remaining_s * 1000)
+                if not all(self._read(pipe) for pipe, _ in ready):
+                    break
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(max(0.0, deadline - time.monotonic()))
 
     def _failed(self, kind: Failure, what: str) -> AdapterError:
         """End the process, and make the error that tells of it."""
@@ -285,34 +418,51 @@ class Adapter:
                 exit_code = process.wait(STOP_TIMEOUT_S)
                 what += f" with exit code {exit_code}"
             except subprocess.TimeoutExpired:
-                what = "closed its output"
-        process.kill()
-        said = self._stderr_tail()
-        request = self._pending[0] if self._pending else None
-        self._close(process)
+                what = "closed its output and lived on"
+            if self._partial:
+                what += f", in the midst of a line: {_shown(self._partial)}"
+        self.kill()
+        with suppress(BlockingIOError):  # What it said at last.
+            while self._said_count < STDERR_BYTES_QUIET and (
+                chunk := os.read(self._stderr, CHUNK_BYTES)
+            ):
+                self._said += chunk
+                self._said_count += len(chunk)
+        request = json.loads(self._pending[0][1]) if self._pending else None
         message = f"the adapter {self._shown()} {what}"
         if request is not None:
-            message += f"; unanswered: {json.dumps(request, default=str)[:500]}"
-        if said:
-            message += f"\nIts standard error ends:\n{said}"
+            of = "of" if kind == "twice" else "unanswered"
+            message += f"; {of}: {json.dumps(request, default=str)[:500]}"
+        message += self._stderr_tail()
+        self._close_input()
+        self._close(process)
         return AdapterError(kind, message, request=request, exit_code=exit_code)
 
     def _stderr_tail(self) -> str:
-        size = self._stderr.seek(0, os.SEEK_END)
-        self._stderr.seek(max(0, size - CHUNK_BYTES))
-        lines = self._stderr.read().decode(errors="replace").splitlines()
-        return "\n".join(lines[-STDERR_LINE_COUNT_MAX:])
+        lines = self._said.decode(errors="replace").splitlines()[-STDERR_LINE_COUNT_MAX:]
+        return "\nIts standard error ends:\n" + "\n".join(lines) if lines else ""
+
+    def _close_input(self) -> None:
+        process = self._process
+        assert process is not None
+        assert process.stdin is not None
+        if self._writing:
+            self._poll.unregister(self._stdin)
+            self._writing = False
+        process.stdin.close()
 
     def _close(self, process: subprocess.Popen[bytes]) -> int:
+        if self._said_count > STDERR_BYTES_QUIET:
+            self.complaints.append(
+                f"the adapter {self._shown()} wrote {self._said_count:,} bytes to its standard "
+                "error, which is for people"
+            )
+        self.kill()
+        exit_code = process.wait()
         self._process = None
-        self._stdin.close()
-        try:
-            exit_code = process.wait(STOP_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            exit_code = process.wait()
-        self._stdout.close()
-        self._stderr.close()
+        for pipe in (process.stdout, process.stderr):
+            assert pipe is not None
+            pipe.close()
         return exit_code
 
     def _shown(self) -> str:
@@ -321,3 +471,15 @@ class Adapter:
         if len(shown) <= SHOWN_CHARS_MAX:
             return shown
         return f"{self.command[0]} … {self.command[-1]}"
+
+
+def _id(request: Request) -> str | None:
+    return str(request["id"]) if "id" in request else None
+
+
+def _shown(partial: bytearray) -> str:
+    return f"{bytes(partial[:SHOWN_BYTES_MAX])!r} without an end of line"
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON number")

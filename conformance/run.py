@@ -2,61 +2,70 @@
 
 from __future__ import annotations
 
-import json
+import resource
 import shlex
-import sys
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+import msgspec
 from msgspec import UNSET
 
-from kraftspec.conformance.harness import Adapter, Request, decode_request, encode_request
+from kraftspec.conformance.cases import Case, Filters, Shard, dealt, read_cases, shuffled
+from kraftspec.conformance.harness import LINE_BYTES_MAX, Adapter
+from kraftspec.conformance.judge import (
+    Outcome,
+    Skipped,
+    Wrong,
+    hex_difference,
+    value_difference,
+)
+from kraftspec.conformance.known import KnownFailures
+from kraftspec.conformance.pool import Pool, Progress, begin
 from kraftspec.conformance.raw.harness import HelloReply
 from kraftspec.conformance.raw.results import (
     Counts,
     Failure,
+    HarnessFailure,
     ResultAdapter,
     Results,
     Selection,
     Skip,
+    Stats,
+    UnexpectedPass,
 )
-from kraftspec.conformance.raw.vectors import Test, VectorFile
-from kraftspec.conformance.vectors import read_vectors, vectors_root
-from kraftspec.specs import specs_root
+from kraftspec.conformance.registry import find
+from kraftspec.conformance.vectors import KAFKA, vectors_root
 
 SCHEMA_VERSION: Literal[1] = 1
-KAFKA = "kafka"
-_OURS = "from kraftspec.cli import main; main()"
-BYTES_SHOWN = 16  # around the first byte that differs
+OURS = ("kraftspec", "kraftspec-python")  # Of which class and offset of a refusal are asked too.
+# A second process is worth its start from so many cases on.
+CASES_PER_JOB_MIN = 2000
+# Cases dealt to a job at a time: neighbours share a message, whose code is loaded only once.
+CHUNK_COUNT = 256
+LINE_BYTES_SPARE = 1000  # What a request's line has besides its value or its bytes.
 
-Progress = Callable[[str, int, int], None]
-Direction = Literal["encode", "decode"]
-Outcome = Literal["passed", "failed", "skipped"]
-Expected = tuple[str, VectorFile, Test, Direction]
-_DIRECTIONS: tuple[Direction, ...] = ("encode", "decode")
+_NO_MESSAGE = Skipped("the adapter does not have this message")
+_NO_VERSION = Skipped("the adapter does not have this version")
+_NO_ROOM = Skipped(f"its line would be longer than {LINE_BYTES_MAX} bytes")
 
 
 def describe(failure: Failure) -> str:
     """Say in a line which test went wrong in which direction, and how."""
     return (
         f"{failure.spec}/{failure.message} v{failure.version} {failure.direction} {failure.id}: "
-        f"{failure.detail}"
+        f"{failure.detail.partition(chr(10))[0]}"
     )
 
 
 def adapter_named(name: str) -> Adapter:
-    """Return one of the project's adapters: kraftspec, kraftspec-python or kafka (Java)."""
-    if name == KAFKA:
-        from kraftspec.conformance.java import KafkaAdapter  # noqa: PLC0415 - builds with Maven
+    """Return one of the project's adapters, built where needed: ``franz-go``, ``kio@0.6.5``.
 
-        return KafkaAdapter()
-    options = {"kraftspec": [], "kraftspec-python": ["--codec", "python"]}
-    if name not in options:
-        raise ValueError(f"there is no adapter {name!r}: {', '.join([*options, KAFKA])}")
-    return Adapter([sys.executable, "-c", _OURS, "adapter", *options[name]])
+    Raises ``ValueError`` where there is none, ``AdapterError`` where it does not build.
+    """
+    return find(name).adapter()
 
 
 def adapter_exec(command: str) -> Adapter:
@@ -68,189 +77,248 @@ def adapter_exec(command: str) -> Adapter:
 
 
 def run(
-    adapter: Adapter,
+    adapters: Adapter | Sequence[Adapter],
     *,
+    filters: Filters | Sequence[str] = (),
+    shard: Shard | None = None,
+    seed: int | None = None,
+    known: KnownFailures | None = None,
     name: str = "",
+    source: str = "",
+    exact: bool | None = None,
     root: Path | None = None,
     progress: Progress | None = None,
 ) -> Results:
-    """Put every test of the vectors whose path contains ``name`` to an adapter.
+    """Put the vectors' tests to an adapter, and judge its answers.
 
-    Raises ``AdapterError`` when the harness fails rather than a test.
+    Args:
+        adapters: the adapter, or as many of it as shall work in parallel; none is started yet.
+        filters: which tests, as ``cases.FILTER_HELP`` has it.
+        shard: only this part of them.
+        seed: shuffle the order in which they are put; that of the results stays.
+        known: the failures that are known.
+        name: what the results call the adapter; what it calls itself where empty.
+        source: the options of the command that repeats a test, such as ``--adapter franz-go``.
+        exact: whether class and offset of each refusal must be right; None: of ours alone.
+        root: the directory of the vectors, this package's where None.
+        progress: told of (counts in words, cases done, cases).
+
+    Raises ``AdapterError`` when the adapter does not start; when the harness fails later on, the
+    results say so (``harness_failure``), and what has been learnt by then is in them.
     """
     started = time.perf_counter()
-    files = list(read_vectors(root or vectors_root(), name))
-    with adapter:
-        hello = adapter.hello()
-        results = Results(
-            schema_version=SCHEMA_VERSION,
-            adapter=ResultAdapter(name=hello.name, language=hello.language, version=hello.version),
-            seconds=0.0,
-            pairs=sum(len({test.version for test in file.tests}) for _, file in files),
-            tests=sum(len(file.tests) for _, file in files),
-            counts=_no_counts(),
-            selection=Selection(),
-            messages={},
-            failures=[],
-            unexpected_passes=[],
-            known=[],
-            skips=[],
-            restarts=0,
-        )
-        served = _served(adapter, hello, {spec for spec, _ in files})
-        expected: deque[Expected] = deque()
-        requests = _requests(files, served, expected, results, progress)
-        for reply in adapter.run(requests):
-            _judge(expected.popleft(), reply, results)
+    adapters = [adapters] if isinstance(adapters, Adapter) else list(adapters)
+    filters = filters if isinstance(filters, Filters) else Filters(filters)
+    known = known or KnownFailures()
+    cases = read_cases(root or vectors_root(), filters, shard)
+    with adapters[0]:
+        hello = begin(adapters[0], {case.spec for case in cases})
+        skips = _skips(hello, cases)
+        order = [number for number in shuffled(len(cases), seed) if skips[number] is None]
+        jobs = max(1, min(len(adapters), len(order) // CASES_PER_JOB_MIN))
+        pool = Pool(cases, exact=hello.name in OURS if exact is None else exact, progress=progress)
+        clock = _Clock(jobs, len(order))
+        pool.run(adapters[:jobs], list(dealt(order, jobs, CHUNK_COUNT)))
+        stats = clock.read()
+    outcomes = [skip or outcome for skip, outcome in zip(skips, pool.outcomes, strict=True)]
+    results = _results(cases, outcomes, known, source)
+    results.adapter = _adapter(hello, name)
+    results.selection = _selection(filters, shard, seed)
+    results.restarts = pool.restarts
+    results.stats = stats
+    whole = not filters.texts and shard is None and pool.failure is None
+    warnings = known.warnings(whole=whole)
+    warnings += dict.fromkeys(complaint for one in adapters for complaint in one.complaints)
+    results.warnings = warnings or UNSET
+    if pool.failure is not None:
+        failure = HarnessFailure(kind=pool.failure.kind, detail=str(pool.failure))
+        results.harness_failure = failure
     results.seconds = round(time.perf_counter() - started, 3)
     return results
+
+
+class _Clock:
+    """How long something takes, by the clock and by the processors."""
+
+    def __init__(self, jobs: int, answered: int) -> None:
+        self.jobs = jobs
+        self.answered = answered
+        self.started = self._now()
+
+    def read(self) -> Stats:
+        """Say what has passed since it was made; the adapters have been waited for by then."""
+        seconds, own, children = (
+            round(now - then, 3) for now, then in zip(self._now(), self.started, strict=True)
+        )
+        return Stats(
+            jobs=self.jobs,
+            answered=self.answered,
+            seconds=seconds,
+            runner_cpu_seconds=own,
+            adapter_cpu_seconds=children,
+        )
+
+    def _now(self) -> tuple[float, float, float]:
+        children = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return time.perf_counter(), time.process_time(), children.ru_utime + children.ru_stime
+
+
+def _adapter(hello: HelloReply, name: str) -> ResultAdapter:
+    return ResultAdapter(
+        name=name or hello.name,
+        language=hello.language,
+        version=hello.version,
+        spec=hello.spec,
+        notes=hello.notes,
+    )
+
+
+def _selection(filters: Filters, shard: Shard | None, seed: int | None) -> Selection:
+    return Selection(
+        filters=list(filters.texts) or UNSET,
+        shard=UNSET if shard is None else str(shard),
+        seed=UNSET if seed is None else seed,
+    )
+
+
+def _skips(hello: HelloReply, cases: Sequence[Case]) -> list[Skipped | None]:
+    """Say of each case why it is not put to the adapter, by what that says of itself."""
+    sets = {**({} if hello.sets is UNSET else hello.sets), KAFKA: hello.messages}
+    served = {
+        (spec, message): _range(text)
+        for spec, messages in sets.items()
+        for message, text in messages.items()
+    }
+    skips: list[Skipped | None] = []
+    for case in cases:
+        test = case.test
+        wrong = None if test.error is UNSET else test.error.class_
+        versions = served.get((case.spec, case.message))
+        size = len(test.hex or "") if case.direction == "decode" else len(bytes(test.value or b""))
+        if wrong == "unknown_message":
+            skips.append(None)
+        elif versions is None:
+            skips.append(_NO_MESSAGE)
+        elif test.version not in versions and wrong != "unsupported_version":
+            skips.append(_NO_VERSION)
+        else:
+            skips.append(_NO_ROOM if size > LINE_BYTES_MAX - LINE_BYTES_SPARE else None)
+    return skips
+
+
+def _range(text: str) -> range:
+    """Return the versions of a range of hello: ``0-12``, or ``none``."""
+    first, dash, last = text.partition("-")
+    return range(int(first), int(last) + 1) if dash else range(0)
 
 
 def _no_counts() -> Counts:
     return Counts(passed=0, failed=0, skipped=0, known_failures=0, unexpected_passes=0)
 
 
-def _count(results: Results, key: str, version: int, outcome: Outcome) -> None:
-    """Count one test in one direction."""
-    of_version = results.messages[key].setdefault(str(version), _no_counts())
-    for counts in (results.counts, of_version):
-        setattr(counts, outcome, getattr(counts, outcome) + 1)
-
-
-def _skip(results: Results, reason: str) -> None:
-    for skip in results.skips:
-        if skip.reason == reason:
-            skip.count += 1
-            return
-    results.skips.append(Skip(reason=reason, count=1))
-
-
-def _served(adapter: Adapter, hello: HelloReply, sets: Iterable[str]) -> dict[str, set[str]]:
-    """Return the messages of each set that the adapter says it has."""
-    others = {} if hello.sets is UNSET else hello.sets
-    served = {name: set(messages) for name, messages in others.items()}
-    served[KAFKA] = set(hello.messages)
-    load = getattr(adapter, "load", None)
-    if load is not None:
-        for name in sorted(set(sets) - set(served)):
-            served[name] = set(load(name, directory=specs_root() / name))
-    return served
-
-
-def _requests(
-    files: Sequence[tuple[str, VectorFile]],
-    served: dict[str, set[str]],
-    expected: deque[Expected],
-    results: Results,
-    progress: Progress | None,
-) -> Iterator[Request]:
-    for number, (spec, file) in enumerate(files, 1):
-        if progress is not None:
-            progress(f"{spec}/{file.message}", number, len(files))
-        key = _key(spec, file.message)
-        results.messages[key] = {}
-        set_name = None if spec == KAFKA else spec
-        for test in file.tests:
-            for direction in _DIRECTIONS:
-                if test.op not in ("roundtrip", direction):
-                    continue
-                if file.message not in served.get(spec, ()):
-                    _count(results, key, test.version, "skipped")
-                    _skip(results, "the adapter does not have this message")
-                    continue
-                expected.append((spec, file, test, direction))
-                arguments = (f"{test.id}-{direction[0]}", file.message, test.version)
-                if direction == "encode":
-                    assert isinstance(test.value, dict)
-                    yield encode_request(*arguments, test.value, set_name)
-                else:
-                    yield decode_request(*arguments, str(test.hex), set_name)
-
-
-def _key(spec: str, message: str) -> str:
-    return message if spec == KAFKA else f"{spec}/{message}"
-
-
-def _judge(expected: Expected, reply: dict[str, Any], results: Results) -> None:
-    spec, file, test, direction = expected
-    outcome, detail = _verdict(test, direction, reply)
-    _count(results, _key(spec, file.message), test.version, outcome)
-    if outcome == "skipped":
-        _skip(results, str(reply["skipped"].get("reason")))
-    if outcome == "failed":
-        results.failures.append(
-            Failure(
-                spec=spec,
-                message=file.message,
-                version=test.version,
-                id=test.id,
-                direction=direction,
-                family=test.family,
-                flags=[] if test.flags is UNSET else list(test.flags),
-                kind="wrong",
-                detail=detail,
-                reproduce=f"kraftspec conform run --filter {spec}/{file.message}",
+def _results(
+    cases: Sequence[Case], outcomes: Sequence[Outcome], known: KnownFailures, source: str
+) -> Results:
+    """Make the results of the outcomes, all in the order of the vectors."""
+    results = Results(
+        schema_version=SCHEMA_VERSION,
+        adapter=ResultAdapter(name="", language="", version=""),
+        selection=Selection(),
+        seconds=0.0,
+        pairs=len(
+            {(case.spec, case.message, case.test.version) for case in cases if _is_pair(case)}
+        ),
+        tests=len({(case.spec, case.message, case.test.id) for case in cases}),
+        counts=_no_counts(),
+        messages={},
+        failures=[],
+        unexpected_passes=[],
+        known=known.entries,
+        skips=[],
+        restarts=0,
+    )
+    skips: Counter[Skipped] = Counter()
+    tallies: dict[tuple[str, int], Counts] = {}
+    for case, outcome in zip(cases, outcomes, strict=True):
+        where = case.key, case.test.version
+        tally = tallies.get(where)
+        if tally is None:
+            tally = tallies[where] = _no_counts()
+        if isinstance(outcome, Skipped):
+            tally.skipped += 1
+            skips[outcome] += 1
+            continue
+        entry = known.find(case)
+        if outcome is None and entry is None:
+            tally.passed += 1
+        elif entry is None:
+            tally.failed += 1
+        elif outcome is None:
+            tally.unexpected_passes += 1
+            entry.passed += 1
+            results.unexpected_passes.append(
+                UnexpectedPass(**_named(case), family=case.test.family, known=entry.reason)
             )
-        )
+        else:
+            tally.known_failures += 1
+            entry.failed += 1
+        if outcome is not None:
+            reason = None if entry is None else entry.reason
+            results.failures.append(_failure(case, outcome, source, reason))
+    for (key, version), tally in tallies.items():
+        results.messages.setdefault(key, {})[str(version)] = tally
+        for name in Counts.__struct_fields__:
+            setattr(results.counts, name, getattr(results.counts, name) + getattr(tally, name))
+    results.skips = [
+        Skip(reason=skip.reason, count=count, issue=skip.issue or UNSET)
+        for skip, count in skips.most_common()
+    ]
+    return results
 
 
-def _verdict(test: Test, direction: Direction, reply: dict[str, Any]) -> tuple[Outcome, str]:
-    if "skipped" in reply:
-        return "skipped", ""
-    error = reply.get("error")
-    if test.result == "invalid":
-        return ("passed", "") if error else ("failed", "accepted what must be refused")
-    if error:
-        if test.result == "acceptable":
-            return "passed", ""
-        where = "".join(
-            f" {word} {error[key]}"
-            for key, word in (("path", "at"), ("offset", "byte"))
-            if error.get(key) not in (None, "")
-        )
-        return "failed", f"refused{where}: {error.get('detail', '')} [{error.get('class')}]"
-    if direction == "encode":
-        difference = hex_difference(str(test.hex), reply.get("hex"))
-    elif isinstance(test.value, dict):
-        difference = value_difference(test.value, reply.get("value"))
-    else:  # Bytes that must be read, whatever is made of them.
-        difference = ""
-    return ("failed", difference) if difference else ("passed", "")
+def _is_pair(case: Case) -> bool:
+    """Whether the message has this version: that it has not may be what the test is about."""
+    error = case.test.error
+    return error is UNSET or error.class_ not in ("unsupported_version", "unknown_message")
 
 
-def hex_difference(wanted: str, got: object) -> str:
-    """Say where two byte strings in hex part; empty when they do not."""
-    if got == wanted:
-        return ""
-    if not isinstance(got, str):
-        return f"no hex in the reply, but {got!r:.80}"
-    at = next(
-        (index for index, pair in enumerate(zip(wanted, got, strict=False)) if pair[0] != pair[1]),
-        min(len(wanted), len(got)),
-    )
-    byte = at // 2
-    start, stop = 2 * max(0, byte - BYTES_SHOWN // 2), 2 * (byte + BYTES_SHOWN // 2)
-    return (
-        f"bytes differ from byte {byte} on ({len(wanted) // 2} wanted, {len(got) // 2} given): "
-        f"…{wanted[start:stop]}… wanted, …{got[start:stop]}… given"
-    )
+def _named(case: Case) -> dict[str, Any]:
+    return {
+        "spec": case.spec,
+        "message": case.message,
+        "version": case.test.version,
+        "id": case.test.id,
+        "direction": case.direction,
+    }
 
 
-def value_difference(wanted: Any, got: Any, path: str = "") -> str:
-    """Say where two JSON values part; empty when they do not. 1, 1.0 and true are different."""
-    if isinstance(wanted, dict) and isinstance(got, dict):
-        for key in {**wanted, **got}:
-            inside = f"{path}.{key}" if path else key
-            if key not in got or key not in wanted:
-                return f"{inside}: {'missing' if key not in got else 'not wanted'}"
-            if difference := value_difference(wanted[key], got[key], inside):
-                return difference
-        return ""
-    if isinstance(wanted, list) and isinstance(got, list) and len(wanted) == len(got):
-        for at, pair in enumerate(zip(wanted, got, strict=True)):
-            if difference := value_difference(*pair, f"{path}[{at}]"):
-                return difference
-        return ""
-    if json.dumps(wanted) == json.dumps(got):
-        return ""
-    return f"{path}: {json.dumps(wanted)[:80]} wanted, {json.dumps(got)[:80]} given"
+def _failure(case: Case, wrong: Wrong, source: str, known: str | None) -> Failure:
+    options = f"{source} " if source else ""
+    return msgspec.convert(
+        {
+            **_named(case),
+            "family": case.test.family,
+            "flags": case.flags,
+            "kind": wrong.kind,
+            "detail": wrong.detail,
+            "reproduce": f"kraftspec conform run {options}"
+            f"--filter {case.spec}/{case.message} --filter id:{case.test.id}",
+            **({"path": wrong.path} if wrong.path else {}),
+            **({"shownFrom": wrong.shown_from} if wrong.shown_from else {}),
+            **{
+                name: value
+                for name, value in (
+                    ("offset", wrong.offset), ("wanted", wrong.wanted), ("given", wrong.given),
+                    ("known", known),
+                )
+                if value is not None
+            },
+        },
+        Failure,
+    )  # fmt: skip
+
+
+__all__ = [
+    "OURS", "adapter_exec", "adapter_named", "describe", "hex_difference", "run",
+    "value_difference",
+]  # fmt: skip

@@ -24,10 +24,10 @@ from msgspec import UNSET
 from kraftspec.codegen.generate import MessageSet, read_set, specs_sets
 from kraftspec.codegen.model import Message as Spec
 from kraftspec.codegen.plan import class_name
+from kraftspec.conformance.judge import fails
 from kraftspec.conformance.mutant_codecs import Subject, engine
 from kraftspec.conformance.mutants import mutants
 from kraftspec.conformance.raw.vectors import Test, VectorFile
-from kraftspec.conformance.run import _verdict
 from kraftspec.conformance.vectors import KAFKA, vectors_root
 from kraftspec.specs import specs_root
 
@@ -216,7 +216,7 @@ class Vectors:
         """Ask until a test fails; return whether one did."""
         tests = self.tests[direction]
         for at, (test, asked) in enumerate(tests):
-            if _verdict(test, direction, answer(asked))[0] == "failed":
+            if fails(test, direction, answer(asked)):
                 tests.insert(0, tests.pop(at))
                 return True
         return False

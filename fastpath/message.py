@@ -34,10 +34,13 @@ class Codec:
     plans as the native engine runs them (``_engine.pyx``).
     """
 
-    __slots__ = ("decoders", "encoders", "layouts", "plans", "programs", "rendered", "structs")
+    __slots__ = (
+        "decoders", "encoders", "layouts", "plans", "programs", "rendered", "structs", "tables",
+    )  # fmt: skip
 
     encoders: dict[int, _Encode]
     decoders: dict[int, _Decode]
+    tables: Any
 
     def __init__(
         self,
@@ -53,7 +56,10 @@ class Codec:
         self.programs = _engine and _engine.Programs(structs, layouts, plans)
 
     def __getattr__(self, name: str) -> Any:
-        # Only reached while the slots are empty: load the rendered functions into them.
+        # Only reached while the slots are empty: load what belongs into them.
+        if name == "tables":
+            self.tables = _late("value_tables").Tables(self.layouts, self.structs)
+            return self.tables
         if name not in ("encoders", "decoders"):
             raise AttributeError(name)
         module = import_module(self.rendered)
@@ -226,15 +232,17 @@ class Message(Struct, kw_only=True, gc=False):
 
         Refuses what ``encode`` refuses, but for tags that only a lenient decode lets in.
         """
+        codec = self.CODEC
         try:
             self.encode(version)
+            value: dict[str, Any] = codec.tables.writer(codec.plans[version])(self)
+            return value
         except CodecError as error:
             tags = error.path.endswith("_unknownTaggedFields")
             if not tags or version not in self.FLEXIBLE_VERSIONS:
                 raise
-        codec = self.CODEC
         layout = codec.layout(version)
-        value: dict[str, Any] = _late("values").to_json(codec.layouts, layout, self)
+        value = _late("values").to_json(codec.layouts, layout, self)
         return value
 
     @classmethod
@@ -244,8 +252,12 @@ class Message(Struct, kw_only=True, gc=False):
         ``lenient`` passes over names that no version has, as Kafka's converters do.
         """
         codec = cls.CODEC
-        layout = codec.layout(version)
-        message: Self = _late("values").from_json(
+        try:
+            message: Self = codec.tables.reader(codec.plans[version])(value)
+            return message
+        except Exception:
+            layout = codec.layout(version)
+        message = _late("values").from_json(
             codec.layouts, layout, value, codec.make, lenient=lenient
         )
         return message

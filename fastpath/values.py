@@ -55,8 +55,7 @@ def _to_json(layouts: Layouts, wire: str, element: Element, value: Any, path: st
         case "bytes" | "records":
             return binascii.b2a_base64(value, newline=False).decode()
         case "float64":
-            value = float(value)
-            return value if math.isfinite(value) else f"0x{struct.pack('>d', value).hex()}"
+            return float_to_json(value)
         case "struct" if isinstance(element, int):
             return to_json(layouts, layouts[element], value, f"{path}.")
         case "array" if isinstance(element, int):
@@ -69,6 +68,12 @@ def _to_json(layouts: Layouts, wire: str, element: Element, value: Any, path: st
         case "bool" | "string":
             return value
     return int(value)
+
+
+def float_to_json(value: Any) -> float | str:
+    """Return a float64 as JSON says it: one that is not finite as its hex digits."""
+    value = float(value)
+    return value if math.isfinite(value) else f"0x{struct.pack('>d', value).hex()}"
 
 
 def from_json(

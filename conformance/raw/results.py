@@ -28,6 +28,14 @@ class HarnessFailure(Strict, kw_only=True):
     detail: str
 
 
+class Stats(Strict, kw_only=True):
+    jobs: int
+    answered: int
+    seconds: float
+    runner_cpu_seconds: float = field(name="runnerCpuSeconds")
+    adapter_cpu_seconds: float = field(name="adapterCpuSeconds")
+
+
 class Counts(Strict, kw_only=True):
     passed: int
     failed: int
@@ -114,4 +122,5 @@ class Results(Strict, kw_only=True):
     harness_failure: Annotated[HarnessFailure, Meta(title="HarnessFailure")] | UnsetType = field(
         name="harnessFailure", default=UNSET
     )
+    stats: Annotated[Stats, Meta(title="Stats")] | UnsetType = UNSET
     warnings: list[str] | UnsetType = UNSET

@@ -1,76 +1,138 @@
 """An adapter that misbehaves on demand, to see what its caller makes of it.
 
-Its first argument says how; the requests it is sent are echoed back until then.
+Its first argument says how. Without more it echoes the requests until one has the id "bad". With a
+vector file and the ids of requests it knows the right answers, and misbehaves over those ids.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import time
+from typing import Any
 
 HELLO = {
     "protocol": 1, "name": "fake", "language": "python", "version": "1", "spec": "kafka/4.3.1",
     "messages": {"VoteRequest": "0-2"},
 }  # fmt: skip
+BROKEN_HELLOS: dict[str, dict[str, Any]] = {"old": {"protocol": 0}, "new": {"protocol": 2}}
+
+how, *more = sys.argv[1:]
+bad_ids = set(more[1:]) or {"bad"}
+answers: dict[str, dict[str, Any]] = {}
+if more:
+    with open(more[0], encoding="utf-8") as vectors:
+        for test in json.load(vectors)["tests"]:
+            answers[f"{test['id']}-e"] = {"hex": test.get("hex")}
+            answers[f"{test['id']}-d"] = {"value": test.get("value")}
+answered = 0
 
 
-def say(line: str) -> None:
+def say(line: str, end: str = "\n") -> None:
     """Write one line at once."""
-    sys.stdout.write(line + "\n")
+    sys.stdout.write(line + end)
     sys.stdout.flush()
 
 
-def answer(how: str, request: dict[str, object]) -> None:
-    """Answer one request, or misbehave where its id is "bad"."""
-    if request["cmd"] == "hello":
-        hello = dict(HELLO)
-        if how == "old":
-            hello["protocol"] = 0
-        if how == "nameless":
-            del hello["name"]
-        say(json.dumps(hello))
-    elif request["id"] != "bad":
-        say(json.dumps({"id": request["id"], "echo": request}))
-    elif how == "die":
-        print("\n".join(f"line {i}" for i in range(100)), file=sys.stderr)
-        sys.exit(7)
-    elif how == "signal":
-        os.kill(os.getpid(), 9)
-    elif how == "close":
-        os.close(1)
+def right(request: dict[str, Any]) -> str:
+    """Return the line that is due."""
+    if answers:
+        return json.dumps({"id": request["id"], **answers[request["id"]]})
+    return json.dumps({"id": request["id"], "echo": request})
+
+
+def hello() -> None:
+    """Say who this is, or misbehave."""
+    if how == "mute":
         time.sleep(600)
-    elif how == "hang":
-        print("thinking", file=sys.stderr, flush=True)
+    told = {**HELLO, **BROKEN_HELLOS.get(how, {})}
+    if how == "nameless":
+        del told["name"]
+    say("starting up" if how == "banner" else json.dumps(told))
+
+
+def misbehave(request: dict[str, Any]) -> None:
+    """Do what the first argument says."""
+    match how:
+        case "die":
+            print("\n".join(f"line {i}" for i in range(100)), file=sys.stderr)
+            sys.exit(7)
+        case "die-together" if answered:  # Alone it would not.
+            sys.exit(7)
+        case "signal":
+            os.kill(os.getpid(), 9)
+        case "close":
+            os.close(1)
+            time.sleep(600)
+        case "hang":
+            print("thinking", file=sys.stderr, flush=True)
+            time.sleep(600)
+        case "text":
+            say("INFO: started")
+        case "array":
+            say("[1]")
+        case "utf8":
+            sys.stdout.buffer.write(b'{"id":"\xff"}\n')
+            sys.stdout.flush()
+        case "order":
+            say(json.dumps({"id": "other"}))
+        case "twice":
+            say(right(request))
+            say(right(request))
+        case "endless":
+            while True:
+                sys.stdout.write("x" * (1 << 16))
+        case "flood":  # Lines that nobody has asked for.
+            while True:
+                say(right(request))
+        case "noisy":
+            for _ in range(64):
+                sys.stderr.write("noise\n" * (1 << 13))
+            say(right(request))
+        case "noisy-hang":
+            while True:
+                sys.stderr.write("noise\n" * (1 << 13))
+        case "no-newline":
+            say(right(request), end="")
+            sys.exit(0)
+        case "no-newline-wait":
+            say(right(request), end="")
+            time.sleep(600)
+        case "empty":
+            say(json.dumps({"id": request["id"]}))
+        case _:
+            say(right(request))
+
+
+def stopped() -> None:
+    """End, or do not."""
+    if how == "deaf":
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
         time.sleep(600)
-    elif how == "text":
-        say("INFO: started")
-    elif how == "array":
-        say("[1]")
-    elif how == "utf8":
-        sys.stdout.buffer.write(b'{"id":"\xff"}\n')
-        sys.stdout.flush()
-    elif how == "order":
-        say(json.dumps({"id": "other"}))
-    elif how == "endless":
-        while True:
-            sys.stdout.write("x" * (1 << 16))
+    if how == "last-word":
+        say('{"id":"bye"}')
+    sys.exit(9 if how == "sore" else 0)
 
 
 def main() -> None:
     """Answer until told to stop, or until the input ends."""
-    how = sys.argv[1]
+    global answered  # noqa: PLW0603 - a program of one function after another
     if how == "stillborn":
         print("no such configuration", file=sys.stderr)
         sys.exit(3)
     for line in sys.stdin:
         request = json.loads(line)
         if request["cmd"] == "stop":
-            if how == "deaf":
-                time.sleep(600)
-            sys.exit(0)
-        answer(how, request)
+            stopped()
+        elif request["cmd"] == "hello":
+            hello()
+        elif request["id"] in bad_ids or "every" in bad_ids:
+            misbehave(request)
+        else:
+            say(right(request))
+        answered += request["cmd"] != "hello"
 
 
 main()

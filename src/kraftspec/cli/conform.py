@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from shlex import quote
 from typing import TYPE_CHECKING
 
 import click
 
 from kraftspec.cli.conform_report import badge, compare, export, report
+from kraftspec.cli.conform_run import adapters, doctor, harness_failed, run
 from kraftspec.cli.conform_strength import strength
 from kraftspec.cli.output import (
-    EXIT_FINDINGS,
     check_set,
     counted,
     emit_json,
@@ -22,15 +21,7 @@ from kraftspec.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from kraftspec.conformance.raw.results import Results
-
-FAILURES_SHOWN_MAX = 20  # A codec that is wrong once is often wrong ten thousand times.
-HARNESS_FAILED = 3  # Among the exit codes of a run: 0 as expected, 1 regression.
-
-
-def _harness_failed(why: object) -> click.exceptions.Exit:
-    click.echo(f"Error: {why}", err=True)
-    return click.exceptions.Exit(HARNESS_FAILED)
+    pass
 
 
 @click.command()
@@ -91,7 +82,7 @@ def make(set_names: tuple[str, ...], name: str, out: Path | None, as_json: bool)
         with refusals(), progress("Making vectors") as advance:
             report = make_vectors(specs_root(), out or vectors_root(), set_names, name, advance)
     except (JavaError, AdapterError, KafkaRefused) as error:
-        raise _harness_failed(java_missing() or error) from error
+        raise harness_failed(java_missing() or error) from error
     if report.messages == 0:
         raise click.BadParameter(f"no message is called {name!r} or so", param_hint="--filter")
     if as_json:
@@ -108,71 +99,5 @@ def make(set_names: tuple[str, ...], name: str, out: Path | None, as_json: bool)
     )
 
 
-@conform.command()
-@click.option(
-    "--adapter",
-    "adapter_name",
-    type=click.Choice(["kraftspec", "kraftspec-python", "kafka"]),
-    help="One of the project's adapters; kafka is Apache Kafka's own classes and needs Java.",
-)
-@click.option("--exec", "command", metavar="CMD", help="The command that starts an adapter.")
-@click.option(
-    "--filter", "name", default="", metavar="MESSAGE", help="Only vectors of these: SET/MESSAGE."
-)
-@json_option
-def run(adapter_name: str | None, command: str | None, name: str, as_json: bool) -> None:
-    """Hold a codec against the golden vectors.
-
-    Exit code 0: all as expected. 1: a regression. 3: the harness failed.
-    """
-    from msgspec import to_builtins
-
-    from kraftspec.conformance.harness import AdapterError
-    from kraftspec.conformance.java import JavaError, java_missing
-    from kraftspec.conformance.java import RefusedError as KafkaRefused
-    from kraftspec.conformance.run import adapter_exec, adapter_named
-    from kraftspec.conformance.run import run as run_vectors
-
-    if (adapter_name is None) == (command is None):
-        raise click.UsageError("give one of --adapter NAME and --exec CMD")
-    try:
-        own = None if command is None else adapter_exec(command)
-    except ValueError as error:
-        raise click.BadParameter(str(error), param_hint="--exec") from error
-    try:
-        judged = own or adapter_named(adapter_name or "")
-        with progress("Verifying") as advance:
-            results = run_vectors(judged, name=name, progress=advance)
-    except (JavaError, AdapterError, KafkaRefused) as error:
-        missing = java_missing() if adapter_name == "kafka" else None
-        raise _harness_failed(missing or error) from error
-    if results.tests == 0:
-        raise _harness_failed(f"no vectors match {name!r}, so nothing was proven")
-    if as_json:
-        emit_json(to_builtins(results))
-    else:
-        source = f"--adapter {adapter_name}" if adapter_name else f"--exec {quote(command or '')}"
-        _print_results(results, source)
-    raise click.exceptions.Exit(EXIT_FINDINGS if results.failures else 0)
-
-
-def _print_results(results: Results, source: str) -> None:
-    from kraftspec.conformance.run import describe
-
-    for failure in results.failures[:FAILURES_SHOWN_MAX]:
-        click.echo(describe(failure))
-        click.echo(f"    kraftspec conform run {source} --filter {failure.spec}/{failure.message}")
-    hidden = len(results.failures) - FAILURES_SHOWN_MAX
-    if hidden > 0:
-        click.echo(f"and {hidden} more; --json has them all")
-    counts = results.counts
-    click.echo(
-        f"{results.adapter.name}: {counted(len(results.messages), 'message')}, "
-        f"{counted(results.pairs, 'pair')}, {counted(results.tests, 'vector')}: "
-        f"{counts.passed:,} passed, {counts.failed:,} failed, {counts.skipped:,} skipped, "
-        f"{results.seconds:.1f} s"
-    )
-
-
-for command in (badge, compare, export, report, strength):
+for command in (adapters, badge, compare, doctor, export, report, run, strength):
     conform.add_command(command)

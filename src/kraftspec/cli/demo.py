@@ -109,7 +109,8 @@ def _verify(adapter: str, set_name: str) -> dict[str, Any]:
 
     try:
         with progress(f"Verifying {adapter}") as advance:
-            results = run(adapter_named(adapter), name=f"{set_name}/", progress=advance)
+            filters = [f"set:{set_name}"]
+            results = run(adapter_named(adapter), filters=filters, progress=advance)
     except (AdapterError, JavaError) as error:
         raise click.ClickException(str(error)) from error
     _print_failures(results)

@@ -1,0 +1,308 @@
+"""``kraftspec conform run``, ``adapters`` and ``doctor``."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from shlex import quote
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kraftspec.cli.output import (
+    EXIT_FINDINGS,
+    console,
+    counted,
+    emit_json,
+    json_option,
+    progress,
+)
+
+if TYPE_CHECKING:
+    from kraftspec.conformance.harness import Adapter
+    from kraftspec.conformance.known import KnownFailures
+    from kraftspec.conformance.raw.results import Results
+
+# Among the exit codes of a run: 0 as expected, 1 a regression.
+UNEXPECTED_PASS = 2
+HARNESS_FAILED = 3
+FAILURES_SHOWN_MAX = 20  # A codec that is wrong once is often wrong ten thousand times.
+SKIPS_SHOWN_MAX = 5
+JOBS_MAX = 4  # One process judges what all of them answer.
+_FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+def harness_failed(why: object) -> click.exceptions.Exit:
+    """Say why there is no verdict, and return the exit that says it too."""
+    click.echo(f"Error: {why}", err=True)
+    return click.exceptions.Exit(HARNESS_FAILED)
+
+
+def _complete_adapters(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    from kraftspec.conformance.registry import adapters as known
+
+    return [spec.name for spec in known() if spec.name.startswith(incomplete)]
+
+
+class _FilterHelp(click.Option):
+    """An option whose help is where the filters are, and is read only when it is asked for."""
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        from kraftspec.conformance.cases import FILTER_HELP
+
+        self.help = FILTER_HELP
+        return super().get_help_record(ctx)
+
+
+@click.command()
+@click.option(
+    "--adapter",
+    "adapter_name",
+    metavar="NAME",
+    shell_complete=_complete_adapters,
+    help="One of the project's adapters, or another release of it: NAME@VERSION. See "
+    "`conform adapters`.",
+)
+@click.option("--exec", "command", metavar="CMD", help="The command that starts an adapter.")
+@click.option("--filter", "filters", multiple=True, metavar="FILTER", cls=_FilterHelp)
+@click.option("--shard", metavar="I/N", help="Only this part of so many.")
+@click.option("--seed", type=int, help="Put the tests in another order, always the same of a seed.")
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    help=f"Adapter processes at a time.  [default: one a processor, at most {JOBS_MAX}]",
+)
+@click.option(
+    "--known",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A file of known failures.  [default: the adapter's own, if it has one]",
+)
+@click.option("--strict", is_flag=True, help="Warnings, such as an expired known failure, fail.")
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=click.FloatRange(min=0, min_open=True),
+    default=30.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long to wait for one reply.",
+)
+@click.option("--junit", type=_FILE, help="Write JUnit XML to this file as well.")
+@click.option("--stats", is_flag=True, help="Say how fast it went.")
+@json_option
+def run(
+    adapter_name: str | None,
+    command: str | None,
+    filters: tuple[str, ...],
+    shard: str | None,
+    seed: int | None,
+    jobs: int | None,
+    known: Path | None,
+    strict: bool,
+    timeout_s: float,
+    junit: Path | None,
+    stats: bool,
+    as_json: bool,
+) -> None:
+    """Hold a codec against the golden vectors.
+
+    Exit code 0: all as expected. 1: a regression. 2: a known failure passed. 3: the harness failed.
+    """
+    from msgspec import to_builtins
+
+    from kraftspec.conformance.cases import Filters, Shard
+    from kraftspec.conformance.harness import AdapterError
+    from kraftspec.conformance.run import run as run_vectors
+
+    if (adapter_name is None) == (command is None):
+        raise click.UsageError("give one of --adapter NAME and --exec CMD")
+    jobs = jobs or min(JOBS_MAX, os.cpu_count() or 1)
+    try:
+        chosen = Filters(filters)
+        part = None if shard is None else Shard.parse(shard)
+        excuses = _known(known, adapter_name)
+        adapters = _adapters(adapter_name, command, jobs, timeout_s)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    except AdapterError as error:
+        raise harness_failed(error) from error
+    source = f"--adapter {adapter_name}" if adapter_name else f"--exec {quote(command or '')}"
+    try:
+        with progress("Running") as advance:
+            results = run_vectors(
+                adapters,
+                filters=chosen,
+                shard=part,
+                known=excuses,
+                seed=seed,
+                name=(adapter_name or "").partition("@")[0],
+                source=source,
+                progress=advance,
+            )
+    except AdapterError as error:
+        raise harness_failed(error) from error
+    if results.tests == 0:
+        raise harness_failed(f"no vectors match {' '.join(filters)!r}, so nothing was proven")
+    if junit is not None:
+        _write_junit(results, junit)
+    if as_json:
+        emit_json(to_builtins(results))
+    else:
+        _print(results, stats)
+    raise click.exceptions.Exit(_exit_code(results, strict))
+
+
+def _known(path: Path | None, adapter_name: str | None) -> KnownFailures:
+    from kraftspec.conformance.known import KnownFailures, known_file
+
+    if path is None and adapter_name is not None:
+        path = known_file(adapter_name)
+    return KnownFailures.read(path) if path is not None and path.exists() else KnownFailures()
+
+
+def _adapters(name: str | None, command: str | None, jobs: int, timeout_s: float) -> list[Adapter]:
+    from kraftspec.conformance.registry import find
+    from kraftspec.conformance.run import adapter_exec
+
+    if command is not None:
+        made = [adapter_exec(command) for _ in range(jobs)]
+    else:
+        spec = find(name or "")
+        with progress(f"Building {spec.name}, where it has changed") as advance:
+            advance("", 0, 1)
+            made = [spec.adapter() for _ in range(jobs)]
+    for adapter in made:
+        adapter.timeout_s = timeout_s
+    return made
+
+
+def _write_junit(results: Results, path: Path) -> None:
+    from kraftspec.conformance.report.junit import junit
+
+    try:
+        path.write_text(junit(results), encoding="utf-8")
+    except OSError as error:
+        raise click.ClickException(f"{path}: {error.strerror}") from error
+
+
+def _exit_code(results: Results, strict: bool) -> int:
+    """Say it all on standard error that is no test's, and return the exit code."""
+    counts = results.counts
+    for warning in results.warnings or ():
+        click.echo(f"Warning: {warning}", err=True)
+    answered = counts.passed + counts.failed + counts.known_failures + counts.unexpected_passes
+    if results.harness_failure:
+        click.echo(f"Error: {results.harness_failure.detail}", err=True)
+        return HARNESS_FAILED
+    if not answered:
+        click.echo("Error: every case was skipped, so nothing was proven", err=True)
+        return HARNESS_FAILED
+    if counts.failed or (strict and results.warnings):
+        return EXIT_FINDINGS
+    return UNEXPECTED_PASS if counts.unexpected_passes else 0
+
+
+def _print(results: Results, with_stats: bool) -> None:
+    from kraftspec.cli.conform_failures import show
+
+    shown = console()
+    new = [failure for failure in results.failures if not failure.known]
+    for failure in new[:FAILURES_SHOWN_MAX]:
+        show(failure, shown)
+    if len(new) > FAILURES_SHOWN_MAX:
+        shown.print(f"and {counted(len(new) - FAILURES_SHOWN_MAX, 'failure')} more; --json has all")
+    for passed in results.unexpected_passes[:FAILURES_SHOWN_MAX]:
+        name = f"{passed.spec}/{passed.message} v{passed.version} {passed.direction} {passed.id}"
+        shown.print(f"passes, though it is known to fail: {name}: {passed.known}", soft_wrap=True)
+    hidden = len(results.unexpected_passes) - FAILURES_SHOWN_MAX
+    if hidden > 0:
+        shown.print(f"and {hidden:,} more such; --json has them all")
+    for skip in results.skips[:SKIPS_SHOWN_MAX]:
+        shown.print(f"skipped {skip.count:,}: {skip.reason}", soft_wrap=True)
+    counts = results.counts
+    parts = [f"{counts.passed:,} passed", f"{counts.failed:,} failed"]
+    if counts.known_failures:
+        parts.append(f"{counts.known_failures:,} known to fail")
+    if counts.unexpected_passes:
+        parts.append(f"{counts.unexpected_passes:,} passed unexpectedly")
+    parts.append(f"{counts.skipped:,} skipped")
+    if results.restarts:
+        parts.append(f"started again {counted(results.restarts, 'time')}")
+    if results.selection.seed is not None and isinstance(results.selection.seed, int):
+        parts.append(f"seed {results.selection.seed}")
+    adapter = results.adapter
+    shown.print(
+        f"{adapter.name} {adapter.version}: {counted(len(results.messages), 'message')}, "
+        f"{counted(results.pairs, 'pair')}, {counted(results.tests, 'vector')}: "
+        f"{', '.join(parts)}, {results.seconds:.1f} s",
+        soft_wrap=True,
+    )
+    stats = results.stats
+    if with_stats and stats:
+        computed_s = stats.runner_cpu_seconds + stats.adapter_cpu_seconds
+        shown.print(
+            f"{stats.answered:,} cases in {stats.seconds:.2f} s by {counted(stats.jobs, 'adapter')}"
+            f": {stats.answered / max(stats.seconds, 1e-9):,.0f} a second; the processors took "
+            f"{stats.runner_cpu_seconds:.2f} s for the runner and "
+            f"{stats.adapter_cpu_seconds:.2f} s for the adapter, together "
+            f"{stats.answered / max(computed_s, 1e-9):,.0f} a second of one core",
+            soft_wrap=True,
+        )
+
+
+def _adapter_rows() -> list[dict[str, Any]]:
+    from kraftspec.conformance.registry import adapters as known
+
+    rows = []
+    for spec in known():
+        missing = spec.missing()
+        rows.append(
+            {
+                "name": spec.name,
+                "language": spec.language,
+                "implements": spec.implements,
+                "version": spec.version,
+                "installed": not missing,
+                "missing": missing,
+            }
+        )
+    return rows
+
+
+@click.command()
+@json_option
+def adapters(as_json: bool) -> None:
+    """List the project's adapters, and whether this machine has what they need."""
+    rows = _adapter_rows()
+    if as_json:
+        emit_json(rows)
+        return
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, safe_box=True, padding=(0, 1, 0, 0), pad_edge=False)
+    for title in ("name", "language", "implements", "version", "installed"):
+        table.add_column(title, overflow="fold")
+    for row in rows:
+        cells = [row[name] for name in ("name", "language", "implements", "version")]
+        table.add_row(*cells, "yes" if row["installed"] else "no; see conform doctor")
+    console().print(table)
+
+
+@click.command()
+@json_option
+def doctor(as_json: bool) -> None:
+    """Say what the adapters need that this machine lacks, and how to install it.
+
+    Exit code 1: something is missing.
+    """
+    lacking = [row for row in _adapter_rows() if row["missing"]]
+    if as_json:
+        emit_json(lacking)
+    elif not lacking:
+        click.echo("Nothing is missing.")
+    for row in [] if as_json else lacking:
+        click.echo(f"{row['name']} ({row['language']}, {row['implements']}):")
+        for missing in row["missing"]:
+            click.echo(f"    {missing}")
+    raise click.exceptions.Exit(EXIT_FINDINGS if lacking else 0)

@@ -1,0 +1,250 @@
+"""Adapters that misbehave in the midst of a run: each misdeed is charged to its test alone."""
+
+from __future__ import annotations
+
+import json
+import sys
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+from jsonschema import Draft202012Validator
+from msgspec import to_builtins
+
+from kraftspec.conformance import harness, pool
+from kraftspec.conformance import run as run_room
+from kraftspec.conformance.harness import Adapter, AdapterError
+from kraftspec.conformance.raw.results import Failure, Results
+from kraftspec.conformance.run import run
+
+from .test_run import HEX, key, vector, vectors
+
+FAKE = Path(__file__).with_name("misbehaving_adapter.py")
+SCHEMA = json.loads((files("kraftspec.conformance") / "schemas/results.schema.json").read_text())
+COUNT = 40  # Tests, each in both directions; all of them are in flight at once.
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return vectors(tmp_path, *(vector(number) for number in range(COUNT)))
+
+
+def adapter(how: str, root: Path, *bad: str, timeout_s: float = 20.0) -> Adapter:
+    path = str(root / "kafka/VoteRequest.json")
+    return Adapter([sys.executable, "-S", "-E", str(FAKE), how, path, *bad], timeout_s=timeout_s)
+
+
+def put(how: str, root: Path, *bad: str, timeout_s: float = 20.0, jobs: int = 1) -> Results:
+    """Run all tests, the adapter misbehaving over these ids; the results are of their schema."""
+    results = run([adapter(how, root, *bad, timeout_s=timeout_s) for _ in range(jobs)], root=root)
+    Draft202012Validator(SCHEMA).validate(json.loads(json.dumps(to_builtins(results))))
+    counts = results.counts
+    assert counts.passed + counts.failed + counts.skipped == 2 * COUNT
+    return results
+
+
+def charged(results: Results) -> list[tuple[str, str]]:
+    return [(f"{failure.id}-{failure.direction[0]}", failure.kind) for failure in results.failures]
+
+
+def only(results: Results) -> Failure:
+    [failure] = results.failures
+    assert results.counts.passed == 2 * COUNT - 1
+    return failure
+
+
+@pytest.mark.parametrize(
+    ("how", "kind", "said"),
+    [
+        ("die", "crash", "ended with exit code 7"),
+        ("signal", "crash", "ended with exit code -9"),
+        ("no-newline", "crash", "without an end of line"),
+        ("text", "rubbish", "said what is not JSON"),
+        ("array", "rubbish", "not a JSON object"),
+        ("utf8", "rubbish", "not JSON"),
+        ("order", "order", "answered id 'other' where"),
+        ("twice", "twice", "answered id"),
+        ("flood", "twice", "answered id"),
+        ("empty", "malformed", "no value in the reply"),
+    ],
+)
+@pytest.mark.parametrize("number", [0, COUNT - 1])
+def test_a_misdeed_is_charged_to_its_test(
+    root: Path, how: str, kind: str, said: str, number: int
+) -> None:
+    results = put(how, root, key(number, "d"))
+    failure = only(results)
+    assert charged(results) == [(key(number, "d"), kind)]
+    assert said in failure.detail or "more lines than requests" in failure.detail
+    assert failure.reproduce.endswith(f" --filter kafka/VoteRequest --filter id:{number:016x}")
+    assert not results.harness_failure
+    of_process = kind not in ("malformed",) and "more lines" not in failure.detail
+    assert bool(results.restarts) is of_process
+
+
+def test_what_a_process_said_before_it_died_is_in_the_failure(root: Path) -> None:
+    detail = only(put("die", root, key(3, "e"))).detail
+    assert detail.endswith("line 98\nline 99")
+    assert f'"id": "{key(3, "e")}"' in detail
+
+
+@pytest.mark.parametrize("how", ["hang", "no-newline-wait", "noisy-hang"])
+def test_a_hang_is_charged_to_its_test(root: Path, how: str) -> None:
+    results = put(how, root, key(7, "e"), timeout_s=0.6)
+    assert charged(results) == [(key(7, "e"), "hang")]
+    assert "no reply within 0.6 s" in only(results).detail
+    assert ("without an end of line" in only(results).detail) is (how == "no-newline-wait")
+
+
+def test_an_output_that_is_closed_is_a_crash(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(harness, "STOP_TIMEOUT_S", 0.2)
+    results = put("close", root, key(7, "e"))
+    assert charged(results) == [(key(7, "e"), "crash")]
+    assert "closed its output and lived on" in only(results).detail
+
+
+def test_a_line_without_end_is_charged(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(harness, "LINE_BYTES_MAX", 1 << 20)
+    results = put("endless", root, key(7, "e"))
+    assert charged(results) == [(key(7, "e"), "oversize")]
+
+
+def test_several_misdeeds(root: Path) -> None:
+    bad = [key(3, "e"), key(3, "d"), key(20, "e"), key(COUNT - 1, "d")]
+    results = put("die", root, *bad)
+    assert charged(results) == [(id, "crash") for id in bad]
+    assert results.counts.passed == 2 * COUNT - len(bad)
+    # Once to find whom to charge, once to go on; the very last has no other in flight with it.
+    assert results.restarts == 2 * len(bad) - 1
+
+
+def test_a_death_that_comes_of_what_went_before(root: Path) -> None:
+    """The suspects are asked one after the other in one process, so that it comes again."""
+    results = put("die-together", root, key(7, "e"))
+    assert charged(results) == [(key(7, "e"), "crash")]
+
+
+def test_a_death_that_does_not_come_again(root: Path, tmp_path: Path) -> None:
+    """Somebody must be charged: a codec that dies is not a right one."""
+    mark = tmp_path / "died"
+    script = tmp_path / "once.py"
+    source = FAKE.read_text().replace(
+        'case "die":', f'case "once" if not __import__("os").path.exists("{mark}"):\n'
+        f'            open("{mark}", "w").close()\n            sys.exit(7)\n        case "die":',
+    )  # fmt: skip
+    script.write_text(source)
+    path = str(root / "kafka/VoteRequest.json")
+    results = run(Adapter([sys.executable, str(script), "once", path, key(7, "e")]), root=root)
+    failure = only(results)
+    assert failure.kind == "crash"
+    assert "alone it passes" in failure.detail
+    assert results.restarts == 1
+
+
+# ---------------------------------------------------------------------------- no end of misdeeds
+
+
+@pytest.mark.parametrize(
+    ("how", "kind"), [("die", "died"), ("text", "rubbish"), ("twice", "twice")]
+)
+def test_one_that_always_misbehaves_is_given_up(
+    root: Path, how: str, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool, "RESTARTS_MAX", 6)
+    results = put(how, root, "every")
+    assert results.harness_failure
+    assert results.harness_failure.kind == kind
+    assert "given up after 7 restarts, 0 of them after timeouts" in results.harness_failure.detail
+    assert results.counts.failed >= 3
+    assert results.skips[0].reason == "not run: the harness failed before its turn"
+    assert results.skips[0].count == results.counts.skipped
+
+
+def test_one_that_always_hangs_is_given_up(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool, "TIMEOUTS_MAX", 2)
+    results = put("hang", root, "every", timeout_s=0.4)
+    assert results.harness_failure
+    assert results.harness_failure.kind == "timeout"
+    assert "3 of them after timeouts" in results.harness_failure.detail
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ("stillborn", "ended with exit code 3"),
+        ("mute", "gave no reply within 0.5 s"),
+        ("new", "speaks protocol 2, not 1"),
+        ("old", "speaks protocol 0, not 1"),
+        ("banner", "said what is not JSON"),
+        ("nameless", "did not answer hello as it should"),
+    ],
+)
+def test_one_that_does_not_begin(root: Path, how: str, said: str) -> None:
+    with pytest.raises(AdapterError) as caught:
+        run(adapter(how, root, timeout_s=0.5 if how == "mute" else 20), root=root)
+    assert said in str(caught.value)
+
+
+# ------------------------------------------------------------------------------------- warnings
+
+
+def test_noise_is_complained_of_and_no_failure(root: Path) -> None:
+    results = put("noisy", root, key(7, "e"))
+    assert results.failures == []
+    [warning] = results.warnings or []
+    assert "wrote 3,145,728 bytes to its standard error" in warning
+
+
+@pytest.mark.parametrize(
+    ("how", "said"), [("deaf", "was killed"), ("sore", "ended with exit code 9")]
+)
+def test_one_that_does_not_end_well(
+    root: Path, how: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(harness, "STOP_TIMEOUT_S", 0.3)
+    results = put(how, root)
+    assert results.counts.passed == 2 * COUNT
+    [warning] = results.warnings or []
+    assert said in warning
+
+
+def test_a_last_word_is_charged_to_the_last_test(root: Path) -> None:
+    results = put("last-word", root)
+    assert charged(results) == [(key(COUNT - 1, "d"), "twice")]
+    assert '{"id":"bye"}' in only(results).detail
+
+
+# ------------------------------------------------------------------------------------- parallel
+
+
+@pytest.mark.parametrize("jobs", [1, 2, 3])
+def test_the_results_are_the_same_whatever_the_jobs(
+    root: Path, jobs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_room, "CASES_PER_JOB_MIN", 1)
+    monkeypatch.setattr(run_room, "CHUNK_COUNT", 8)
+    bad = [key(3, "e"), key(20, "e"), key(30, "d")]
+    results = put("die", root, *bad, jobs=jobs)
+    assert results.stats
+    assert results.stats.jobs == jobs
+    assert charged(results) == [(id, "crash") for id in bad]
+    assert results.restarts == 2 * len(bad)
+
+
+def test_few_tests_are_for_one_process(root: Path) -> None:
+    results = put("well", root, jobs=4)
+    assert results.stats
+    assert (results.stats.jobs, results.stats.answered) == (1, 2 * COUNT)
+    assert HEX in (root / "kafka/VoteRequest.json").read_text()
+
+
+def test_an_interruption_ends_the_adapters(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_room, "CASES_PER_JOB_MIN", 1)
+    adapters = [adapter("well", root) for _ in range(2)]
+
+    def interrupt(what: str, done: int, count: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(adapters, root=root, progress=interrupt)
+    assert [one.running for one in adapters] == [False, False]
