@@ -1,0 +1,197 @@
+"""Releases with a bug, and releases without it, put to the bug's vectors.
+
+``verify`` fetches each release from its own registry, builds a small program around it (a folder
+of ``bug_evidence``, or of ``adapters``), and has it answer the vectors as any adapter would. What
+came of it is kept in ``bug_evidence.json`` (``schemas/bug-evidence.schema.json``), from which the
+table of docs/bugs.md is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Final, Literal
+
+import msgspec
+from msgspec import UNSET
+
+from kraftspec.conformance.bugs import bugs
+from kraftspec.conformance.harness import AdapterError, Reply, decode_request, encode_request
+from kraftspec.conformance.judge import fails, hex_difference, value_difference
+from kraftspec.conformance.raw.bug_evidence import EvidenceFile, Verdict
+from kraftspec.conformance.raw.bugs import Bug, BugTest, Trial
+from kraftspec.conformance.raw.vectors import Test, VectorFile
+from kraftspec.conformance.registry import AdapterBuildError, AdapterSpec, find
+from kraftspec.conformance.vectors import KAFKA, vectors_root
+
+SCHEMA_VERSION: Final = 1
+DETAIL_CHARS_MAX: Final = 160
+
+Progress = Callable[[str, int, int], None]
+_ROOM: Final = Path(str(files("kraftspec.conformance"))).resolve()
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One vector that one release is put to."""
+
+    bug: Bug
+    trial: Trial
+    is_buggy: bool
+    case: BugTest
+    test: Test
+
+    @property
+    def release(self) -> str:
+        """The adapter and its release, as ``find`` takes them."""
+        release = self.trial.buggy if self.is_buggy else self.trial.fixed
+        return f"{self.trial.adapter}@{release}"
+
+
+def evidence_path() -> Path:
+    """Return the file of recorded verdicts."""
+    return _ROOM / "bug_evidence.json"
+
+
+def recorded() -> list[Verdict]:
+    """Return the recorded verdicts."""
+    return msgspec.json.decode(evidence_path().read_bytes(), type=EvidenceFile).verdicts
+
+
+def record(verdicts: Iterable[Verdict]) -> bool:
+    """Write verdicts as the recorded ones; return whether the file changed."""
+    lines = ",\n".join(f"  {msgspec.json.encode(verdict).decode()}" for verdict in verdicts)
+    text = f'{{"schemaVersion": {SCHEMA_VERSION}, "verdicts": [\n{lines}\n]}}\n'
+    path = evidence_path()
+    if path.exists() and path.read_text(encoding="utf-8") == text:
+        return False
+    path.write_text(text, encoding="utf-8")
+    return True
+
+
+def vector_of(bug: Bug, case: BugTest, root: Path | None = None) -> Test:
+    """Return the vector made of one of a bug's tests.
+
+    Raises ``ValueError`` where there is none: the vectors are older than ``bugs.json``.
+    """
+    for test in _tests((root or vectors_root()) / KAFKA / f"{case.message}.json"):
+        if test.flags is UNSET or bug.flag not in test.flags or test.version != case.version:
+            continue
+        is_same = test.hex == case.hex if case.value is UNSET else test.value == case.value
+        if is_same:
+            return test
+    raise ValueError(
+        f"{bug.flag}: no vector of {case.message} v{case.version} ({case.comment}); make them "
+        f"again: kraftspec conform make --filter {case.message}"
+    )
+
+
+def cases(name: str = "", root: Path | None = None) -> Iterator[Case]:
+    """Yield what there is to try, of bugs whose flag contains ``name``. Raises ``ValueError``."""
+    for bug in bugs():
+        if name.lower() not in bug.flag.lower():
+            continue
+        for trial in bug.evidence:
+            for at in trial.tests:
+                test = vector_of(bug, bug.tests[at], root)
+                yield Case(bug, trial, True, bug.tests[at], test)
+                if trial.fixed is not UNSET:
+                    yield Case(bug, trial, False, bug.tests[at], test)
+
+
+def spec_of(release: str) -> AdapterSpec:
+    """Return the program around a release: of ``bug_evidence``, else of ``adapters``."""
+    own = _ROOM / "bug_evidence"
+    has_own = (own / release.partition("@")[0]).is_dir()
+    return find(release, own) if has_own else find(release)
+
+
+def verify(
+    name: str = "", root: Path | None = None, progress: Progress | None = None
+) -> list[Verdict]:
+    """Try every release, in the order of ``bugs.json``; see ``cases`` for ``name``.
+
+    Raises:
+        AdapterBuildError: a release could not be built (its registry, or a tool, is missing).
+        ValueError: the vectors are older than ``bugs.json``.
+    """
+    wanted = list(cases(name, root))
+    by_release: dict[str, list[Case]] = {}
+    for case in wanted:
+        by_release.setdefault(case.release, []).append(case)
+    told: dict[int, Verdict] = {}
+    for number, (release, alike) in enumerate(by_release.items(), 1):
+        if progress is not None:
+            progress(release, number, len(by_release))
+        spec = spec_of(release)
+        for case in alike:
+            told[id(case)] = _verdict(case, _ask(spec, case))
+    return [told[id(case)] for case in wanted]
+
+
+def as_expected(verdict: Verdict) -> bool:
+    """Whether the release with the bug failed, or the one without it passed."""
+    return verdict.verdict == ("failed" if verdict.is_buggy else "passed")
+
+
+def _ask(spec: AdapterSpec, case: Case) -> Reply:
+    """Put the vector to the release, alone: a process that dies takes no other test with it."""
+    message, version = case.case.message, case.test.version
+    with spec.adapter() as adapter:
+        if case.trial.direction == "decode":
+            request = decode_request("1", message, version, str(case.test.hex))
+        else:
+            assert isinstance(case.test.value, dict)
+            request = encode_request("1", message, version, case.test.value)
+        try:
+            return adapter.request(request)
+        except AdapterBuildError:
+            raise
+        except AdapterError as error:
+            return {"error": {"class": "crash", "detail": f"{error.kind}: {error}"}}
+
+
+def _verdict(case: Case, reply: Reply) -> Verdict:
+    verdict: Literal["passed", "failed", "skipped"]
+    if "skipped" in reply:
+        verdict, detail = "skipped", str(reply["skipped"].get("reason"))
+    elif case.trial.judge == "accepted":
+        verdict = "failed" if "error" in reply else "passed"
+        detail = _detail(case, reply) if verdict == "failed" else ""
+    else:
+        verdict = "failed" if fails(case.test, case.trial.direction, reply) else "passed"
+        detail = _detail(case, reply) if verdict == "failed" else ""
+    adapter, _, release = case.release.partition("@")
+    return Verdict(
+        flag=case.bug.flag,
+        adapter=adapter,
+        release=release,
+        is_buggy=case.is_buggy,
+        message=case.case.message,
+        version=case.test.version,
+        test=case.test.id,
+        direction=case.trial.direction,
+        verdict=verdict,
+        detail=detail,
+    )
+
+
+def _detail(case: Case, reply: Reply) -> str:
+    if case.test.result == "invalid":
+        text = "accepted"
+    elif "error" in reply:
+        error = reply["error"]
+        text = f"refused: {error.get('detail') or error.get('class')}"
+    elif case.trial.direction == "encode":
+        text = hex_difference(str(case.test.hex), reply.get("hex"))
+    else:
+        text = value_difference(case.test.value, reply.get("value"))
+    return text if len(text) <= DETAIL_CHARS_MAX else f"{text[: DETAIL_CHARS_MAX - 1]}…"
+
+
+def _tests(path: Path) -> list[Test]:
+    if not path.exists():
+        return []
+    return msgspec.json.decode(path.read_bytes(), type=VectorFile).tests
