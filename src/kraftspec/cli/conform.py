@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kraftspec.cli.conform_bugs import bugs
 from kraftspec.cli.conform_report import badge, compare, export, report
 from kraftspec.cli.conform_run import adapters, doctor, harness_failed, run
 from kraftspec.cli.conform_strength import strength
@@ -99,5 +100,5 @@ def make(set_names: tuple[str, ...], name: str, out: Path | None, as_json: bool)
     )
 
 
-for command in (adapters, badge, compare, doctor, export, report, run, strength):
+for command in (adapters, badge, bugs, compare, doctor, export, report, run, strength):
     conform.add_command(command)
