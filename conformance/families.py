@@ -60,7 +60,7 @@ def candidates(plan: MessagePlan, *, long: bool) -> Iterator[Candidate]:
     yield Candidate("multi-element", _struct(top, _many, tagged=True), "two elements an array")
     for name, edge in _EDGES.items():
         yield Candidate("boundaries", _struct(top, edge, tagged=True), f"integers: {name}")
-    for path, struct_plan in _structs(top, ()):
+    for path, struct_plan in structs_of(top, ()):
         for entry in (*struct_plan.fields, *struct_plan.tagged):
             yield from _alone(top, path, entry, long)
         if struct_plan.flexible:
@@ -68,6 +68,20 @@ def candidates(plan: MessagePlan, *, long: bool) -> Iterator[Candidate]:
 
 
 # ------------------------------------------------------------------------------ building values
+
+
+def default_value(plan: StructPlan) -> Value:
+    """Return the value of a struct whose every field holds its default."""
+    return _struct(plan, _default)
+
+
+def populated_value(plan: StructPlan | FieldPlan) -> Any:
+    """Return the value of a struct whose every field is set, or of such a field."""
+    return (
+        _struct(plan, _populated, tagged=True)
+        if isinstance(plan, StructPlan)
+        else _populated(plan, "")
+    )
 
 
 def _struct(plan: StructPlan, fill: Fill, *, tagged: bool = False, salt: str = "") -> Value:
@@ -188,14 +202,15 @@ _EDGES = {name: _edge(at) for at, name in enumerate(("lowest", "highest", "low +
 Path = tuple[FieldPlan, ...]
 
 
-def _structs(plan: StructPlan, path: Path) -> Iterator[tuple[Path, StructPlan]]:
+def structs_of(plan: StructPlan, path: Path) -> Iterator[tuple[Path, StructPlan]]:
+    """Yield a struct and all structs below it, each with the fields that lead to it."""
     yield path, plan
     for entry in (*plan.fields, *plan.tagged):
         if isinstance(entry.element, StructPlan):
-            yield from _structs(entry.element, (*path, entry))
+            yield from structs_of(entry.element, (*path, entry))
 
 
-def _at(plan: StructPlan, path: Path, change: Callable[[Value], None]) -> Value:
+def value_at(plan: StructPlan, path: Path, change: Callable[[Value], None]) -> Value:
     """Return defaults everywhere, but for the struct at the end of ``path``, which is changed."""
     value = _struct(plan, _default)
     if not path:
@@ -203,7 +218,7 @@ def _at(plan: StructPlan, path: Path, change: Callable[[Value], None]) -> Value:
         return value
     step, *rest = path
     assert isinstance(step.element, StructPlan)
-    inner = _at(step.element, tuple(rest), change)
+    inner = value_at(step.element, tuple(rest), change)
     value[step.name] = [inner] if step.wire in ARRAYS else inner
     return value
 
@@ -213,7 +228,7 @@ def _alone(top: StructPlan, path: Path, entry: FieldPlan, long: bool) -> Iterato
     where = ".".join([*(step.name for step in path), entry.name])
 
     def setting(family: str, value: Any, comment: str, op: str = "roundtrip") -> Candidate:
-        made = _at(top, path, lambda inner: inner.__setitem__(entry.name, value))
+        made = value_at(top, path, lambda inner: inner.__setitem__(entry.name, value))
         return Candidate(family, made, f"{where}: {comment}", op)
 
     if entry.tag is not None:
@@ -278,7 +293,7 @@ def _unknown(top: StructPlan, path: Path, plan: StructPlan) -> Iterator[Candidat
         def give(inner: Value, shown: list[dict[str, Any]] = shown) -> None:
             inner[UNKNOWN_TAGS] = shown
 
-        yield Candidate("unknown-tags", _at(top, path, give), f"{where}: {name}")
+        yield Candidate("unknown-tags", value_at(top, path, give), f"{where}: {name}")
         if plan.tagged:
 
             def both(inner: Value, shown: list[dict[str, Any]] = shown) -> None:
@@ -287,5 +302,5 @@ def _unknown(top: StructPlan, path: Path, plan: StructPlan) -> Iterator[Candidat
                 inner[UNKNOWN_TAGS] = shown
 
             yield Candidate(
-                "unknown-tags", _at(top, path, both), f"{where}: {name}, after known tags"
+                "unknown-tags", value_at(top, path, both), f"{where}: {name}, after known tags"
             )

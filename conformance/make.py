@@ -21,11 +21,17 @@ from kraftspec.conformance.harness import decode_request, encode_request
 from kraftspec.conformance.java import KafkaAdapter
 from kraftspec.conformance.make_batches import MESSAGE as BATCH
 from kraftspec.conformance.make_batches import batch_tests
-from kraftspec.conformance.vectors import SCHEMA_VERSION, dumps, test_id, write_vectors
+from kraftspec.conformance.make_invalid import (
+    UNKNOWN,
+    invalid_batch_tests,
+    invalid_tests,
+    unknown_message_tests,
+)
+from kraftspec.conformance.policies import notes_of
+from kraftspec.conformance.vectors import KAFKA, SCHEMA_VERSION, dumps, test_id, write_vectors
 
 # Messages whose newest version has vectors with lengths of many kilobytes; all have the short ones.
 LONG = frozenset({"VoteRequest", "SaslAuthenticateRequest", "DescribeGroupsRequest"})
-KAFKA = "kafka"
 KAFKA_VERSION = "4.3.1"
 
 
@@ -78,20 +84,36 @@ def make(
                 _make_file(kafka, message_set, path, message, out, report)
             if message_set.name == KAFKA and name.lower() in BATCH.lower():
                 _make_batches(kafka, out, report)
+            if message_set.name == KAFKA and name.lower() in UNKNOWN.lower():
+                _make_unknown(kafka, out, report)
     report.seconds = time.perf_counter() - started
     return report
 
 
 def _make_batches(kafka: KafkaAdapter, out: Path, report: MakeReport) -> None:
     tests, refused = batch_tests(kafka)
+    invalid, wrong = invalid_batch_tests(kafka, tests)
+    tests += invalid
+    refused += wrong
     head: dict[str, Any] = {"schemaVersion": SCHEMA_VERSION, "message": BATCH}
-    head |= {"source": {"kafka": KAFKA_VERSION}, "notes": {}}
+    head |= {"source": {"kafka": KAFKA_VERSION}, "notes": notes_of(tests)}
     if write_vectors(out / KAFKA / f"{BATCH}.json", head, tests):
         report.changed.append(f"{KAFKA}/{BATCH}")
     report.messages += 1
     report.pairs += 1
     report.tests += len(tests)
     report.refused += refused
+
+
+def _make_unknown(kafka: KafkaAdapter, out: Path, report: MakeReport) -> None:
+    """Make the tests of a message that there is not."""
+    tests, wrong = unknown_message_tests(kafka)
+    head: dict[str, Any] = {"schemaVersion": SCHEMA_VERSION, "message": UNKNOWN}
+    head |= {"source": {"kafka": KAFKA_VERSION}, "notes": notes_of(tests)}
+    if write_vectors(out / KAFKA / f"{UNKNOWN}.json", head, tests):
+        report.changed.append(f"{KAFKA}/{UNKNOWN}")
+    report.tests += len(tests)
+    report.refused += wrong
 
 
 def _make_file(
@@ -103,15 +125,19 @@ def _make_file(
     report: MakeReport,
 ) -> None:
     tests: list[dict[str, Any]] = []
-    for version in message.valid_versions:
-        tests += _make_pair(kafka, message_set.name, message, version, report)
+    invalid = invalid_tests(kafka, message_set.name, message, is_long=message.name in LONG)
+    for version, (refused, wrong) in invalid.items():
+        if version in message.valid_versions:
+            tests += _make_pair(kafka, message_set.name, message, version, report)
+        tests += refused
+        report.refused += wrong
     head: dict[str, Any] = {"schemaVersion": SCHEMA_VERSION, "message": message.name}
     source: dict[str, Any] = {"kafka": KAFKA_VERSION}
     if message_set.name != KAFKA:
         head["spec"] = message_set.name
         source["generator"] = True
     source["schemaSha256"] = hashlib.sha256(path.read_bytes()).hexdigest()
-    head |= {"source": source, "notes": {}}
+    head |= {"source": source, "notes": notes_of(tests)}
     target = out / message_set.name / f"{message.name}.json"
     if write_vectors(target, head, tests):
         report.changed.append(f"{message_set.name}/{message.name}")

@@ -6,14 +6,21 @@ a batch, can differ from the next. Batches that Kafka compressed are tests of de
 
 from __future__ import annotations
 
+import json
 import random
 from base64 import b64encode
 from collections.abc import Iterator
 from itertools import product
 from typing import TYPE_CHECKING, Any, Final
 
+from kraftspec.codegen.generate import read_set, specs_sets
+from kraftspec.codegen.plan import plan_message
+from kraftspec.conformance.families import default_value, populated_value
 from kraftspec.conformance.harness import Request, decode_request, encode_request
-from kraftspec.conformance.vectors import dumps, test_id
+from kraftspec.conformance.vectors import KAFKA, dumps, test_id
+from kraftspec.fastpath.crc import crc32c
+from kraftspec.fastpath.records import ATTRIBUTES_AT, CRC_AT
+from kraftspec.specs import specs_root
 
 if TYPE_CHECKING:
     from kraftspec.conformance.java import KafkaAdapter
@@ -34,6 +41,8 @@ INT64_MAX: Final = (1 << 63) - 1
 # The lengths on both sides of where a signed varint grows by a byte, that fit into a small file.
 LENGTHS: Final = (0, 1, 62, 63, 64, 65, 8191, 8192)
 RANDOM_COUNT: Final = 120
+COMPRESSED: Final = "compressed"
+UNNAMED: Final = "control-unnamed"
 
 Value = dict[str, Any]
 # (family, comment, value)
@@ -266,7 +275,7 @@ def _compressed() -> Iterator[Candidate]:
     for (what, sample), (codec, name) in product(samples.items(), enumerate(CODECS)):
         if codec:
             packed = {**sample, "attributes": sample["attributes"] | codec}
-            yield "compressed", f"{name}: {what}", packed
+            yield COMPRESSED, f"{name}: {what}", packed
 
 
 def candidates() -> Iterator[Candidate]:
@@ -283,13 +292,69 @@ def candidates() -> Iterator[Candidate]:
                 yield family, comment, value
 
 
+def _real_controls(kafka: KafkaAdapter) -> Iterator[Candidate]:
+    """Control records as Kafka writes them: keys and values by its classes, of every version.
+
+    A key is a version and the type (``ControlRecordType``). The value of a marker of transactions
+    begins with its version too (``EndTransactionMarker``), the others hold theirs.
+    """
+    read: dict[str, Any] = {}
+    listed = json.loads((specs_root() / "control-records.json").read_text("utf-8"))
+    for entry in [*listed["controlRecords"], *listed["private"]]:
+        set_name = entry.get("set", KAFKA)
+        if set_name not in read:
+            [message_set] = specs_sets(specs_root(), specs_root(), "unused", (set_name,))
+            read[set_name] = {found.name: found for found in read_set(message_set).values()}
+            if set_name != KAFKA:
+                kafka.load(set_name, directory=message_set.directory)
+        message = read[set_name][entry["message"]]
+        spec = None if set_name == KAFKA else set_name
+        key = _encoded(kafka, "ControlRecordTypeSchema", 0, {"type": entry["type"]}, None)
+        for version in message.valid_versions:
+            struct_plan = plan_message(message, version).struct
+            prefix = version.to_bytes(2, "big") if message.name == "EndTxnMarker" else b""
+            for what, value in {
+                "defaults": default_value(struct_plan), "populated": populated_value(struct_plan),
+            }.items():  # fmt: skip
+                body = prefix + _encoded(kafka, message.name, version, value, spec)
+                made = batch(record(b"\0\0" + key, body), attributes=CONTROL, baseOffset=7)
+                comment = f"{entry['name']} of {set_name}: {message.name} v{version}, {what}"
+                yield "control", comment, made
+
+
+def _encoded(
+    kafka: KafkaAdapter, message: str, version: int, value: Value, spec: str | None
+) -> bytes:
+    reply = kafka.request(encode_request(message, message, version, value, spec))
+    return bytes.fromhex(reply["hex"])
+
+
+def _made_control(kafka: KafkaAdapter, value: Value) -> str | None:
+    """Return a control batch of a type that Kafka's builder refuses, as it has no name for it.
+
+    The bytes are the builder's, for records that are no control records; the bit of the attributes
+    and the CRC are set after. None where Kafka does not write the batch otherwise either.
+    """
+    plain = {**value, "attributes": value["attributes"] & ~CONTROL}
+    reply = kafka.request(encode_request("plain", MESSAGE, VERSION, plain))
+    if not value["attributes"] & CONTROL or "hex" not in reply:
+        return None
+    data = bytearray.fromhex(reply["hex"])
+    data[ATTRIBUTES_AT + 1] |= CONTROL
+    data[CRC_AT:ATTRIBUTES_AT] = crc32c(bytes(data[ATTRIBUTES_AT:])).to_bytes(4, "big")
+    return data.hex()
+
+
 def batch_tests(kafka: KafkaAdapter) -> tuple[list[dict[str, Any]], list[str]]:
     """Have Kafka make the batches; return the tests, and what it refused."""
-    wanted = list(candidates())
+    wanted = [*candidates(), *_real_controls(kafka)]
     made, refused = [], []
-    for (family, comment, value), reply in zip(wanted, kafka.run(_encodes(wanted)), strict=True):
+    replies = list(kafka.run(_encodes(wanted)))
+    for (family, comment, value), reply in zip(wanted, replies, strict=True):
         if "hex" in reply:
             made.append((family, comment, value, reply["hex"]))
+        elif (hex_ := _made_control(kafka, value)) is not None:
+            made.append((UNNAMED, f"{comment}, a type that Kafka does not name", value, hex_))
         else:
             refused.append(f"{MESSAGE} {family} ({comment}): {reply.get('error', reply)}")
     tests: dict[str, dict[str, Any]] = {}
@@ -298,7 +363,7 @@ def batch_tests(kafka: KafkaAdapter) -> tuple[list[dict[str, Any]], list[str]]:
         if reply.get("value") != value:
             refused.append(f"{MESSAGE} {family} ({comment}): read back as {reply}")
             continue
-        op = "decode" if family == "compressed" else "roundtrip"
+        op = "decode" if family in (COMPRESSED, UNNAMED) else "roundtrip"
         test = {
             "id": test_id(MESSAGE, VERSION, op, hex_), "version": VERSION, "op": op,
             "family": family, "value": value, "hex": hex_, "result": "valid", "comment": comment,

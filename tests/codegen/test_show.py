@@ -193,7 +193,7 @@ def test_spans_tile_the_input(spec: str) -> None:
         table = LayoutTable.of(message)
         layouts = table.literal()
         vectors = json.loads((VECTORS / spec / f"{message_name}.json").read_bytes())["tests"]
-        for test in vectors:
+        for test in (test for test in vectors if test["result"] == "valid"):
             data = bytes.fromhex(test["hex"])
             spans: list[Span] = []
             decoder = Decoder(data, 0, layouts, lambda _, fields: fields, trace=spans)

@@ -47,7 +47,7 @@ def _bytes(text: str | None) -> bytes | None:
 def vectors() -> tuple[dict[str, Any], ...]:
     """Return the committed tests, whose bytes Apache Kafka's own builder made."""
     text = (vectors_root() / "kafka/RecordBatch.json").read_bytes()
-    return tuple(json.loads(text)["tests"])
+    return tuple(test for test in json.loads(text)["tests"] if test["result"] == "valid")
 
 
 @cache

@@ -147,7 +147,7 @@ final class RecordBatchCodec {
         for (int at = 0; at < headers.length; at++) {
             JsonNode header = given.get(at);
             headers[at] = new RecordHeader(
-                field(header, "key").asText(), binary(field(header, "value")));
+                text(field(header, "key")), binary(field(header, "value")));
         }
         byte[] key = binary(field(record, "key"));
         byte[] value = binary(field(record, "value"));
@@ -220,6 +220,14 @@ final class RecordBatchCodec {
             throw new Refusal("missing_field", "unable to locate field '" + name + "'");
         }
         return node;
+    }
+
+    private static String text(JsonNode node) {
+        if (!node.isTextual()) {
+            throw new Refusal(node.isNull() ? "null_for_non_nullable" : "wrong_type",
+                "the key of a header is text, not " + node);
+        }
+        return node.textValue();
     }
 
     private static byte[] binary(JsonNode node) {

@@ -20,7 +20,8 @@ final class Refusal extends RuntimeException {
         new Rule("wrong_type", "failed to parse (hexadecimal )?number"),
         new Rule("wrong_type", "unable to retrieve Base64-encoded binary data"),
         new Rule("integer_out_of_range", "does not fit in an? \\d+-bit"),
-        new Rule("length_too_long", "is too long to be serialized"),
+        new Rule("wrong_type", "base64(-encoded)? UUID$|Last unit does not have enough valid bits"),
+        new Rule("length_too_long", "is too long to be serialized|had invalid length \\d"),
         new Rule("field_not_in_version", "Attempted to write a non-default "),
         new Rule("field_not_in_version", "Tagged fields were set, but version "),
         // MessageCodec has checked the message's own range: a struct of another version is meant.
@@ -37,7 +38,16 @@ final class Refusal extends RuntimeException {
         // ByteBuffer.limit, under Kafka's reading of records and zero-copy bytes.
         new Rule("length_exceeds_input", "newLimit > capacity"),
         new Rule("negative_length", "newLimit < 0"),
-        new Rule("varint_overflow", "Varint is too long, the most significant bit "));
+        new Rule("varint_overflow", "Varint is too long, the most significant bit "),
+        // Of record batches.
+        new Rule("crc_mismatch", "Record is corrupt \\(stored crc = "),
+        new Rule("bad_magic", "Invalid magic found in record: "),
+        new Rule("batch_length_mismatch",
+            "Record size -?\\d+ is less than the minimum|Record batch is corrupt \\(the size "),
+        new Rule("unknown_compression", "Unknown compression type id: "),
+        new Rule("negative_length",
+            "Invalid negative header key size|Found invalid number of record headers -"),
+        new Rule("length_exceeds_input", "Found invalid number of record headers"));
 
     private final String errorClass;
 
