@@ -1,123 +1,16 @@
-"""Random values of a plan, and random changes of bytes.
-
-Everything comes from one ``random.Random``, so a failure is repeated by its seed.
-"""
+"""Random values of fields that a version lacks, beside those that the fuzzer makes."""
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterator
 from dataclasses import dataclass
-from random import Random
-from typing import Any
 
 from kraftspec.codegen.model import Message
 from kraftspec.codegen.plan import AbsentPlan, FieldPlan, StructPlan, plan_message
-from kraftspec.fastpath.plan import INTEGER_RANGE
-from kraftspec.fastpath.types import Uuid
-from kraftspec.fastpath.values import UNKNOWN_TAGS, default_json
+from kraftspec.conformance.fuzz.bytes import mutated
+from kraftspec.conformance.fuzz.values import ARRAYS, Value, Values
 
-Value = dict[str, Any]
-
-ARRAYS = ("array", "compact_array")
-ALPHABET = ("a", "é", "漢", "🐙", "\x00", '"', "\\", "x", "\n", "\u2028")
-LENGTHS_LONG = (20, 126, 127, 128, 130)  # About a prefix of two bytes.
-FLOATS = ("0x7ff8000000000000", "0xfff0000000000000", "0x7ff0000000000000", -0.0, 5e-324, 0.1)
-TAG_MAX = 0x7FFFFFFE  # Kafka keeps 2^31-1 for itself, as the end of a list of tags.
-DEPTH_MANY = 3  # Below it arrays have one element at most, or values grow without end.
-
-
-class Values:
-    """Random values in the shape of Kafka's JSON converters."""
-
-    def __init__(self, random: Random, *, unknown_tags: bool = True) -> None:
-        self.random = random
-        self.unknown_tags = unknown_tags
-
-    def struct(self, plan: StructPlan, depth: int = 0) -> Value:
-        """Fill a struct: tagged fields given or not (a default may be given too), unknown tags."""
-        out = {entry.name: self.field(entry, depth) for entry in plan.fields}
-        for entry in plan.tagged:
-            if self.random.random() < 0.5:
-                out[entry.name] = self.field(entry, depth)
-        if plan.flexible and self.unknown_tags and self.random.random() < 0.25:
-            taken = {entry.tag for entry in plan.tagged} | set(plan.later_tags)
-            if unknown := self.unknown(taken):
-                out[UNKNOWN_TAGS] = unknown
-        return out
-
-    def unknown(self, taken: set[int | None]) -> list[Value]:
-        """Make tagged fields of numbers that are not taken."""
-        pick = self.random
-        tags = {
-            pick.choice((pick.randint(0, 8), pick.randint(0, 200), pick.randint(0, TAG_MAX)))
-            for _ in range(pick.randint(1, 4))
-        }
-        return [
-            {"tag": tag, "hex": pick.randbytes(pick.choice((0, 1, 5, 127, 130))).hex()}
-            for tag in sorted(tags - taken)
-        ]
-
-    def field(self, entry: FieldPlan, depth: int) -> Any:
-        """Make the value of a field; now and then its default."""
-        if entry.nullable and self.random.random() < 0.25:
-            return None
-        scalar = entry.element is None and entry.default is not None
-        if scalar and self.random.random() < 0.1 and entry.default == entry.default:
-            return default_json(entry.default)
-        if entry.wire in ARRAYS:
-            count = self.random.choice((0, 1, 1, 2, 3) if depth < DEPTH_MANY else (0, 1))
-            return [self.element(entry.element, depth) for _ in range(count)]
-        return self.element(entry.wire if entry.element is None else entry.element, depth)
-
-    def element(self, element: str | StructPlan | None, depth: int) -> Any:
-        """Make one element of an array, or the value of a field that is none."""
-        if isinstance(element, StructPlan):
-            return self.struct(element, depth + 1)
-        return self.scalar(str(element).removeprefix("compact_"))
-
-    def scalar(self, kind: str) -> Any:
-        """Make a primitive, the edges of its range more often than chance would."""
-        pick = self.random
-        if kind in INTEGER_RANGE:
-            low, high = INTEGER_RANGE[kind]
-            return pick.choice((0, 1, low, high, -1 if low else 5, pick.randint(low, high)))
-        match kind:
-            case "bool":
-                return pick.random() < 0.5
-            case "float64":
-                return pick.choice((*FLOATS, 0.0, 1.0, pick.random() * 1e9, pick.gauss(0, 1)))
-            case "uuid":
-                return str(Uuid(pick.choice((bytes(16), pick.randbytes(16)))))
-            case "string":
-                return "".join(pick.choices(ALPHABET, k=self.length()))
-        return base64.b64encode(pick.randbytes(self.length())).decode()
-
-    def length(self) -> int:
-        """Choose a length: mostly short, sometimes at the edge of a prefix of two bytes."""
-        return self.random.choice(LENGTHS_LONG if self.random.random() < 0.1 else (0, 1, 2, 5))
-
-
-def mutated(random: Random, data: bytes) -> bytes:
-    """Change bytes here and there: set, drop, insert, cut, or flip a bit."""
-    out = bytearray(data)
-    for _ in range(random.choice((1, 1, 1, 2, 3))):
-        at = random.randrange(len(out)) if out else 0
-        match random.randint(0, 4) if out else 1:
-            case 0:
-                out[at] = random.choice((0, 1, 2, 0x7F, 0x80, 0xFF, random.randint(0, 255)))
-            case 1:
-                out.insert(at, random.randint(0, 255))
-            case 2:
-                del out[at]
-            case 3:
-                del out[at:]
-            case _:
-                out[at] ^= 1 << random.randint(0, 7)
-    return bytes(out)
-
-
-# ------------------------------------------------------- fields that a version lacks
+__all__ = ["Lacking", "Values", "lacking", "mutated"]
 
 
 @dataclass(frozen=True, slots=True)

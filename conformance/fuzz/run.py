@@ -1,0 +1,352 @@
+"""``kraftspec conform fuzz``: the loop that asks two adapters and keeps where they part."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import count
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from kraftspec.codegen.generate import read_set, specs_sets
+from kraftspec.codegen.model import Message
+from kraftspec.codegen.plan import StructPlan, plan_message
+from kraftspec.conformance.fuzz.ask import Question, Side
+from kraftspec.conformance.fuzz.bytes import mutated
+from kraftspec.conformance.fuzz.compare import Difference, compare
+from kraftspec.conformance.fuzz.findings import Finding, Signature
+from kraftspec.conformance.fuzz.minimise import (
+    FULL,
+    LITTLE,
+    NONE,
+    least_bytes,
+    least_value,
+    salient,
+)
+from kraftspec.conformance.fuzz.values import Value, Values
+from kraftspec.conformance.harness import Reply
+from kraftspec.specs import specs_root
+
+VALUES_PER_VISIT = 4  # Of a pair, each time its turn comes: half of them without unknown tags.
+CHANGES_PER_VALUE = 3
+PAIRS_PER_BATCH = 32
+CHANGED_BYTES_MAX = 4096
+ENDINGS_MAX = 3  # Of a process over one pair and direction; after that they are asked no more.
+
+Pair = tuple[str, str, int]  # set, message, version
+Answers = tuple[Reply, Reply]
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(slots=True)
+class Report:
+    """What a run found. ``inputs`` are the questions that both were asked."""
+
+    pairs: int = 0
+    inputs: int = 0
+    agreed: int = 0
+    refused: int = 0  # By both.
+    skipped: int = 0
+    differed: int = 0
+    policies: Counter[str] = field(default_factory=Counter)
+    loose_ends: int = 0
+    omitted: int = 0  # Not asked any more, because an adapter ended over their like.
+    seconds: float = 0.0
+    findings: dict[Signature, Finding] = field(default_factory=dict)
+
+    def add(self, other: Report) -> None:
+        """Add what another process found, of other pairs."""
+        for name in (
+            "pairs",
+            "inputs",
+            "agreed",
+            "refused",
+            "skipped",
+            "differed",
+            "loose_ends",
+            "omitted",
+        ):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.policies += other.policies
+        for finding in other.findings.values():
+            self.found(finding)
+
+    def found(self, finding: Finding) -> None:
+        """Keep a finding; one that is known learns the versions."""
+        known = self.findings.setdefault(finding.signature, finding)
+        known.versions |= finding.versions
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the report as JSON."""
+        return {
+            "pairs": self.pairs, "inputs": self.inputs, "agreed": self.agreed,
+            "refusedByBoth": self.refused, "skipped": self.skipped, "differed": self.differed,
+            "policies": dict(sorted(self.policies.items())), "looseEnds": self.loose_ends,
+            "omitted": self.omitted,
+            "seconds": round(self.seconds, 1),
+            "findings": [self.findings[name].to_json() for name in sorted(self.findings)],
+        }  # fmt: skip
+
+
+@cache
+def _messages() -> dict[tuple[str, str], Message]:
+    return {
+        (message_set.name, spec.name): spec
+        for message_set in specs_sets(specs_root(), Path(), "")
+        for spec in read_set(message_set).values()
+    }
+
+
+@cache
+def plan_of(spec: str, message: str, version: int) -> StructPlan:
+    """Return the plan of a message of the specs of this package at a version."""
+    return plan_message(_messages()[spec, message], version).struct
+
+
+def known_pairs(name: str = "") -> list[Pair]:
+    """List the pairs of all sets whose ``SET/MESSAGE`` contains ``name``."""
+    return [
+        (spec, message, version)
+        for (spec, message), entry in _messages().items()
+        if name.lower() in f"{spec}/{message}".lower()
+        for version in entry.valid_versions
+    ]
+
+
+class Fuzz:
+    """A comparison of two adapters: ``Fuzz(one, other).run(runs=10_000)``.
+
+    The adapters are started by ``start``; the second one's bytes are changed where it is asked for
+    them, so let it be the one that is right.
+    """
+
+    def __init__(self, one: Side, other: Side, *, name: str = "", policies: bool = False) -> None:
+        self.sides = (one, other)
+        self.names = (one.name, other.name)
+        self.name = name
+        self.policies = policies
+        self.report = Report()
+        self._seen: dict[tuple[str, ...], Signature | None] = {}
+        self._endings: Counter[tuple[str, str, int, str]] = Counter()
+        self._threads = ThreadPoolExecutor(2)
+
+    def start(self, shard: tuple[int, int] = (0, 1)) -> list[Pair]:
+        """Start both, and return the pairs that both serve; ``shard`` takes one in so many.
+
+        Raises ``AdapterError``.
+        """
+        known = known_pairs(self.name)
+        sets = sorted({spec for spec, _, _ in known})
+        self.sides[0].start(sets)
+        # Kafka compiles a set's classes when it is told to: only of those that the other serves.
+        self.sides[1].start([name for name in sets if self._serves(self.sides[0], name)])
+        both = [pair for pair in known if all(pair in side.served for side in self.sides)]
+        chosen = both[shard[0] :: shard[1]]
+        self.report.pairs = len(chosen)
+        return chosen
+
+    @staticmethod
+    def _serves(side: Side, name: str) -> bool:
+        return any(spec == name for spec, _, _ in side.served)
+
+    def stop(self) -> None:
+        """End both."""
+        self._threads.shutdown()
+        for side in self.sides:
+            side.adapter.stop()
+            self.report.loose_ends += side.loose_ends
+
+    def run(
+        self,
+        pairs: Sequence[Pair],
+        *,
+        seed: int = 0,
+        runs: int | None = None,
+        seconds: float | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        """Ask about pairs in turn, until there were ``runs`` inputs or ``seconds`` have passed."""
+        started = time.monotonic()
+        batches = [pairs[at : at + PAIRS_PER_BATCH] for at in range(0, len(pairs), PAIRS_PER_BATCH)]
+        for visit in count() if batches else ():
+            for batch in batches:
+                self._visit(batch, seed, visit)
+                self.report.seconds = time.monotonic() - started
+                if progress is not None:
+                    done = self.report.inputs if runs is not None else int(self.report.seconds)
+                    progress(
+                        f"{len(self.report.findings)} findings", done, runs or int(seconds or 1)
+                    )
+                if runs is not None and self.report.inputs >= runs:
+                    return
+                if seconds is not None and self.report.seconds >= seconds:
+                    return
+
+    # ----------------------------------------------------------------------------- asking
+
+    def ask(self, questions: Sequence[Question]) -> list[Answers]:
+        """Put questions to both at once."""
+        one, other = self._threads.map(lambda side: side.ask(questions), self.sides)
+        return list(zip(one, other, strict=True))
+
+    def differences(self, questions: Sequence[Question]) -> list[Difference | None]:
+        """Return how both part over each question."""
+        return [
+            compare(question, self.names, answers)
+            for question, answers in zip(questions, self.ask(questions), strict=True)
+        ]
+
+    def _visit(self, pairs: Sequence[Pair], seed: int, visit: int) -> None:
+        values: list[Question] = []
+        randoms: dict[Pair, Random] = {}
+        for pair in pairs:
+            random = randoms[pair] = Random(f"{seed}/{visit}/{'/'.join(map(str, pair))}")
+            for number in range(VALUES_PER_VISIT):
+                made = Values(random, unknown_tags=number % 2 == 1).struct(plan_of(*pair))
+                values.append(Question(*pair, made))
+        values = self._bearable(values)
+        encoded = self.ask(values)
+        self._judge(values, encoded)
+        written: list[tuple[Question, Value]] = []
+        for question, answers in zip(values, encoded, strict=True):
+            # What both write alike is asked once; the other's bytes are the ones to trust.
+            hexes = dict.fromkeys(reply["hex"] for reply in answers[::-1] if "hex" in reply)
+            pair = (question.spec, question.message, question.version)
+            assert isinstance(question.asked, dict)
+            written += [(Question(*pair, bytes.fromhex(each)), question.asked) for each in hexes]
+        written = [each for each in written if self._bearable([each[0]])]
+        questions = [question for question, _ in written]
+        self._judge(questions, self.ask(questions), [value for _, value in written])
+        changed = self._bearable(list(self._changed(questions, randoms)))
+        self._judge(changed, self.ask(changed))
+
+    def _bearable(self, questions: list[Question]) -> list[Question]:
+        """Leave out questions over whose like a process ended again and again."""
+        bearable = [question for question in questions if self._endings[question.kin] < ENDINGS_MAX]
+        self.report.omitted += len(questions) - len(bearable)
+        return bearable
+
+    def _changed(
+        self, questions: Sequence[Question], randoms: dict[Pair, Random]
+    ) -> Iterator[Question]:
+        before: dict[Pair, bytes] = {}
+        for question in questions:
+            pair = (question.spec, question.message, question.version)
+            assert isinstance(question.asked, bytes)
+            other = before.setdefault(pair, question.asked)
+            for _ in range(CHANGES_PER_VALUE):
+                data = mutated(randoms[pair], question.asked, other, size_max=CHANGED_BYTES_MAX)
+                yield Question(*pair, data)
+
+    # ---------------------------------------------------------------------------- judging
+
+    def _judge(
+        self,
+        questions: Sequence[Question],
+        answers: Sequence[Answers],
+        values: Sequence[Value] | None = None,
+    ) -> None:
+        """Count answers, and look into those that part. ``values`` are what the bytes were of."""
+        self.report.inputs += len(questions)
+        for at, (question, both) in enumerate(zip(questions, answers, strict=True)):
+            difference = compare(question, self.names, both)
+            if difference is None:
+                if any("skipped" in reply for reply in both):
+                    self.report.skipped += 1
+                elif "error" in both[0]:
+                    self.report.refused += 1
+                else:
+                    self.report.agreed += 1
+            elif difference.policy and not self.policies:
+                self.report.policies[difference.reason] += 1
+            else:
+                self.report.differed += 1
+                self._endings[question.kin] += difference.kind == "ended"
+                self._look(question, difference, both, None if values is None else values[at])
+
+    def _look(
+        self, question: Question, difference: Difference, both: Answers, value: Value | None
+    ) -> None:
+        """Minimise a difference unless one like it was, and keep what it is called."""
+        rough = _rough(question, difference, both)
+        if rough not in self._seen:
+            finding = self._minimised(question, difference, value)
+            self._seen[rough] = finding.signature if finding is not None else None
+            if finding is not None:
+                self.report.found(finding)
+        signature = self._seen[rough]
+        if signature is not None:
+            self.report.findings[signature].versions.add(question.version)
+
+    def _minimised(
+        self, question: Question, difference: Difference, value: Value | None
+    ) -> Finding | None:
+        pair = (question.spec, question.message, question.version)
+        plan = plan_of(*pair)
+        effort = FULL
+        if difference.kind == "ended":
+            effort = NONE if difference.reason == "timeout" else LITTLE
+        about: tuple[str, ...] = ()
+        asked = question.asked
+        if isinstance(asked, dict):
+            asked = least_value(plan, asked, lambda cases: self._same(
+                [Question(*pair, case) for case in cases], difference), effort)  # fmt: skip
+            about = tuple(salient(plan, asked)) if effort is not NONE else ()
+        elif value is not None and self._same(self._bytes_of(pair, [value]), difference) == [True]:
+            value = least_value(plan, value, lambda cases: self._same(
+                self._bytes_of(pair, cases), difference), effort)  # fmt: skip
+            [least] = self._bytes_of(pair, [value])
+            assert least is not None
+            asked = least.asked
+            about = tuple(salient(plan, value)) if effort is not NONE else ()
+        else:
+            asked = least_bytes(asked, lambda cases: self._same(
+                [Question(*pair, case) for case in cases], difference), effort)  # fmt: skip
+        least_question = Question(*pair, asked)
+        [both] = self.ask([least_question])
+        last = compare(least_question, self.names, both)
+        if last is None:  # It does not happen again: nothing that could be shown to anybody.
+            self.report.loose_ends += 1
+            return None
+        signature = Signature(
+            question.spec, question.message, question.direction, last.kind, last.who, last.path,
+            last.reason, about,
+        )  # fmt: skip
+        answers = dict(zip(self.names, both, strict=True))
+        return Finding(signature, least_question, answers, {question.version})
+
+    def _same(self, questions: Sequence[Question | None], difference: Difference) -> list[bool]:
+        """Say of each question whether both part over it in this way; None is one not to ask."""
+        asked = [question for question in questions if question is not None]
+        found = iter(self.differences(asked))
+        return [question is not None and _alike(next(found), difference) for question in questions]
+
+    def _bytes_of(self, pair: Pair, values: Sequence[Value]) -> list[Question | None]:
+        """Have values encoded, by the second where it can."""
+        replies = self.ask([Question(*pair, value) for value in values])
+        hexes = [other.get("hex", one.get("hex")) for one, other in replies]
+        return [None if made is None else Question(*pair, bytes.fromhex(made)) for made in hexes]
+
+
+def _alike(found: Difference | None, wanted: Difference) -> bool:
+    """Whether two differences are one kind of thing; not where: what is least decides that."""
+    return found is not None and found.who == wanted.who and (
+        (found.kind, found.reason, found.policy) == (wanted.kind, wanted.reason, wanted.policy)
+    )  # fmt: skip
+
+
+def _rough(question: Question, difference: Difference, both: Answers) -> tuple[str, ...]:
+    """What differences have in common that are most likely one: a guess, before minimising."""
+    said: dict[str, Any] = next((reply["error"] for reply in both if "error" in reply), {})
+    words = re.sub(r"[^A-Za-z ]+", "", f"{said.get('class')} {said.get('detail')}")[:80]
+    path = difference.path or re.sub(r"\[\d+\]", "[]", str(said.get("path", "")))
+    return (
+        question.spec, question.message, question.direction, difference.kind, difference.who,
+        path, difference.reason, words,
+    )  # fmt: skip
