@@ -196,6 +196,8 @@ class Cluster:
                 f"{one.name}://{HOST}:{one.advertised_port}" for one in node.listeners
             ),
         }
+        # Controllers decide on replicas that a client leaves open.
+        properties["default.replication.factor"] = str(self._replicas)
         if self.quorum == "static":
             properties["controller.quorum.voters"] = self._static_voters()
         else:
@@ -210,7 +212,6 @@ class Cluster:
                 "transaction.state.log.min.isr": "1",
                 "share.coordinator.state.topic.replication.factor": replicas,
                 "share.coordinator.state.topic.min.isr": "1",
-                "default.replication.factor": replicas,
             }
             if self._sasl:
                 properties["sasl.enabled.mechanisms"] = "SCRAM-SHA-256"
@@ -336,22 +337,22 @@ class Cluster:
 
     def quorum_of(self, node: Node) -> DescribeQuorumResponse.PartitionData | None:
         """Return what a controller says of the quorum; None where it does not lead it."""
-        topics = [
-            DescribeQuorumRequest.TopicData(
-                topic_name=METADATA_TOPIC,
-                partitions=[DescribeQuorumRequest.PartitionData(partition_index=0)],
-            )
-        ]
-        request = DescribeQuorumRequest(topics=topics)
-        port = node.listener(CONTROLLER).port
         try:
-            answer = ask(port, request, 2, DescribeQuorumResponse, timeout_s=ASK_TIMEOUT_S)
+            answer = self.ask_quorum(node)
         except (OSError, CodecError):
             return None
         if answer.error_code != 0 or not answer.topics:
             return None
         partition = answer.topics[0].partitions[0]
         return partition if partition.error_code == 0 else None
+
+    def ask_quorum(self, node: Node) -> DescribeQuorumResponse:
+        """Return a controller's answer to DescribeQuorum: ``OSError`` where it gives none."""
+        partitions = [DescribeQuorumRequest.PartitionData(partition_index=0)]
+        topic = DescribeQuorumRequest.TopicData(topic_name=METADATA_TOPIC, partitions=partitions)
+        request = DescribeQuorumRequest(topics=[topic])
+        port = node.listener(CONTROLLER).port
+        return ask(port, request, 2, DescribeQuorumResponse, timeout_s=ASK_TIMEOUT_S)
 
     def stop(self) -> None:
         """Stop every node: brokers first, then controllers; none is left, whatever happens."""

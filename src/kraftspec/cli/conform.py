@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kraftspec.cli.conform_bugs import bugs
+from kraftspec.cli.conform_capture import capture
 from kraftspec.cli.conform_fuzz import fuzz
 from kraftspec.cli.conform_report import badge, compare, export, report
 from kraftspec.cli.conform_run import adapters, doctor, harness_failed, run
@@ -101,5 +102,17 @@ def make(set_names: tuple[str, ...], name: str, out: Path | None, as_json: bool)
     )
 
 
-for command in (adapters, badge, bugs, compare, doctor, export, fuzz, report, run, strength):
+for command in (
+    adapters,
+    badge,
+    bugs,
+    capture,
+    compare,
+    doctor,
+    export,
+    fuzz,
+    report,
+    run,
+    strength,
+):
     conform.add_command(command)
