@@ -21,9 +21,9 @@ from kraftspec.conformance.raw.harness import HelloReply
 from kraftspec.conformance.vectors import KAFKA
 from kraftspec.specs import specs_root
 
-# One that dies over each test of some family is judged; one that always dies is given up. A crash
-# takes two restarts: to find whom to charge, and to go on.
-RESTARTS_MAX = 200
+# One that dies over each test of some family is judged, as kio does of 255; one that always dies
+# is given up. A crash takes two restarts: to find whom to charge, and to go on.
+RESTARTS_MAX = 700
 TIMEOUTS_MAX = 20  # A hang takes two of them.
 LOAD_TIMEOUT_S = 120.0  # A set is compiled by the Java compiler.
 TOLD_EVERY_COUNT = 512  # Cases between two words on the progress.
