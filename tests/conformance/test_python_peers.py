@@ -15,13 +15,15 @@ from kraftspec.conformance.run import run
 pytestmark = pytest.mark.peers
 
 PEERS = ("kio", "kafka-python", "platformatic-kafka")
-VALID = ("defaults", "populated", "empty", "null", "multi-element", "uuid", "records", "alone")
+VALID = (
+    "defaults", "populated", "empty", "null", "multi-element", "uuid", "records", "alone", "counts",
+)  # fmt: skip
 # Structs in structs, uuids, records, tagged structs, durations and times, headers, a float.
 MESSAGES = (
     "kafka/DescribeClusterResponse", "kafka/CreateTopicsRequest", "kafka/CreateDelegationToken",
     "kafka/DescribeClientQuotasResponse", "kafka/FetchRe", "kafka/ApiVersionsRe",
     "kafka/RequestHeader", "kafka/ConsumerProtocolAssignment", "kafka/DescribeQuorumResponse",
-    "kafka/MetadataRe", "kafka/OffsetForLeaderEpochRe",
+    "kafka/MetadataRe", "kafka/OffsetForLeaderEpochRe", "kafka/RecordBatch",
 )  # fmt: skip
 
 

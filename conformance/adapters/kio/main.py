@@ -36,6 +36,11 @@ from peer import (
     serve,
 )
 
+try:
+    import batches
+except ImportError:  # Releases to 0.3 have none.
+    batches = None
+
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 MILLISECOND = datetime.timedelta(milliseconds=1)
 # What kio holds in classes of its own, by the type on the wire.
@@ -222,6 +227,8 @@ def load(message: str, version: int) -> Any:
 
 def encode(message: str, version: int, value: Any) -> dict[str, Any]:
     """Answer an encode request."""
+    if batches is not None and (message, version) == (batches.NAME, batches.VERSION):
+        return dict(batches.encode_batch(value, lambda time_ms: EPOCH + time_ms * MILLISECOND))
     entity = to_kio(load(message, version), value, "")
     buffer = io.BytesIO()
     try:
@@ -233,6 +240,8 @@ def encode(message: str, version: int, value: Any) -> dict[str, Any]:
 
 def decode(message: str, version: int, data: bytes) -> dict[str, Any]:
     """Answer a decode request."""
+    if batches is not None and (message, version) == (batches.NAME, batches.VERSION):
+        return dict(batches.decode_batch(data, lambda time: (time - EPOCH) // MILLISECOND))
     reader = entity_reader(load(message, version))
     try:
         if OVER_BYTES:
@@ -265,11 +274,14 @@ OVER_BYTES = _reads_bytes()
 
 if __name__ == "__main__":
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES_MAX, MEMORY_BYTES_MAX))
+    served = {name: f"{min(found)}-{max(found)}" for name, found in ENTITIES.items()}
+    if batches is not None:
+        served[batches.NAME] = f"{batches.VERSION}-{batches.VERSION}"
     hello = {
         "name": "kio",
         "version": importlib.metadata.version("kio"),
         "spec": "kafka",
-        "messages": {name: f"{min(found)}-{max(found)}" for name, found in ENTITIES.items()},
+        "messages": served,
         "notes": "kio refuses unknown tagged fields, and holds error codes, durations and times "
         "in classes that do not take every integer.",
     }
