@@ -16,6 +16,7 @@ from typing import Any
 from kraftspec.codegen.generate import MessageSet, read_set, specs_sets
 from kraftspec.codegen.model import Message
 from kraftspec.codegen.plan import plan_message
+from kraftspec.conformance.bugs import bug_notes, with_bugs
 from kraftspec.conformance.families import Candidate, candidates
 from kraftspec.conformance.harness import decode_request, encode_request
 from kraftspec.conformance.java import KafkaAdapter
@@ -93,10 +94,10 @@ def make(
 def _make_batches(kafka: KafkaAdapter, out: Path, report: MakeReport) -> None:
     tests, refused = batch_tests(kafka)
     invalid, wrong = invalid_batch_tests(kafka, tests)
-    tests += invalid
+    tests = with_bugs(kafka, KAFKA, BATCH, tests + invalid)
     refused += wrong
     head: dict[str, Any] = {"schemaVersion": SCHEMA_VERSION, "message": BATCH}
-    head |= {"source": {"kafka": KAFKA_VERSION}, "notes": notes_of(tests)}
+    head |= {"source": {"kafka": KAFKA_VERSION}, "notes": notes_of(tests) | bug_notes(tests)}
     if write_vectors(out / KAFKA / f"{BATCH}.json", head, tests):
         report.changed.append(f"{KAFKA}/{BATCH}")
     report.messages += 1
@@ -131,13 +132,14 @@ def _make_file(
             tests += _make_pair(kafka, message_set.name, message, version, report)
         tests += refused
         report.refused += wrong
+    tests = with_bugs(kafka, message_set.name, message.name, tests)
     head: dict[str, Any] = {"schemaVersion": SCHEMA_VERSION, "message": message.name}
     source: dict[str, Any] = {"kafka": KAFKA_VERSION}
     if message_set.name != KAFKA:
         head["spec"] = message_set.name
         source["generator"] = True
     source["schemaSha256"] = hashlib.sha256(path.read_bytes()).hexdigest()
-    head |= {"source": source, "notes": notes_of(tests)}
+    head |= {"source": source, "notes": notes_of(tests) | bug_notes(tests)}
     target = out / message_set.name / f"{message.name}.json"
     if write_vectors(target, head, tests):
         report.changed.append(f"{message_set.name}/{message.name}")
