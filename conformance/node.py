@@ -18,8 +18,8 @@ from typing import Any, Protocol
 import msgspec
 from msgspec import UNSET
 
+from kraftspec.conformance.judge import hex_difference, value_difference
 from kraftspec.conformance.raw.node import NodeState, NodeStep, NodeVector
-from kraftspec.conformance.run import hex_difference, value_difference
 from kraftspec.conformance.vectors import vectors_root
 from kraftspec.fastpath.errors import CodecError
 from kraftspec.fastpath.message import Message

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 from kraftspec.conformance.registry import cache_directory, locked
@@ -14,7 +16,8 @@ from kraftspec.conformance.registry import cache_directory, locked
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _MAC = "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"
 INSTALL_TIMEOUT_S = 600.0
-SCREENSHOT_TIMEOUT_S = 120.0
+SCREENSHOT_TIMEOUT_S = 60.0
+SCREENSHOT_ATTEMPTS = 3  # On a loaded machine a Chromium now and then hangs at its start.
 # Nothing of a desktop, nothing over the network; root has no sandbox.
 FLAGS = (
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
@@ -62,27 +65,35 @@ def _found() -> str | None:
 
 def screenshot(page: Path, out: Path, *, width_px: int = 1400, height_px: int = 900) -> None:
     """Draw the top of a page, in light colours, as a PNG. Raises ``BrowserError``."""
-    with tempfile.TemporaryDirectory() as profile:
-        picture = Path(profile, "picture.png")
-        command = [
-            chromium(), "--headless", *FLAGS, f"--user-data-dir={profile}",
-            f"--window-size={width_px},{height_px}", f"--screenshot={picture}",
-            page.resolve().as_uri(),
-        ]  # fmt: skip
-        try:
-            done = subprocess.run(
-                command,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                check=False,
-                timeout=SCREENSHOT_TIMEOUT_S,
-            )
-        except subprocess.TimeoutExpired as error:
-            raise BrowserError(
-                f"{command[0]} drew nothing within {SCREENSHOT_TIMEOUT_S:g} s"
-            ) from error
-        if done.returncode or not picture.exists():
-            raise BrowserError(f"{command[0]} drew nothing of {page}: {done.stderr[-500:].strip()}")
-        out.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(picture, out)
+    path = chromium()
+    said = ""
+    for _ in range(SCREENSHOT_ATTEMPTS):
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
+            picture = Path(profile, "picture.png")
+            command = [
+                path, "--headless", *FLAGS, f"--user-data-dir={profile}",
+                f"--window-size={width_px},{height_px}", f"--screenshot={picture}",
+                page.resolve().as_uri(),
+            ]  # fmt: skip
+            said = _run(command)
+            if picture.exists():
+                out.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(picture, out)
+                return
+    raise BrowserError(f"{path} drew nothing of {page}: {said}")
+
+
+def _run(command: list[str]) -> str:
+    """Run a browser to its end, or end it and all its children; return what it said last."""
+    process = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True
+    )
+    try:
+        _, said = process.communicate(timeout=SCREENSHOT_TIMEOUT_S)
+        return said.decode(errors="replace")[-500:].strip()
+    except subprocess.TimeoutExpired:
+        return f"no end within {SCREENSHOT_TIMEOUT_S:g} s"
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()

@@ -7,12 +7,14 @@ const COUNTS = ["passed", "failed", "skipped", "known", "surprise"]; // The orde
 const SIGNS = {
   passed: ["✓", "passed"],
   failed: ["✗", "failed"],
+  few: ["✗", "failed, fewer than a tenth"],
   surprise: ["‼", "unexpected pass"],
   known: ["≈", "known failure"],
   partial: ["◐", "partly skipped"],
   skipped: ["○", "skipped"],
 };
-const WORST = ["failed", "surprise", "known", "partial", "passed", "skipped"];
+const FEW = 0.1; // Of the answered tests; fewer that fail are drawn in outline.
+const WORST = ["failed", "few", "surprise", "known", "partial", "passed", "skipped"];
 const BYTES_A_ROW = matchMedia("(max-width: 760px)").matches ? 8 : 16;
 const PAGE_ROWS = 12;
 
@@ -41,7 +43,7 @@ function share(part, whole) {
 // -- Verdicts --------------------------------------------------------------------------------
 
 function verdict([, passed, failed, skipped, known, surprise]) {
-  if (failed) return "failed";
+  if (failed) return failed > FEW * (passed + failed + known + surprise) ? "failed" : "few";
   if (surprise) return "surprise";
   if (known) return "known";
   if (passed) return skipped ? "partial" : "passed";
@@ -53,6 +55,10 @@ function runsOfVersions(cell) {
   for (const counts of cell) {
     const [version] = counts;
     const what = verdict(counts);
+    if (version === null) { // Only told where it is news that such versions are not refused.
+      if (["failed", "few", "surprise", "known"].includes(what)) marks.push({ what });
+      continue;
+    }
     const last = marks.at(-1);
     if (last && last.what === what && last.to === version - 1) last.to = version;
     else marks.push({ what, from: version, to: version });
@@ -60,7 +66,16 @@ function runsOfVersions(cell) {
   return marks;
 }
 
-const spelled = ({ from, to }) => (from === to ? `${from}` : `${from}–${to}`);
+function spelled({ from, to }) {
+  if (from === undefined) return "other";
+  return from === to ? `${from}` : `${from}–${to}`;
+}
+
+function spoken({ what, from, to }) {
+  const [, meaning] = SIGNS[what];
+  if (from === undefined) return `versions that the message does not have ${meaning}`;
+  return from === to ? `version ${from} ${meaning}` : `versions ${from} to ${to} ${meaning}`;
+}
 
 function worst(cell) {
   const found = new Set(cell.map(verdict));
@@ -71,11 +86,9 @@ const isFailing = (cell) => Boolean(cell) && cell.some(([, , failed, , , odd]) =
 
 // -- The matrix ------------------------------------------------------------------------------
 
-function mark({ what, from, to }) {
-  const [sign, meaning] = SIGNS[what];
-  const text = spelled({ from, to });
-  const attributes = { class: `mark ${what}`, "data-sign": sign, "data-versions": text };
-  return make("span", { ...attributes, title: `${text}: ${meaning}` }, text);
+function mark(one) {
+  const attributes = { class: `mark ${one.what}`, "data-sign": SIGNS[one.what][0] };
+  return make("span", { ...attributes, title: spoken(one) }, spelled(one));
 }
 
 function header(run, index) {
@@ -93,6 +106,7 @@ function header(run, index) {
   if (failed + surprise) told.append(make("b", {}, `✗ ${number(failed + surprise)}`));
   if (known) told.append(make("span", {}, `≈ ${number(known)}`));
   if (skipped) told.append(make("span", { class: "muted" }, `○ ${number(skipped)}`));
+  if (run.brokeOff) told.append(make("b", {}, "broke off"));
   const title = COUNTS.map((what, at) => `${number(run.counts[at])} ${SIGNS[what][1]}`).join(", ");
   const cell = make("th", { scope: "col", role: "columnheader", title },
     make("span", { class: "name" }, run.label),
@@ -114,9 +128,8 @@ function gridCell(run, row, cell) {
   }
   const marks = runsOfVersions(cell);
   element.dataset.verdict = worst(cell);
-  element.setAttribute("aria-label", `${label}, ${DATA.rows[row][1]}: ` + marks.map(
-    (one) => `${one.from === one.to ? "version" : "versions"} ${spelled(one).replace("–", " to ")} `
-      + SIGNS[one.what][1]).join(", "));
+  element.setAttribute("aria-label",
+    `${label}, ${DATA.rows[row][1]}: ${marks.map(spoken).join(", ")}`);
   element.append(make("div", { class: "marks", "aria-hidden": "true" }, ...marks.map(mark)));
   return element;
 }
@@ -159,8 +172,9 @@ function build() {
     body.append(element);
   });
   $("legend").append(make("li", {}, "Numbers are versions."));
-  for (const [sign, meaning] of Object.values(SIGNS)) {
-    $("legend").append(make("li", {}, make("b", { "aria-hidden": "true" }, sign), ` ${meaning}`));
+  for (const [what, [sign, meaning]] of Object.entries(SIGNS)) {
+    const sample = make("span", { class: `mark ${what}`, "data-sign": sign, "aria-hidden": "true" });
+    $("legend").append(make("li", {}, sample, ` ${meaning}`));
   }
   DATA.runs.forEach((run) => {
     const box = make("input", { type: "checkbox", value: run.label });
@@ -280,13 +294,15 @@ function step(by) {
   openCell(cells[(from + by + cells.length) % cells.length]);
 }
 
+const versionOf = ([version]) => (version === null ? {} : { from: version, to: version });
+
 function versionsTable(cell) {
   const columns = [["passed", 1], ["failed", 2], ["known", 4], ["skipped", 3], ["unexpected", 5]]
     .filter(([, at]) => at < 3 || cell.some((counts) => counts[at]));
   const head = make("tr", {}, make("th", { scope: "col" }, "version"),
     ...columns.map(([what]) => make("th", { scope: "col" }, what)));
   const lines = cell.map((counts) => make("tr", {},
-    make("th", { scope: "row" }, mark({ what: verdict(counts), from: counts[0], to: counts[0] })),
+    make("th", { scope: "row" }, mark({ what: verdict(counts), ...versionOf(counts) })),
     ...columns.map(([, at]) => make("td", {}, counts[at] ? number(counts[at]) : "·"))));
   return make("table", { class: "versions" }, make("thead", {}, head),
     make("tbody", {}, ...lines));

@@ -9,6 +9,8 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,7 @@ from kraftspec.conformance.raw.results import Counts, Failure, Results, Unexpect
 from kraftspec.conformance.raw.vectors import Note
 from kraftspec.conformance.report import set_and_message
 from kraftspec.conformance.vectors import KAFKA
+from kraftspec.fastpath.record_batch import RecordBatch
 
 TITLE = "Kafka protocol conformance"
 # Of the failures of one cell, tried from the left until the page is small enough to send around.
@@ -31,6 +34,7 @@ FAILURE_BYTES_MAX = 2_000_000
 HEX_BYTES_MAX = 96  # Around the first byte that differs; the command repeats the whole.
 HEX_BYTES_BEFORE = 16
 TEXT_CHARS_MAX = 400
+REMARKS_MAX = 5  # Of a run.
 _HEX = re.compile(r"(?:[0-9a-f]{2})*")
 
 Flags = dict[str, Note]
@@ -58,12 +62,18 @@ def page(runs: Sequence[Results], *, left_out: Sequence[LeftOut] = (), flags: Fl
     data, cap = _fitting(runs, keys, flags)
     css, js = (_asset(f"matrix.{kind}") for kind in ("css", "js"))
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
-    tests = max(run.tests for run in runs)
+    pairs = {
+        (row, one[0])
+        for run in data["runs"]
+        for row, cell in enumerate(run["cells"])
+        for one in cell or ()
+        if one[0] is not None
+    }
     rendered = environment.from_string(_asset("matrix.html.jinja")).render(
         title=TITLE,
         summary=f"{_counted(len(runs), 'implementation')}, {_counted(len(keys), 'message')}, "
-        f"{_counted(max(run.pairs for run in runs), 'pair')} of message and version, "
-        f"{_counted(tests, 'golden vector')}",
+        f"{_counted(len(pairs), 'pair')} of message and version, "
+        f"{_counted(max(run.tests for run in runs), 'golden vector')}",
         runs=data["runs"],
         sets=list(dict.fromkeys(set_and_message(key)[0] for key in keys)),
         left_out=left_out,
@@ -160,25 +170,47 @@ def _labels(runs: Sequence[Results]) -> list[str]:
 def _run(
     run: Results, label: str, keys: list[str], failures: dict[int, dict[str, Any]]
 ) -> dict[str, Any]:
-    cells = [
-        [[version, *_counts(run.messages[key][str(version)])] for version in _versions(run, key)]
-        if key in run.messages
-        else None
-        for key in keys
-    ]
+    cells = [_cell(run, key) for key in keys]
     return {
         "label": label,
         "version": run.adapter.version,
         "language": run.adapter.language,
         "counts": _counts(run.counts),
+        "brokeOff": bool(run.harness_failure),
         "skips": [[one.reason, one.count] for one in run.skips],
         "cells": cells,
         "failures": failures,
     }
 
 
-def _versions(run: Results, key: str) -> list[int]:
-    return sorted(int(version) for version in run.messages[key])
+def _cell(run: Results, key: str) -> list[list[int | None]] | None:
+    """Return version and counts of each version of a message; None where it was not in the run.
+
+    Tests of versions that the message does not have are one line, of version None, at the end.
+    """
+    if key not in run.messages:
+        return None
+    had: list[list[int | None]] = []
+    others = [0] * len(_counts(run.counts))
+    valid = _valid_versions(*set_and_message(key))
+    for version, counts in sorted((int(name), one) for name, one in run.messages[key].items()):
+        if valid is None or version in valid:
+            had.append([version, *_counts(counts)])
+        else:
+            others = [one + more for one, more in zip(others, _counts(counts), strict=True)]
+    return [*had, *([[None, *others]] if any(others) else [])]
+
+
+@cache
+def _valid_versions(spec: str, message: str) -> range | None:
+    """Return the versions of a message of ours; None where nothing is known of it."""
+    if (spec, message) == (KAFKA, "RecordBatch"):
+        return RecordBatch.VALID_VERSIONS
+    try:
+        catalogue = import_module(f"kraftspec.generated.{spec.replace('-', '_')}").CATALOGUE
+    except ModuleNotFoundError:
+        return None
+    return range(*catalogue[message][3:5]) if message in catalogue else None
 
 
 def _counts(counts: Counts) -> list[int]:
@@ -201,11 +233,14 @@ def _remarks(run: Results) -> list[str]:
         said.append(f"only shard {chosen.shard}")
     if run.harness_failure:
         broke = run.harness_failure
-        said.append(f"the run broke off ({broke.kind}): {_cut(broke.detail)}")
+        said.append(f"the run broke off ({broke.kind}): {_cut(broke.detail.partition(chr(10))[0])}")
     if run.restarts:
         said.append(f"started again {_counted(run.restarts, 'time')} after a crash or a hang")
     said += [f"the known failure {one.test} has expired" for one in run.known if one.expired]
-    return [*said, *(run.warnings or [])]
+    said += run.warnings or []
+    if len(said) > REMARKS_MAX:
+        said[REMARKS_MAX:] = [f"and {len(said) - REMARKS_MAX:,} more, which its JSON has"]
+    return said
 
 
 def _failures(run: Results, keys: list[str], cap: int) -> dict[int, dict[str, Any]]:

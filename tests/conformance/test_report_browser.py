@@ -61,7 +61,7 @@ def small() -> list[Results]:
         ),
         failure(version=1, detail=NASTY, id="00000000000000aa"),
         failure("FetchRequest", 12, id="00000000000000bb", kind="crash", detail="it died"),
-        failure("FetchRequest", 1, direction="encode", id="00000000000000cc", known="their issue"),
+        failure("FetchRequest", 4, direction="encode", id="00000000000000cc", known="their issue"),
     ]
     odd = UnexpectedPass(
         spec="kip-853", message="VoteRequest", version=0, id="00000000000000dd",
@@ -70,7 +70,7 @@ def small() -> list[Results]:
     theirs = {
         "ApiVersionsRequest": {"0": counts(skipped=4), "1": counts(passed=3, skipped=1)},
         "FetchRequest": {
-            "1": counts(passed=3, known=1),
+            "4": counts(passed=3, known=1),
             "12": counts(passed=3, failed=1),
             "13": counts(passed=4),
         },
@@ -170,23 +170,50 @@ def test_the_matrix_shows_versions_with_signs(tab: Page, small_page: str) -> Non
     tab.goto(small_page)
     assert rows(tab) == ["ApiVersionsRequest", "FetchRequest", "VoteRequest", "VoteRequest"]
     marks = cell(tab, "a/b, c", "FetchRequest").locator(".mark")
-    assert marks.all_text_contents() == ["1", "12", "13"]
+    assert marks.all_text_contents() == ["4", "12", "13"]
     signs = [
         mark.evaluate("one => getComputedStyle(one, '::before').content") for mark in marks.all()
     ]
     assert signs == ['"≈ "', '"✗ "', '"✓ "']
     assert cell(tab, "kraftspec", "FetchRequest").locator(".mark").all_text_contents() == [
-        "1",
+        "4",
         "12\u201313",
     ]
     heads = tab.locator("thead th .share").all_inner_texts()
     assert [head.split() for head in heads] == [
         ["100", "%"],
-        ["83.8", "%", "\u2717", "4", "\u2248", "1", "\u25cb", "5"],
+        ["83.8", "%", "\u2717", "4", "\u2248", "1", "\u25cb", "5", "broke", "off"],
     ]
     footer = tab.locator("footer").inner_text()
     for said in ("kafkajs (javascript): node was not found", "it died thrice"):
         assert said in footer
+
+
+def test_few_failures_and_versions_that_are_none_have_marks_of_their_own(
+    tab: Page, tmp_path: Path
+) -> None:
+    versions = {"0": counts(passed=99, failed=1), "1": counts(passed=1, failed=1)}
+    nowhere = {"-1": counts(passed=1, failed=1), "9": counts(failed=1)}
+    run = results(
+        {"VoteRequest": {**versions, **nowhere}, "FetchRequest": {"3": counts(passed=1)}},
+        [failure(version=version) for version in (-1, 0, 1, 9)],
+    )
+    file = tmp_path / "report.html"
+    file.write_text(page([run], flags={}), "utf-8")
+    tab.goto(file.as_uri())
+    assert "2 messages, 2 pairs" in tab.locator("body > header").inner_text()
+    vote = cell(tab, "mine", "VoteRequest")
+    marks = [(one.get_attribute("class"), one.inner_text()) for one in vote.locator(".mark").all()]
+    assert marks == [("mark few", "0"), ("mark failed", "1"), ("mark failed", "other")]
+    vote.click()
+    lines = tab.locator("table.versions tbody tr").all_inner_texts()
+    assert [line.split() for line in lines] == [
+        ["0", "99", "1"],
+        ["1", "1", "1"],
+        ["other", "1", "2"],
+    ]
+    tab.keyboard.press("Escape")
+    assert cell(tab, "mine", "FetchRequest").locator(".mark").count() == 0  # It is refused.
 
 
 def test_a_click_opens_the_failures_of_a_cell(tab: Page, small_page: str) -> None:

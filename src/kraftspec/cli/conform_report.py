@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import click
 
 from kraftspec.cli.output import (
     EXIT_FINDINGS,
+    console,
     counted,
     emit_json,
     json_option,
@@ -56,7 +58,7 @@ def report(results: tuple[Path, ...], run_every: bool, out: Path, screenshot: Pa
     with refusals():
         if run_every:
             with progress("Running") as advance:
-                runs, left_out = run_all(out.parent, advance)
+                runs, left_out = run_all(out.parent, _spoken(advance))
         else:
             runs = [read_results(path) for path in results]
         for one in left_out:
@@ -75,6 +77,17 @@ def report(results: tuple[Path, ...], run_every: bool, out: Path, screenshot: Pa
         except BrowserError as error:
             raise click.ClickException(str(error)) from error
         click.echo(f"wrote {screenshot}")
+
+
+def _spoken(advance: Callable[[str, int, int], None]) -> Callable[[str, int, int], None]:
+    """Say a line an adapter where no bar is drawn: a build may take minutes."""
+
+    def say(what: str, number: int, count: int) -> None:
+        advance(what, number, count)
+        if not console(stderr=True).is_terminal:
+            click.echo(f"running {what}, {number + 1} of {count}", err=True)
+
+    return say
 
 
 @click.command()
