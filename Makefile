@@ -56,6 +56,10 @@ generate: .venv/.ready ## Render generated/ from specs/
 vectors: .venv/.ready ## Re-make the golden vectors with Apache Kafka's own classes
 	$(BIN)/kraftspec conform make
 
+.PHONY: report
+report: .venv/.ready ## Run every adapter, make build/report/index.html and the picture in the docs
+	$(BIN)/kraftspec conform report --all --out build/report/index.html --screenshot docs/report.png
+
 .PHONY: bench
 bench: .venv/.ready ## Measure beside the peers, write docs/performance.md; ARGS=--quick to look
 	$(BIN)/python -m benchmarks.run $(ARGS)
