@@ -20,12 +20,11 @@ from msgspec import UNSET
 
 from kraftspec.conformance.judge import hex_difference, value_difference
 from kraftspec.conformance.raw.node import NodeState, NodeStep, NodeVector
-from kraftspec.conformance.vectors import vectors_root
+from kraftspec.conformance.vectors import NODE, vectors_root
 from kraftspec.fastpath.errors import CodecError
 from kraftspec.fastpath.message import Message
 from kraftspec.generated.kafka import RequestHeader, ResponseHeader
 
-DIRECTORY = "node"  # Below the root of the vectors.
 _STEP_OF_PATH = re.compile(r"(?P<name>\w+)(?:\[(?P<index>\d+|\*)\])?")
 _UNDETERMINED = "(undetermined)"
 
@@ -73,7 +72,7 @@ def read_node_vectors(root: Path | None = None) -> Iterator[NodeVector]:
 
     ``ValueError`` names the file, and what in it is not as it must be.
     """
-    for path in sorted(((root or vectors_root()) / DIRECTORY).glob("*.json")):
+    for path in sorted(((root or vectors_root()) / NODE).glob("*.json")):
         try:
             vector = msgspec.json.decode(path.read_bytes(), type=NodeVector)
             check(vector)

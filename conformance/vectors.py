@@ -16,6 +16,7 @@ from kraftspec.conformance.raw.vectors import Test, VectorFile
 
 SCHEMA_VERSION = 1
 KAFKA = "kafka"  # The set of a file that names none.
+NODE = "node"  # The directory of the vectors of nodes.
 
 
 def vectors_root() -> Path:
@@ -44,16 +45,24 @@ def write_vectors(path: Path, head: dict[str, Any], tests: Iterable[dict[str, An
     return True
 
 
+def vector_paths(root: Path) -> list[Path]:
+    """Return the vector files below a root, in order; those of nodes are of another format."""
+    return sorted(path for path in root.glob("*/*.json") if path.parent.name != NODE)
+
+
 def read_vectors(root: Path, name: str = "") -> Iterator[tuple[str, VectorFile]]:
     """Yield (set, file) for every vector file, or for those whose path contains ``name``.
 
     The set is the file's own ``spec``: a directory may hold frames of several.
     """
     decoder = msgspec.json.Decoder(VectorFile)
-    for path in sorted(root.glob("*/*.json")):
+    for path in vector_paths(root):
         if name.lower() in f"{path.parent.name}/{path.stem}".lower():
             file = decoder.decode(path.read_bytes())
             yield KAFKA if file.spec is UNSET else file.spec, file
 
 
-__all__ = ["KAFKA", "SCHEMA_VERSION", "Test", "VectorFile", "dumps", "read_vectors", "test_id"]
+__all__ = [
+    "KAFKA", "NODE", "SCHEMA_VERSION", "Test", "VectorFile", "dumps", "read_vectors", "test_id",
+    "vector_paths",
+]  # fmt: skip

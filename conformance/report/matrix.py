@@ -24,7 +24,7 @@ from kraftspec import __version__
 from kraftspec.conformance.raw.results import Counts, Failure, Results, UnexpectedPass
 from kraftspec.conformance.raw.vectors import Note
 from kraftspec.conformance.report import set_and_message
-from kraftspec.conformance.vectors import KAFKA
+from kraftspec.conformance.vectors import KAFKA, vector_paths
 from kraftspec.fastpath.record_batch import RecordBatch
 
 TITLE = "Kafka protocol conformance"
@@ -94,7 +94,7 @@ def flags_of(runs: Iterable[Results], root: Path) -> Flags:
     messages = {message for message, _ in wanted}
     found: Flags = {}
     decoder = msgspec.json.Decoder(_Head)
-    for path in sorted(root.glob("*/*.json")):
+    for path in vector_paths(root):
         if path.stem in messages:
             notes = decoder.decode(path.read_bytes()).notes
             found |= {name: note for name, note in notes.items() if (path.stem, name) in wanted}

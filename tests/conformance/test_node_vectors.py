@@ -261,6 +261,16 @@ def test_vectors_of_a_directory_are_replayed_each_to_a_new_node(tmp_path: Path) 
     assert [failure.vector for failure in report.failures] == ["a", "b"]
 
 
+def test_they_are_no_vectors_of_messages(tmp_path: Path) -> None:
+    for name in ("node", "kafka"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "node" / "VoteRequest.json").write_text(json.dumps(vector()))
+    vote = (vectors_root() / "kafka" / "VoteRequest.json").read_bytes()
+    (tmp_path / "kafka" / "VoteRequest.json").write_bytes(vote)
+    assert [file.message for _, file in read_vectors(tmp_path, "vote")] == ["VoteRequest"]
+    assert len(list(read_node_vectors(tmp_path))) == 1
+
+
 def test_a_wrong_file_is_named(tmp_path: Path) -> None:
     file = tmp_path / "node" / "bad.json"
     file.parent.mkdir()
