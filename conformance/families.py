@@ -252,6 +252,8 @@ def _values(entry: FieldPlan, long: bool) -> Iterator[tuple[str, Any, str]]:
         for length in lengths:
             yield "lengths", "x" * length, f"{length} bytes"
         if long:
+            yield "lengths", "é" * 63, "63 characters, 126 bytes"
+            yield "lengths", "é" * 64, "64 characters, 128 bytes"
             yield "lengths", "y" * STRING_BYTES_MAX, f"{STRING_BYTES_MAX} bytes, the longest"
     elif kind == "bytes":
         for length in lengths:
@@ -275,6 +277,10 @@ def _values(entry: FieldPlan, long: bool) -> Iterator[tuple[str, Any, str]]:
         element = _element(entry)
         for length in lengths[: 3 if long else 2]:
             yield "lengths", [_scalar(element, "") for _ in range(length)], f"{length} elements"
+    elif kind == "array" and long and isinstance(entry.element, StructPlan):
+        for length in SHORT_LENGTHS:
+            rows = [default_value(entry.element) for _ in range(length)]
+            yield "lengths", rows, f"{length} structs"
 
 
 def _unknown(top: StructPlan, path: Path, plan: StructPlan) -> Iterator[Candidate]:

@@ -16,7 +16,7 @@ from kraftspec.conformance.invalid import Fault
 from kraftspec.conformance.make_batches import batch, header, record
 from kraftspec.fastpath.crc import crc32c
 from kraftspec.fastpath.plan import INTEGER_RANGE
-from kraftspec.fastpath.records import RECORDS_AT
+from kraftspec.fastpath.records import ATTRIBUTES_AT, RECORDS_AT
 
 Value = dict[str, Any]
 
@@ -190,6 +190,11 @@ def _heads(breaker: _Breaker) -> Iterator[Fault]:
     for codec in (5, 6, 7):
         comment = f"compression {codec}"
         yield breaker.fault("unknown_compression", comment, head("attributes", codec))
+        nothing = {NAMES.index("attributes"): struct.pack(">h", codec)}
+        nothing[NAMES.index("recordCount")] = bytes(4)
+        made = sealed(breaker.parts[: len(HEAD)], nothing)
+        comment = f"compression {codec} of a batch without records"
+        yield Fault("unknown_compression", comment, "attributes", bytes_of(made), ATTRIBUTES_AT)
     for count in (0, 1, 3, 100, INT32_MAX):
         comment = f"{count} records, and there are two"
         yield breaker.fault("record_count_mismatch", comment, head("recordCount", count))

@@ -31,8 +31,14 @@ _ORDER: Final = Policy(
 )
 _VARINT: Final = f"{_CLIENTS}utils/ByteUtils.java"
 _BATCH: Final = f"{_CLIENTS}record/internal/DefaultRecordBatch.java"
-_RECORD: Final = f"{_CLIENTS}record/internal/DefaultRecord.java"
 _JSON: Final = f"{_CLIENTS}protocol/MessageUtil.java"
+
+_EMPTY: Final = Policy(
+    "lax-empty-batch",
+    "Where a batch says that it has no records, Kafka looks at nothing but its head and its CRC: "
+    "neither at the compression, nor at what follows.",
+    _BATCH,
+)
 
 # By the class of the refusal. A class that is not here is refused by Kafka too.
 DECODE: Final = {
@@ -90,23 +96,10 @@ DECODE: Final = {
         "The offsets of a batch ascend up to its last one. Kafka's reader does not check it.",
         _BATCH,
     ),
-    "unknown_compression": Policy(
-        "lax-empty-compression",
-        "Kafka does not look at the compression of a batch without records.",
-        _BATCH,
-    ),
-    "decompression_bomb": Policy(
-        "lax-decompression",
-        "Kafka decompresses whatever a batch holds, as far as its memory lasts.",
-        _BATCH,
-    ),
+    "unknown_compression": _EMPTY,
+    "record_count_mismatch": _EMPTY,
 }  # fmt: skip
 ENCODE: Final = {
-    "wrong_type": Policy(
-        "lax-json-type",
-        "Kafka's JSON converters take numbers from text, and anything for text.",
-        _JSON,
-    ),
     "integer_out_of_range": Policy(
         "lax-json-int8",
         "Kafka's JSON converters take 128 to 256 for an int8 and subtract 128: 128 becomes 0.",

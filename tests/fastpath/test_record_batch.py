@@ -53,7 +53,7 @@ def test_the_vectors_are_of_every_kind() -> None:
     families = Counter(test["family"] for test in vectors())
     assert families.keys() == {
         "counts", "nulls", "lengths", "timestamps", "offsets", "producers", "control", "random",
-        "compressed",
+        "compressed", "control-unnamed", "bugs",
     }  # fmt: skip
     assert len(vectors()) >= 500
     codecs = Counter(test["value"]["attributes"] & 7 for test in vectors())

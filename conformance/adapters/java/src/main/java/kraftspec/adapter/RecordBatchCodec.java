@@ -167,6 +167,10 @@ final class RecordBatchCodec {
         Head.of(batch, ByteBuffer.wrap(bytes).getShort(ATTRIBUTES_AT)).write(value);
         ArrayNode records = value.putArray("records");
         DefaultRecordBatch stored = (DefaultRecordBatch) batch;
+        batch.iterator().forEachRemaining(record -> { }); // Kafka's own verdict on the records.
+        if (stored.countOrNull() == 0) {
+            return new MessageCodec.Decoded(value, bytes.length - batch.sizeInBytes());
+        }
         try (InputStream in = stored.recordInputStream(BufferSupplier.NO_CACHING)) {
             for (int left = stored.countOrNull(); left > 0; left--) {
                 // From 0 on and with no append time: what is told are the deltas themselves.

@@ -40,6 +40,8 @@ final class Refusal extends RuntimeException {
         new Rule("negative_length", "newLimit < 0"),
         new Rule("varint_overflow", "Varint is too long, the most significant bit "),
         // Of record batches.
+        new Rule("record_count_mismatch", "Incorrect declared batch size, "),
+        new Rule("negative_length", "Found invalid record count -"),
         new Rule("crc_mismatch", "Record is corrupt \\(stored crc = "),
         new Rule("bad_magic", "Invalid magic found in record: "),
         new Rule("batch_length_mismatch",
