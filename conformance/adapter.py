@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable
 from functools import cache
 from importlib import import_module
 from types import ModuleType
@@ -73,63 +72,79 @@ def _hello(name: str, notes: str) -> dict[str, Any]:
     }
 
 
-def _encode(request: dict[str, Any]) -> dict[str, Any]:
-    message, version = _target(request)
-    value = message.from_json(request.get("value"), version)
-    return {"hex": value.encode(version).hex()}
+class _Request(msgspec.Struct, gc=False):
+    """A request, of whatever types its fields are."""
+
+    cmd: Any = None
+    id: Any = None
+    message: Any = None
+    version: Any = None
+    value: Any = None
+    hex: Any = None
+    spec: Any = "kafka"
+    protocol: Any = None
 
 
-def _decode(request: dict[str, Any]) -> dict[str, Any]:
-    message, version = _target(request)
+_read = msgspec.json.Decoder(_Request).decode
+
+
+def _class(request: _Request) -> type[Message]:
+    spec, name = request.spec, request.message
+    if spec.__class__ is str and name.__class__ is str:
+        return message_class(spec, name)
+    raise CodecError(ErrorClass.UNKNOWN_MESSAGE, '"message" and "spec" must be strings')
+
+
+def _encode(request: _Request) -> dict[str, Any]:
+    version = request.version
+    message = _class(request).from_json(request.value, version)
+    return {"id": request.id, "hex": message.encode(version).hex()}
+
+
+def _decode(request: _Request) -> dict[str, Any]:
+    message, version = _class(request), request.version
     try:
-        data = bytes.fromhex(request["hex"])
-    except (KeyError, TypeError, ValueError):
+        data = bytes.fromhex(request.hex)
+    except (TypeError, ValueError):
         raise CodecError(ErrorClass.WRONG_TYPE, '"hex" must be a string of hex digits') from None
-    return {"value": message.decode(data, version).to_json(version)}
+    return {"id": request.id, "value": message.decode(data, version).to_json(version)}
 
 
-def _target(request: dict[str, Any]) -> tuple[type[Message], Any]:
-    spec, name = request.get("spec", "kafka"), request.get("message")
-    if not isinstance(spec, str) or not isinstance(name, str):
-        raise CodecError(ErrorClass.UNKNOWN_MESSAGE, '"message" and "spec" must be strings')
-    return message_class(spec, name), request.get("version")
-
-
-_COMMANDS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
-    "encode": _encode,
-    "decode": _decode,
-}
-
-
-def _request(line: bytes) -> Any:
+def _request(line: bytes) -> _Request:
     try:
-        return msgspec.json.decode(line)
+        return _read(line)
     except msgspec.DecodeError:
         # The slower parser lets half surrogates and 1e400 pass: fields of a request whose id is
         # wanted, so that the refusal can carry it.
-        return json.loads(line)
+        fields = json.loads(line)
+        if not isinstance(fields, dict):
+            raise ValueError(f"it begins with {line[:1]!r}") from None
+        known = _Request.__struct_fields__
+        return _Request(**{name: fields[name] for name in known if name in fields})
 
 
 def reply(line: bytes, name: str, notes: str = "") -> dict[str, Any] | None:
     """Answer one request line; None is the end."""
     try:
         request = _request(line)
-        command = request.get("cmd")
-    except (ValueError, RecursionError, AttributeError) as error:
+    except (ValueError, RecursionError) as error:
         return _refusal(None, CodecError(ErrorClass.WRONG_TYPE, f"not a JSON object: {error}"))
-    if command == "stop":
-        return None
-    if command == "hello":
-        if request.get("protocol") == PROTOCOL:
-            return _hello(name, notes)
-        detail = f"this adapter speaks protocol {PROTOCOL}"
-        return _refusal(request.get("id"), CodecError(ErrorClass.UNSUPPORTED_VERSION, detail))
     try:
-        if not isinstance(command, str) or command not in _COMMANDS:
-            raise CodecError(ErrorClass.WRONG_TYPE, f"there is no command {command!r}")
-        return {"id": request.get("id"), **_COMMANDS[command](request)}
+        match request.cmd:
+            case "encode":
+                return _encode(request)
+            case "decode":
+                return _decode(request)
+            case "stop":
+                return None
+            case "hello" if request.protocol == PROTOCOL:
+                return _hello(name, notes)
+            case "hello":
+                detail = f"this adapter speaks protocol {PROTOCOL}"
+                raise CodecError(ErrorClass.UNSUPPORTED_VERSION, detail)
+        raise CodecError(ErrorClass.WRONG_TYPE, f"there is no command {request.cmd!r}")
     except CodecError as error:
-        return _refusal(request.get("id"), error)
+        return _refusal(request.id, error)
 
 
 def _refusal(request_id: Any, error: CodecError) -> dict[str, Any]:

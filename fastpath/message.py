@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import uuid
 from collections.abc import Callable
-from functools import update_wrapper
+from functools import cache, update_wrapper
 from importlib import import_module
 from typing import Any, ClassVar, Literal, Self
 
@@ -310,6 +310,7 @@ def _bind() -> None:
     use_codec("native")
 
 
+@cache
 def _late(module: str) -> Any:
     """Load what most programs never run: half of the import time of a message class."""
     return import_module(f"kraftspec.fastpath.{module}")

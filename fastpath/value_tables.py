@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import binascii
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 from kraftspec.fastpath.plan import INTEGER_RANGE, Element, Layouts, is_default
@@ -180,16 +181,26 @@ def _same(value: Any) -> Any:
     return value
 
 
+@lru_cache(maxsize=1024)
+def _read_uuid(value: str) -> Uuid:
+    return Uuid.parse(value)
+
+
+@lru_cache(maxsize=1024)
+def _write_uuid(value: bytes) -> str:
+    return str(Uuid(value))
+
+
 _READERS: dict[str, _Convert] = {
     "bool": _read_bool,
     "string": _read_string,
     "bytes": _read_bytes,
     "records": _read_bytes,
-    "uuid": Uuid.parse,
+    "uuid": _read_uuid,  # A message often has the same one again: zero, or a topic's.
     "float64": _read_float,
 }
 _WRITERS: dict[str, _Convert] = {
-    "uuid": lambda value: str(Uuid(value)),
+    "uuid": _write_uuid,
     "bytes": lambda value: _base64(value, newline=False).decode(),
     "records": lambda value: _base64(value, newline=False).decode(),
     "float64": float_to_json,
