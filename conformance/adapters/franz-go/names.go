@@ -77,6 +77,7 @@ var renamed = map[string][]string{
 	"FilterResults":             {"Results"},
 	"ForgottenTopicsData":       {"ForgottenTopics"},
 	"GenerationIdOrMemberEpoch": {"Generation"},
+	"IsFutureKey":               {"IsFuture"},
 	"Key":                       {"CoordinatorKey"},
 	"KeyType":                   {"CoordinatorType"},
 	"Leader":                    {"LeaderID"},
