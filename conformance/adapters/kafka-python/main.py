@@ -17,6 +17,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "python"))
 
+import batches
 import kafka.protocol
 from kafka.protocol.api_data import ApiData
 from kafka.protocol.api_header import RequestHeader, ResponseHeader
@@ -195,6 +196,8 @@ def load(message: str, version: int) -> Any:
 
 def encode(message: str, version: int, value: Any) -> dict[str, Any]:
     """Answer an encode request."""
+    if (message, version) == (batches.NAME, batches.VERSION):
+        return batches.encode_batch(value)
     found = load(message, version)
     item = to_peer(found, found._struct, value, version, "")
     if found in HEADERS:
@@ -208,6 +211,8 @@ def encode(message: str, version: int, value: Any) -> dict[str, Any]:
 
 def decode(message: str, version: int, data: bytes) -> dict[str, Any]:
     """Answer a decode request. ``decode`` does not tell how much it has read: no ``trailing``."""
+    if (message, version) == (batches.NAME, batches.VERSION):
+        return batches.decode_batch(data)
     found = load(message, version)
     if found in HEADERS:
         flexible = version == found._valid_versions[1]
@@ -225,11 +230,13 @@ def _range(found: Any) -> str:
 
 
 if __name__ == "__main__":
+    served = {name: _range(found) for name, found in MESSAGES.items()}
+    served[batches.NAME] = f"{batches.VERSION}-{batches.VERSION}"
     hello = {
         "name": "kafka-python",
         "version": importlib.metadata.version("kafka-python"),
         "spec": "kafka",
-        "messages": {name: _range(found) for name, found in MESSAGES.items()},
+        "messages": served,
         "notes": "kafka-python does not tell nullable fields from others.",
     }
     raise SystemExit(serve(hello, encode, decode))

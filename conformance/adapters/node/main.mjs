@@ -157,7 +157,7 @@ class Arguments {
       if (members.has(name)) return this.read(members.get(name))
       // A parameter may be a field of other versions, or be left over (an underscore says so).
       if (scalars.has(name) || name.startsWith('_')) return undefined
-      throw new Skipped(`createRequest takes ${name}, which v${this.version} does not have`)
+      throw new Skipped(`createRequest takes ${name}, which is no field of v${this.version}`)
     })
   }
 }

@@ -34,7 +34,8 @@ export const NAMES = {
   OffsetForLeaderEpochRequest: {
     'topics.topic': 'name',
     'topics.partitions.partition': 'partitionIndex'
-  }
+  },
+  ProduceRequest: { timeoutMs: 'timeout' }
 }
 
 // Arrays of structs of which the client takes one field, as an array of that.
