@@ -331,8 +331,12 @@ function hexRows(evidence) {
 }
 
 function textPair(failure) {
-  return ["wanted", "given"].filter((side) => failure[side]).map((side) => make("div", {},
-    make("span", { class: "muted" }, side), make("pre", {}, failure[side])));
+  return ["wanted", "given"].filter((side) => failure[side]).map((side) => {
+    const text = failure[side];
+    const label = make("span", { class: "muted" }, `${side} `);
+    return text.length > 60 ? make("div", {}, label, make("pre", {}, text))
+      : make("p", {}, label, make("code", {}, text));
+  });
 }
 
 function flagChip(name) {
@@ -352,7 +356,8 @@ function flagChip(name) {
 
 function command(text) {
   const button = make("button", { type: "button" }, "Copy");
-  const line = make("pre", {}, text);
+  const words = text.split(" ").flatMap((word) => [make("span", {}, word), " "]);
+  const line = make("pre", {}, ...words.slice(0, -1));
   button.addEventListener("click", async () => {
     try {
       await navigator.clipboard.writeText(text);
@@ -410,7 +415,7 @@ function detail(cell) {
     parts.push(make("h3", {}, `Why ${judged.label} skips, in the whole run`), make("ul", {},
       ...judged.skips.map(([why, count]) => make("li", {}, `${number(count)} × ${why}`))));
   }
-  $("detail-title").textContent = `${judged.label} · ${rows[row].message}`;
+  $("detail-title").replaceChildren(`${judged.label} · `, ...breakable(rows[row].message));
   $("detail-body").replaceChildren(...parts);
 }
 

@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 import sys
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,8 @@ from kraftspec.conformance.raw.results import (
     UnexpectedPass,
 )
 from kraftspec.conformance.raw.vectors import Note
+from kraftspec.conformance.registry import AdapterSpec, find
+from kraftspec.conformance.report import campaign as campaign_room
 from kraftspec.conformance.report import read_results, share_text
 from kraftspec.conformance.report.badge import badge
 from kraftspec.conformance.report.compare import compare
@@ -414,6 +417,33 @@ def test_a_file_that_is_no_result_is_named(tmp_path: Path) -> None:
     assert said.exit_code == 1
     assert "bad.json: not the results of a run" in said.output
     assert not (tmp_path / "page.html").exists()
+
+
+def test_all_adapters_are_run_and_who_is_left_out_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ours, one whose tool is missing, and one that the runner does not know."""
+    lacking = AdapterSpec(
+        name="lacking", language="go", implements="nothing", run=("no-such-tool",),
+        needs=("no-such-tool",), install={"no-such-tool": "make no-such-tool"},
+    )  # fmt: skip
+    unknown = AdapterSpec(name="unknown", language="rust", implements="nothing", run=("true",))
+    specs = (unknown, find("kraftspec"), lacking)
+    monkeypatch.setattr(campaign_room, "adapters", lambda: specs)
+    out = tmp_path / "report" / "index.html"
+    out.parent.mkdir()
+    (out.parent / "lacking.json").write_text("of yesterday")
+    said = cli("conform", "report", "--all", "--out", out)
+    assert said.exit_code == 0, said.output
+    assert "running kraftspec, 1 of 3" in said.output
+    files = {path.name for path in out.parent.iterdir()}
+    assert files == {"index.html", "kraftspec.json", "kraftspec.svg"}
+    assert read_results(out.parent / "kraftspec.json").tests > 10_000
+    html = out.read_text("utf-8")
+    assert [run["label"] for run in Page(html).data["runs"]] == ["kraftspec"]
+    text = unescape(html)
+    assert "no-such-tool was not found; install it with: make no-such-tool" in text
+    assert "there is no adapter 'unknown'" in text
 
 
 def test_report_wants_results_or_all() -> None:
