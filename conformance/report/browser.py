@@ -85,15 +85,14 @@ def screenshot(page: Path, out: Path, *, width_px: int = 1400, height_px: int = 
 
 def _run(command: list[str]) -> str:
     """Run a browser to its end, or end it and all its children; return what it said last."""
-    process = subprocess.Popen(
+    with subprocess.Popen(
         command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True
-    )
-    try:
-        _, said = process.communicate(timeout=SCREENSHOT_TIMEOUT_S)
-        return said.decode(errors="replace")[-500:].strip()
-    except subprocess.TimeoutExpired:
-        return f"no end within {SCREENSHOT_TIMEOUT_S:g} s"
-    finally:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+    ) as process:
+        try:
+            _, said = process.communicate(timeout=SCREENSHOT_TIMEOUT_S)
+            return said.decode(errors="replace")[-500:].strip()
+        except subprocess.TimeoutExpired:
+            return f"no end within {SCREENSHOT_TIMEOUT_S:g} s"
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
