@@ -197,7 +197,7 @@ def load(message: str, version: int) -> Any:
 def encode(message: str, version: int, value: Any) -> dict[str, Any]:
     """Answer an encode request."""
     if (message, version) == (batches.NAME, batches.VERSION):
-        return batches.encode_batch(value)
+        return dict(batches.encode_batch(value))
     found = load(message, version)
     item = to_peer(found, found._struct, value, version, "")
     if found in HEADERS:
@@ -212,7 +212,7 @@ def encode(message: str, version: int, value: Any) -> dict[str, Any]:
 def decode(message: str, version: int, data: bytes) -> dict[str, Any]:
     """Answer a decode request. ``decode`` does not tell how much it has read: no ``trailing``."""
     if (message, version) == (batches.NAME, batches.VERSION):
-        return batches.decode_batch(data)
+        return dict(batches.decode_batch(data))
     found = load(message, version)
     if found in HEADERS:
         flexible = version == found._valid_versions[1]
