@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Final, Literal
@@ -18,12 +19,18 @@ import msgspec
 from msgspec import UNSET
 
 from kraftspec.conformance.bugs import bugs
-from kraftspec.conformance.harness import AdapterError, Reply, decode_request, encode_request
+from kraftspec.conformance.harness import (
+    AdapterError,
+    Reply,
+    Request,
+    decode_request,
+    encode_request,
+)
 from kraftspec.conformance.judge import fails, hex_difference, value_difference
 from kraftspec.conformance.raw.bug_evidence import EvidenceFile, Verdict
 from kraftspec.conformance.raw.bugs import Bug, BugTest, Trial
 from kraftspec.conformance.raw.vectors import Test, VectorFile
-from kraftspec.conformance.registry import AdapterBuildError, AdapterSpec, find
+from kraftspec.conformance.registry import AdapterSpec, find
 from kraftspec.conformance.vectors import KAFKA, vectors_root
 
 SCHEMA_VERSION: Final = 1
@@ -125,9 +132,9 @@ def verify(
     for number, (release, alike) in enumerate(by_release.items(), 1):
         if progress is not None:
             progress(release, number, len(by_release))
-        spec = spec_of(release)
-        for case in alike:
-            told[id(case)] = _verdict(case, _ask(spec, case))
+        replies = _ask(spec_of(release), alike)
+        for case, reply in zip(alike, replies, strict=True):
+            told[id(case)] = _verdict(case, reply)
     return [told[id(case)] for case in wanted]
 
 
@@ -136,21 +143,23 @@ def as_expected(verdict: Verdict) -> bool:
     return verdict.verdict == ("failed" if verdict.is_buggy else "passed")
 
 
-def _ask(spec: AdapterSpec, case: Case) -> Reply:
-    """Put the vector to the release, alone: a process that dies takes no other test with it."""
-    message, version = case.case.message, case.test.version
+def _ask(spec: AdapterSpec, alike: Iterable[Case]) -> Iterator[Reply]:
+    """Put vectors to a release, one after another: the death of one is not charged to the next."""
     with spec.adapter() as adapter:
-        if case.trial.direction == "decode":
-            request = decode_request("1", message, version, str(case.test.hex))
-        else:
-            assert isinstance(case.test.value, dict)
-            request = encode_request("1", message, version, case.test.value)
-        try:
-            return adapter.request(request)
-        except AdapterBuildError:
-            raise
-        except AdapterError as error:
-            return {"error": {"class": "crash", "detail": f"{error.kind}: {error}"}}
+        for case in alike:
+            try:
+                yield adapter.request(_request(case))
+            except AdapterError as error:
+                yield {"error": {"class": "crash", "detail": f"{error.kind}: {error}"}}
+                adapter.start()
+
+
+def _request(case: Case) -> Request:
+    message, version = case.case.message, case.test.version
+    if case.trial.direction == "decode":
+        return decode_request("1", message, version, str(case.test.hex))
+    assert isinstance(case.test.value, dict)
+    return encode_request("1", message, version, case.test.value)
 
 
 def _verdict(case: Case, reply: Reply) -> Verdict:
@@ -191,6 +200,7 @@ def _detail(case: Case, reply: Reply) -> str:
     return text if len(text) <= DETAIL_CHARS_MAX else f"{text[: DETAIL_CHARS_MAX - 1]}…"
 
 
+@lru_cache(maxsize=32)  # A bug's tests are of few messages, and one message is of many bugs.
 def _tests(path: Path) -> list[Test]:
     if not path.exists():
         return []

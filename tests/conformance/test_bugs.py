@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from collections.abc import Iterator
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -32,13 +32,17 @@ def load(name: str) -> Any:
     return json.loads((ROOM / name).read_bytes())
 
 
-def flagged() -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
+@cache
+def flagged() -> list[tuple[str, dict[str, Any], dict[str, Any]]]:
+    """Return each flag of a bug that a vector carries, with the notes of its file."""
     flags = {bug.flag for bug in bugs()}
+    found = []
     for path in sorted(vectors.vectors_root().glob("kafka/*.json")):
         file = json.loads(path.read_bytes())
         for test in file["tests"]:
             for flag in flags.intersection(test.get("flags", ())):
-                yield flag, file, test
+                found.append((flag, file["notes"], test))
+    return found
 
 
 # ------------------------------------------------------------------------------------ the lists
@@ -78,8 +82,8 @@ def test_each_test_of_a_bug_is_a_vector_with_its_flag() -> None:
 def test_each_flag_is_explained_where_it_is_used() -> None:
     by_flag = {bug.flag: bug for bug in bugs()}
     seen = set()
-    for flag, file, _ in flagged():
-        note = file["notes"][flag]
+    for flag, notes, _ in flagged():
+        note = notes[flag]
         assert note["bugType"] == by_flag[flag].bug_type
         assert note["links"] == by_flag[flag].links
         assert by_flag[flag].description in note["description"]
@@ -213,6 +217,20 @@ def test_what_a_release_does_is_its_verdict(
     assert detail in found.detail
     assert len(found.detail) <= bug_trials.DETAIL_CHARS_MAX
     assert as_expected(found) == (verdict == "failed")
+
+
+def test_a_death_is_charged_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A release that dies of its second request only is asked the third by a new process."""
+    monkeypatch.setitem(
+        ANSWERS, "tires", "print(json.dumps({'id': '1', 'hex': '00'}), flush=True); break"
+    )
+    release(tmp_path, "tires")
+    bug = fake_bug("encode", "value")
+    bug.evidence[0].tests[:] = [0, 1, 0]
+    monkeypatch.setattr(bug_trials, "_ROOM", tmp_path)
+    monkeypatch.setattr(bug_trials, "bugs", lambda: (bug,))
+    told = [found.detail.split(" ")[0] for found in verify()]
+    assert told == ["bytes", "refused:", "bytes"]
 
 
 def test_bytes_that_must_be_refused_and_are_not(
