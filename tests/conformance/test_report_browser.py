@@ -30,7 +30,7 @@ from .result_samples import NASTY, campaign, counts, failure, results
 
 DESKTOP: ViewportSize = {"width": 1280, "height": 800}
 PHONE: ViewportSize = {"width": 360, "height": 740}
-READY_MS_MAX = 15_000  # With all cells and tens of thousands of failures, on a busy machine.
+ELEMENT_COUNT_MAX = 25_000  # Of eight codecs; a phone lays out that many without a pause.
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +42,7 @@ def browser() -> Iterator[Browser]:
         if os.environ.get("CI", "").lower() in ("1", "true"):
             pytest.fail(str(error), pytrace=False)
         pytest.skip(str(error))
+    expect.set_options(timeout=30_000)  # It waits for a click's effect, on a busy machine too.
     with sync_playwright() as playwright:
         launched = playwright.chromium.launch(executable_path=path, args=list(FLAGS))
         yield launched
@@ -465,8 +466,7 @@ def test_nothing_that_axe_knows_is_wrong(browser: Browser, small_page: str, sche
 def test_a_big_report_is_usable(tab: Page, big_page: str) -> None:
     tab.goto(big_page)
     assert tab.locator("tr.row").count() > 270
-    ready_ms = tab.evaluate("performance.getEntriesByType('navigation')[0].loadEventEnd")
-    assert ready_ms < READY_MS_MAX
+    assert tab.evaluate("document.getElementsByTagName('*').length") < ELEMENT_COUNT_MAX
     tab.get_by_role("searchbox").fill("fetchsnapshot")
     assert rows(tab) == ["FetchSnapshotRequest", "FetchSnapshotResponse"]
     tab.get_by_role("searchbox").fill("")
