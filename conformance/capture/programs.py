@@ -21,6 +21,7 @@ from kraftspec.conformance.cluster.artifacts import (
     java_command,
     run_build,
 )
+from kraftspec.conformance.cluster.guard import Guard
 from kraftspec.conformance.registry import locked
 
 Language = Literal["java", "go", "python"]
@@ -38,6 +39,7 @@ def _sources(language: str) -> Path:
 def _built(language: str, suffixes: tuple[str, ...], name: str) -> tuple[Path, bool]:
     """Return where the program of a language goes, and whether it is there."""
     sources = sorted(path for path in _sources(language).rglob("*") if path.suffix in suffixes)
+    sources.append(_sources("").parents[1] / "cluster" / "pom.xml")  # What Java compiles against.
     directory = cluster_cache() / f"workload-{language}-{digest(sources)}"
     return directory / name, (directory / "done").exists()
 
@@ -118,13 +120,15 @@ def run_workload(
         ClusterError: it could not be built.
     """
     failures: list[str] = []
-    with tempfile.TemporaryFile("w+") as errors:
+    command = [*command_of(language), *arguments]
+    with Guard() as guard, tempfile.TemporaryFile("w+") as errors:
         process = subprocess.Popen(
-            [*command_of(language), *arguments],
+            command,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,
+            process_group=guard.process_group,
         )
         timer = threading.Timer(timeout_s, process.kill)
         timer.start()

@@ -39,17 +39,14 @@ def make_class_archive() -> None:
 def _make(archive: Path) -> None:
     """Dump beside the archive's place first: others must not see a half of it."""
     half = archive.with_suffix(".half")
-    guard = Guard()
-    try:
-        with tempfile.TemporaryDirectory() as directory:
-            node = _node(Path(directory), guard.process_group, half)
-            node.start()
-            node.wait_healthy()
-            node.stop()
-            if not half.exists():
-                raise ClusterError(f"Java wrote no class archive:\n{node.log_tail()}")
-    finally:
-        guard.close()
+    half.unlink(missing_ok=True)  # Of a process that was killed at this.
+    with Guard() as guard, tempfile.TemporaryDirectory() as directory:
+        node = _node(Path(directory), guard.process_group, half)
+        node.start()
+        node.wait_healthy()
+        node.stop()
+        if not half.exists():
+            raise ClusterError(f"Java wrote no class archive:\n{node.log_tail()}")
     half.rename(archive)
 
 

@@ -6,6 +6,8 @@ import os
 import signal
 import subprocess
 from contextlib import suppress
+from types import TracebackType
+from typing import Self
 
 # Reading ends when the last holder of the pipe's other end has ended, by whatever means.
 _WATCH = "read -r _; kill -KILL 0"
@@ -27,6 +29,17 @@ class Guard:
             process_group=0,
         )
         self.process_group = self._shell.pid
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
 
     def close(self) -> None:
         """Kill what is left in the group, the guard with it."""

@@ -111,7 +111,8 @@ def test_a_static_quorum_and_one_that_ends_by_itself(tmp_path: Path) -> None:
             node.pause()
 
 
-def test_no_process_outlives_a_parent_that_is_killed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+def test_no_process_outlives_its_parent(end: signal.Signals, tmp_path: Path) -> None:
     script = (
         "import sys, time; from pathlib import Path\n"
         "from kraftspec.conformance.cluster import Cluster\n"
@@ -120,11 +121,13 @@ def test_no_process_outlives_a_parent_that_is_killed(tmp_path: Path) -> None:
         "    time.sleep(600)\n"
     )
     command = [sys.executable, "-c", script, str(tmp_path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as parent:
         assert parent.stdout is not None
         pid = int(parent.stdout.readline())
         assert alive(pid)
-        os.kill(parent.pid, signal.SIGKILL)
+        os.kill(parent.pid, end)
     deadline = time.monotonic() + GONE_TIMEOUT_S
     while alive(pid) and time.monotonic() < deadline:
         time.sleep(0.05)

@@ -29,7 +29,7 @@ SHOWN_MAX = 20
     "workloads",
     multiple=True,
     metavar="NAME",
-    help="java, go, python, nodes, or short (a few seconds); repeatable.  [default: all]",
+    help="java, go, python, nodes, plain, or short (in seconds); repeatable.  [default: all]",
 )
 @click.option(
     "--directory",
