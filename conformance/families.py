@@ -245,6 +245,8 @@ def _values(entry: FieldPlan, long: bool) -> Iterator[tuple[str, Any, str]]:
     if entry.nullable:
         yield "null", None, "null"
         yield "empty", _empty(entry, ""), "not null, but empty"
+    elif kind == "array":
+        yield "empty", [], "empty, in a struct that is there"
     lengths = (*SHORT_LENGTHS, *LONG_LENGTHS) if long else SHORT_LENGTHS
     if kind == "string":
         for text in TEXTS:
