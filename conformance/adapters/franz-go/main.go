@@ -72,6 +72,8 @@ func main() {
 func serve(catalogue map[string]*message, in io.Reader, out io.Writer) error {
 	lines := bufio.NewReaderSize(in, 1<<16)
 	replies := bufio.NewWriterSize(out, 1<<16)
+	var watched watch
+	watched.start(replies.Flush)
 	encoder := json.NewEncoder(replies)
 	encoder.SetEscapeHTML(false)
 	for {
@@ -92,7 +94,7 @@ func serve(catalogue map[string]*message, in io.Reader, out io.Writer) error {
 		case "hello":
 			err = encoder.Encode(hello(catalogue))
 		default:
-			err = encoder.Encode(answer(catalogue, &asked))
+			err = encoder.Encode(answer(catalogue, &watched, &asked))
 		}
 		if err != nil {
 			return err
@@ -146,9 +148,9 @@ func version() string {
 	return "unknown"
 }
 
-func answer(catalogue map[string]*message, asked *request) (given reply) {
+func answer(catalogue map[string]*message, watched *watch, asked *request) (given reply) {
 	given.ID = asked.ID
-	value, bytes, err := perform(catalogue, asked)
+	value, bytes, err := perform(catalogue, watched, asked)
 	switch err := err.(type) {
 	case nil:
 		if value != nil {
@@ -167,7 +169,9 @@ func answer(catalogue map[string]*message, asked *request) (given reply) {
 	return given
 }
 
-func perform(catalogue map[string]*message, asked *request) (map[string]any, []byte, error) {
+func perform(
+	catalogue map[string]*message, watched *watch, asked *request,
+) (map[string]any, []byte, error) {
 	if asked.Spec != "" && asked.Spec != "kafka" {
 		return nil, nil, &skipped{"kmsg has only the messages of Kafka's releases"}
 	}
@@ -187,7 +191,7 @@ func perform(catalogue map[string]*message, asked *request) (map[string]any, []b
 		if err != nil {
 			return nil, nil, err
 		}
-		value, err := m.decode(asked.Version, bytes)
+		value, err := watched.decode(m, asked.Version, bytes)
 		return value, nil, err
 	}
 	return nil, nil, &refusal{Class: "refused", Detail: "no such command: " + asked.Cmd}
