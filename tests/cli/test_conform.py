@@ -60,9 +60,11 @@ def fake(tmp_path: Path) -> str:
 
 
 def vote_vectors() -> list[dict[str, Any]]:
-    text = (vectors_root() / "kafka/VoteRequest.json").read_text("utf-8")
-    tests: list[dict[str, Any]] = json.loads(text)["tests"]
-    return tests
+    """The tests of Kafka's VoteRequest, those captured of it among them."""
+    files = [json.loads(path.read_bytes()) for path in vectors_root().glob("*/VoteRequest.json")]
+    return [
+        test for file in files if file.get("spec", "kafka") == "kafka" for test in file["tests"]
+    ]
 
 
 def directions(name: str) -> int:
@@ -92,7 +94,7 @@ def test_kafka_passes() -> None:
 
 def test_a_wrong_codec_is_told_how_to_repeat(fake: str) -> None:
     command = ["conform", "run", "--exec", fake, "--filter", "kafka/VoteRequest"]
-    result = run(*command, "--filter", "result:valid")
+    result = run(*command, "--filter", "result:valid", "--filter", "family:[!c]*")
     assert result.exit_code == 1
     lines = result.stdout.splitlines()
     first = next(test for test in vote_vectors() if test["family"] == "defaults")
@@ -157,7 +159,8 @@ def test_making_vectors_again_changes_nothing() -> None:
     command = ["conform", "make", "--set", "kafka", "--filter", "VoteRequest"]
     result = run(*command)
     assert result.exit_code == 0
-    assert f"1 message, 3 pairs, {len(vote_vectors())} tests: 0 files changed" in result.stdout
+    made = [test for test in vote_vectors() if test["family"] != "captured"]
+    assert f"1 message, 3 pairs, {len(made)} tests: 0 files changed" in result.stdout
     assert json.loads(run(*command, "--json").stdout)["changed"] == []
 
 

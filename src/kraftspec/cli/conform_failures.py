@@ -32,7 +32,9 @@ def show(failure: Failure, console: Console) -> None:
     is_hex = failure.direction == "encode" and failure.kind == "wrong"
     # The bytes are drawn below, whole.
     lines.append(_fact("what", first.partition(": …")[0] if is_hex else first))
-    lines += [Text(f"         {line}") for line in more[:DETAIL_LINES_MAX]]
+    # Of what a process said before it died, the end says most.
+    told = more if len(more) <= DETAIL_LINES_MAX else [more[0], *more[1 - DETAIL_LINES_MAX :]]
+    lines += [Text(f"         {line}") for line in told]
     wanted = failure.wanted if isinstance(failure.wanted, str) else None
     given = failure.given if isinstance(failure.given, str) else None
     if is_hex and wanted is not None and given is not None:

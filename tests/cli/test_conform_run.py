@@ -1,0 +1,331 @@
+"""``kraftspec conform run``, ``adapters`` and ``doctor``: exit codes, files, and what is read."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import jsonschema_rs
+import pytest
+from click.testing import CliRunner, Result
+from rich.console import Console
+
+from kraftspec.cli import main
+from kraftspec.cli.conform_failures import hex_rows, show
+from kraftspec.conformance import known as known_room
+from kraftspec.conformance import pool, registry
+from kraftspec.conformance.raw.results import Failure
+from kraftspec.conformance.registry import adapters
+from kraftspec.conformance.vectors import vectors_root
+
+SCHEMA = json.loads((files("kraftspec.conformance") / "schemas/results.schema.json").read_text())
+FAKE = Path(__file__).parents[1] / "conformance/misbehaving_adapter.py"
+VECTORS = vectors_root() / "kafka/VoteRequest.json"
+FAMILIES = ("defaults", "populated", "empty", "alone")
+FILTERS = ["--filter", "kafka/VoteRequest", "--filter", "version:0"]
+FILTERS += [word for family in FAMILIES for word in ("--filter", f"family:{family}")]
+
+
+def run(*arguments: str) -> Result:
+    result = CliRunner().invoke(main, ["conform", *arguments])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+def vote_tests() -> list[dict[str, Any]]:
+    made = json.loads(VECTORS.read_text("utf-8"))["tests"]
+    return [test for test in made if test["family"] in FAMILIES and test["version"] == 0]
+
+
+def fake(how: str, *bad: str) -> str:
+    return shlex.join([sys.executable, "-S", "-E", str(FAKE), how, str(VECTORS), *bad])
+
+
+def first(direction: str = "d") -> str:
+    return f"{vote_tests()[0]['id']}-{direction}"
+
+
+# ------------------------------------------------------------------------------------- exit codes
+
+
+def test_all_as_expected_is_0() -> None:
+    result = run("run", "--exec", fake("well"), *FILTERS)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert f"fake 1: 1 message, 1 pair, {len(vote_tests())} vectors:" in result.stdout
+
+
+def test_a_regression_is_1_and_a_crash_is_one_of_one_test() -> None:
+    result = run("run", "--exec", fake("die", first()), *FILTERS)
+    assert result.exit_code == 1
+    lines = result.stdout.splitlines()
+    assert lines[0] == f"crash: kafka/VoteRequest v0 decode {vote_tests()[0]['id']}  defaults"
+    assert lines[1].startswith("  what   the adapter ")
+    assert "         line 99" in lines
+    assert " 1 failed, 0 skipped, started again 2 times, " in lines[-1]
+
+
+def write_known(tmp_path: Path, **entry: str) -> str:
+    path = tmp_path / "known.json"
+    whole = {"test": f"*/decode/{vote_tests()[0]['id']}", "reason": "because", "issue": "https://x",
+             "expires": "2999-01-01", **entry}  # fmt: skip
+    path.write_text(json.dumps([whole]))
+    return str(path)
+
+
+def test_a_known_failure_is_0_and_its_pass_is_2(tmp_path: Path) -> None:
+    known = ["--known", write_known(tmp_path)]
+    result = run("run", "--exec", fake("empty", first()), *FILTERS, *known)
+    assert result.exit_code == 0
+    assert " 0 failed, 1 known to fail, 0 skipped" in result.stdout
+    assert "malformed" not in result.stdout
+    result = run("run", "--exec", fake("well"), *FILTERS, *known)
+    assert result.exit_code == 2
+    assert (
+        f"passes, though it is known to fail: kafka/VoteRequest v0 decode {vote_tests()[0]['id']}: "
+        "because" in result.stdout
+    )
+    # A regression is the worse of the two.
+    result = run("run", "--exec", fake("empty", first("e")), *FILTERS, *known)
+    assert result.exit_code == 1
+
+
+def test_an_expired_one_fails_where_it_is_strict(tmp_path: Path) -> None:
+    known = ["--known", write_known(tmp_path, expires="2020-01-01")]
+    command = ["run", "--exec", fake("empty", first()), *FILTERS, *known]
+    result = run(*command)
+    assert result.exit_code == 0
+    assert "Warning: known failure" in result.stderr
+    assert "expired on 2020-01-01: because" in result.stderr
+    assert run(*command, "--strict").exit_code == 1
+
+
+def test_the_adapters_own_file_is_taken_where_none_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = Path(write_known(tmp_path))
+    monkeypatch.setattr(known_room, "known_file", lambda name: path)
+    result = run("run", "--adapter", "kraftspec", *FILTERS)
+    assert result.exit_code == 2
+    assert "1 passed unexpectedly" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("how", "bad", "said"),
+    [
+        ("stillborn", "none", "ended with exit code 3"),
+        ("new", "none", "speaks protocol 2, not 1"),
+        ("mute", "none", "gave no reply within 0.5 s"),
+        ("die", "every", "given up after 5 restarts"),
+    ],
+)
+def test_a_harness_that_fails_is_3(
+    how: str, bad: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool, "RESTARTS_MAX", 4)
+    timeout = ["--timeout", "0.5"] if how == "mute" else []
+    result = run("run", "--exec", fake(how, bad), *FILTERS, *timeout)
+    assert result.exit_code == 3
+    assert result.stderr.startswith("Error: ")
+    assert said in result.stderr
+
+
+def test_if_all_is_skipped_nothing_was_proven() -> None:
+    result = run("run", "--exec", fake("well"), "--filter", "kafka/VoteResponse")
+    assert result.exit_code == 3
+    assert "every case was skipped, so nothing was proven" in result.stderr
+    assert "the adapter does not have this message" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--filter", "colour:red"], "there is no key 'colour'"),
+        (["--shard", "5/4"], "'5/4' is not 1/4"),
+        (["--timeout", "0"], "0.0 is not in the range"),
+        (["--jobs", "0"], "0 is not in the range"),
+        (["--known", "/no/such/file"], "does not exist"),
+    ],
+)
+def test_wrong_usage_is_2(arguments: list[str], says: str) -> None:
+    result = run("run", "--exec", "true", *arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert says in " ".join(result.stderr.split())
+
+
+def test_an_adapter_that_there_is_not() -> None:
+    result = run("run", "--adapter", "sarama")
+    assert result.exit_code == 2
+    assert "there is no adapter 'sarama'" in result.stderr
+    assert "kraftspec-python" in result.stderr
+
+
+def test_the_help_says_how_filters_are_written() -> None:
+    said = " ".join(run("run", "--help").stdout.split())
+    assert "set, message, version, family, direction, flag, id, result" in said
+    assert "2: a known failure passed" in said
+
+
+# ------------------------------------------------------------------------------------- selection
+
+
+def test_parallel_shards_make_up_the_whole(tmp_path: Path) -> None:
+    whole = run("run", "--adapter", "kraftspec", "--filter", "VoteRe", "--json")
+    parts = [
+        run("run", "--adapter", "kraftspec", "--filter", "VoteRe", "--json", "--jobs", "2",
+            "--seed", "5", "--shard", f"{number}/2")
+        for number in (1, 2)
+    ]  # fmt: skip
+    told = [json.loads(result.stdout) for result in (whole, *parts)]
+    for results in told:
+        jsonschema_rs.validator_for(SCHEMA).validate(results)
+    passed = [results["counts"]["passed"] for results in told]
+    assert passed[0] == passed[1] + passed[2] > 2000
+    assert told[0]["selection"] == {"filters": ["VoteRe"]}
+    assert told[1]["selection"] == {"filters": ["VoteRe"], "shard": "1/2", "seed": 5}
+    assert told[0]["adapter"]["name"] == "kraftspec"
+
+
+def test_the_seed_is_printed_and_the_speed_where_it_is_asked_for() -> None:
+    result = run("run", "--exec", fake("well"), *FILTERS, "--seed", "77", "--stats")
+    assert ", seed 77, " in result.stdout
+    assert "cases in " in result.stdout.splitlines()[-1]
+    assert "a second of one core" in result.stdout.splitlines()[-1]
+
+
+def test_junit_is_written_too(tmp_path: Path) -> None:
+    path = tmp_path / "results.xml"
+    result = run("run", "--exec", fake("empty", first()), *FILTERS, "--junit", str(path))
+    assert result.exit_code == 1
+    root = ElementTree.parse(path).getroot()
+    assert root.get("failures") == "1"
+    result = run("run", "--exec", fake("well"), *FILTERS, "--junit", str(tmp_path))
+    assert result.exit_code == 2
+    result = run("run", "--exec", fake("well"), *FILTERS, "--junit", str(tmp_path / "no/x.xml"))
+    assert result.exit_code == 1
+    assert "No such file" in result.stderr
+
+
+# -------------------------------------------------------------------------------------- adapters
+
+
+def test_adapters() -> None:
+    rows = json.loads(run("adapters", "--json").stdout)
+    assert [row["name"] for row in rows] == [spec.name for spec in adapters()]
+    ours = next(row for row in rows if row["name"] == "kraftspec")
+    assert ours == {
+        "name": "kraftspec", "language": "python", "implements": ours["implements"],
+        "version": ours["version"], "installed": True, "missing": [],
+    }  # fmt: skip
+    table = run("adapters").stdout
+    assert all(row["name"] in table for row in rows)
+
+
+def test_the_table_of_adapters_fits_a_terminal() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "kraftspec", "conform", "adapters"], capture_output=True, text=True,
+        check=True, env={**os.environ, "FORCE_COLOR": "1", "COLUMNS": "80", "NO_COLOR": "1"},
+    )  # fmt: skip
+    assert max(map(len, re.sub("\x1b.*?m", "", done.stdout).splitlines())) <= 80
+
+
+def test_doctor_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours = [spec for spec in adapters() if spec.name.startswith("kraftspec")]
+    monkeypatch.setattr(registry, "adapters", lambda: tuple(ours))
+    assert (run("doctor").exit_code, run("doctor").stdout) == (0, "Nothing is missing.\n")
+    assert json.loads(run("doctor", "--json").stdout) == []
+    monkeypatch.undo()
+    monkeypatch.setenv("PATH", "")
+    result = run("doctor")
+    assert result.exit_code == 1
+    assert "kafka (java, Apache Kafka's own classes):\n" in result.stdout
+    assert "install it with: " in result.stdout
+    lacking = json.loads(run("doctor", "--json").stdout)
+    assert {"kafka", "franz-go"} <= {row["name"] for row in lacking}
+    assert all(row["missing"] for row in lacking)
+    assert "no; see conform doctor" in run("adapters").stdout
+
+
+# -------------------------------------------------------------------------------------- failures
+
+
+def shown(failure: Failure, width: int = 80, *, colour: bool = False) -> str:
+    console = Console(width=width, force_terminal=colour, highlight=False, color_system="standard"
+                      if colour else None)  # fmt: skip
+    with console.capture() as captured:
+        show(failure, console)
+    return captured.get()
+
+
+def failure(**more: Any) -> Failure:
+    fields: dict[str, Any] = {
+        "spec": "kafka", "message": "VoteRequest", "version": 2, "id": "0" * 16,
+        "direction": "encode", "family": "tagged", "flags": ["KAFKA-1"], "kind": "wrong",
+        "detail": "bytes differ from byte 20 on (40 wanted, 41 given): …00… wanted, …01… given",
+        "reproduce": "kraftspec conform run --adapter x --filter id:0", "path": "topics[0].name",
+    }  # fmt: skip
+    return Failure(**{**fields, **more})
+
+
+def test_bytes_in_rows() -> None:
+    wanted, given = bytes(range(40)), bytes(range(20)) + b"A" + bytes(range(20, 40))
+    text = shown(failure(wanted=wanted.hex(), given=given.hex(), offset=20))
+    assert text.splitlines() == [
+        "wrong: kafka/VoteRequest v2 encode 0000000000000000  tagged",
+        "  about  KAFKA-1",
+        "  field  topics[0].name",
+        "  what   bytes differ from byte 20 on (40 wanted, 41 given)",
+        "         0000  00 01 02 03 04 05 06 07 08 09 0a 0b 0c 0d 0e 0f  ................",
+        "  wanted 0010  10 11 12 13 14 15 16 17 18 19 1a 1b 1c 1d 1e 1f  ................",
+        "  given  0010  10 11 12 13 41 14 15 16 17 18 19 1a 1b 1c 1d 1e  ....A...........",
+        "                           ^^ ^^ ^^ ^^ ^^ ^^ ^^ ^^ ^^ ^^ ^^ ^^",
+        "  wanted 0020  20 21 22 23 24 25 26 27                           !\"#$%&'",
+        "  given  0020  1f 20 21 22 23 24 25 26 27                       . !\"#$%&'",
+        "               ^^ ^^ ^^ ^^ ^^ ^^ ^^ ^^ ^^",
+        "  repeat kraftspec conform run --adapter x --filter id:0",
+        "",
+    ]
+    assert max(map(len, text.splitlines())) <= 80
+    assert "\x1b[" in shown(failure(wanted=wanted.hex(), given=given.hex()), colour=True)
+
+
+def test_long_bytes_are_cut_and_said_to_be() -> None:
+    wanted, given = bytes(1000), bytes(500) + b"\x01" + bytes(499)
+    lines = [line.plain for line in hex_rows(wanted, given, 4096)]
+    assert lines[0].startswith("         11e0  00")
+    assert lines[1].startswith("  wanted 11f0  00 00 00 00 00")
+    assert lines[2].startswith("  given  11f0  00 00 00 00 01")
+    assert lines[3] == "                           ^^"
+    assert lines[-1] == "               … and 456 bytes more"
+    assert len(lines) == 7
+
+
+@pytest.mark.parametrize(
+    ("wanted", "given", "marks"),
+    [("", "00", "^^"), ("00", "", "^^"), ("0001", "00", "   ^^"), ("ff", "fe", "^^")],
+)
+def test_bytes_that_one_of_them_lacks(wanted: str, given: str, marks: str) -> None:
+    lines = [line.plain for line in hex_rows(bytes.fromhex(wanted), bytes.fromhex(given))]
+    assert lines[2] == f"{'':15}{marks}"
+    assert lines[0].startswith("  wanted 0000") or not wanted
+    assert len(lines) == 3
+
+
+def test_values_beside_each_other() -> None:
+    text = shown(failure(direction="decode", detail="x", wanted='"a"', given='"b"', flags=[]))
+    assert text.splitlines()[1:5] == [
+        "  field  topics[0].name", "  what   x", '  wanted "a"', '  given  "b"',
+    ]  # fmt: skip
+    text = shown(failure(direction="decode", detail="x: missing", wanted="[]"))
+    assert "  given  (nothing)" in text
+
+
+def test_what_is_no_hex_is_shown_as_nothing() -> None:
+    assert "  given  0000" in shown(failure(wanted="00", given="zz"))
