@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -80,7 +81,8 @@ def _shard(shard: tuple[int, int], plan: Campaign, progress: Progress | None = N
     fuzz = Fuzz(*plan.sides(), name=plan.name, policies=plan.policies)
     try:
         pairs = fuzz.start(shard)
-        fuzz.run(pairs, seed=plan.seed, runs=plan.runs, seconds=plan.seconds, progress=progress)
+        with suppress(KeyboardInterrupt):  # What was found so far is worth a report.
+            fuzz.run(pairs, seed=plan.seed, runs=plan.runs, seconds=plan.seconds, progress=progress)
     finally:
         fuzz.stop()
     return fuzz.report

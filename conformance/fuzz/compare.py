@@ -8,6 +8,7 @@ one reads, as Kafka's own does, is such a policy, and is told apart by the class
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
@@ -16,6 +17,7 @@ from kraftspec.conformance.fuzz.ask import Question
 from kraftspec.conformance.harness import Reply
 from kraftspec.conformance.judge import field_at, first_difference, value_difference
 from kraftspec.fastpath.errors import CodecError
+from kraftspec.fastpath.interpret import Decoder, Span
 
 Kind = Literal["bytes", "value", "refused", "ended"]
 
@@ -96,3 +98,16 @@ def view_of(question: Question) -> View:
             return View(str(lenient.error_class), normal(lenient.path))
         return View(str(strict.error_class), normal(strict.path), policy=True)
     return View()
+
+
+def claimed(question: Question) -> int:
+    """Return the largest number of elements or tags that bytes say they hold; 0 for a value."""
+    if isinstance(question.asked, dict):
+        return 0
+    codec = message_class(question.spec, question.message).CODEC
+    spans: list[Span] = []
+    with suppress(CodecError):
+        decoder = Decoder(question.asked, 0, codec.layouts, codec.make, lenient=True, trace=spans)
+        decoder.struct(codec.layout(question.version))
+    counts = (span.value for span in spans if span.wire in ("count", "tag count"))
+    return max((count for count in counts if count is not None), default=0)

@@ -19,12 +19,13 @@ from kraftspec.codegen.model import Message
 from kraftspec.codegen.plan import StructPlan, plan_message
 from kraftspec.conformance.fuzz.ask import Question, Side
 from kraftspec.conformance.fuzz.bytes import mutated
-from kraftspec.conformance.fuzz.compare import Difference, compare
+from kraftspec.conformance.fuzz.compare import Difference, claimed, compare
 from kraftspec.conformance.fuzz.findings import Finding, Signature
 from kraftspec.conformance.fuzz.minimise import (
     FULL,
     LITTLE,
     NONE,
+    Effort,
     least_bytes,
     least_value,
     salient,
@@ -37,6 +38,10 @@ VALUES_PER_VISIT = 4  # Of a pair, each time its turn comes: half of them withou
 CHANGES_PER_VALUE = 3
 PAIRS_PER_BATCH = 32
 CHANGED_BYTES_MAX = 4096
+# Who hangs over huge counts costs the time one waits for a reply, each time; who dies, a new start.
+# When it has happened often enough, bytes that claim to hold as much are not asked any more.
+ENDINGS_MINIMISED_MAX = 4
+CLAIMED_MAX = 1 << 16
 ENDINGS_MAX = 3  # Of a process over one pair and direction; after that they are asked no more.
 
 Pair = tuple[str, str, int]  # set, message, version
@@ -133,6 +138,7 @@ class Fuzz:
         self.policies = policies
         self.report = Report()
         self._seen: dict[tuple[str, ...], Signature | None] = {}
+        self._ended = 0
         self._endings: Counter[tuple[str, str, int, str]] = Counter()
         self._threads = ThreadPoolExecutor(2)
 
@@ -229,6 +235,8 @@ class Fuzz:
     def _bearable(self, questions: list[Question]) -> list[Question]:
         """Leave out questions over whose like a process ended again and again."""
         bearable = [question for question in questions if self._endings[question.kin] < ENDINGS_MAX]
+        if self._ended >= ENDINGS_MINIMISED_MAX:
+            bearable = [question for question in bearable if claimed(question) <= CLAIMED_MAX]
         self.report.omitted += len(questions) - len(bearable)
         return bearable
 
@@ -267,6 +275,7 @@ class Fuzz:
                 self.report.policies[difference.reason] += 1
             else:
                 self.report.differed += 1
+                self._ended += difference.kind == "ended"
                 self._endings[question.kin] += difference.kind == "ended"
                 self._look(question, difference, both, None if values is None else values[at])
 
@@ -276,7 +285,7 @@ class Fuzz:
         """Minimise a difference unless one like it was, and keep what it is called."""
         rough = _rough(question, difference, both)
         if rough not in self._seen:
-            finding = self._minimised(question, difference, value)
+            finding = self._finding(question, difference, both, value)
             self._seen[rough] = finding.signature if finding is not None else None
             if finding is not None:
                 self.report.found(finding)
@@ -284,34 +293,17 @@ class Fuzz:
         if signature is not None:
             self.report.findings[signature].versions.add(question.version)
 
-    def _minimised(
-        self, question: Question, difference: Difference, value: Value | None
+    def _finding(
+        self, question: Question, difference: Difference, both: Answers, value: Value | None
     ) -> Finding | None:
-        pair = (question.spec, question.message, question.version)
-        plan = plan_of(*pair)
-        effort = FULL
-        if difference.kind == "ended":
-            effort = NONE if difference.reason == "timeout" else LITTLE
+        """Name a difference by the least question that shows it; None if it does not come again."""
         about: tuple[str, ...] = ()
-        asked = question.asked
-        if isinstance(asked, dict):
-            asked = least_value(plan, asked, lambda cases: self._same(
-                [Question(*pair, case) for case in cases], difference), effort)  # fmt: skip
-            about = tuple(salient(plan, asked)) if effort is not NONE else ()
-        elif value is not None and self._same(self._bytes_of(pair, [value]), difference) == [True]:
-            value = least_value(plan, value, lambda cases: self._same(
-                self._bytes_of(pair, cases), difference), effort)  # fmt: skip
-            [least] = self._bytes_of(pair, [value])
-            assert least is not None
-            asked = least.asked
-            about = tuple(salient(plan, value)) if effort is not NONE else ()
-        else:
-            asked = least_bytes(asked, lambda cases: self._same(
-                [Question(*pair, case) for case in cases], difference), effort)  # fmt: skip
-        least_question = Question(*pair, asked)
-        [both] = self.ask([least_question])
-        last = compare(least_question, self.names, both)
-        if last is None:  # It does not happen again: nothing that could be shown to anybody.
+        effort = self._effort(question, difference, value)
+        if effort is not NONE:
+            question, about = self._minimised(question, difference, value, effort)
+            [both] = self.ask([question])
+        last = compare(question, self.names, both)
+        if last is None:
             self.report.loose_ends += 1
             return None
         signature = Signature(
@@ -319,7 +311,34 @@ class Fuzz:
             last.reason, about,
         )  # fmt: skip
         answers = dict(zip(self.names, both, strict=True))
-        return Finding(signature, least_question, answers, {question.version})
+        return Finding(signature, question, answers, {question.version})
+
+    def _effort(self, question: Question, difference: Difference, value: Value | None) -> Effort:
+        if difference.kind != "ended":
+            return FULL
+        many = self._ended > ENDINGS_MINIMISED_MAX
+        changed = isinstance(question.asked, bytes) and value is None
+        return NONE if difference.reason == "timeout" or (many and changed) else LITTLE
+
+    def _minimised(
+        self, question: Question, difference: Difference, value: Value | None, effort: Effort
+    ) -> tuple[Question, tuple[str, ...]]:
+        """Return the least question that parts both alike, and what its value sets."""
+        pair = (question.spec, question.message, question.version)
+        plan, asked = plan_of(*pair), question.asked
+        if isinstance(asked, dict):
+            asked = least_value(plan, asked, lambda cases: self._same(
+                [Question(*pair, case) for case in cases], difference), effort)  # fmt: skip
+            return Question(*pair, asked), tuple(salient(plan, asked))
+        if value is not None and self._same(self._bytes_of(pair, [value]), difference) == [True]:
+            value = least_value(plan, value, lambda cases: self._same(
+                self._bytes_of(pair, cases), difference), effort)  # fmt: skip
+            [least] = self._bytes_of(pair, [value])
+            assert least is not None
+            return least, tuple(salient(plan, value))
+        asked = least_bytes(asked, lambda cases: self._same(
+            [Question(*pair, case) for case in cases], difference), effort)  # fmt: skip
+        return Question(*pair, asked), ()
 
     def _same(self, questions: Sequence[Question | None], difference: Difference) -> list[bool]:
         """Say of each question whether both part over it in this way; None is one not to ask."""
