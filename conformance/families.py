@@ -210,7 +210,7 @@ def structs_of(plan: StructPlan, path: Path) -> Iterator[tuple[Path, StructPlan]
             yield from structs_of(entry.element, (*path, entry))
 
 
-def value_at(plan: StructPlan, path: Path, change: Callable[[Value], None]) -> Value:
+def value_at(plan: StructPlan, path: Path, change: Callable[[Value], object]) -> Value:
     """Return defaults everywhere, but for the struct at the end of ``path``, which is changed."""
     value = _struct(plan, _default)
     if not path:
@@ -223,12 +223,17 @@ def value_at(plan: StructPlan, path: Path, change: Callable[[Value], None]) -> V
     return value
 
 
+def value_with(plan: StructPlan, path: Path, fields: Value) -> Value:
+    """Return defaults everywhere, but for some fields of the struct at the end of ``path``."""
+    return value_at(plan, path, lambda inner: inner.update(fields))
+
+
 def _alone(top: StructPlan, path: Path, entry: FieldPlan, long: bool) -> Iterator[Candidate]:
     """Set one field of one struct alone, to each of the values that are worth it."""
     where = ".".join([*(step.name for step in path), entry.name])
 
     def setting(family: str, value: Any, comment: str, op: str = "roundtrip") -> Candidate:
-        made = value_at(top, path, lambda inner: inner.__setitem__(entry.name, value))
+        made = value_with(top, path, {entry.name: value})
         return Candidate(family, made, f"{where}: {comment}", op)
 
     if entry.tag is not None:
@@ -297,18 +302,9 @@ def _unknown(top: StructPlan, path: Path, plan: StructPlan) -> Iterator[Candidat
     }
     for name, tags in payloads.items():
         shown = [{"tag": tag, "hex": payload} for tag, payload in tags]
-
-        def give(inner: Value, shown: list[dict[str, Any]] = shown) -> None:
-            inner[UNKNOWN_TAGS] = shown
-
-        yield Candidate("unknown-tags", value_at(top, path, give), f"{where}: {name}")
+        value = value_with(top, path, {UNKNOWN_TAGS: shown})
+        yield Candidate("unknown-tags", value, f"{where}: {name}")
         if plan.tagged:
-
-            def both(inner: Value, shown: list[dict[str, Any]] = shown) -> None:
-                for entry in plan.tagged:
-                    inner[entry.name] = _populated(entry, "")
-                inner[UNKNOWN_TAGS] = shown
-
-            yield Candidate(
-                "unknown-tags", value_at(top, path, both), f"{where}: {name}, after known tags"
-            )
+            known = {entry.name: _populated(entry, "") for entry in plan.tagged}
+            value = value_with(top, path, {**known, UNKNOWN_TAGS: shown})
+            yield Candidate("unknown-tags", value, f"{where}: {name}, after known tags")

@@ -28,7 +28,7 @@ from kraftspec.conformance.families import (
     default_value,
     populated_value,
     structs_of,
-    value_at,
+    value_with,
 )
 from kraftspec.fastpath.plan import STRING_BYTES_MAX, UVARINT_BYTES_MAX, UVARINT_MAX
 from kraftspec.fastpath.values import UNKNOWN_TAGS
@@ -78,8 +78,7 @@ def bases(plan: MessagePlan) -> list[Base]:
     out = [Base("", value, annotate(top, value))]
     for path, struct_plan in structs_of(top, ()):
         for entry in (*struct_plan.fields, *struct_plan.tagged):
-            filled = populated_value(entry)
-            value = value_at(top, path, lambda inner: inner.__setitem__(entry.name, filled))  # noqa: B023 - called at once
+            value = value_with(top, path, {entry.name: populated_value(entry)})
             out.append(Base(place(path, entry.name), value, annotate(top, value), entry))
     return out
 
@@ -343,9 +342,7 @@ def _tags_of(top: StructPlan, path: Path, plan: StructPlan) -> Iterator[Fault]:
     ) -> Fault:
         """Break the order by the last of the unknown tags."""
         shown = [{"tag": tag, "hex": payload} for tag, payload in unknown]
-        value = value_at(
-            top, path, lambda inner: inner.update({**known, UNKNOWN_TAGS: shown})
-        )  # fmt: skip
+        value = value_with(top, path, {**known, UNKNOWN_TAGS: shown})
         tokens = annotate(top, value, is_sorted=False)
         at = max(
             at
@@ -357,12 +354,11 @@ def _tags_of(top: StructPlan, path: Path, plan: StructPlan) -> Iterator[Fault]:
     yield fault("tag_out_of_order", "10008 after 10009", [(UNKNOWN_TAG, "01"), (10_008, "")])
     yield fault("tag_duplicate", "10009 twice", [(UNKNOWN_TAG, "01"), (UNKNOWN_TAG, "01")])
     for entry in plan.tagged:
-        tag, filled = entry.tag or 0, populated_value(entry)
-        alone = annotate(top, value_at(top, path, lambda inner: inner.update({entry.name: filled})))  # noqa: B023 - called at once
+        tag, known = entry.tag or 0, {entry.name: populated_value(entry)}
+        alone = annotate(top, value_with(top, path, known))
         field = place(path, entry.name)
         at = next(at for at, token in enumerate(alone) if token.field == field)
         content = joined(alone[at + 1 : alone[at].until]).hex()
-        known = {entry.name: filled}
         yield fault("tag_duplicate", f"tag {tag} twice", [(tag, content)], **known)
         if tag:
             comment = f"{tag - 1} after {tag}"

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from kraftspec.codegen.plan import FieldPlan, MessagePlan, StructPlan
 from kraftspec.conformance.families import (
     Path,
-    Value,
     populated_value,
     structs_of,
     value_at,
+    value_with,
 )
 from kraftspec.conformance.invalid import UNKNOWN_TAG, Fault, picked, place
 from kraftspec.fastpath.plan import INTEGER_RANGE, STRING_BYTES_MAX
@@ -65,46 +65,35 @@ def encode_faults(
 def _fault(
     top: StructPlan,
     path: Path,
-    change: Callable[[Value], object],
+    given: tuple[str, Any],
     error_class: str,
     comment: str,
-    name: str,
     kind: str,
 ) -> Fault:
-    where = place(path, name)
-    value = value_at(top, path, lambda inner: void(change(inner)))
-    return Fault(error_class, comment, where, value=value, kind=kind)
-
-
-def void(_: object) -> None:
-    """Drop what a change of a dict returns."""
+    """Give the struct at ``path`` a field, by name and value."""
+    name, wrong = given
+    value = value_with(top, path, {name: wrong})
+    return Fault(error_class, comment, place(path, name), value=value, kind=kind)
 
 
 def _names(top: StructPlan, path: Path, plan: StructPlan, fields: Fields) -> Iterator[Fault]:
     """Break one struct by fields that it lacks, or that are not its own."""
 
-    def fault(change: Callable[[Value], object], comment: str, name: str, kind: str) -> Fault:
-        return _fault(top, path, change, "field_not_in_version", comment, name, kind)
+    def fault(name: str, value: Any, error_class: str, comment: str, kind: str) -> Fault:
+        return _fault(top, path, (name, value), error_class, comment, kind)
 
+    lacking = "field_not_in_version"
     for absent in plan.absent:
         other = fields.get((plan.name, absent.name))  # None: no version that is valid has it.
         if other is not None and not absent.ignorable:
             filled = populated_value(other)
-            yield fault(
-                lambda inner: inner.update({absent.name: filled}),  # noqa: B023 - called at once
-                "of other versions only", absent.name, "absent",
-            )  # fmt: skip
+            yield fault(absent.name, filled, lacking, "of other versions only", "absent")
     for wrong in ("text", None):
-        yield fault(
-            lambda inner: inner.update({"noSuchField": wrong}),  # noqa: B023 - called at once
-            "of no version", "noSuchField", f"no such field, {wrong}",
-        )  # fmt: skip
+        kind = f"no such field, {wrong}"
+        yield fault("noSuchField", wrong, lacking, "of no version", kind)
     if not plan.flexible:
         given = [{"tag": 0, "hex": ""}]
-        yield fault(
-            lambda inner: inner.update({UNKNOWN_TAGS: given}),
-            "no tagged fields", UNKNOWN_TAGS, "tags",
-        )  # fmt: skip
+        yield fault(UNKNOWN_TAGS, given, lacking, "no tagged fields", "tags")
         return
     tags: dict[str, tuple[list[int], str]] = {
         "tag_out_of_order": ([UNKNOWN_TAG, 10_008], "10008 after 10009"),
@@ -112,26 +101,18 @@ def _names(top: StructPlan, path: Path, plan: StructPlan, fields: Fields) -> Ite
     }
     for error_class, (numbers, comment) in tags.items():
         shown = [{"tag": tag, "hex": "00"} for tag in numbers]
-        yield _fault(
-            top, path, lambda inner: inner.update({UNKNOWN_TAGS: shown}),  # noqa: B023 - called at once
-            error_class, comment, UNKNOWN_TAGS, "tags",
-        )  # fmt: skip
+        yield fault(UNKNOWN_TAGS, shown, error_class, comment, "tags")
     for entry in plan.tagged:
         known = [{"tag": entry.tag, "hex": "00"}]
-        yield _fault(
-            top, path, lambda inner: inner.update({UNKNOWN_TAGS: known}),  # noqa: B023 - called at once
-            "tag_duplicate", f"tag {entry.tag} is a known one", UNKNOWN_TAGS, "known tag",
-        )  # fmt: skip
+        comment = f"tag {entry.tag} is a known one"
+        yield fault(UNKNOWN_TAGS, known, "tag_duplicate", comment, "known tag")
 
 
 def _of_field(top: StructPlan, path: Path, entry: FieldPlan) -> Iterator[Fault]:
     kind = entry.wire.removeprefix("compact_")
 
     def given(error_class: str, comment: str, value: Any) -> Fault:
-        return _fault(
-            top, path, lambda inner: inner.update({entry.name: value}), error_class, comment,
-            entry.name, kind,
-        )  # fmt: skip
+        return _fault(top, path, (entry.name, value), error_class, comment, kind)
 
     for wrong in WRONG.get(kind, _NO_INTEGERS):
         yield given("wrong_type", f"{wrong!r} for a value of type {kind}", wrong)
@@ -142,15 +123,12 @@ def _of_field(top: StructPlan, path: Path, entry: FieldPlan) -> Iterator[Fault]:
     if not entry.nullable:
         yield given("null_for_non_nullable", f"null for a value of type {kind}", None)
     if entry.tag is None:
-        yield _fault(
-            top, path, lambda inner: inner.pop(entry.name), "missing_field", "left out",
-            entry.name, f"{kind} left out",
-        )  # fmt: skip
+        value = value_at(top, path, lambda inner: inner.pop(entry.name))
+        where = place(path, entry.name)
+        yield Fault("missing_field", "left out", where, value=value, kind=f"{kind} left out")
 
 
 def _too_long(top: StructPlan, path: Path, entry: FieldPlan) -> Iterator[Fault]:
     text = "z" * (STRING_BYTES_MAX + 1)
-    yield _fault(
-        top, path, lambda inner: inner.update({entry.name: text}), "length_too_long",
-        f"{len(text)} bytes, one too many", entry.name, "length",
-    )  # fmt: skip
+    comment = f"{len(text)} bytes, one too many"
+    yield _fault(top, path, (entry.name, text), "length_too_long", comment, "length")
