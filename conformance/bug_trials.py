@@ -184,6 +184,7 @@ def _verdict(case: Case, reply: Reply) -> Verdict:
         direction=case.trial.direction,
         verdict=verdict,
         detail=detail,
+        command=f"kraftspec conform bugs --verify --filter {case.bug.flag}",
     )
 
 

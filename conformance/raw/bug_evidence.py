@@ -20,6 +20,7 @@ class Verdict(Strict, kw_only=True):
     direction: Literal["encode", "decode"]
     verdict: Literal["passed", "failed", "skipped"]
     detail: str
+    command: str
 
 
 class EvidenceFile(Strict, kw_only=True):
