@@ -508,9 +508,6 @@ cdef struct record_t:
     field_t value
     field_t headers
     int64_t timestamp
-    int64_t delta
-    size_t body
-    int64_t size  # of the batch with this record
 
 
 cdef class BatchBuilder:
@@ -575,9 +572,7 @@ Collects records into one batch: see batch_writer."""
         """The offset of the first record."""
         return self.fields.head.base_offset
 
-    cdef inline bint _gather(
-        self, record_t *record, object key, object value, object timestamp, object headers
-    ) noexcept:
+    cdef inline bint _gather(self, record_t *record, key, value, timestamp, headers) noexcept:
         """Point at the parts of a record; False where one is not plain."""
         cdef int64_t size
         if not (
@@ -598,14 +593,25 @@ Collects records into one batch: see batch_writer."""
             record.headers.size = size
         return True
 
-    cdef inline void _measure(self, record_t *record) noexcept:
-        record.delta = record.timestamp - self.first_timestamp if self.appended else 0
-        record.body = record_body_size(
-            &record.key, &record.value, &record.headers, record.delta, self.appended
+    cdef inline object _take(self, record_t *record, key, value, timestamp, headers):
+        """Point at the parts of a record; return what holds those that had to be made plain."""
+        if self._gather(record, key, value, timestamp, headers):
+            return None
+        held = batch_fields.plain_record(key, value, timestamp, headers, self.appended)
+        key, value, timestamp, headers = held
+        if not self._gather(record, key, value, timestamp, headers):
+            raise RuntimeError("a record changed while it was read")
+        return held
+
+    cdef inline int64_t _delta(self, const record_t *record) noexcept:
+        return record.timestamp - self.first_timestamp if self.appended else 0
+
+    cdef int64_t _size_of(self, const record_t *record) noexcept:
+        """Return the size of the batch with this record."""
+        cdef size_t body = record_body_size(
+            &record.key, &record.value, &record.headers, self._delta(record), self.appended
         )
-        record.size = (
-            BATCH_HEAD_BYTES + self.used + varint_size(<int64_t>record.body) + record.body
-        )
+        return BATCH_HEAD_BYTES + self.used + varint_size(<int64_t>body) + body
 
     cdef inline bint _room(self, int64_t size) noexcept:
         return size <= (self.size_max if self.appended else _BATCH_BYTES_MAX)
@@ -626,25 +632,19 @@ Collects records into one batch: see batch_writer."""
 
 Append a record and return its offset: see batch_writer."""
         cdef record_t record
-        if not self._gather(&record, key, value, timestamp, headers):
-            # Held by these names until the record is written.
-            key, value, timestamp, headers = batch_fields.plain_record(
-                key, value, timestamp, headers, self.appended
-            )
-            if not self._gather(&record, key, value, timestamp, headers):
-                raise RuntimeError("a record changed while it was read")
-        record.delta = record.timestamp - self.first_timestamp if self.appended else 0
+        held = self._take(&record, key, value, timestamp, headers)
         # The size is computed where it is not plain that there is room.
-        if not self._room(BATCH_HEAD_BYTES + self.used + _size_max(&record)):
-            self._measure(&record)
-            if not self._room(record.size):
-                _too_long(record.size, self.size_max if self.appended else _BATCH_BYTES_MAX)
+        if not (
+            self._room(BATCH_HEAD_BYTES + self.used + _size_max(&record))
+            or self._room(self._size_of(&record))
+        ):
+            _too_long(self._size_of(&record), self.size_max if self.appended else _BATCH_BYTES_MAX)
         _check_offsets(self.fields.head.base_offset, self.appended + 1)
         if self.used + _size_max(&record) > self.capacity:
             self._grow(self.used + _size_max(&record))
         self.used = record_write(
-            self.records + self.used, &record.key, &record.value, &record.headers, record.delta,
-            self.appended,
+            self.records + self.used, &record.key, &record.value, &record.headers,
+            self._delta(&record), self.appended,
         ) - self.records
         if self.appended == 0:
             self.first_timestamp = self.max_timestamp = record.timestamp
@@ -653,18 +653,10 @@ Append a record and return its offset: see batch_writer."""
         self.appended += 1
         return self.fields.head.base_offset + (self.appended - 1)
 
-    cdef int64_t _size_with(
-        self, object key, object value, object timestamp, object headers
-    ) except -1:
+    cdef int64_t _size_with(self, key, value, timestamp, headers) except -1:
         cdef record_t record
-        if not self._gather(&record, key, value, timestamp, headers):
-            key, value, timestamp, headers = batch_fields.plain_record(
-                key, value, timestamp, headers, self.appended
-            )
-            if not self._gather(&record, key, value, timestamp, headers):
-                raise RuntimeError("a record changed while it was read")
-        self._measure(&record)
-        return record.size
+        held = self._take(&record, key, value, timestamp, headers)
+        return self._size_of(&record)
 
     def size_with(self, key, value, timestamp, headers=()):
         """Return what ``size`` would be after this record."""
