@@ -357,7 +357,9 @@ def seeds() -> Iterator[bytes]:
         for _, file in read_vectors(vectors_root())
         if file.message == "RecordBatch"
         for test in file.tests
-        if isinstance(test.hex, str) and len(test.hex) < 2 * INPUT_BYTES_MAX
+        if test.result == "valid"
+        and isinstance(test.hex, str)
+        and len(test.hex) < 2 * INPUT_BYTES_MAX
     ]
     batches = batches[:: len(batches) // SEEDS_MAX + 1]
     for number, batch in enumerate(batches):
