@@ -6,19 +6,16 @@
 use std::error::Error;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::{env, fs};
-
-use serde_json::Value;
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=Cargo.lock");
-    let (version, sources) = kafka_protocol()?;
+    let (version, directory) = kraftspec_adapter::sources::of("kafka-protocol")?;
     println!("cargo::rustc-env=KAFKA_PROTOCOL_VERSION={version}");
     let mut structs = String::new();
     let mut messages = String::new();
-    let mut modules: Vec<PathBuf> = fs::read_dir(sources.join("messages"))?
+    let mut modules: Vec<PathBuf> = fs::read_dir(directory.join("src/messages"))?
         .map(|entry| Ok(entry?.path()))
         .collect::<Result<Vec<_>, std::io::Error>>()?;
     modules.sort();
@@ -28,25 +25,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     let out = format!("{structs}peer_messages! {{\n{messages}}}\n");
     fs::write(Path::new(&env::var("OUT_DIR")?).join("peer.rs"), out)?;
     Ok(())
-}
-
-/// The version and the `src` directory of the crate that this one is built with.
-fn kafka_protocol() -> Result<(String, PathBuf), Box<dyn Error>> {
-    let said = Command::new(env::var("CARGO")?)
-        .args(["metadata", "--format-version=1", "--offline", "--locked"])
-        .output()?;
-    if !said.status.success() {
-        return Err(String::from_utf8_lossy(&said.stderr).into());
-    }
-    let metadata: Value = serde_json::from_slice(&said.stdout)?;
-    let packages = metadata["packages"].as_array().ok_or("cargo names no packages")?;
-    let package = packages
-        .iter()
-        .find(|package| package["name"] == "kafka-protocol")
-        .ok_or("there is no kafka-protocol")?;
-    let manifest = package["manifest_path"].as_str().ok_or("a package without a manifest")?;
-    let version = package["version"].as_str().ok_or("a package without a version")?;
-    Ok((version.into(), Path::new(manifest).with_file_name("src")))
 }
 
 /// List one module. Its structs are written by a program: a field a line, with `pub` before it.

@@ -5,6 +5,7 @@
 //! into them and back, by Kafka's schemas.
 
 pub mod schema;
+pub mod sources;
 
 use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader, Read, Write};

@@ -20,8 +20,17 @@ pub trait Values {
     /// The key of a field in the codec's JSON.
     fn field_name(&self, name: &str) -> String;
 
+    fn bytes_in(&self, data: Vec<u8>) -> Value {
+        json!(data)
+    }
+
     fn records_in(&self, data: Vec<u8>) -> Result<Value, Answer> {
         Ok(json!(data))
+    }
+
+    /// A float that JSON has no number for.
+    fn float_in(&self, bits: u64) -> Value {
+        json!(format!("0x{bits:016x}"))
     }
 
     fn records_out(&self, value: &Value) -> Result<Vec<u8>, Answer> {
@@ -245,6 +254,12 @@ fn leaf_to_peer<B: Values>(
     value: &Value,
     path: &str,
 ) -> Result<Value, Answer> {
+    if f.type_name == "float64"
+        && let Some(digits) = value.as_str().and_then(|text| text.strip_prefix("0x"))
+        && let Ok(bits) = u64::from_str_radix(digits, 16)
+    {
+        return Ok(peer.float_in(bits));
+    }
     let decoded = match (f.type_name.as_str(), value.as_str()) {
         ("bytes" | "records", Some(text)) => STANDARD.decode(text),
         ("uuid", Some(text)) => URL_SAFE_NO_PAD.decode(text),
@@ -256,6 +271,7 @@ fn leaf_to_peer<B: Values>(
     let data = decoded.map_err(|error| refused("wrong_type", path.into(), error))?;
     match f.type_name.as_str() {
         "records" => peer.records_in(data),
+        "bytes" => Ok(peer.bytes_in(data)),
         _ => Ok(json!(data)),
     }
 }
