@@ -154,6 +154,13 @@ class Adapter:
         return self._process is not None
 
     @property
+    def pid(self) -> int:
+        """The number of the process. ``AdapterError`` where none is running."""
+        if self._process is None:
+            raise AdapterError("died", f"the adapter {self._shown()} is not running: start() it")
+        return self._process.pid
+
+    @property
     def unanswered_count(self) -> int:
         """How many requests had no reply when it failed, or have none so far."""
         return len(self._pending)
