@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -22,9 +21,6 @@ from kraftspec.cli.output import (
     refusals,
     sets_option,
 )
-
-if TYPE_CHECKING:
-    pass
 
 
 @click.command()
