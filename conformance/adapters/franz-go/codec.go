@@ -11,6 +11,7 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -305,7 +306,34 @@ func (f *field) getOne(from reflect.Value, version int16) any {
 	case from.CanFloat():
 		return encodeFloat(from.Float())
 	}
-	return from.Interface() // A string or a bool.
+	if from.Kind() == reflect.String {
+		return validText(from.String())
+	}
+	return from.Bool()
+}
+
+// validText is a string as JSON can hold it: kmsg hands out whatever bytes there were. As Unicode
+// recommends, and Java does, each longest beginning of a sequence that is none becomes one U+FFFD;
+// to Java half of a surrogate pair, in three bytes from 0xed 0xa0 on, is one as well.
+func validText(text string) string {
+	if utf8.ValidString(text) {
+		return text
+	}
+	var out strings.Builder
+	for len(text) > 0 {
+		letter, size := utf8.DecodeRuneInString(text)
+		if letter == utf8.RuneError && size == 1 {
+			for size < len(text) && !utf8.FullRuneInString(text[:size+1]) {
+				size++
+			}
+			if len(text) > 2 && text[0] == 0xed && text[1]&0xe0 == 0xa0 && text[2]&0xc0 == 0x80 {
+				size = 3
+			}
+		}
+		out.WriteRune(letter)
+		text = text[size:]
+	}
+	return out.String()
 }
 
 func encodeUUID(data [16]byte) string { return base64.RawURLEncoding.EncodeToString(data[:]) }
