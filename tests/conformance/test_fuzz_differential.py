@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from kraftspec.cli import main
 from kraftspec.conformance.fuzz.ask import Question, Side
 from kraftspec.conformance.fuzz.bytes import mutated
-from kraftspec.conformance.fuzz.campaign import Campaign, campaign, replayed
+from kraftspec.conformance.fuzz.campaign import Campaign, campaign, replayed, started
 from kraftspec.conformance.fuzz.compare import Difference, compare, view_of
 from kraftspec.conformance.fuzz.findings import Finding, Signature, grouped, keep, read
 from kraftspec.conformance.fuzz.minimise import least_bytes, least_value, salient
@@ -448,3 +448,28 @@ def test_both_may_be_the_same_adapter() -> None:
     assert fuzz.names == ("kraftspec-python", "kraftspec-python-2")
     assert find("kraftspec-python").name == fuzz.names[0]
     fuzz.stop()
+
+
+# ------------------------------------------------------------------------- what was found
+
+FOUND = Path(__file__).resolve().parents[2] / "docs" / "findings"
+
+
+@pytest.mark.java
+@pytest.mark.parametrize(
+    "directory", sorted(path.name for path in FOUND.iterdir() if path.is_dir())
+)
+def test_what_kafka_says_of_committed_findings(directory: str) -> None:
+    """Kafka's half of each still holds; the other half needs a release of somebody else."""
+    findings = read(FOUND / directory)
+    assert findings
+    kafka = started("kafka")
+    try:
+        replies = kafka.ask([finding.question for finding in findings])
+    finally:
+        kafka.adapter.stop()
+    for finding, reply in zip(findings, replies, strict=True):
+        assert finding.file_name in {path.name for path in (FOUND / directory).iterdir()}
+        kept = finding.answers["kafka"]
+        assert (reply.get("hex"), reply.get("value")) == (kept.get("hex"), kept.get("value"))
+        assert ("error" in reply) == ("error" in kept)
