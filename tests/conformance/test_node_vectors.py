@@ -25,8 +25,8 @@ ANSWER_7, ANSWER_8 = "00000007", "0000000800"
 
 def kafkas(message: str, version: int) -> tuple[str, dict[str, Any]]:
     """Return bytes that Kafka's classes made of a message with all fields set, and the value."""
-    [file] = [file for spec, file in read_vectors(vectors_root(), message) if spec == "kafka"
-              and file.message == message]  # fmt: skip
+    made = read_vectors(vectors_root(), f"kafka/{message}")
+    [file] = [file for _, file in made if file.message == message]
     [test] = [one for one in file.tests if (one.version, one.family) == (version, "populated")]
     assert isinstance(test.hex, str)
     assert isinstance(test.value, dict)
