@@ -18,6 +18,7 @@ from pathlib import Path
 from random import Random
 
 from kraftspec.codegen.generate import specs_sets
+from kraftspec.conformance.fuzz.bytes import mutated as change
 from kraftspec.conformance.vectors import read_vectors, vectors_root
 from kraftspec.fastpath import native
 from kraftspec.fastpath.errors import CodecError
@@ -256,26 +257,5 @@ def seeds() -> Iterator[bytes]:
 
 
 def mutated(random: Random, data: bytes, other: bytes) -> bytes:
-    """Change an input here and there: set, drop, insert, cut, flip, or go on as another input."""
-    out = bytearray(data)
-    for _ in range(random.choice((1, 1, 2, 4))):
-        at = random.randrange(SELECTOR_BYTES, len(out) + 1)
-        match random.randint(0, 6) if at < len(out) else 1:
-            case 0:
-                out[at] = random.choice((0, 1, 2, 0x7F, 0x80, 0xFF, random.randint(0, 255)))
-            case 1:
-                out.insert(at, random.randint(0, 255))
-            case 2:
-                del out[at]
-            case 3:
-                del out[at:]
-            case 4:
-                out[at:] = other[random.randrange(len(other) + 1) :]
-            case 5:
-                # A length prefix of old versions: the four bytes of an int32.
-                out[at : at + 4] = random.choice((-1, -2, 1 << 30, 2**31 - 1)).to_bytes(
-                    4, "big", signed=True
-                )
-            case _:
-                out[at] ^= 1 << random.randint(0, 7)
-    return bytes(out[:INPUT_BYTES_MAX])
+    """Change an input here and there, but for the bytes that choose the message."""
+    return change(random, data, other, keep=SELECTOR_BYTES, size_max=INPUT_BYTES_MAX)
