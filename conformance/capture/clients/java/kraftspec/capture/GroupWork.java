@@ -110,7 +110,8 @@ final class GroupWork {
         attempt(() -> admin.listOffsets(Map.of(
             new TopicPartition("java-absent", 0), OffsetSpec.latest()),
             new ListOffsetsOptions().timeoutMs(100)).all());
-        attempt(() -> admin.deleteConsumerGroupOffsets("java-grouped-classic", Set.of(first)).all());
+        attempt(() -> admin.deleteConsumerGroupOffsets(
+            "java-grouped-classic", Set.of(first)).all());
         attempt(() -> admin.deleteConsumerGroups(List.of("java-grouped-consumer")).all());
     }
 
@@ -120,7 +121,8 @@ final class GroupWork {
             Map.of(first, new OffsetAndMetadata(2, "set by hand"))).all());
         attempt(() -> admin.alterConsumerGroupOffsets("java-made-by-offsets",
             Map.of(first, new OffsetAndMetadata(1))).all());
-        attempt(() -> admin.deleteConsumerGroupOffsets("java-grouped-classic", Set.of(first)).all());
+        attempt(() -> admin.deleteConsumerGroupOffsets(
+            "java-grouped-classic", Set.of(first)).all());
         attempt(() -> admin.deleteConsumerGroupOffsets("java-absent", Set.of(first)).all());
         attempt(() -> admin.deleteConsumerGroups(
             List.of("java-grouped-classic", "java-made-by-offsets", "java-absent")).all());

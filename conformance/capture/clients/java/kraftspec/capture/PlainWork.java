@@ -89,7 +89,7 @@ final class PlainWork {
         return frame;
     }
 
-    /** The default value; of the quorum's own requests, one about its partition and a past epoch. */
+    /** The default value; the quorum's own requests are about its partition and a past epoch. */
     private static ApiMessage message(ApiKeys key) {
         return switch (key) {
             case VOTE -> new VoteRequestData().setTopics(List.of(
