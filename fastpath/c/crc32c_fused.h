@@ -13,8 +13,8 @@
  * wait for any of this: the multipliers depend on the sizes only.
  *
  * The including file defines CRC32C_NAME, CRC32C_TARGET, CRC32C_WORDS, CRC32C_FUSED_MIN_BYTES, and
- * CRC32C_VECTOR with its operations (see crc32c_x86.h). CRC32C_SHORTER, if any, is the path for what
- * is too short for these vectors.
+ * CRC32C_VECTOR with its operations (see crc32c_x86.h). CRC32C_SHORTER, if any, is the path for
+ * what is too short for these vectors.
  */
 #define CRC32C_ROUND_BYTES (24 * CRC32C_WORDS + 4 * sizeof(CRC32C_VECTOR))
 
