@@ -14,7 +14,8 @@ from kraftspec.cli import main
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-WALKS = {"docs/schema-evolution.md"}  # Their examples need the steps before them.
+# Examples that need the steps before them, or a cluster (tests/conformance/test_cluster.py has one).
+ELSEWHERE = {"docs/schema-evolution.md", "docs/captured.md"}
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 # Python, and the block right after it, if there is one, with what it prints.
 EXAMPLE = re.compile(r"^```python\n(.*?)^```(?:\n\n```text\n(.*?)^```)?", re.MULTILINE | re.DOTALL)
@@ -45,7 +46,7 @@ def commands() -> list[tuple[str, str]]:
 def pages_with_examples() -> list[str]:
     """The pages whose Python stands alone; each page is one program, block after block."""
     pages = dict.fromkeys(page for page, _ in blocks("python"))
-    return [page for page in pages if page not in WALKS]
+    return [page for page in pages if page not in ELSEWHERE]
 
 
 @pytest.mark.parametrize("page", pages_with_examples())
