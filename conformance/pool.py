@@ -21,9 +21,10 @@ from kraftspec.conformance.raw.harness import HelloReply
 from kraftspec.conformance.vectors import KAFKA
 from kraftspec.specs import specs_root
 
-# One that dies over each test of some family is judged, as kio does of 255; one that always dies
-# is given up. A crash takes two restarts: to find whom to charge, and to go on.
+# One that dies over each test of some family is judged, as kafka-protocol does of 500; one that
+# always dies is given up. A crash takes two restarts: to find whom to charge, and to go on.
 RESTARTS_MAX = 700
+CASES_PER_RESTART_MIN = 100  # Of a run of many cases, which may have that many more.
 TIMEOUTS_MAX = 20  # A hang takes two of them.
 LOAD_TIMEOUT_S = 120.0  # A set is compiled by the Java compiler.
 TOLD_EVERY_COUNT = 512  # Cases between two words on the progress.
@@ -95,8 +96,9 @@ class Pool:
         with self._lock:
             self.restarts += 1
             self._timeouts += error.kind == "timeout"
+            restarts_max = RESTARTS_MAX + self._total // CASES_PER_RESTART_MIN
             if self.failure is None and (
-                self.restarts > RESTARTS_MAX or self._timeouts > TIMEOUTS_MAX
+                self.restarts > restarts_max or self._timeouts > TIMEOUTS_MAX
             ):
                 why = f"{self.restarts} restarts, {self._timeouts} of them after timeouts"
                 self.failure = AdapterError(error.kind, f"given up after {why}; the last: {error}")

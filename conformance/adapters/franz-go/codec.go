@@ -19,7 +19,10 @@ import (
 // The key of the unknown tagged fields of a struct.
 const unknownTags = "_unknownTaggedFields"
 
-var byOwnField = &skipped{"kmsg goes by the version that stands in the message"}
+var (
+	byOwnField = &skipped{"kmsg goes by the version that stands in the message"}
+	byMap      = &skipped{"kmsg keeps unknown tagged fields in a map, each once"}
+)
 
 // codec is what all structs of kmsg can do.
 type codec interface {
@@ -101,12 +104,17 @@ func (l *layout) set(to reflect.Value, version int16, value any, path string) er
 	if len(unknown) > 0 && l.tags < 0 {
 		return &skipped{"kmsg keeps no unknown tagged fields of " + l.goType.Name()}
 	}
+	before := int64(-1)
 	for _, entry := range unknown {
 		pair := entry.(map[string]any)
 		number, err := strconv.ParseUint(string(pair["tag"].(json.Number)), 10, 32)
 		if err != nil {
 			return wrong("integer_out_of_range", path+unknownTags, "%v", err)
 		}
+		if int64(number) <= before {
+			return byMap
+		}
+		before = int64(number)
 		data, err := hex.DecodeString(pair["hex"].(string))
 		if err != nil {
 			return wrong("wrong_type", path+unknownTags, "%v", err)

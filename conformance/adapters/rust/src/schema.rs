@@ -243,6 +243,12 @@ pub fn to_peer<B: Values>(
         if !keeps_unknown_tags {
             return Err(Answer::skipped("the codec keeps no unknown tagged fields"));
         }
+        let numbers = tags.as_array().into_iter().flatten().map(|tag| tag["tag"].as_i64());
+        if !numbers.is_sorted_by(|before, after| before < after) {
+            return Err(Answer::skipped(
+                "the codec keeps unknown tagged fields in a map, in order and each once",
+            ));
+        }
         out.insert(UNKNOWN_TAGS_OF_PEER.into(), tags.clone());
     }
     Ok(out.into())
