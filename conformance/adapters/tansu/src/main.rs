@@ -10,6 +10,7 @@ use kraftspec_adapter::schema::{Schema, Values};
 use kraftspec_adapter::{Answer, Peer, serve};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
+use serde_value::{DeserializerError, ValueDeserializer};
 use tansu_model::MessageMeta;
 use tansu_sans_io::{ApiKey, Body, Frame, Header, RootMessageMeta};
 
@@ -31,8 +32,14 @@ where
     M: ApiKey + Serialize + DeserializeOwned + Into<Body> + TryFrom<Body>,
 {
     fn body(&self, value: Value) -> Result<Body, Answer> {
-        let read: Result<M, _> = value::to_model(&value)?.deserialize_into();
-        Ok(read.map_err(value::not_taken)?.into())
+        let given = ValueDeserializer::<DeserializerError>::new(value::to_model(&value)?);
+        let mut lacking = Vec::new();
+        let read: Result<M, _> =
+            serde_ignored::deserialize(given, |path| lacking.push(path.to_string()));
+        match lacking.first() {
+            Some(path) => Err(Answer::skipped(format!("the codec has no field for {path}"))),
+            None => Ok(read.map_err(value::not_taken)?.into()),
+        }
     }
 
     fn value(&self, body: Body) -> Result<Value, Answer> {
