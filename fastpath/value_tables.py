@@ -64,7 +64,7 @@ class Tables:
                     if name in value:
                         made[attr] = item(value[name])
                         left -= 1
-                if flexible and UNKNOWN_TAGS in value:
+                if flexible and value.get(UNKNOWN_TAGS).__class__ is list:
                     made["unknown_tagged_fields"] = tuple(
                         [(tag["tag"], bytes.fromhex(tag["hex"])) for tag in value[UNKNOWN_TAGS]]
                     )

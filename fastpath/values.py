@@ -133,7 +133,9 @@ class _Reader:
                         ErrorClass.FIELD_NOT_IN_VERSION, "this version has no such field", name
                     )
         if UNKNOWN_TAGS in left:
-            out["unknown_tagged_fields"] = self.unknown(layout, left.pop(UNKNOWN_TAGS))
+            unknown = self.unknown(layout, left.pop(UNKNOWN_TAGS))
+            if unknown:  # A class without a flexible version has no room for them.
+                out["unknown_tagged_fields"] = unknown
         if left and not self.lenient:
             self.refuse(
                 ErrorClass.FIELD_NOT_IN_VERSION, "no version has such a field", min(map(str, left))
@@ -144,6 +146,8 @@ class _Reader:
         """Read the unknown tagged fields of a struct."""
         try:
             tags = tuple((entry["tag"], bytes.fromhex(entry["hex"])) for entry in value)
+            if not isinstance(value, list):
+                raise TypeError
         except (TypeError, KeyError, ValueError):
             self.refuse(ErrorClass.WRONG_TYPE, 'a list of {"tag":…,"hex":…} wanted', UNKNOWN_TAGS)
         if tags and not layout[1]:

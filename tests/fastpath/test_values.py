@@ -196,7 +196,7 @@ def test_a_field_of_no_version() -> None:
 @pytest.mark.parametrize(
     "tags",
     [5, None, {"tag": 5, "hex": ""}, [5], [{"tag": 5}], [{"hex": ""}], [{"tag": 5, "hex": "0"}],
-     [{"tag": 5, "hex": 0}], "x"],
+     [{"tag": 5, "hex": 0}], "x", "", {}],
 )  # fmt: skip
 def test_wrong_unknown_tags(tags: Any) -> None:
     cls = message(field("Many", "[]Inner", fields=INNER))
@@ -214,6 +214,8 @@ def test_unknown_tags_need_a_flexible_version() -> None:
     )  # fmt: skip
     inner["_unknownTaggedFields"] = []  # none of them is what every version has
     assert cls.from_json({"many": [inner]}, 0).many[0].x == 1
+    rigid = message(field("Many", "[]Inner", fields=INNER))
+    assert rigid.from_json({"many": [inner]}, 0).many[0].x == 1
 
 
 def test_floats() -> None:
