@@ -17,32 +17,40 @@ MESSAGES = (
     "kafka/AlterClientQuotasRequest", "kafka/DescribeClusterResponse",
 )  # fmt: skip
 VALID = ("defaults", "populated", "empty", "null", "multi-element", "uuid", "alone")
+PEERS = ("franz-go", "kafka-protocol-rs", "tansu")
 
 
-def results(peer: str, *messages: str) -> Results:
-    filters = [*messages, *(f"family:{family}" for family in VALID)]
-    found = run(find(peer).adapter(), filters=filters)
+def results(peer: str, *filters: str) -> Results:
+    found = run(find(peer).adapter(timeout_s=60), filters=filters)
     assert found.harness_failure is msgspec.UNSET
     return found
 
 
-@pytest.mark.parametrize("peer", ["franz-go", "kafka-protocol-rs"])
+@pytest.mark.parametrize("peer", PEERS)
 def test_values_and_bytes_are_kafkas(peer: str) -> None:
-    found = results(peer, *MESSAGES)
+    found = results(peer, *MESSAGES, *(f"family:{family}" for family in VALID))
     assert found.failures == []
     assert found.counts.passed > 100 * len(MESSAGES)
     assert (found.adapter.name, found.adapter.version) == (peer, find(peer).version)
 
 
-def test_a_hidden_version_is_found() -> None:
-    """Its decoder goes by the field of that name, once it has read it."""
-    found = results("kafka-protocol-rs", "kafka/LeaderChangeMessage")
-    assert {failure.direction for failure in found.failures} == {"decode"}
-    assert found.counts.passed > 0
-
-
-def test_a_decode_without_end_ends_the_adapter() -> None:
-    """One count of tagged fields, 2^31 of them, and nothing after it."""
-    adapter = find("franz-go").adapter(timeout_s=60)
-    found = run(adapter, filters=["id:878dc67273b3ae87"])
-    assert [failure.kind for failure in found.failures] == ["crash"]
+@pytest.mark.parametrize(
+    ("peer", "tests", "wanted"),
+    [
+        # A decoder that goes by the field of the name version, once it has read it.
+        ("kafka-protocol-rs", ["kafka/LeaderChangeMessage", "family:boundaries"],
+         {("decode", "refused"), ("decode", "wrong")}),
+        # Memory for 2^31 - 1 elements, of which there are none.
+        ("kafka-protocol-rs", ["id:4a8c58c221640f9d"], {("decode", "crash")}),
+        # A count of 2^31 tagged fields, and nothing after it.
+        ("franz-go", ["id:878dc67273b3ae87"], {("decode", "crash")}),
+        # An array that must not be null, and is.
+        ("franz-go", ["id:59d7f2b11ff30373"], {("decode", "accepted")}),
+        # Null records; a struct that may be null, and is not.
+        ("tansu", ["id:4bc5c65ad36ecca0"], {("decode", "refused"), ("encode", "wrong")}),
+        ("tansu", ["id:4c84c4ea2db65f17"], {("encode", "wrong")}),
+    ],
+)  # fmt: skip
+def test_what_a_peer_fails(peer: str, tests: list[str], wanted: set[tuple[str, str]]) -> None:
+    found = results(peer, *tests)
+    assert {(failure.direction, failure.kind) for failure in found.failures} == wanted
