@@ -5,10 +5,8 @@ Its Java sources are in ``adapters/java``; ``registry`` builds them.
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
 from pathlib import Path
 
 import msgspec
@@ -22,30 +20,7 @@ from kraftspec.conformance.raw.harness import (
     LoadReply,
     VerdictReply,
 )
-from kraftspec.conformance.registry import AdapterBuildError, cache_directory, find, locked
-
-BUILD_TIMEOUT_S = 600.0  # The first build downloads some 20 MB.
-JavaError = AdapterBuildError
-
-
-def adapter_command() -> list[str]:
-    """The command that runs the adapter, built first where its sources have changed."""
-    return find("kafka").command()
-
-
-def _cache_directory() -> Path:
-    return cache_directory() / "java"
-
-
-def _digest(paths: list[Path]) -> str:
-    digest = hashlib.sha256()
-    for path in paths:
-        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
-    return digest.hexdigest()[:16]
-
-
-def _locked(directory: Path) -> AbstractContextManager[None]:
-    return locked(directory / "lock")
+from kraftspec.conformance.registry import find
 
 
 def java_missing() -> str | None:

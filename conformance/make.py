@@ -64,7 +64,7 @@ def make(
 ) -> MakeReport:
     """Make the vectors of sets (all by default), of messages whose name contains ``name``.
 
-    Needs Java: raises ``JavaError`` or ``AdapterError``. ``progress`` is called with a message's
+    Needs Java: raises ``AdapterError``. ``progress`` is called with a message's
     name, its number and how many there are.
     """
     started = time.perf_counter()

@@ -34,7 +34,7 @@ from kraftspec.codegen.evolution import BREAKING, NOTES, released_versions, wire
 from kraftspec.codegen.model import Message
 from kraftspec.codegen.plan import plan_message
 from kraftspec.codegen.reader import check_text
-from kraftspec.conformance.java import adapter_command
+from kraftspec.conformance.registry import find
 
 HERE = Path(__file__).parent
 KAFKA = HERE.parents[1] / "specs" / "kafka"
@@ -122,7 +122,7 @@ def test_bytes_of_shared_versions_stay_unless_breaking(name: str) -> None:
 def verifier(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """The command of ``EvolutionOracle``; its class path has what Kafka's checker needs besides."""
     jgit = published("org.eclipse.jgit:org.eclipse.jgit:" + JGIT, tmp_path_factory.mktemp("jgit"))
-    command = adapter_command()
+    command = find("kafka").command()
     class_path = os.pathsep.join([command[command.index("-cp") + 1], str(jgit)])
     # Java compiles a single source file itself.
     source = str(HERE / "EvolutionOracle.java")

@@ -20,9 +20,9 @@ import pytest
 from jsonschema import Draft202012Validator
 from msgspec import UNSET
 
-from kraftspec.conformance import java
 from kraftspec.conformance.harness import Reply, decode_request, encode_request
 from kraftspec.conformance.java import KafkaAdapter, RefusedError
+from kraftspec.conformance.registry import find
 
 pytestmark = pytest.mark.java
 
@@ -512,7 +512,7 @@ def test_lines_that_are_no_requests(kafka: KafkaAdapter) -> None:
 
 def test_what_is_not_json_is_answered_too() -> None:
     done = subprocess.run(
-        java.adapter_command(),
+        find("kafka").command(),
         input='rubbish\n{"cmd":"hello","protocol":1}\n{"cmd":"stop"}\nnever read\n',
         capture_output=True,
         text=True,

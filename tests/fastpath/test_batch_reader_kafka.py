@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from kraftspec.conformance.java import adapter_command
+from kraftspec.conformance.registry import find
 from kraftspec.fastpath.batch_reader import decode_batch
 from kraftspec.fastpath.errors import CodecError, ErrorClass
 from kraftspec.fastpath.records import Record
@@ -35,7 +35,7 @@ STRICTER = {
 
 def kafka_reads(batches: list[bytes]) -> list[str]:
     """Ask ``RecordOracle`` about each; the classes are those of the conformance adapter."""
-    command = adapter_command()
+    command = find("kafka").command()
     class_path = command[command.index("-cp") + 1]
     done = subprocess.run(
         ["java", "-XX:TieredStopAtLevel=1", "-cp", class_path,

@@ -69,8 +69,8 @@ def make(set_names: tuple[str, ...], name: str, out: Path | None, as_json: bool)
     Needs a JDK and Maven. Making them again changes no file.
     """
     from kraftspec.conformance.harness import AdapterError
-    from kraftspec.conformance.java import JavaError, java_missing
     from kraftspec.conformance.java import RefusedError as KafkaRefused
+    from kraftspec.conformance.java import java_missing
     from kraftspec.conformance.make import make as make_vectors
     from kraftspec.conformance.vectors import vectors_root
     from kraftspec.specs import specs_root
@@ -80,7 +80,7 @@ def make(set_names: tuple[str, ...], name: str, out: Path | None, as_json: bool)
     try:
         with refusals(), progress("Making vectors") as advance:
             report = make_vectors(specs_root(), out or vectors_root(), set_names, name, advance)
-    except (JavaError, AdapterError, KafkaRefused) as error:
+    except (AdapterError, KafkaRefused) as error:
         raise harness_failed(java_missing() or error) from error
     if report.messages == 0:
         raise click.BadParameter(f"no message is called {name!r} or so", param_hint="--filter")

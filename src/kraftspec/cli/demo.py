@@ -104,14 +104,13 @@ def _generate() -> dict[str, Any]:
 
 def _verify(adapter: str, set_name: str) -> dict[str, Any]:
     from kraftspec.conformance.harness import AdapterError
-    from kraftspec.conformance.java import JavaError
     from kraftspec.conformance.run import adapter_named, run
 
     try:
         with progress(f"Verifying {adapter}") as advance:
             filters = [f"set:{set_name}"]
             results = run(adapter_named(adapter), filters=filters, progress=advance)
-    except (AdapterError, JavaError) as error:
+    except AdapterError as error:
         raise click.ClickException(str(error)) from error
     _print_failures(results)
     return {
