@@ -291,7 +291,10 @@ def cache_directory() -> Path:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Let one process do what others wait for; the file ``path`` is the lock."""
+    """Let one process do what others wait for; the file ``path`` is the lock.
+
+    Who holds it must not ask for it again, so each thing that is made has a lock of its own.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # Closing the file lets it go.

@@ -51,7 +51,7 @@ def java_workload() -> Path:
     """
     jar, done = _built("java", (".java",), "workload.jar")
     if not done:
-        with locked(cluster_cache() / "lock"):
+        with locked(cluster_cache() / "workload-java.lock"):
             sources = sorted(map(str, _sources("java").rglob("*.java")))
             classes = jar.parent / "classes"
             classes.mkdir(parents=True, exist_ok=True)
@@ -75,7 +75,7 @@ def go_workload() -> Path:
     if not done:
         if shutil.which("go") is None:
             raise ClusterError("go was not found; install it with: apt-get install golang")
-        with locked(cluster_cache() / "lock"):
+        with locked(cluster_cache() / "workload-go.lock"):
             program.parent.mkdir(parents=True, exist_ok=True)
             run_build(
                 ["nice", "-n", "10", "go", "build", "-mod=readonly", "-o", str(program), "."],

@@ -31,7 +31,7 @@ def make_class_archive() -> None:
     archive = class_archive()
     if archive.exists():
         return
-    with locked(cluster_cache() / "lock"):
+    with locked(cluster_cache() / "archive.lock"):
         if not archive.exists():
             _make(archive)
 

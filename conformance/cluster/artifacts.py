@@ -47,7 +47,7 @@ def class_path() -> tuple[Path, ...]:
     jars = cluster_cache() / f"jars-{digest([pom])}"
     done = jars / "done"
     if not done.exists():
-        with locked(cluster_cache() / "lock"):
+        with locked(cluster_cache() / "jars.lock"):
             if not done.exists():
                 _fetch(pom, jars)
                 done.touch()
