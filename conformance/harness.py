@@ -64,8 +64,9 @@ class AdapterError(Exception):
     """The harness failed, not a test: the adapter did not start, died, hung or spoke wrongly.
 
     Attributes:
-        kind: ``start`` (no such program, or no proper hello), ``died``, ``rubbish`` (not a JSON
-            object), ``order`` (another request's id), ``twice`` (a second reply to one request),
+        kind: ``start`` (no such program, no proper hello, or two), ``died``, ``rubbish`` (not a
+            JSON object), ``order`` (another request's id, or none), ``twice`` (a second reply to
+            one request),
             ``timeout``, ``oversize`` (line too long).
         request: the oldest request without a reply, None where there was none; of ``twice`` the
             one that was answered twice. With several in flight it is the first suspect, not proven
@@ -286,7 +287,7 @@ class Adapter:
         """
         for _, line in self._replies((_id(request), request_line(request)) for request in requests):
             reply = self._object(line)
-            self._settle(reply.get("id"))
+            self._settle(reply.get("id"), line)
             yield reply
 
     def exchange(self, lines: Iterable[Line]) -> Iterator[Answer]:
@@ -302,7 +303,7 @@ class Adapter:
                 known = {name: fields[name] for name in Answer.__struct_fields__ if name in fields}
                 answer = Answer(**known, value=msgspec.Raw(raw))
             if answer.id != due:
-                self._settle(answer.id)  # Which says what is wrong with it.
+                self._settle(answer.id, line)  # Which says what is wrong with it.
             else:
                 self._answered = self._pending.popleft()
             yield answer
@@ -312,7 +313,8 @@ class Adapter:
         if self._process is None:
             raise AdapterError("died", f"the adapter {self._shown()} is not running: start() it")
         while self._pending:
-            self._settle(self._object(self._line()).get("id"))
+            line = self._line()
+            self._settle(self._object(line).get("id"), line)
         source = iter(lines)
         pending, unsent, replies = self._pending, self._unsent, self._lines
         while True:
@@ -348,10 +350,15 @@ class Adapter:
             )
         return reply
 
-    def _settle(self, id: object) -> None:
+    def _settle(self, id: object, line: bytes) -> None:
         """Take the oldest request off the list, if the reply of this id is to it."""
         due = self._pending[0][0]
         if due is not None and id != due:
+            if id is None:
+                if "protocol" in self._object(line):
+                    raise self._failed("start", "answered hello twice")
+                said = f"{due!r} was due: {line[:SHOWN_BYTES_MAX]!r}"
+                raise self._failed("order", f"gave a reply that has no id; {said}")
             if self._answered is not None and id == self._answered[0]:
                 self._pending.appendleft(self._answered)  # For whom the error is.
                 raise self._failed("twice", f"answered id {id!r} twice")

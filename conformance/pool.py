@@ -25,6 +25,9 @@ from kraftspec.specs import specs_root
 # always dies is given up. A crash takes two restarts: to find whom to charge, and to go on.
 RESTARTS_MAX = 700
 CASES_PER_RESTART_MIN = 100  # Of a run of many cases, which may have that many more.
+# Of one that has never answered a case: it is not a codec yet.
+ENDINGS_UNANSWERED_MAX = 20
+BREACHES_UNANSWERED_MAX = 3  # Endings for what it said, which is no test's fault then.
 TIMEOUTS_MAX = 20  # A hang takes two of them.
 LOAD_TIMEOUT_S = 120.0  # A set is compiled by the Java compiler.
 TOLD_EVERY_COUNT = 512  # Cases between two words on the progress.
@@ -46,6 +49,7 @@ class Pool:
     Attributes:
         outcomes: of each case; those that never ran are ``NOT_RUN``.
         restarts: how often an adapter was started again.
+        answered: whether any case was answered, rightly or not.
         failure: why the run ended before its time.
     """
 
@@ -55,6 +59,7 @@ class Pool:
         self.exact = exact
         self.outcomes: list[Outcome] = [NOT_RUN] * len(cases)
         self.restarts = 0
+        self.answered = False
         self.failure: AdapterError | None = None
         self._timeouts = 0
         self._total = self._done = self._failed = self._skipped = 0
@@ -97,10 +102,15 @@ class Pool:
             self.restarts += 1
             self._timeouts += error.kind == "timeout"
             restarts_max = RESTARTS_MAX + self._total // CASES_PER_RESTART_MIN
+            breach = error.kind not in ("died", "timeout")
+            unanswered_max = BREACHES_UNANSWERED_MAX if breach else ENDINGS_UNANSWERED_MAX
+            never = not self.answered and self.restarts >= unanswered_max
             if self.failure is None and (
-                self.restarts > restarts_max or self._timeouts > TIMEOUTS_MAX
+                never or self.restarts > restarts_max or self._timeouts > TIMEOUTS_MAX
             ):
                 why = f"{self.restarts} restarts, {self._timeouts} of them after timeouts"
+                if never:
+                    why += ", and no case was ever answered"
                 self.failure = AdapterError(error.kind, f"given up after {why}; the last: {error}")
             return self.failure is None
 
@@ -142,14 +152,18 @@ class Worker:
         """Put cases to the adapter, pipelined, from ``at`` on."""
         pool, exact = self.pool, self.pool.exact
         cases, outcomes = pool.cases, pool.outcomes
-        for answer in self.adapter.exchange(self._lines(numbers)):
-            number = self.hand[self.at]
-            outcomes[number] = judge(cases[number], answer, exact=exact)
-            self.at += 1
-            if self.at - self.told >= TOLD_EVERY_COUNT:
-                self._tell()
-                if pool.failure is not None:
-                    return
+        first = self.at
+        try:
+            for answer in self.adapter.exchange(self._lines(numbers)):
+                number = self.hand[self.at]
+                outcomes[number] = judge(cases[number], answer, exact=exact)
+                self.at += 1
+                if self.at - self.told >= TOLD_EVERY_COUNT:
+                    self._tell()
+                    if pool.failure is not None:
+                        return
+        finally:
+            pool.answered = pool.answered or self.at > first
 
     def _lines(self, numbers: Sequence[int]) -> Iterator[tuple[str, bytes]]:
         for number in numbers:
@@ -174,7 +188,7 @@ class Worker:
         """Find whom to charge, and leave ``at`` behind that case."""
         if error.kind == "start":
             raise error
-        if error.kind == "twice":  # It is of the one before.
+        if error.kind == "twice" and self.at:  # It is of the one before.
             self._charge(self.at - 1, error)
         elif error.kind not in ("died", "timeout"):
             self._charge(self.at, error)

@@ -38,6 +38,8 @@ def say(line: str, end: str = "\n") -> None:
 
 def right(request: dict[str, Any]) -> str:
     """Return the line that is due."""
+    if how == "no-id" and bad_ids & {request["id"], "every"}:
+        return json.dumps(answers[request["id"]])
     if answers:
         return json.dumps({"id": request["id"], **answers[request["id"]]})
     return json.dumps({"id": request["id"], "echo": request})
@@ -51,6 +53,8 @@ def hello() -> None:
     if how == "nameless":
         del told["name"]
     say("starting up" if how == "banner" else json.dumps(told))
+    if how == "hello-twice":
+        say(json.dumps(told))
 
 
 def misbehave(request: dict[str, Any]) -> None:

@@ -63,6 +63,7 @@ def only(results: Results) -> Failure:
         ("array", "rubbish", "not a JSON object"),
         ("utf8", "rubbish", "not JSON"),
         ("order", "order", "answered id 'other' where"),
+        ("no-id", "order", "has no id; '"),
         ("twice", "twice", "answered id"),
         ("flood", "twice", "answered id"),
         ("empty", "malformed", "no value in the reply"),
@@ -151,7 +152,7 @@ def test_one_that_always_misbehaves_is_given_up(
     root: Path, how: str, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pool, "RESTARTS_MAX", 6)
-    results = put(how, root, "every")
+    results = put(how, root, *(key(number, way) for number in range(1, COUNT) for way in "ed"))
     assert results.harness_failure
     assert results.harness_failure.kind == kind
     assert "given up after 7 restarts, 0 of them after timeouts" in results.harness_failure.detail
@@ -166,6 +167,41 @@ def test_one_that_always_hangs_is_given_up(root: Path, monkeypatch: pytest.Monke
     assert results.harness_failure
     assert results.harness_failure.kind == "timeout"
     assert "3 of them after timeouts" in results.harness_failure.detail
+
+
+@pytest.mark.parametrize(
+    ("how", "kind", "verdict", "restarts", "failed", "said"),
+    [
+        ("no-id", "order", "order", 3, 3, f"has no id; '{key(1, 'e')}' was due"),
+        ("text", "rubbish", "rubbish", 3, 3, "said what is not JSON"),
+        ("die", "died", "crash", 20, 10, "ended with exit code 7"),  # Two for each.
+    ],
+)
+def test_one_that_never_answered_a_case_is_given_up_early(
+    root: Path, how: str, kind: str, verdict: str, restarts: int, failed: int, said: str
+) -> None:
+    """Each case is another's fault when one was answered; before that, the program's own."""
+    results = put(how, root, "every")
+    assert results.harness_failure
+    assert results.harness_failure.kind == kind
+    detail = results.harness_failure.detail
+    assert f"given up after {restarts} restarts, 0 of them after timeouts, and no case " in detail
+    assert said in detail
+    both = [key(number // 2, "ed"[number % 2]) for number in range(failed)]
+    assert charged(results) == [(id, verdict) for id in both]
+    # Of one that has answered, each is a verdict of its own.
+    bad = [key(number, "d") for number in range(COUNT)]
+    results = put(how, root, *bad)
+    assert not results.harness_failure
+    assert results.counts.failed == COUNT
+
+
+def test_a_second_hello_is_no_test_s_fault(root: Path) -> None:
+    results = put("hello-twice", root)
+    assert results.harness_failure
+    assert results.harness_failure.kind == "start"
+    assert "answered hello twice" in results.harness_failure.detail
+    assert (results.failures, results.restarts, results.counts.skipped) == ([], 0, 2 * COUNT)
 
 
 @pytest.mark.parametrize(
