@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import select
 import signal
 import subprocess
@@ -34,6 +35,7 @@ CHUNK_BYTES = 1 << 16  # What a pipe holds on Linux.
 STDERR_LINE_COUNT_MAX = 20  # The end of a Java stack trace, not all of it.
 STDERR_BYTES_QUIET = 1 << 20  # More than this is no longer for people, and is complained of.
 STOP_TIMEOUT_S = 5.0
+VERSION_MAX = 32767  # An int16.
 SHOWN_CHARS_MAX = 100
 SHOWN_BYTES_MAX = 200
 
@@ -58,6 +60,7 @@ class Answer(msgspec.Struct, gc=False):
 
 
 _answer = msgspec.json.Decoder(Answer).decode
+_RANGE = re.compile(r"([0-9]{1,5})-([0-9]{1,5})")
 
 
 class AdapterError(Exception):
@@ -102,6 +105,16 @@ def decode_request(
     """Build a decode request; ``spec`` names the set, None is kafka."""
     request = {"cmd": "decode", "id": id, "message": message, "version": version, "hex": hex}
     return request if spec is None else {**request, "spec": spec}
+
+
+def version_range(text: str) -> range:
+    """Read the versions of a range of hello, ``0-12`` or ``none``; ``ValueError`` for another."""
+    if text == "none":
+        return range(0)
+    match = _RANGE.fullmatch(text)
+    if match is None or not int(match[1]) <= int(match[2]) <= VERSION_MAX:
+        raise ValueError(f"{_cut(text)!r} is not 0-2 or none")
+    return range(int(match[1]), int(match[2]) + 1)
 
 
 def request_line(request: Request) -> bytes:
@@ -263,12 +276,23 @@ class Adapter:
         reply = self.request({"cmd": "hello", "protocol": PROTOCOL})
         spoken = reply.get("protocol", PROTOCOL)
         if spoken != PROTOCOL:
-            raise self._failed("start", f"speaks protocol {spoken}, not {PROTOCOL}")
+            raise self._failed("start", f"speaks protocol {_cut(repr(spoken))}, not {PROTOCOL}")
         try:
-            return msgspec.convert(reply, HelloReply)
+            hello = msgspec.convert(reply, HelloReply)
         except msgspec.ValidationError as error:
-            detail = reply.get("error", str(error))
+            detail = _cut(str(reply.get("error", error)))
             raise self._failed("start", f"did not answer hello as it should: {detail}") from error
+        sets = {} if hello.sets is msgspec.UNSET else hello.sets
+        for where, messages in {
+            "messages": hello.messages, **{f"sets.{name}": sets[name] for name in sets}
+        }.items():  # fmt: skip
+            for message, text in messages.items():
+                try:
+                    version_range(text)
+                except ValueError as error:
+                    what = f"says in hello {_cut(f'{where}.{message}')}: {error}"
+                    raise self._failed("start", what) from error
+        return hello
 
     def request(self, request: Request) -> Reply:
         """Send one request and wait for its reply."""
@@ -361,8 +385,8 @@ class Adapter:
                 raise self._failed("order", f"gave a reply that has no id; {said}")
             if self._answered is not None and id == self._answered[0]:
                 self._pending.appendleft(self._answered)  # For whom the error is.
-                raise self._failed("twice", f"answered id {id!r} twice")
-            raise self._failed("order", f"answered id {id!r} where {due!r} was due")
+                raise self._failed("twice", f"answered id {_cut(repr(id))} twice")
+            raise self._failed("order", f"answered id {_cut(repr(id))} where {due!r} was due")
         self._answered = self._pending.popleft()
 
     def _pump(self, deadline: float) -> None:
@@ -485,6 +509,10 @@ class Adapter:
         if len(shown) <= SHOWN_CHARS_MAX:
             return shown
         return f"{self.command[0]} … {self.command[-1]}"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= SHOWN_BYTES_MAX else f"{text[:SHOWN_BYTES_MAX]}…"
 
 
 def _id(request: Request) -> str | None:

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import UNSET
 
 from kraftspec.conformance.cases import Case, Filters, Shard, dealt, read_cases, shuffled
-from kraftspec.conformance.harness import LINE_BYTES_MAX, Adapter
+from kraftspec.conformance.harness import LINE_BYTES_MAX, Adapter, version_range
 from kraftspec.conformance.judge import (
     Outcome,
     Skipped,
@@ -185,7 +185,7 @@ def _skips(hello: HelloReply, cases: Sequence[Case]) -> list[Skipped | None]:
     """Say of each case why it is not put to the adapter, by what that says of itself."""
     sets = {**({} if hello.sets is UNSET else hello.sets), KAFKA: hello.messages}
     served = {
-        (spec, message): _range(text)
+        (spec, message): version_range(text)
         for spec, messages in sets.items()
         for message, text in messages.items()
     }
@@ -204,12 +204,6 @@ def _skips(hello: HelloReply, cases: Sequence[Case]) -> list[Skipped | None]:
         else:
             skips.append(_NO_ROOM if size > LINE_BYTES_MAX - LINE_BYTES_SPARE else None)
     return skips
-
-
-def _range(text: str) -> range:
-    """Return the versions of a range of hello: ``0-12``, or ``none``."""
-    first, dash, last = text.partition("-")
-    return range(int(first), int(last) + 1) if dash else range(0)
 
 
 def _no_counts() -> Counts:

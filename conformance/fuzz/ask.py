@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,12 +16,11 @@ from kraftspec.conformance.harness import (
     Request,
     decode_request,
     encode_request,
+    version_range,
 )
 from kraftspec.conformance.java import KafkaAdapter
 from kraftspec.conformance.vectors import KAFKA
 from kraftspec.specs import specs_root
-
-_RANGE = re.compile(r"(\d+)-(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +122,5 @@ class Side:
 
 def _pairs(spec: str, messages: dict[str, str]) -> Iterator[tuple[str, str, int]]:
     for message, versions in messages.items():
-        if match := _RANGE.fullmatch(versions):
-            for version in range(int(match[1]), int(match[2]) + 1):
-                yield spec, message, version
+        for version in version_range(versions):
+            yield spec, message, version

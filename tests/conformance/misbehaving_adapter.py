@@ -17,7 +17,11 @@ HELLO = {
     "protocol": 1, "name": "fake", "language": "python", "version": "1", "spec": "kafka/4.3.1",
     "messages": {"VoteRequest": "0-2"},
 }  # fmt: skip
-BROKEN_HELLOS: dict[str, dict[str, Any]] = {"old": {"protocol": 0}, "new": {"protocol": 2}}
+BROKEN_HELLOS: dict[str, dict[str, Any]] = {
+    "old": {"protocol": 0},
+    "new": {"protocol": 2},
+    "quoted": {"protocol": "1"},
+}
 
 how, *more = sys.argv[1:]
 bad_ids = set(more[1:]) or {"bad"}
@@ -52,6 +56,10 @@ def hello() -> None:
     told = {**HELLO, **BROKEN_HELLOS.get(how, {})}
     if how == "nameless":
         del told["name"]
+    if how.startswith("range="):
+        told["messages"] = {"VoteRequest": how.removeprefix("range=")}
+    if how.startswith("draft="):
+        told["sets"] = {"kip-853": {"VoteRequest": how.removeprefix("draft=")}}
     say("starting up" if how == "banner" else json.dumps(told))
     if how == "hello-twice":
         say(json.dumps(told))

@@ -443,6 +443,13 @@ def test_an_adapter_that_does_not_start() -> None:
     assert "no-such-program-at-all" in done.output
 
 
+def test_ranges_of_hello_are_read_as_in_a_run() -> None:
+    fake = Path(__file__).with_name("misbehaving_adapter.py")
+    done = run("--exec", f"{sys.executable} {fake} range=a-b", "--adapter", "kraftspec")
+    assert done.exit_code == 3
+    assert "messages.VoteRequest: 'a-b' is not 0-2 or none" in done.output
+
+
 def test_both_may_be_the_same_adapter() -> None:
     fuzz = Fuzz(*Campaign(("kraftspec-python", "kraftspec-python")).sides(), name=VOTE)
     assert fuzz.names == ("kraftspec-python", "kraftspec-python-2")

@@ -21,6 +21,7 @@ from kraftspec.conformance.harness import (
     Request,
     decode_request,
     encode_request,
+    version_range,
 )
 from kraftspec.fastpath.errors import ErrorClass
 
@@ -308,3 +309,19 @@ def test_the_schema_takes_every_kind_of_line(line: Any) -> None:
 )
 def test_the_schema_refuses(line: Any) -> None:
     assert not Draft202012Validator(SCHEMA).is_valid(line)
+
+
+@pytest.mark.parametrize(
+    ("text", "versions"),
+    [("none", []), ("0-0", [0]), ("3-5", [3, 4, 5]), ("32767-32767", [32767])],
+)
+def test_ranges_of_hello(text: str, versions: list[int]) -> None:
+    assert list(version_range(text)) == versions
+
+
+@pytest.mark.parametrize(
+    "text", ["", "1", "-1-2", "2-1", "0-32768", "a-b", " 0-1", "0-1\n", "None"]
+)
+def test_a_range_that_is_none(text: str) -> None:
+    with pytest.raises(ValueError, match="is not 0-2 or none"):
+        version_range(text)
