@@ -13,11 +13,13 @@ from kraftspec.conformance.cases import Case, Direction
 from kraftspec.conformance.harness import Answer, Reply
 from kraftspec.conformance.raw.harness import Refusal
 from kraftspec.conformance.raw.vectors import Test
+from kraftspec.fastpath.errors import CodecError
 
 ROW_BYTES = 16
 HEX_BYTES_MAX = 64 * ROW_BYTES  # Of a longer one only the part that differs is kept.
 HEX_ROWS_BEFORE = 4  # Of what is kept of a long one, as context.
 JSON_CHARS_MAX = 2000
+TEXT_CHARS_MAX = 500  # Of what an adapter says in words, which may be as long as a line.
 DETAIL_CHARS_MAX = 80
 
 Kind = Literal[
@@ -70,14 +72,17 @@ def judge(case: Case, answer: Answer, *, exact: bool) -> Outcome:
     if answer.error is not None:
         return _refusal(case, answer.error, exact=exact)
     if test.result == "invalid":
-        given = answer.hex if case.direction == "encode" else _cut(bytes(answer.value).decode())
+        if case.direction == "encode":
+            given = answer.hex[: 2 * HEX_BYTES_MAX] if isinstance(answer.hex, str) else None
+        else:  # No longer than is shown before it is read, and of whatever bytes.
+            given = _cut(bytes(answer.value)[: 4 * JSON_CHARS_MAX].decode(errors="replace"))
         wanted = "" if test.error is UNSET else _where(test.error.class_, test.error.offset)
         return Wrong(
             kind="accepted",
             detail=f"accepted what must be refused: {wanted}",
             path="" if test.error is UNSET or test.error.path is UNSET else test.error.path,
             wanted=wanted,
-            given=given if isinstance(given, str) else None,
+            given=given,
         )
     if case.direction == "encode":
         return _bytes(case, answer.hex)
@@ -103,7 +108,8 @@ def _skipped(skipped: Any) -> Outcome:
             kind="malformed", detail=f"skipped without a reason: {_cut(json.dumps(skipped))}"
         )
     issue = skipped.get("issue")
-    return Skipped(skipped["reason"], issue if isinstance(issue, str) else "")
+    issue = _cut(issue, TEXT_CHARS_MAX) if isinstance(issue, str) else ""
+    return Skipped(_cut(skipped["reason"], TEXT_CHARS_MAX), issue)
 
 
 def _refusal(case: Case, told: Any, *, exact: bool) -> Outcome:
@@ -111,14 +117,16 @@ def _refusal(case: Case, told: Any, *, exact: bool) -> Outcome:
     try:
         error = msgspec.convert(told, Refusal)
     except msgspec.ValidationError as why:
-        return Wrong(kind="malformed", detail=f"an error that is none ({why}): {json.dumps(told)}")
-    path = "" if error.path is UNSET else error.path
+        why_not = _cut(str(why), TEXT_CHARS_MAX)
+        text = f"an error that is none ({why_not}): {_cut(json.dumps(told))}"
+        return Wrong(kind="malformed", detail=text)
+    path = "" if error.path is UNSET else _cut(error.path, TEXT_CHARS_MAX)
     offset = None if error.offset is UNSET else error.offset
     given = _where(error.class_, error.offset)
     if test.result == "valid":
         where = f" at {path}" if path else ""
         where += f" byte {offset}" if offset is not None else ""
-        detail = "" if error.detail is UNSET else error.detail
+        detail = "" if error.detail is UNSET else _cut(error.detail)
         text = f"refused{where}: {detail} [{error.class_}]"
         return Wrong(kind="refused", detail=text, path=path, offset=offset, given=given)
     if not exact or test.error is UNSET:
@@ -141,16 +149,22 @@ def _where(class_: str, offset: Any) -> str:
 
 def _bytes(case: Case, given: Any) -> Outcome:
     test = case.test
+    wanted: str | None
     if test.result == "acceptable" and test.kafka is not UNSET and test.kafka.hex is not UNSET:
         wanted = test.kafka.hex
     elif test.hex is not UNSET:
         wanted = test.hex
     else:  # A value that may be written, and no word on the bytes.
-        return PASSED if isinstance(given, str) else _no_answer("hex", given)
-    if given == wanted:
-        return PASSED
+        wanted = None
     if not isinstance(given, str):
         return _no_answer("hex", given)
+    data = _digits(given)
+    if data is None:
+        shown = repr(_cut(given, DETAIL_CHARS_MAX))
+        return Wrong(kind="malformed", detail=f"hex is two digits a byte, and no more: {shown}")
+    given = data.hex()  # Upper case is the same bytes.
+    if wanted is None or given == wanted:
+        return PASSED
     at = first_difference(wanted, given)
     start = 0
     if max(len(wanted), len(given)) > 2 * HEX_BYTES_MAX:
@@ -165,6 +179,14 @@ def _bytes(case: Case, given: Any) -> Outcome:
         given=given[2 * start : 2 * stop],
         shown_from=start,
     )
+
+
+def _digits(hex: str) -> bytes | None:
+    try:
+        data = bytes.fromhex(hex)
+    except ValueError:
+        return None
+    return data if 2 * len(data) == len(hex) else None  # Python lets spaces pass.
 
 
 def _no_answer(name: str, given: object) -> Wrong:
@@ -184,8 +206,9 @@ def _value(case: Case, answer: Answer) -> Outcome:
         wanted = b""
     if not value:
         return _no_answer("value", answer.hex)
-    if answer.trailing is not None and answer.trailing != trailing:
-        return Wrong(kind="wrong", detail=f"{answer.trailing} bytes were left unread")
+    if answer.trailing not in (None, 0, trailing):
+        unread = _cut(json.dumps(answer.trailing), DETAIL_CHARS_MAX)
+        return Wrong(kind="wrong", detail=f"{unread} bytes were left unread")
     if not wanted or _same(wanted, value):
         return PASSED
     try:
@@ -196,8 +219,8 @@ def _value(case: Case, answer: Answer) -> Outcome:
         return PASSED
     return Wrong(
         kind="wrong",
-        detail=str(difference),
-        path=difference.path,
+        detail=_cut(str(difference)),
+        path=_cut(difference.path, TEXT_CHARS_MAX),
         wanted=None if difference.wanted is _LACKING else _cut(json.dumps(difference.wanted)),
         given=None if difference.given is _LACKING else _cut(json.dumps(difference.given)),
     )
@@ -259,7 +282,7 @@ def field_at(spec: str, message: str, version: int, hex: str, offset: int) -> st
     """
     try:
         spans = _trace(spec, message, version, hex)
-    except Exception:  # No such set or message here, or a batch: a path is a help, and no verdict.
+    except CodecError:  # No such set, message or version here: a path is a help, and no verdict.
         return ""
     return next((span.path for span in spans if span.start <= offset < span.end), "")
 

@@ -15,13 +15,7 @@ from msgspec import UNSET
 
 from kraftspec.conformance.cases import Case, Filters, Shard, dealt, read_cases, shuffled
 from kraftspec.conformance.harness import LINE_BYTES_MAX, Adapter, version_range
-from kraftspec.conformance.judge import (
-    Outcome,
-    Skipped,
-    Wrong,
-    hex_difference,
-    value_difference,
-)
+from kraftspec.conformance.judge import Outcome, Skipped, Wrong
 from kraftspec.conformance.known import KnownFailures
 from kraftspec.conformance.pool import Pool, Progress, begin
 from kraftspec.conformance.raw.harness import HelloReply
@@ -45,6 +39,8 @@ OURS = ("kraftspec", "kraftspec-python")  # Of which class and offset of a refus
 CASES_PER_JOB_MIN = 2000
 # Cases dealt to a job at a time: neighbours share a message, whose code is loaded only once.
 CHUNK_COUNT = 256
+SKIP_REASONS_MAX = 50  # More of them are no reasons, but a text made for each case.
+HELLO_CHARS_MAX = 500  # Of each text in hello.
 LINE_BYTES_SPARE = 1000  # What a request's line has besides its value or its bytes.
 
 _NO_MESSAGE = Skipped("the adapter does not have this message")
@@ -165,11 +161,11 @@ class _Clock:
 
 def _adapter(hello: HelloReply, name: str) -> ResultAdapter:
     return ResultAdapter(
-        name=name or hello.name,
-        language=hello.language,
-        version=hello.version,
-        spec=hello.spec,
-        notes=hello.notes,
+        name=name or hello.name[:HELLO_CHARS_MAX],
+        language=hello.language[:HELLO_CHARS_MAX],
+        version=hello.version[:HELLO_CHARS_MAX],
+        spec=hello.spec[:HELLO_CHARS_MAX],
+        notes=UNSET if hello.notes is UNSET else hello.notes[:HELLO_CHARS_MAX],
     )
 
 
@@ -263,11 +259,20 @@ def _results(
         results.messages.setdefault(key, {})[str(version)] = tally
         for name in Counts.__struct_fields__:
             setattr(results.counts, name, getattr(results.counts, name) + getattr(tally, name))
-    results.skips = [
-        Skip(reason=skip.reason, count=count, issue=skip.issue or UNSET)
-        for skip, count in skips.most_common()
-    ]
+    results.skips = _reasons(skips)
     return results
+
+
+def _reasons(skips: Counter[Skipped]) -> list[Skip]:
+    """Say why cases were skipped, the commonest reasons first, each of the rest as one of many."""
+    ranked = skips.most_common()
+    rest = ranked[SKIP_REASONS_MAX:]
+    if rest:
+        others = Skipped(f"one of {len(rest):,} other reasons")
+        ranked[SKIP_REASONS_MAX:] = [(others, sum(count for _, count in rest))]
+    return [
+        Skip(reason=skip.reason, count=count, issue=skip.issue or UNSET) for skip, count in ranked
+    ]
 
 
 def _is_pair(case: Case) -> bool:
@@ -312,7 +317,4 @@ def _failure(case: Case, wrong: Wrong, source: str, known: str | None) -> Failur
     )  # fmt: skip
 
 
-__all__ = [
-    "OURS", "adapter_exec", "adapter_named", "describe", "hex_difference", "run",
-    "value_difference",
-]  # fmt: skip
+__all__ = ["OURS", "adapter_exec", "adapter_named", "describe", "run"]

@@ -327,5 +327,7 @@ def test_values_beside_each_other() -> None:
     assert "  given  (nothing)" in text
 
 
-def test_what_is_no_hex_is_shown_as_nothing() -> None:
-    assert "  given  0000" in shown(failure(wanted="00", given="zz"))
+def test_where_there_is_nothing_to_hold_up_none_is_drawn() -> None:
+    text = shown(failure(direction="decode", detail="2 bytes were left unread"))
+    assert "2 bytes were left unread" in text
+    assert "(nothing)" not in text

@@ -14,7 +14,7 @@ from kraftspec.codegen.model import Message as Spec
 from kraftspec.codegen.plan import plan_message
 from kraftspec.conformance.harness import Reply, decode_request, encode_request
 from kraftspec.conformance.java import KafkaAdapter
-from kraftspec.conformance.run import value_difference
+from kraftspec.conformance.judge import value_difference
 from kraftspec.fastpath import interpret
 from kraftspec.fastpath.errors import CodecError
 from kraftspec.fastpath.message import Message

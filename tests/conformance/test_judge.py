@@ -52,7 +52,9 @@ def wrong(reply: Reply, way: str = "d", **more: Any) -> Wrong:
     ("way", "reply"),
     [
         ("e", {"hex": HEX}),
+        ("e", {"hex": HEX.upper()}),
         ("d", {"value": VALUE}),
+        ("d", {"value": VALUE, "trailing": 0}),
         ("d", {"value": dict(reversed(VALUE.items()))}),  # The order is the writer's.
     ],
 )
@@ -74,6 +76,10 @@ def test_text_may_be_escaped_or_not() -> None:
          "…0261ffffffff0100… wanted, …0262ffffffff0100… given"),
         ("e", {"hex": None}, "malformed", "", "no hex in the reply"),
         ("e", {"hex": 5}, "malformed", "", "no hex in the reply, but 5"),
+        ("e", {"hex": "zz"}, "malformed", "", "hex is two digits a byte, and no more: 'zz'"),
+        ("e", {"hex": HEX[:-1]}, "malformed", "", "hex is two digits a byte, and no more: '0261f"),
+        ("e", {"hex": "02 61"}, "malformed", "", "hex is two digits a byte, and no more: '02 61'"),
+        ("e", {"hex": "0262FFFFFFFF0100"}, "wrong", "clusterId", "bytes differ from byte 1 on"),
         ("e", {"value": VALUE}, "malformed", "", "no hex in the reply"),
         ("e", {"error": {"class": "wrong_type"}}, "refused", "", "refused:  [wrong_type]"),
         ("e", REFUSAL, "refused", "topics[0]", "refused at topics[0] byte 17: why [truncated]"),
@@ -91,6 +97,7 @@ def test_text_may_be_escaped_or_not() -> None:
         ("d", {}, "malformed", "", "no value in the reply"),
         ("d", {"hex": HEX}, "malformed", "", "no value in the reply, but"),
         ("d", {"value": VALUE, "trailing": 2}, "wrong", "", "2 bytes were left unread"),
+        ("d", {"value": VALUE, "trailing": [0]}, "wrong", "", "[0] bytes were left unread"),
         ("d", REFUSAL, "refused", "topics[0]", "refused at topics[0] byte 17: why [truncated]"),
         ("d", {"skipped": 5}, "malformed", "", "skipped without a reason: 5"),
         ("d", {"skipped": {}}, "malformed", "", "skipped without a reason: {}"),
@@ -121,6 +128,36 @@ def test_of_values_the_part_that_differs_is_kept() -> None:
     outcome = wrong({"value": {**VALUE, "clusterId": "x" * 5000}})
     assert outcome.given is not None
     assert len(outcome.given) == 2000
+
+
+LONG = "x" * 100_000
+
+
+@pytest.mark.parametrize(
+    ("way", "reply", "of_it"),
+    [
+        ("e", {"hex": "00" * 100_000}, {"result": "invalid", "error": {"class": "wrong_type"}}),
+        ("d", {"value": LONG}, {"result": "invalid", "error": {"class": "wrong_type"}}),
+        ("e", {"hex": "00" * 100_000}, {}),
+        ("e", {"hex": LONG}, {}),
+        ("d", {"value": {**VALUE, LONG: LONG}}, {}),
+        ("d", {"value": VALUE, "trailing": LONG}, {}),
+        ("d", {"skipped": LONG}, {}),
+        ("d", {"skipped": {"reason": LONG, "issue": LONG}}, {}),
+        ("d", {"error": LONG}, {}),
+        ("d", {"error": {"class": LONG}}, {}),
+        ("d", {"error": {"class": "truncated", LONG: 1}}, {}),
+        ("d", {"error": {"class": "truncated", "path": LONG, "detail": LONG}}, {}),
+    ],
+)
+def test_an_adapter_does_not_decide_how_much_is_kept(
+    way: str, reply: Reply, of_it: dict[str, Any]
+) -> None:
+    outcome = verdict(reply, way, **of_it)
+    assert outcome is not None
+    texts = msgspec.to_builtins(outcome)
+    kept = texts.values() if isinstance(texts, dict) else texts
+    assert sum(len(text) for text in kept if isinstance(text, str)) < 8000
 
 
 def test_skipped() -> None:
@@ -171,6 +208,9 @@ def test_what_may_be_refused() -> None:
     encoded: dict[str, Any] = {"verdict": "accepted", "hex": "01"}
     assert verdict({"hex": "01"}, "e", result="acceptable", hex=..., kafka=encoded) is None
     assert wrong({"hex": "02"}, "e", result="acceptable", hex=..., kafka=encoded).kind == "wrong"
+    # Of bytes on which there is no word, that they are some.
+    assert verdict({"hex": "02"}, "e", result="acceptable", hex=...) is None
+    assert wrong({"hex": "0"}, "e", result="acceptable", hex=...).kind == "malformed"
 
 
 @pytest.mark.parametrize(

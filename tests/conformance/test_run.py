@@ -169,6 +169,17 @@ def test_what_is_skipped(tmp_path: Path) -> None:
     ]
 
 
+def test_reasons_made_for_each_case_are_not_all_kept(tmp_path: Path) -> None:
+    root = vectors(tmp_path, *(vector(number) for number in range(100)))
+    skips = {key(number, "d"): {"skipped": {"reason": f"not {number}"}} for number in range(90)}
+    skips |= {key(number, "d"): {"skipped": {"reason": "lazy"}} for number in range(90, 100)}
+    results = run(Fake(skips), root=root)
+    assert len(results.skips) == 51
+    assert (results.skips[0].reason, results.skips[0].count) == ("lazy", 10)
+    assert (results.skips[-1].reason, results.skips[-1].count) == ("one of 41 other reasons", 41)
+    assert sum(skip.count for skip in results.skips) == results.counts.skipped == 100
+
+
 def test_versions_outside_the_adapters_range(tmp_path: Path) -> None:
     """They are not put to it, unless that is what the test is about."""
     of_none = vector(2, op="decode", version=9, result="invalid",

@@ -21,9 +21,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kraftspec.cli import main
+from kraftspec.conformance.judge import value_difference
 from kraftspec.conformance.make import make
 from kraftspec.conformance.raw import vectors as raw
-from kraftspec.conformance.run import value_difference
 from kraftspec.conformance.vectors import read_vectors, vectors_root
 from kraftspec.fastpath.errors import CodecError, ErrorClass
 from kraftspec.fastpath.message import Message

@@ -39,8 +39,8 @@ def show(failure: Failure, console: Console) -> None:
     given = failure.given if isinstance(failure.given, str) else None
     if is_hex and wanted is not None and given is not None:
         shown_from = failure.shown_from if isinstance(failure.shown_from, int) else 0
-        lines += hex_rows(bytes.fromhex(wanted), _bytes(given), shown_from)
-    elif failure.kind == "wrong":
+        lines += hex_rows(bytes.fromhex(wanted), bytes.fromhex(given), shown_from)
+    elif failure.kind == "wrong" and (wanted, given) != (None, None):
         lines.append(_fact("wanted", "(nothing)" if wanted is None else wanted, WANTED))
         lines.append(_fact("given", "(nothing)" if given is None else given, GIVEN))
     lines.append(_fact("repeat", failure.reproduce, "cyan"))
@@ -51,14 +51,6 @@ def show(failure: Failure, console: Console) -> None:
 
 def _fact(name: str, text: str, style: str = "") -> Text:
     return Text.assemble(f"  {name:<6} ", (text, style))
-
-
-def _bytes(digits: str) -> bytes:
-    """Read hex digits as an adapter wrote them, as far as they are some."""
-    try:
-        return bytes.fromhex(digits)
-    except ValueError:
-        return b""
 
 
 def hex_rows(wanted: bytes, given: bytes, shown_from: int = 0) -> list[Text]:
