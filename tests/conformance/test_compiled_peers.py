@@ -54,3 +54,10 @@ def test_values_and_bytes_are_kafkas(peer: str) -> None:
 def test_what_a_peer_fails(peer: str, tests: list[str], wanted: set[tuple[str, str]]) -> None:
     found = results(peer, *tests)
     assert {(failure.direction, failure.kind) for failure in found.failures} == wanted
+
+
+@pytest.mark.parametrize("release", ["franz-go@1.14.0", "kafka-protocol-rs@0.17.0"])
+def test_another_release_answers(release: str) -> None:
+    found = results(release, "kafka/VoteRe", "family:populated")
+    assert (found.failures, found.counts.passed > 0) == ([], True)
+    assert found.adapter.version == release.partition("@")[2]
