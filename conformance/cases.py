@@ -28,6 +28,10 @@ FILTER_HELP = (
 )
 
 
+# Keys of few words, so that one misspelt is told from one that nothing matches.
+_CLOSED = {"direction": DIRECTIONS, "result": ("valid", "invalid", "acceptable")}
+
+
 class RawVerdict(KafkaVerdict, kw_only=True):
     """What Kafka's classes did, its value still JSON."""
 
@@ -108,6 +112,9 @@ class Filters:
                 raise ValueError(f"{text!r}: there is no key {key!r}: {', '.join(FILTER_KEYS)}")
             if key == "version":
                 _versions(pattern)
+            closed = _CLOSED.get(key)
+            if closed and not any(fnmatchcase(name, pattern) for name in closed):
+                raise ValueError(f"{text!r}: {key} is one of {', '.join(closed)}")
             self._by_key.setdefault(key, []).append(pattern)
 
     def file_named(self, stem: str) -> bool:
@@ -160,9 +167,12 @@ def _part(pattern: str, text: str) -> bool:
 def _versions(text: str) -> range:
     first, dash, last = text.partition("-")
     try:
-        return range(int(first), int(last if dash else first) + 1)
+        least, most = int(first), int(last if dash else first)
+        if least > most:
+            raise ValueError
     except ValueError:
         raise ValueError(f"version:{text} is not version:3 or version:0-2") from None
+    return range(least, most + 1)
 
 
 class Shard(msgspec.Struct, frozen=True):

@@ -10,6 +10,7 @@ The lines are described by ``schemas/harness.schema.json``. Works where pipes ca
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -208,9 +209,10 @@ class Adapter:
                 start_new_session=True,  # What it starts itself is killed with it.
             )
         except OSError as error:
-            raise AdapterError(
-                "start", f"cannot start the adapter {self._shown()}: {error.strerror or error}"
-            ) from error
+            what = f"cannot start the adapter {self._shown()}: {error.strerror or error}"
+            if error.errno in (errno.EACCES, errno.ENOEXEC):
+                what += f"; chmod +x {self.command[0]}, or name its interpreter before it"
+            raise AdapterError("start", what) from error
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stderr is not None

@@ -39,7 +39,13 @@ class KnownFailures:
             raise ValueError(f"{path}: {error}") from error
 
     def _entry(self, failure: KnownFailure) -> KnownEntry:
-        expires = date.fromisoformat(failure.expires)
+        try:
+            expires = date.fromisoformat(failure.expires)
+        except ValueError as error:
+            raise ValueError(
+                f"the entry {failure.test!r} expires on {failure.expires!r}, which is not a date, "
+                f"YYYY-MM-DD: {error}"
+            ) from error
         return KnownEntry(
             test=failure.test,
             reason=failure.reason,

@@ -234,7 +234,9 @@ def find(name: str, root: Path | None = None) -> AdapterSpec:
     Raises:
         ValueError: there is none of this name, or it has no other releases.
     """
-    name, _, version = name.partition("@")
+    name, at, version = name.partition("@")
+    if at and not version:
+        raise ValueError(f"{name}@: name a release after @, or leave it out")
     known = {spec.name: spec for spec in adapters(root)}
     if name not in known:
         raise ValueError(f"there is no adapter {name!r}: {', '.join(known)}")

@@ -66,9 +66,12 @@ def adapter_named(name: str) -> Adapter:
 
 def adapter_exec(command: str) -> Adapter:
     """Return an adapter for a command line; ``ValueError`` for one that is none."""
-    words = shlex.split(command)
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise ValueError(f"--exec {command!r}: {error}") from error
     if not words:
-        raise ValueError("there is no command in it")
+        raise ValueError(f"--exec {command!r}: there is no command in it")
     return Adapter(words)
 
 

@@ -150,4 +150,5 @@ def _finding(path: Path) -> Finding:
         question = Question(signature.spec, signature.message, example["version"], asked)
         return Finding(signature, question, example["answers"], set(kept["versions"]))
     except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{path} is not a finding: {error!r}") from error
+        why = f"it has no {error}" if isinstance(error, KeyError) else error
+        raise ValueError(f"{path} is not a finding, as fuzz --out writes them: {why}") from error

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import re
 import shlex
+import signal
 import subprocess
 import sys
+import termios
+import time
+from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -22,6 +27,7 @@ from kraftspec.cli import main
 from kraftspec.cli.conform_failures import hex_rows, show
 from kraftspec.conformance import known as known_room
 from kraftspec.conformance import pool, registry
+from kraftspec.conformance import run as run_room
 from kraftspec.conformance.raw.results import Failure
 from kraftspec.conformance.registry import adapters
 from kraftspec.conformance.vectors import vectors_root
@@ -150,6 +156,12 @@ def test_if_all_is_skipped_nothing_was_proven() -> None:
         (["--filter", "colour:red"], "there is no key 'colour'"),
         (["--shard", "5/4"], "'5/4' is not 1/4"),
         (["--timeout", "0"], "0.0 is not in the range"),
+        (["--timeout", "nan"], "nan is no number of seconds"),
+        (["--timeout", "inf"], "inf is not in the range"),
+        (["--timeout", "1e9"], "is not in the range 0<x<=86400"),
+        (["--filter", "version:5-1"], "version:5-1 is not version:3 or version:0-2"),
+        (["--filter", "result:vali"], "'result:vali': result is one of valid, invalid, accept"),
+        (["--filter", "direction:both"], "direction is one of encode, decode"),
         (["--jobs", "0"], "0 is not in the range"),
         (["--known", "/no/such/file"], "does not exist"),
     ],
@@ -158,6 +170,62 @@ def test_wrong_usage_is_2(arguments: list[str], says: str) -> None:
     result = run("run", "--exec", "true", *arguments)
     assert (result.exit_code, result.stdout) == (2, "")
     assert says in " ".join(result.stderr.split())
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [("'", '--exec "\'" is no command: No closing quotation'), ("", "there is no program in it")],
+)
+def test_a_command_that_is_none(command: str, says: str) -> None:
+    result = run("run", "--exec", command)
+    assert result.exit_code == 2
+    assert says in result.stderr
+
+
+@pytest.mark.parametrize(("mode", "text"), [(0o644, "#!/bin/sh\n"), (0o755, "print(1)\n")])
+def test_a_program_that_cannot_be_started(tmp_path: Path, mode: int, text: str) -> None:
+    path = tmp_path / "adapter.py"
+    path.write_text(text)
+    path.chmod(mode)
+    result = run("run", "--exec", str(path), *FILTERS)
+    assert result.exit_code == 3
+    assert f"; chmod +x {path}, or name its interpreter before it" in result.stderr
+
+
+def test_what_an_adapter_says_does_not_reach_the_terminal_raw() -> None:
+    result = run("run", "--exec", fake("escapes", first()), *FILTERS)
+    assert result.exit_code == 1
+    assert "\x1b" not in result.output
+    assert "fake\\x1b[31m 1\\r: " in result.stdout
+    assert "why\\x1b]0;pwned\\x07" in result.stdout
+    result = run("run", "--exec", fake("escapes-die", "every"), *FILTERS)
+    assert result.exit_code == 3
+    assert "\x1b" not in result.output
+    assert "dying\\x1b[2J" in result.stderr
+    assert "dying\\x1b[2J" in result.stdout
+    result = run("run", "--exec", fake("escapes", first()), *FILTERS, "--json")
+    detail = json.loads(result.stdout)["failures"][0]["detail"]
+    assert "why\x1b]0;pwned\x07\ud800" in detail
+
+
+def test_the_table_of_adapters_fits_its_terminal() -> None:
+    """Drawn by the command itself on a terminal of 40 columns."""
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (24, 40))
+    kept = {name: text for name, text in os.environ.items() if name != "COLUMNS"}
+    command = [sys.executable, "-m", "kraftspec", "conform", "adapters"]
+    process = subprocess.Popen(command, stdout=theirs, stdin=theirs, env={**kept, "TERM": "xterm"})
+    os.close(theirs)
+    drawn = b""
+    with suppress(OSError):  # The end, as a terminal tells of it.
+        while chunk := os.read(ours, 1 << 16):
+            drawn += chunk
+    assert process.wait(60) == 0
+    os.close(ours)
+    lines = re.sub(r"\x1b\[[0-9;]*m|\r", "", drawn.decode()).splitlines()
+    assert lines[0].strip()
+    assert max(map(len, lines)) <= 40
+    assert any(line.startswith("kafka") for line in lines)
 
 
 def test_an_adapter_that_there_is_not() -> None:
@@ -208,9 +276,50 @@ def test_junit_is_written_too(tmp_path: Path) -> None:
     assert root.get("failures") == "1"
     result = run("run", "--exec", fake("well"), *FILTERS, "--junit", str(tmp_path))
     assert result.exit_code == 2
-    result = run("run", "--exec", fake("well"), *FILTERS, "--junit", str(tmp_path / "no/x.xml"))
-    assert result.exit_code == 1
-    assert "No such file" in result.stderr
+    deep = tmp_path / "not/yet/x.xml"
+    result = run("run", "--exec", fake("well"), *FILTERS, "--junit", str(deep))
+    assert (result.exit_code, deep.exists()) == (0, True)
+
+
+def test_a_junit_that_cannot_be_written_costs_no_verdict(tmp_path: Path) -> None:
+    wrong = fake("empty", first())
+    # What can be known before the run is told of before it.
+    (tmp_path / "file").write_text("")
+    result = run("run", "--exec", wrong, *FILTERS, "--junit", str(tmp_path / "file/x.xml"))
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "--junit" in result.stderr
+    result = run("run", "--exec", wrong, *FILTERS, "--junit", "/dev/full")
+    assert result.exit_code == 3
+    assert "1 failed" in result.stdout
+    assert "--junit /dev/full was not written: No space left" in result.stderr
+    result = run("run", "--exec", wrong, *FILTERS, "--json", "--junit", "/dev/full")
+    assert json.loads(result.stdout)["counts"]["failed"] == 1
+
+
+def test_no_end_but_a_verdict_has_the_exit_code_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise RuntimeError("unforeseen")
+
+    monkeypatch.setattr(run_room, "run", broken)
+    result = run("run", "--exec", fake("well"), *FILTERS)
+    assert result.exit_code == 3
+    assert "RuntimeError: unforeseen" in result.stderr
+    assert "there is no verdict" in result.stderr
+
+
+def test_an_interrupted_run_is_130(tmp_path: Path) -> None:
+    log = tmp_path / "started"
+    script = f"import pathlib, time; pathlib.Path({str(log)!r}).touch(); time.sleep(600)"
+    command = [sys.executable, "-m", "kraftspec", "conform", "run", "--exec"]
+    command += [shlex.join([sys.executable, "-c", script]), *FILTERS]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        while not log.exists():
+            time.sleep(0.02)
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert said == "Interrupted: there is no verdict.\n"
 
 
 # -------------------------------------------------------------------------------------- adapters

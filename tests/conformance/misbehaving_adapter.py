@@ -44,6 +44,11 @@ def right(request: dict[str, Any]) -> str:
     """Return the line that is due."""
     if how == "no-id" and bad_ids & {request["id"], "every"}:
         return json.dumps(answers[request["id"]])
+    if how == "escapes-die":
+        sys.exit("dying\x1b[2J")
+    if how == "escapes" and request["id"] in bad_ids:
+        error = {"class": "refused", "detail": "why\x1b]0;pwned\x07\ud800"}
+        return json.dumps({"id": request["id"], "error": error})
     if answers:
         return json.dumps({"id": request["id"], **answers[request["id"]]})
     return json.dumps({"id": request["id"], "echo": request})
@@ -54,6 +59,8 @@ def hello() -> None:
     if how == "mute":
         time.sleep(600)
     told = {**HELLO, **BROKEN_HELLOS.get(how, {})}
+    if how.startswith("escapes"):
+        told |= {"name": "fake\x1b[31m", "version": "1\r"}
     if how == "nameless":
         del told["name"]
     if how.startswith("range="):

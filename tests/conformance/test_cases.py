@@ -86,6 +86,9 @@ def test_filters(root: Path, filters: list[str], ids: list[int]) -> None:
         ("colour:red", "there is no key 'colour': set, message, version"),
         ("version:new", "version:new is not version:3 or version:0-2"),
         ("version:1-", "is not version:3"),
+        ("version:5-1", "version:5-1 is not version:3 or version:0-2"),
+        ("result:vali", "'result:vali': result is one of valid, invalid, acceptable"),
+        ("direction:in*", "direction is one of encode, decode"),
     ],
 )
 def test_a_filter_that_is_none(text: str, says: str) -> None:

@@ -167,7 +167,7 @@ def test_findings_are_asked_again(tmp_path: Path) -> None:
 
 def test_what_is_no_finding_is_refused(tmp_path: Path) -> None:
     (tmp_path / "odd.json").write_text('{"id": 1}', "utf-8")
-    with pytest.raises(ValueError, match=r"odd\.json is not a finding"):
+    with pytest.raises(ValueError, match=r"odd\.json is not a finding.*: it has no 'example'"):
         read(tmp_path)
 
 
@@ -423,12 +423,15 @@ def test_the_command(tmp_path: Path) -> None:
         (["--adapter", "kraftspec", "--adapter", "nobody"], "there is no adapter 'nobody'"),
         (
             ["--adapter", "kraftspec", "--adapter", "kraftspec", "--filter", "none/such"],
-            "there is no pair",
+            "Invalid value for --filter: there is no pair of 'none/such'",
         ),
         (
             [*["--adapter", "kraftspec"] * 2, "--runs", "1", "--seconds", "1"],
             "one of --runs and --seconds",
         ),
+        ([*["--adapter", "kraftspec"] * 2, "--timeout", "-1"], "-1.0 is not in the range"),
+        ([*["--adapter", "kraftspec"] * 2, "--seconds", "nan"], "nan is no number of seconds"),
+        (["--adapter", "kraftspec", "--exec", "'"], "No closing quotation"),
     ],
 )
 def test_wrong_usage(arguments: list[str], said: str) -> None:

@@ -109,7 +109,10 @@ def test_one_that_matches_nothing_is_told_of_in_a_whole_run(root: Path, tmp_path
         ("{", "known.json: "),
         ("{}", "known.json: Expected `array`"),
         ('[{"test":"a"}]', "missing required field `reason`"),
-        ('[{"test":"a","reason":"b","issue":"c","expires":"soon"}]', "known.json: Invalid iso"),
+        (
+            '[{"test":"a","reason":"b","issue":"c","expires":"soon"}]',
+            "known.json: the entry 'a' expires on 'soon', which is not a date, YYYY-MM-DD",
+        ),
     ],
 )
 def test_a_file_that_is_none(tmp_path: Path, text: str, says: str) -> None:

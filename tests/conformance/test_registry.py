@@ -105,6 +105,8 @@ def test_an_unknown_name_is_told_the_known_ones(root: Path) -> None:
 
 def test_ours_has_no_other_release() -> None:
     assert find(f"kraftspec@{__version__}") == find("kraftspec")
+    with pytest.raises(ValueError, match="kraftspec@: name a release after @"):
+        find("kraftspec@")
     with pytest.raises(ValueError, match=r"kraftspec-python is .* and has no other releases"):
         find("kraftspec-python@9.9")
 

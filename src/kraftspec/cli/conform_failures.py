@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from kraftspec.cli.output import printable
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -28,7 +30,7 @@ def show(failure: Failure, console: Console) -> None:
         lines.append(_fact("about", ", ".join(failure.flags)))
     if failure.path:
         lines.append(_fact("field", failure.path))
-    first, *more = failure.detail.splitlines() or [""]
+    first, *more = printable(failure.detail).splitlines() or [""]
     is_hex = failure.direction == "encode" and failure.kind == "wrong"
     # The bytes are drawn below, whole.
     lines.append(_fact("what", first.partition(": …")[0] if is_hex else first))
@@ -50,7 +52,7 @@ def show(failure: Failure, console: Console) -> None:
 
 
 def _fact(name: str, text: str, style: str = "") -> Text:
-    return Text.assemble(f"  {name:<6} ", (text, style))
+    return Text.assemble(f"  {name:<6} ", (printable(text), style))
 
 
 def hex_rows(wanted: bytes, given: bytes, shown_from: int = 0) -> list[Text]:

@@ -9,10 +9,12 @@ import click
 
 from kraftspec.cli.output import (
     EXIT_FINDINGS,
+    SECONDS,
     console,
     counted,
     emit_json,
     json_option,
+    printable,
     progress,
 )
 
@@ -38,11 +40,13 @@ RUNS = 20_000
     "--exec", "commands", multiple=True, metavar="CMD", help="A command in place of an adapter."
 )
 @click.option("--runs", type=click.IntRange(1), help=f"Inputs to ask about.  [default: {RUNS}]")
-@click.option("--seconds", type=click.FloatRange(0), help="How long, instead of --runs.")
+@click.option("--seconds", type=SECONDS, help="How long, instead of --runs.")
 @click.option("--seed", default=0, help="The same seed asks the same questions.")
 @click.option("--filter", "name", default="", metavar="MESSAGE", help="Only these: SET/MESSAGE.")
 @click.option("--jobs", default=1, type=click.IntRange(1), help="Pairs of processes.")
-@click.option("--timeout", "timeout_s", default=30.0, help="Seconds to wait for one reply.")
+@click.option(
+    "--timeout", "timeout_s", type=SECONDS, default=30.0, help="How long to wait for one reply."
+)
 @click.option("--policies", is_flag=True, help="Count what is a matter of policy, too.")
 @click.option(
     "--out",
@@ -108,10 +112,12 @@ def fuzz(
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     except AdapterError as error:
-        click.echo(f"Error: {error}", err=True)
+        click.echo(f"Error: {printable(str(error))}", err=True)
         raise click.exceptions.Exit(HARNESS_FAILED) from error
     if report.pairs == 0:
-        raise click.BadParameter(f"there is no pair of {name!r} that both serve")
+        raise click.BadParameter(
+            f"there is no pair of {name!r} that both serve", param_hint="--filter"
+        )
     if as_json:
         emit_json({**report.to_json(), "new": [finding.signature.id for finding in fresh]})
     else:
@@ -152,7 +158,7 @@ def _print(report: Report, fresh: int) -> None:
     if groups:
         table = Table("findings", "messages", "for example", box=None, pad_edge=False)
         for group in groups[:GROUPS_SHOWN_MAX]:
-            shown = f"{group.first.signature} ({group.first.signature.id})"
+            shown = printable(f"{group.first.signature} ({group.first.signature.id})")
             table.add_row(str(group.findings), str(len(group.messages)), shown)
         console().print(table)
     if len(groups) > GROUPS_SHOWN_MAX:

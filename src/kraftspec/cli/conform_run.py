@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
@@ -11,10 +13,12 @@ import click
 
 from kraftspec.cli.output import (
     EXIT_FINDINGS,
+    SECONDS,
     console,
     counted,
     emit_json,
     json_option,
+    printable,
     progress,
 )
 
@@ -26,6 +30,7 @@ if TYPE_CHECKING:
 # Among the exit codes of a run: 0 as expected, 1 a regression.
 UNEXPECTED_PASS = 2
 HARNESS_FAILED = 3
+INTERRUPTED = 130  # As a shell has it of what Ctrl-C has ended.
 FAILURES_SHOWN_MAX = 20  # A codec that is wrong once is often wrong ten thousand times.
 SKIPS_SHOWN_MAX = 5
 JOBS_MAX = 4  # One process judges what all of them answer.
@@ -34,8 +39,26 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 
 def harness_failed(why: object) -> click.exceptions.Exit:
     """Say why there is no verdict, and return the exit that says it too."""
-    click.echo(f"Error: {why}", err=True)
+    click.echo(f"Error: {printable(str(why))}", err=True)
     return click.exceptions.Exit(HARNESS_FAILED)
+
+
+@contextmanager
+def _verdicts() -> Iterator[None]:
+    """Let nothing that ends a run too early have the exit code of a verdict."""
+    try:
+        yield
+    # Those that click, or the group of all commands, makes a line and an exit code of.
+    except (click.ClickException, click.exceptions.Exit, ModuleNotFoundError, BrokenPipeError):
+        raise
+    except KeyboardInterrupt as error:
+        click.echo("Interrupted: there is no verdict.", err=True)
+        raise click.exceptions.Exit(INTERRUPTED) from error
+    except Exception as error:
+        from traceback import print_exc
+
+        print_exc()
+        raise harness_failed("this is a mistake in kraftspec: there is no verdict") from error
 
 
 def _complete_adapters(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
@@ -81,7 +104,7 @@ class _FilterHelp(click.Option):
 @click.option(
     "--timeout",
     "timeout_s",
-    type=click.FloatRange(min=0, min_open=True),
+    type=SECONDS,
     default=30.0,
     show_default=True,
     metavar="SECONDS",
@@ -90,6 +113,7 @@ class _FilterHelp(click.Option):
 @click.option("--junit", type=_FILE, help="Write JUnit XML to this file as well.")
 @click.option("--stats", is_flag=True, help="Say how fast it went.")
 @json_option
+@_verdicts()
 def run(
     adapter_name: str | None,
     command: str | None,
@@ -107,6 +131,7 @@ def run(
     """Hold a codec against the golden vectors.
 
     Exit code 0: all as expected. 1: a regression. 2: a known failure passed. 3: the harness failed.
+    130: interrupted.
     """
     from msgspec import to_builtins
 
@@ -116,6 +141,8 @@ def run(
 
     if (adapter_name is None) == (command is None):
         raise click.UsageError("give one of --adapter NAME and --exec CMD")
+    if junit is not None:
+        _make_room(junit)
     jobs = jobs or min(JOBS_MAX, os.cpu_count() or 1)
     try:
         chosen = Filters(filters)
@@ -143,12 +170,12 @@ def run(
         raise harness_failed(error) from error
     if results.tests == 0:
         raise harness_failed(f"no vectors match {' '.join(filters)!r}, so nothing was proven")
-    if junit is not None:
-        _write_junit(results, junit)
     if as_json:
         emit_json(to_builtins(results))
     else:
         _print(results, stats)
+    if junit is not None:  # Last: what cannot be written must not cost what was learnt.
+        _write_junit(results, junit)
     raise click.exceptions.Exit(_exit_code(results, strict))
 
 
@@ -176,27 +203,34 @@ def _adapters(name: str | None, command: str | None, jobs: int, timeout_s: float
     return made
 
 
+def _make_room(path: Path) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise click.BadParameter(
+            f"{path.parent}: {error.strerror}", param_hint="--junit"
+        ) from error
+
+
 def _write_junit(results: Results, path: Path) -> None:
     from kraftspec.conformance.report.junit import junit
 
     try:
         path.write_text(junit(results), encoding="utf-8")
     except OSError as error:
-        raise click.ClickException(f"{path}: {error.strerror}") from error
+        raise harness_failed(f"--junit {path} was not written: {error.strerror}") from error
 
 
 def _exit_code(results: Results, strict: bool) -> int:
     """Say it all on standard error that is no test's, and return the exit code."""
     counts = results.counts
     for warning in results.warnings or ():
-        click.echo(f"Warning: {warning}", err=True)
+        click.echo(f"Warning: {printable(warning)}", err=True)
     answered = counts.passed + counts.failed + counts.known_failures + counts.unexpected_passes
     if results.harness_failure:
-        click.echo(f"Error: {results.harness_failure.detail}", err=True)
-        return HARNESS_FAILED
+        return harness_failed(results.harness_failure.detail).exit_code
     if not answered:
-        click.echo("Error: every case was skipped, so nothing was proven", err=True)
-        return HARNESS_FAILED
+        return harness_failed("every case was skipped, so nothing was proven").exit_code
     if counts.failed or (strict and results.warnings):
         return EXIT_FINDINGS
     return UNEXPECTED_PASS if counts.unexpected_passes else 0
@@ -218,7 +252,7 @@ def _print(results: Results, with_stats: bool) -> None:
     if hidden > 0:
         shown.print(f"and {hidden:,} more such; --json has them all")
     for skip in results.skips[:SKIPS_SHOWN_MAX]:
-        shown.print(f"skipped {skip.count:,}: {skip.reason}", soft_wrap=True)
+        shown.print(f"skipped {skip.count:,}: {printable(skip.reason)}", soft_wrap=True)
     counts = results.counts
     parts = [f"{counts.passed:,} passed", f"{counts.failed:,} failed"]
     if counts.known_failures:
@@ -232,9 +266,9 @@ def _print(results: Results, with_stats: bool) -> None:
         parts.append(f"seed {results.selection.seed}")
     adapter = results.adapter
     shown.print(
-        f"{adapter.name} {adapter.version}: {counted(len(results.messages), 'message')}, "
-        f"{counted(results.pairs, 'pair')}, {counted(results.tests, 'vector')}: "
-        f"{', '.join(parts)}, {results.seconds:.1f} s",
+        f"{printable(f'{adapter.name} {adapter.version}')}: "
+        f"{counted(len(results.messages), 'message')}, {counted(results.pairs, 'pair')}, "
+        f"{counted(results.tests, 'vector')}: {', '.join(parts)}, {results.seconds:.1f} s",
         soft_wrap=True,
     )
     stats = results.stats
@@ -280,7 +314,9 @@ def adapters(as_json: bool) -> None:
     from rich import box
     from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD, safe_box=True, padding=(0, 1, 0, 0), pad_edge=False)
+    table = Table(
+        box=box.SIMPLE_HEAD, safe_box=True, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False
+    )
     for title in ("name", "language", "implements", "version", "installed"):
         table.add_column(title, overflow="fold")
     for row in rows:

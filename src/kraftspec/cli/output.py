@@ -4,16 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+SECONDS_MAX = 86_400  # A day: longer is a mistake, and more than a poll can be told.
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 EXIT_FINDINGS = 1  # What was asked about is not as it should be. Wrong usage is 2, as click has it.
 PLAIN_WIDTH = 200  # A pipe has no width; a table there is as wide as it needs.
+
+
+class _Seconds(click.FloatRange):
+    """So many seconds: more than none, and a number."""
+
+    name = "seconds"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Read the option; NaN, which is in every range, is wrong usage like what is outside."""
+        seconds = float(super().convert(value, param, ctx))
+        if isnan(seconds):
+            self.fail("nan is no number of seconds.", param, ctx)
+        return seconds
+
+
+SECONDS = _Seconds(0, SECONDS_MAX, min_open=True)
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -111,11 +132,23 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
+def printable(text: str) -> str:
+    """Return what another program said without what a terminal would obey: escaped, as in repr."""
+    if text.isprintable():
+        return text
+    return "".join(
+        letter if letter.isprintable() or letter in "\n\t" else repr(letter)[1:-1]
+        for letter in text
+    )
+
+
 def emit_json(value: Any) -> None:
     """Print a report as JSON."""
     import json
 
-    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+    text = json.dumps(value, indent=2, ensure_ascii=False)
+    # Half a surrogate is no UTF-8, and as \ud800 it is JSON.
+    click.echo(text.encode(errors="backslashreplace").decode())
 
 
 def console(*, stderr: bool = False) -> Console:
