@@ -174,7 +174,7 @@ def test_wrong_usage_is_2(arguments: list[str], says: str) -> None:
 
 @pytest.mark.parametrize(
     ("command", "says"),
-    [("'", '--exec "\'" is no command: No closing quotation'), ("", "there is no program in it")],
+    [("'", '--exec "\'": No closing quotation'), ("", "--exec '': there is no command in it")],
 )
 def test_a_command_that_is_none(command: str, says: str) -> None:
     result = run("run", "--exec", command)
