@@ -14,6 +14,7 @@ from msgspec import to_builtins
 from kraftspec.conformance import harness, pool
 from kraftspec.conformance import run as run_room
 from kraftspec.conformance.harness import Adapter, AdapterError
+from kraftspec.conformance.judge import HEX_BYTES_MAX, JSON_CHARS_MAX
 from kraftspec.conformance.raw.results import Failure, Results
 from kraftspec.conformance.run import run
 
@@ -292,3 +293,16 @@ def test_an_interruption_ends_the_adapters(root: Path, monkeypatch: pytest.Monke
     with pytest.raises(KeyboardInterrupt):
         run(adapters, root=root, progress=interrupt)
     assert [one.running for one in adapters] == [False, False]
+
+
+def test_the_limits_are_those_of_the_page() -> None:
+    page = " ".join((FAKE.parents[2] / "docs/conformance.md").read_text("utf-8").split())
+    assert (
+        f"more than {pool.RESTARTS_MAX} times and once for every "
+        f"{pool.CASES_PER_RESTART_MIN} cases, or after more than {pool.TIMEOUTS_MAX} timeouts"
+    ) in page
+    assert f"given up after {pool.ENDINGS_UNANSWERED_MAX}, and after " in page
+    assert f"and after {pool.BREACHES_UNANSWERED_MAX} where it was for what it said" in page
+    assert f"bytes to {HEX_BYTES_MAX:,}." in page
+    assert f"some {JSON_CHARS_MAX:,} characters" in page
+    assert f"of more than {run_room.SKIP_REASONS_MAX} reasons" in page
