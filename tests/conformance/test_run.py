@@ -180,6 +180,11 @@ def test_reasons_made_for_each_case_are_not_all_kept(tmp_path: Path) -> None:
     assert sum(skip.count for skip in results.skips) == results.counts.skipped == 100
 
 
+def test_of_a_long_name_the_beginning_is_kept(tmp_path: Path) -> None:
+    results = run(Fake({}, name="x" * 100_000), root=vectors(tmp_path, vector(0)))
+    assert results.adapter.name == "x" * 500
+
+
 def test_versions_outside_the_adapters_range(tmp_path: Path) -> None:
     """They are not put to it, unless that is what the test is about."""
     of_none = vector(2, op="decode", version=9, result="invalid",
