@@ -58,7 +58,7 @@ def compare(question: Question, names: tuple[str, str], answers: tuple[Reply, Re
         who = names[refused.index(True)]
         return Difference("refused", who, view.path, view.reason, view.policy)
     if isinstance(question.asked, dict):
-        first, second = (str(answer.get("hex")) for answer in answers)
+        first, second = (str(answer.get("hex")).lower() for answer in answers)
         if first == second:
             return None
         at = first_difference(first, second)

@@ -7,34 +7,22 @@ from typing import Any
 from kafka.errors import UnsupportedCodecError
 from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 from kafka.record.memory_records import MemoryRecords
-from peer import Refused, Skipped, check_fields, scalar_from_json, scalar_to_json
+from peer import (
+    Refused,
+    Skipped,
+    check_batch,
+    scalar_from_json,
+    scalar_to_json,
+)
 
 NAME, VERSION = "RecordBatch", 2
-HEADER = {
-    "baseOffset": "int64",
-    "partitionLeaderEpoch": "int32",
-    "attributes": "int16",
-    "lastOffsetDelta": "int32",
-    "baseTimestamp": "int64",
-    "maxTimestamp": "int64",
-    "producerId": "int64",
-    "producerEpoch": "int16",
-    "baseSequence": "int32",
-}
-RECORD = ("attributes", "timestampDelta", "offsetDelta", "key", "value", "headers")
 TRANSACTIONAL = 0x10
 SIZE_BYTES_MAX = 1 << 30  # Of a batch that is built: no record is left out.
 
 
 def encode_batch(value: Any) -> dict[str, Any]:
     """Answer an encode request; ``Skipped`` for what a producer never says."""
-    check_fields(value, [*HEADER, "records"], (), "")
-    for name, kind in HEADER.items():
-        scalar_from_json(kind, value[name], name)
-    if not isinstance(value["records"], list):
-        raise Refused("wrong_type", "not an array", "records")
-    for at, record in enumerate(value["records"]):
-        check_fields(record, RECORD, (), f"records[{at}]")
+    check_batch(value)
     if not built_so(value):
         raise Skipped("kafka-python's builder sets the batch's header by the records")
     builder = DefaultRecordBatchBuilder(

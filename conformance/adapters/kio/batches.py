@@ -12,33 +12,20 @@ from typing import Any
 from kio.records.readers import read_batch
 from kio.records.schema import NewRecordBatch, Record, RecordHeader
 from kio.records.writers import write_new_batch
-from peer import Refused, Skipped, check_fields, scalar_from_json, scalar_to_json
+from peer import (
+    Skipped,
+    check_batch,
+    scalar_from_json,
+    scalar_to_json,
+)
 
 NAME, VERSION = "RecordBatch", 2
-HEADER = {
-    "baseOffset": "int64",
-    "partitionLeaderEpoch": "int32",
-    "attributes": "int16",
-    "lastOffsetDelta": "int32",
-    "baseTimestamp": "int64",
-    "maxTimestamp": "int64",
-    "producerId": "int64",
-    "producerEpoch": "int16",
-    "baseSequence": "int32",
-}
-RECORD = ("attributes", "timestampDelta", "offsetDelta", "key", "value", "headers")
 COMPRESSION_AT, COMPRESSION_BITS = 22, 7  # The lower byte of the attributes.
 
 
 def encode_batch(value: Any, to_datetime: Any) -> dict[str, Any]:
     """Answer an encode request; ``to_datetime`` makes one of milliseconds."""
-    check_fields(value, [*HEADER, "records"], (), "")
-    for name, kind in HEADER.items():
-        scalar_from_json(kind, value[name], name)
-    if not isinstance(value["records"], list):
-        raise Refused("wrong_type", "not an array", "records")
-    for at, record in enumerate(value["records"]):
-        check_fields(record, RECORD, (), f"records[{at}]")
+    check_batch(value)
     if value["attributes"] & COMPRESSION_BITS:
         raise Skipped("kio does not compress batches")
     if not derived(value):

@@ -143,3 +143,29 @@ def _answer(command: str, request: Json, encode: Codec, decode: Codec) -> Json:
         return {"error": found}
     except Exception as error:  # Whatever a client raises is its way to refuse.
         return {"error": {"class": "refused", "detail": f"{type(error).__name__}: {error}"}}
+
+
+# A record batch has no schema: its fields are listed here, for those that serve it.
+BATCH_HEADER = {
+    "baseOffset": "int64",
+    "partitionLeaderEpoch": "int32",
+    "attributes": "int16",
+    "lastOffsetDelta": "int32",
+    "baseTimestamp": "int64",
+    "maxTimestamp": "int64",
+    "producerId": "int64",
+    "producerEpoch": "int16",
+    "baseSequence": "int32",
+}
+_RECORD = ("attributes", "timestampDelta", "offsetDelta", "key", "value", "headers")
+
+
+def check_batch(value: Any) -> None:
+    """Refuse what is no record batch by its fields; what they hold together is the codec's."""
+    check_fields(value, [*BATCH_HEADER, "records"], (), "")
+    for name, kind in BATCH_HEADER.items():
+        scalar_from_json(kind, value[name], name)
+    if not isinstance(value["records"], list):
+        raise Refused("wrong_type", "not an array", "records")
+    for at, record in enumerate(value["records"]):
+        check_fields(record, _RECORD, (), f"records[{at}]")
