@@ -30,7 +30,6 @@ HEAD: Final = {
 NAMES: Final = list(HEAD)
 CRC_FROM: Final = NAMES.index("attributes")
 FRAME_BYTES: Final = 12  # What a batch length leaves out.
-MAGIC_END: Final = 17
 ZSTD_BLOCK_BYTES: Final = 128 << 10
 ZSTD: Final = 4
 INT32_MAX: Final = (1 << 31) - 1

@@ -281,8 +281,8 @@ def _placement(work: Work, admin: Any) -> None:
 
 async def _aiokafka(brokers: list[str]) -> list[str]:
     from aiokafka import AIOKafkaConsumer, AIOKafkaProducer  # noqa: PLC0415 - one part's own
-    from aiokafka.admin import AIOKafkaAdminClient  # noqa: PLC0415
-    from aiokafka.admin import NewTopic as Topic  # noqa: PLC0415
+    from aiokafka.admin import AIOKafkaAdminClient  # noqa: PLC0415 - as above
+    from aiokafka.admin import NewTopic as Topic  # noqa: PLC0415 - as above
 
     servers = ",".join(brokers)
     topic = "aiokafka-records"
