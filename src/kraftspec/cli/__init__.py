@@ -21,23 +21,32 @@ _COMMANDS = {
     "conform": "kraftspec.cli.conform:conform",
     "demo": "kraftspec.cli.demo:demo",
     "generate": "kraftspec.cli.generate:generate",
+    "pipeline": "kraftspec.cli.pipeline:pipeline",
     "spec": "kraftspec.cli.spec:spec",
 }
-_EXTRA_MODULES = {"jinja2", "jsonschema", "watchfiles"}  # The extras codegen and conformance.
+# Module → the extra that brings it.
+_EXTRAS = {
+    "jinja2": "conformance", "jsonschema": "conformance", "watchfiles": "conformance",
+    "pyspark": "spark", "pyarrow": "spark", "fsspec": "spark",
+}  # fmt: skip
 
 
 class LazyGroup(click.Group):
-    """A group whose commands are imported when they are asked for."""
+    """A group whose commands (name → "module:function") are imported when they are asked for."""
+
+    def __init__(self, *args: Any, homes: dict[str, str], **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.homes = homes
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of the commands, without importing any."""
-        return sorted(_COMMANDS)
+        return sorted(self.homes)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import and return one command, or None when there is none of that name."""
-        if cmd_name not in _COMMANDS:
+        if cmd_name not in self.homes:
             return None
-        module, _, name = _COMMANDS[cmd_name].partition(":")
+        module, _, name = self.homes[cmd_name].partition(":")
         command = getattr(importlib.import_module(module), name)
         assert isinstance(command, click.Command)
         return command
@@ -49,11 +58,11 @@ class LazyGroup(click.Group):
         try:
             return super().invoke(ctx)
         except ModuleNotFoundError as error:
-            if error.name is None or error.name.partition(".")[0] not in _EXTRA_MODULES:
+            extra = _EXTRAS.get((error.name or "").partition(".")[0])
+            if extra is None:
                 raise
             raise click.ClickException(
-                f"this needs {error.name}, which is not installed: "
-                "pip install 'kraftspec[conformance]'"
+                f"this needs {error.name}, which is not installed: pip install 'kraftspec[{extra}]'"
             ) from error
 
 
@@ -66,7 +75,9 @@ def _show_version(context: click.Context, _: click.Parameter, wanted: bool) -> N
     context.exit()
 
 
-@click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(
+    cls=LazyGroup, homes=_COMMANDS, context_settings={"help_option_names": ["-h", "--help"]}
+)
 @click.option(
     "--version",
     is_flag=True,
