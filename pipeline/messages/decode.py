@@ -1,0 +1,222 @@
+"""``decode_message``: a column of encoded messages as a column of structs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, Literal
+
+import pyarrow as pa
+
+from kraftspec.fastpath.errors import CodecError
+from kraftspec.fastpath.message import Message
+from kraftspec.pipeline.messages.columns import spread, struct_columns
+from kraftspec.pipeline.messages.schema import (
+    ERROR_TYPE,
+    VERSION_TYPE,
+    decoded_type,
+    message_class,
+)
+
+Mode = Literal["PERMISSIVE", "FAILFAST"]
+MODES: Final = ("PERMISSIVE", "FAILFAST")
+
+# Decoded structs take some ten times the bytes they are made of: so many at once and no more.
+PIECE_ROWS_MAX: Final = 8192
+PIECE_BYTES_MAX: Final = 4 << 20
+
+_Refusal = tuple[str, int | None, str]  # Class, byte of the value, detail.
+
+
+class MessageDecodeError(ValueError):
+    """A value that is not the message it was said to be: the row, and the CodecError as cause."""
+
+    def __init__(self, message: str, row: int, version: object, error: CodecError) -> None:
+        super().__init__(f"row {row}: no {message} of version {version}: {error}")
+        self.row = row
+        self.error = error
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (self.args[0], self.row, self.error)
+
+
+def _rebuild(text: str, row: int, error: CodecError) -> MessageDecodeError:
+    made = MessageDecodeError.__new__(MessageDecodeError, text)
+    made.args, made.row, made.error = (text,), row, error
+    return made
+
+
+def decode_message(
+    column: pa.Array | pa.ChunkedArray,
+    message: str | type[Message],
+    version: int | pa.Array | pa.ChunkedArray,
+    *,
+    spec_set: str = "kafka",
+    mode: Mode = "PERMISSIVE",
+    errors: bool = False,
+) -> pa.StructArray:
+    """Decode a column of binary (of any Arrow kind) as messages: one struct a row.
+
+    ``version`` is one number, or a column with one for each row. The struct is ``arrow_type``'s:
+    the fields of all versions, in camelCase, with ``_version`` before them. A null value gives
+    null.
+
+    A value that is refused gives null too; with ``errors`` it gives a struct of which only the
+    last field is there: ``_error`` with the class of the CodecError, the byte of the value and
+    what was wrong. With ``mode="FAILFAST"`` it raises MessageDecodeError. A version that is null or
+    that the message does not have refuses the value (``unsupported_version``).
+
+    ValueError for a message, a set or a mode that there is not, or columns of unequal length.
+    """
+    if mode not in MODES:
+        raise ValueError(f"mode {mode!r} is none of {', '.join(MODES)}")
+    cls = message_class(message, spec_set)
+    values = _contiguous(column)
+    if not _is_binary(values.type):
+        raise ValueError(f"messages are decoded from binary, not from {values.type}")
+    versions: int | pa.Array = version
+    if not isinstance(version, int):
+        versions = _contiguous(version)
+        if len(versions) != len(values):
+            raise ValueError(f"{len(values)} values and {len(versions)} versions")
+    pieces = [
+        _decode_piece(
+            cls,
+            values.slice(start, count).to_pylist(),
+            [versions] * count
+            if isinstance(versions, int)
+            else versions.slice(start, count).to_pylist(),
+            start if mode == "FAILFAST" else None,
+            errors,
+        )
+        for start, count in _pieces(values)
+    ]
+    if len(pieces) == 1:
+        return pieces[0]
+    return pa.concat_arrays(pieces) if pieces else pa.array([], decoded_type(cls, errors))
+
+
+def _contiguous(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    if isinstance(column, pa.ChunkedArray):
+        return column.combine_chunks()
+    return column
+
+
+def _is_binary(type_: pa.DataType) -> bool:
+    """Whether a column's values are bytes; those of a column of nulls may be anything."""
+    kinds = pa.types
+    return bool(
+        kinds.is_binary(type_)
+        or kinds.is_large_binary(type_)
+        or kinds.is_binary_view(type_)
+        or kinds.is_fixed_size_binary(type_)
+        or kinds.is_null(type_)
+    )
+
+
+def _pieces(values: pa.Array) -> Iterator[tuple[int, int]]:
+    """Yield (start, count) of slices that are decoded at once."""
+    rows = len(values)
+    step = PIECE_ROWS_MAX
+    if rows:
+        bytes_a_row = max(values.nbytes // rows, 1)
+        step = max(min(step, PIECE_BYTES_MAX // bytes_a_row), 1)
+    for start in range(0, rows, step):
+        yield start, min(step, rows - start)
+
+
+def _decode_piece(
+    cls: type[Message],
+    values: list[bytes | None],
+    versions: Sequence[int | None],
+    first_row: int | None,
+    errors: bool,
+) -> pa.StructArray:
+    """Decode some rows; ``first_row`` is where they stand in the column, for FAILFAST, else None.
+
+    Rows of one version are decoded together, and then put back in their order.
+    """
+    groups: dict[int | None, list[int]] = {}
+    for row, version in enumerate(versions):
+        if values[row] is not None:
+            groups.setdefault(version, []).append(row)
+    refused: dict[int, _Refusal] = {}
+    arrays: list[pa.StructArray] = []
+    order: list[int] = []
+    type_ = decoded_type(cls, False)
+    for version, rows in groups.items():
+        good, structs = _decode_rows(cls, values, version, rows, first_row, refused)
+        if good:
+            assert version is not None
+            layout = cls.CODEC.layout(version)
+            columns = struct_columns(cls.CODEC, layout, structs)
+            stamps = pa.repeat(pa.scalar(version, VERSION_TYPE), len(good))
+            arrays.append(pa.StructArray.from_arrays([stamps, *columns], fields=list(type_)))
+            order += good
+    made = pa.concat_arrays(arrays) if arrays else pa.array([], type_)
+    made = _in_order(made, order, len(values))
+    return _with_errors(cls, made, values, refused) if errors else made
+
+
+def _decode_rows(
+    cls: type[Message],
+    values: list[bytes | None],
+    version: Any,
+    rows: list[int],
+    first_row: int | None,
+    refused: dict[int, _Refusal],
+) -> tuple[list[int], list[Message]]:
+    """Return the rows that could be decoded, and what they are; note the others in ``refused``."""
+    decode = cls.decode
+    try:
+        return rows, [decode(values[row], version) for row in rows]  # type: ignore[arg-type]
+    except CodecError:
+        pass  # Some row is bad: find which.
+    good, structs = [], []
+    for row in rows:
+        try:
+            structs.append(decode(values[row], version))  # type: ignore[arg-type]
+            good.append(row)
+        except CodecError as error:
+            if first_row is not None:
+                raise MessageDecodeError(cls.__name__, first_row + row, version, error) from error
+            refused[row] = (str(error.error_class), error.offset, _detail(error))
+    return good, structs
+
+
+def _detail(error: CodecError) -> str:
+    return f"{error.path}: {error.detail}" if error.path else error.detail
+
+
+def _in_order(made: pa.StructArray, order: list[int], count: int) -> pa.StructArray:
+    """Return ``made``, whose rows are those that ``order`` says, in order; null for the others."""
+    if len(order) == count and order == sorted(order):
+        return made
+    if order == sorted(order):
+        present = [False] * count
+        for row in order:
+            present[row] = True
+        return spread(made, present)
+    places: list[int | None] = [None] * count
+    for place, row in enumerate(order):
+        places[row] = place
+    return made.take(pa.array(places, pa.int64()))
+
+
+def _with_errors(
+    cls: type[Message],
+    made: pa.StructArray,
+    values: list[bytes | None],
+    refused: dict[int, _Refusal],
+) -> pa.StructArray:
+    """Add the field ``_error`` to ``made``, and let it be seen where a value was refused."""
+    found = [refused.get(row) for row in range(len(values))]
+    reasons = pa.array(
+        [
+            None if why is None else {"class": why[0], "position": why[1], "detail": why[2]}
+            for why in found
+        ],
+        ERROR_TYPE,
+    )
+    mask = pa.array([value is None for value in values])
+    fields = list(decoded_type(cls, True))
+    return pa.StructArray.from_arrays([*made.flatten(), reasons], fields=fields, mask=mask)
