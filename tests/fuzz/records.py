@@ -18,7 +18,7 @@ from random import Random
 from typing import Any
 from unittest.mock import patch
 
-import pyarrow as pa  # type: ignore[import-untyped]  # no types
+import pyarrow as pa
 
 from kraftspec.conformance.vectors import read_vectors, vectors_root
 from kraftspec.fastpath import append, columns, crc, native
