@@ -1,0 +1,46 @@
+"""A Spark session that has the ``kafkalog`` source and workers of this same Python."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+from kraftspec.pipeline.source import FILTER_PUSHDOWN, register
+
+_SETTINGS: Final = {
+    FILTER_PUSHDOWN: "true",
+    # Tables come to the driver as Arrow, not row by row.
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.session.timeZone": "UTC",  # Kafka's timestamps have no zone of their own.
+    "spark.ui.showConsoleProgress": "false",
+}
+# A machine alone listens to itself alone, whatever its name resolves to.
+_LOCAL: Final = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+
+
+def session(
+    app_name: str = "kraftspec",
+    *,
+    master: str = "local[*]",
+    settings: Mapping[str, str] | None = None,
+) -> SparkSession:
+    """Return a Spark session, started where none is, with ``kafkalog`` registered.
+
+    ``settings`` are Spark's own (``spark.driver.memory``) and win over those set here. Workers run
+    this interpreter unless ``PYSPARK_PYTHON`` names another one. In a session that you made by
+    yourself, call ``kraftspec.pipeline.source.register`` instead.
+    """
+    # Spark would start whatever python3 comes first on PATH, which may have no kraftspec.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    local = _LOCAL if master.startswith("local") else {}
+    builder = SparkSession.builder.appName(app_name).master(master)
+    for name, value in {**_SETTINGS, **local, **(settings or {})}.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    register(spark)
+    return spark
