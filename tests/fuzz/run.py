@@ -4,8 +4,8 @@
     python -m tests.fuzz.run --target records --runs 20000000
     python -m tests.fuzz.run --target messages .cache/fuzz/messages-0123…      # one input again
 
-A target is a module beside this one: ``messages`` (decode of every message and version) and
-``records`` (batches, columns, scanner, compression, CRC), with ``seeds``, ``mutated``, ``check``.
+A target is a module of ``kraftspec.conformance.fuzz.targets``: ``messages`` (decode of every
+message and version) and ``records`` (batches, columns, scanner, compression, CRC).
 Where atheris is installed (Linux; the dependency group ``fuzz``) libFuzzer follows the coverage of
 our code from golden vectors on; ``--engine random`` changes vectors at random instead. Findings are
 kept in ``.cache/fuzz``; each becomes a test in ``test_fuzz_short.py``. Exit code 1 when there are.
@@ -29,17 +29,13 @@ from random import Random
 from types import FunctionType, ModuleType
 from typing import Any
 
-from tests.fuzz import messages, records
-from tests.fuzz.messages import BrokenError
-
+from kraftspec.conformance.fuzz.targets import TARGETS, TWINS_ONE_IN, BrokenError, inputs, target
 from kraftspec.fastpath import crc32c_implementation, native
 
 ROOT = Path(__file__).resolve().parents[2]
 FINDINGS = ROOT / ".cache" / "fuzz"
 MEMORY_MB_MAX = 1024  # All modules and the corpus take some 300 MB; an input may not take 700.
 INPUT_SECONDS_MAX = 10  # For what hangs; what is slow is for ``target.check`` to say.
-REPORT_S = 30.0
-TARGETS: dict[str, Any] = {"messages": messages, "records": records}
 FINDINGS_MAX = 20  # A worker stops after so many: one mistake has many inputs.
 
 
@@ -54,10 +50,10 @@ def main() -> int:
     parser.add_argument("--engine", choices=("auto", "atheris", "random"), default="auto")
     parser.add_argument("--worker", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    names = options.target or list(TARGETS)
+    names = options.target or TARGETS
     if options.files:
         for path in options.files:
-            taken = TARGETS[names[0]].check(path.read_bytes())
+            taken = target(names[0]).check(path.read_bytes(), 1)
             print(f"{path}: {'taken' if taken else 'refused'}")
         return 0
     if options.worker is not None:
@@ -116,24 +112,21 @@ def work(name: str, engine: str, runs: int, seed: int, corpus: Path) -> int:
 
 def work_random(name: str, runs: int, seed: int) -> int:
     """Change the target's seeds at random."""
-    target = TARGETS[name]
+    chosen = target(name)
     limit = MEMORY_MB_MAX << 20
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-    random = Random(seed)
-    inputs = list(target.seeds())
+    source = inputs(chosen, Random(seed), list(chosen.seeds()))
+    data = next(source)
     found = count = 0
     while count < runs and found < FINDINGS_MAX:
-        data = target.mutated(random, random.choice(inputs), random.choice(inputs))
         count += 1
+        taken = False
         try:
-            accepted = target.check(data)
+            taken = chosen.check(data, TWINS_ONE_IN)
         except BrokenError as error:
             found += 1
             keep(name, data, error)
-        else:
-            # What is a message still is a start for others: the corpus walks away from the vectors.
-            if accepted and random.random() < 0.1:
-                inputs[random.randrange(len(inputs))] = data
+        data = source.send(taken)
     print(f"stat::number_of_executed_units: {count}")
     return 1 if found else 0
 
@@ -148,19 +141,19 @@ def keep(name: str, data: bytes, error: BrokenError) -> None:
 def work_atheris(name: str, runs: int, seed: int, corpus: Path) -> int:
     """Hand the target to libFuzzer, with our own code instrumented. Does not return."""
     atheris: Any = importlib.import_module("atheris")  # Not on every machine.
-    target = TARGETS[name]
+    chosen = target(name)
     corpus.mkdir()
-    for data in target.seeds():
+    for data in chosen.seeds():
         (corpus / hashlib.sha1(data).hexdigest()).write_bytes(data)
-    for module in target.modules():
+    for module in chosen.modules():
         for function in functions(importlib.import_module(module)):
             atheris.instrument_func(function)
     arguments = [
         sys.argv[0], str(corpus), f"-runs={runs}", f"-seed={seed or 1}", "-print_final_stats=1",
-        f"-max_len={target.INPUT_BYTES_MAX}", f"-timeout={INPUT_SECONDS_MAX}",
+        f"-max_len={chosen.INPUT_BYTES_MAX}", f"-timeout={INPUT_SECONDS_MAX}",
         f"-rss_limit_mb={MEMORY_MB_MAX}", f"-artifact_prefix={FINDINGS}/{name}-",
     ]  # fmt: skip
-    atheris.Setup(arguments, target.check)
+    atheris.Setup(arguments, lambda data: chosen.check(data, TWINS_ONE_IN))
     atheris.Fuzz()
     return 0
 

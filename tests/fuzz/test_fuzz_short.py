@@ -12,11 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kraftspec.conformance.fuzz.targets import BrokenError, records
+from kraftspec.conformance.fuzz.targets import messages as target
 from kraftspec.fastpath.errors import CodecError, ErrorClass
 from kraftspec.fastpath.message import Message
-
-from . import messages as target
-from . import records
 
 ROOT = Path(__file__).resolve().parents[2]
 RUNS = 6_000  # About two seconds.
@@ -122,7 +121,7 @@ def test_straight_line_code_that_is_wrong_is_seen(
     from kraftspec.generated.kafka import VoteRequest  # noqa: PLC0415 - as above
 
     monkeypatch.setitem(VoteRequest.CODEC.decoders, 0, wrong_decoder(kind))
-    with pytest.raises(target.BrokenError, match=said):
+    with pytest.raises(BrokenError, match=said):
         target.check(selector(*VOTE) + VOTE_BYTES, 1)
 
 
@@ -142,13 +141,13 @@ def test_an_interpreter_that_is_wrong_is_seen(
         raise raised
 
     monkeypatch.setattr(Message, "_interpret", interpret)
-    with pytest.raises(target.BrokenError, match=said):
+    with pytest.raises(BrokenError, match=said):
         target.check(selector(*VOTE) + VOTE_BYTES, 1)
 
 
 def test_a_slow_decoder_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(target, "SECONDS_MAX", -1.0)
-    with pytest.raises(target.BrokenError, match=r"took 0\.0 s"):
+    with pytest.raises(BrokenError, match=r"took 0\.0 s"):
         target.check(selector(*VOTE) + VOTE_BYTES, 1)
 
 

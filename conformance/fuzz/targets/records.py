@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import tempfile
 import time
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from random import Random
@@ -20,7 +19,8 @@ from unittest.mock import patch
 
 import pyarrow as pa
 
-from kraftspec.conformance.vectors import read_vectors, vectors_root
+from kraftspec.conformance.fuzz.targets import TWINS_ONE_IN, BrokenError, Label, by_twins, messages
+from kraftspec.conformance.vectors import KAFKA, read_vectors, vectors_root
 from kraftspec.fastpath import append, columns, crc, native
 from kraftspec.fastpath.batch_reader import (
     decode_batch,
@@ -44,9 +44,6 @@ from kraftspec.fastpath.records import (
 )
 from kraftspec.fastpath.scan import pure_walk, scan, valid_prefix
 
-from . import messages
-from .messages import BrokenError
-
 SELECTOR_BYTES = 2
 INPUT_BYTES_MAX = 4096
 SECONDS_MAX = 2.0
@@ -55,7 +52,6 @@ RATIO_MAX = 100
 LIMITS = {"size_max": SIZE_MAX, "ratio_max": RATIO_MAX}
 MEND = 0x80
 SEEDS_MAX = 600
-TWINS_ONE_IN = 16
 
 
 def outcome(call: Callable[[], Any]) -> Any:
@@ -292,6 +288,12 @@ ENTRIES = (
 )  # fmt: skip
 
 
+def label(selector: bytes) -> Label:
+    """Return what reads the batches of inputs that begin so."""
+    entry = ENTRIES[selector[0] % len(ENTRIES)].__name__.removeprefix("check_")
+    return Label(KAFKA, "RecordBatch", RecordBatch.VALID_VERSIONS[-1], entry)
+
+
 def check(data: bytes, one_in: int = TWINS_ONE_IN) -> bool:
     """Give an input to what reads it; return whether it is taken. Raises ``BrokenError``."""
     if len(data) < SELECTOR_BYTES:
@@ -301,7 +303,7 @@ def check(data: bytes, one_in: int = TWINS_ONE_IN) -> bool:
     started = time.thread_time()
     try:
         taken = run_compiled(body, option)
-        if zlib.crc32(data) % one_in == 0:
+        if by_twins(data, one_in):
             taken = entry(body, option)
     except BrokenError:
         raise
