@@ -74,6 +74,10 @@ _INT64 = struct.Struct(">q")
 _MAGIC_THEN_ATTRIBUTES = re.compile(rb"\x02(?=.{4}\x00)", re.DOTALL)
 
 
+# Reads bytes of a file: from a position, a number of them.
+ReadAt = Callable[[int, int], bytes]
+
+
 class AppendFailedError(OSError):
     """The disk failed under a log, which is of no use now; opened anew it is recovered."""
 
@@ -127,7 +131,24 @@ def find_end(descriptor: int, base_offset: int = 0) -> Recovery:
     too: a log has no holes. The file is read and not mapped: what the disk cannot read is an
     OSError, and under a map the end of the process. Raises nothing else.
     """
-    size = os.fstat(descriptor).st_size
+
+    def read(position: int, count: int) -> bytes:
+        return os.pread(descriptor, count, position)
+
+    return find_end_by(read, os.fstat(descriptor).st_size, base_offset)
+
+
+def find_end_by(
+    read: ReadAt,
+    size: int,
+    base_offset: int = 0,
+    visit: Callable[[BatchHeader, int], str] | None = None,
+) -> Recovery:
+    """Do as ``find_end`` for ``size`` bytes that ``read`` gives: fewer at the end, as a file does.
+
+    ``visit`` is called with each good batch and its position; it may say why the batch cannot be
+    the next of this log, which is then damage like other damage, or "".
+    """
     end = batches = start = due = 0
     window, count, reason = b"", _CHUNK_BYTES, ""
     misplaced = 0  # The bytes of a batch that is good, but for its offsets.
@@ -139,36 +160,40 @@ def find_end(descriptor: int, base_offset: int = 0) -> Recovery:
             if error.error_class is ErrorClass.TRUNCATED and start + len(window) < size:
                 # The window ends within the batch; a length that lies makes it grow to the end.
                 count = 2 * count if end == start else _CHUNK_BYTES
-                start, window = end, os.pread(descriptor, count, end)
+                start, window = end, read(end, count)
                 if len(window) < count:
                     size = start + len(window)
                 continue
             reason = str(CodecError(error.error_class, error.detail, path=error.path, offset=at))
             break
         if header.base_offset < due or header.last_offset < header.base_offset:
-            reason, misplaced = f"byte {end}: {_disorder(header, due)}", header.size
+            wrong = _disorder(header, due)
+        else:
+            wrong = visit(header, end) if visit is not None else ""
+        if wrong:
+            reason, misplaced = f"byte {end}: {wrong}", header.size
             break
         if batches == 0:
             base_offset = header.base_offset
         end, batches, due = start + header.end, batches + 1, header.last_offset + 1
     next_offset = due if batches else base_offset
-    torn_end = _after_last_byte(descriptor, end, size)
+    torn_end = _after_last_byte(read, end, size)
     found = Recovery(end, next_offset, batches, torn_end - end, size - torn_end, "", base_offset)
     if torn_end == end:
         return found
-    good_at, good_bytes = _find_good(descriptor, end + max(misplaced, 1), torn_end, size)
-    is_corrupt = not _is_left_by_crash(descriptor, found, end if misplaced else good_at)
+    good_at, good_bytes = _find_good(read, end + max(misplaced, 1), torn_end, size)
+    is_corrupt = not _is_left_by_crash(read, found, end if misplaced else good_at)
     good_bytes += misplaced
     return found._replace(reason=reason, good_bytes=good_bytes, is_corrupt=is_corrupt)
 
 
-def _find_good(descriptor: int, position: int, torn_end: int, size: int) -> tuple[int, int]:
+def _find_good(read: ReadAt, position: int, torn_end: int, size: int) -> tuple[int, int]:
     """Return where the next good batch starts, -1 for nowhere, and the bytes of all there are."""
     first, total, start, window = -1, 0, position, b""
     patience = RESYNC_CRC_TIMES_MAX * (torn_end - position) + RESYNC_CRC_BYTES_FREE
     while position < torn_end and size - position >= RECORDS_AT and patience >= 0:
         if position + RECORDS_AT > start + len(window):
-            start, window = position, os.pread(descriptor, _CHUNK_BYTES, position)
+            start, window = position, read(position, _CHUNK_BYTES)
             if len(window) < RECORDS_AT:
                 break
         found = _MAGIC_THEN_ATTRIBUTES.search(window, position - start + MAGIC_AT)
@@ -184,7 +209,7 @@ def _find_good(descriptor: int, position: int, torn_end: int, size: int) -> tupl
         end = position + LOG_OVERHEAD_BYTES + length
         if length < BATCH_LENGTH_MIN or end > size:
             position += 1
-        elif _crc(descriptor, position + ATTRIBUTES_AT, end) != crc:
+        elif _crc(read, position + ATTRIBUTES_AT, end) != crc:
             patience -= length
             position += 1
         else:
@@ -195,14 +220,14 @@ def _find_good(descriptor: int, position: int, torn_end: int, size: int) -> tupl
     return (position if patience < 0 and first < 0 else first), total
 
 
-def _crc(descriptor: int, position: int, end: int) -> int:
+def _crc(read: ReadAt, position: int, end: int) -> int:
     crc = 0
     for at in range(position, end, _CHUNK_BYTES):
-        crc = crc32c(os.pread(descriptor, min(_CHUNK_BYTES, end - at), at), crc)
+        crc = crc32c(read(at, min(_CHUNK_BYTES, end - at)), crc)
     return crc
 
 
-def _is_left_by_crash(descriptor: int, found: Recovery, good_at: int) -> bool:
+def _is_left_by_crash(read: ReadAt, found: Recovery, good_at: int) -> bool:
     """Whether the bytes behind ``found.end`` are what a killed process or a power cut can leave.
 
     They are what was not synced, less any of its sectors: where one was lost the file has zeros, or
@@ -210,7 +235,7 @@ def _is_left_by_crash(descriptor: int, found: Recovery, good_at: int) -> bool:
     """
     start, torn_end = found.end, found.end + found.torn_bytes
     size = torn_end + found.zero_bytes
-    head = os.pread(descriptor, RECORDS_AT, start).ljust(RECORDS_AT, b"\0")
+    head = read(start, RECORDS_AT).ljust(RECORDS_AT, b"\0")
     # Neither is text, nor another file's head. (Nobody has 2^56 records.)
     if head[0] != 0 or head[MAGIC_AT] not in (0, MAGIC):
         return False
@@ -227,17 +252,17 @@ def _is_left_by_crash(descriptor: int, found: Recovery, good_at: int) -> bool:
         good_at = batch_end
     elif torn_end > start + UNSYNCED_BYTES_MAX:
         return False
-    return _has_lost_sector(descriptor, start, min(batch_end, good_at), found.next_offset)
+    return _has_lost_sector(read, start, min(batch_end, good_at), found.next_offset)
 
 
-def _has_lost_sector(descriptor: int, start: int, stop: int, due: int) -> bool:
+def _has_lost_sector(read: ReadAt, start: int, stop: int, due: int) -> bool:
     """Whether a sector, or what of it is behind ``start``, is zeros and should not be."""
     for sector in range(start - start % SECTOR_BYTES, stop, SECTOR_BYTES):
         at = max(sector, start)
         count = sector + SECTOR_BYTES - at
         # The first bytes of a base offset are zeros in any case, as long as offsets are small.
         is_telling = count >= _INT64.size or due >> 8 * (_INT64.size - count) > 0
-        if is_telling and not any(os.pread(descriptor, count, at)):
+        if is_telling and not any(read(at, count)):
             return True
     return False
 
@@ -262,11 +287,11 @@ def _disorder(header: BatchHeader, due: int) -> str:
     return f"a batch of offsets {header.base_offset} to {header.last_offset}, where {due} is due"
 
 
-def _after_last_byte(descriptor: int, start: int, end: int) -> int:
+def _after_last_byte(read: ReadAt, start: int, end: int) -> int:
     """Return where the zeros before ``end`` begin, but not less than ``start``."""
     while end > start:
         at = max(start, end - _CHUNK_BYTES)
-        left = len(os.pread(descriptor, end - at, at).rstrip(b"\0"))
+        left = len(read(at, end - at).rstrip(b"\0"))
         if left:
             return at + left
         end = at
