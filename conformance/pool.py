@@ -53,10 +53,16 @@ class Pool:
         failure: why the run ended before its time.
     """
 
-    def __init__(self, cases: Sequence[Case], *, exact: bool, progress: Progress | None) -> None:
-        """Set up for these cases; ``progress`` is told of (counts, cases done, of how many)."""
+    def __init__(
+        self, cases: Sequence[Case], *, exact: bool, progress: Progress | None, keep: bool = False
+    ) -> None:
+        """Set up for these cases; ``progress`` is told of (counts, cases done, of how many).
+
+        ``keep``: adapters that are well run on when their cases are done.
+        """
         self.cases = cases
         self.exact = exact
+        self.keep = keep
         self.outcomes: list[Outcome] = [NOT_RUN] * len(cases)
         self.restarts = 0
         self.answered = False
@@ -67,7 +73,7 @@ class Pool:
         self._lock = threading.Lock()
 
     def run(self, adapters: Sequence[Adapter], hands: Sequence[Sequence[int]]) -> None:
-        """Put each hand of cases to its adapter, started here if it is not, and stop them all."""
+        """Put each hand of cases to its adapter, started here if it is not; see ``keep``."""
         self._total = sum(map(len, hands))
         workers = [Worker(self, *pair) for pair in zip(adapters, hands, strict=True)]
         if len(workers) == 1:
@@ -128,7 +134,7 @@ class Worker:
 
     def run(self) -> None:
         """Work the hand off. What the harness fails at is in ``Pool.failure`` afterwards."""
-        pool = self.pool
+        pool, well = self.pool, False
         try:
             if not self.adapter.running:  # The first has begun already.
                 self._begin()
@@ -138,11 +144,13 @@ class Worker:
                 except AdapterError as error:
                     self._recover(error)
             self._end()
+            well = pool.keep and pool.failure is None
         except AdapterError as error:  # It does not start any more.
             pool.failure = pool.failure or error
         finally:
-            self.adapter.kill()
-            self.adapter.stop()
+            if not well:
+                self.adapter.kill()
+                self.adapter.stop()
             self._tell()
 
     def _begin(self) -> None:
@@ -223,8 +231,18 @@ class Worker:
             self._again(latest)
 
     def _end(self) -> None:
-        """Stop the adapter; lines that nobody asked for are charged to the last case."""
+        """Stop the adapter; lines that nobody asked for are charged to the last case.
+
+        One that runs on is asked hello instead: such lines would be read before its reply.
+        """
         if self.pool.failure is not None:
+            return
+        if self.pool.keep:
+            if self.adapter.running and self.hand:
+                try:
+                    self.adapter.hello()
+                except AdapterError as error:
+                    self._charge(len(self.hand) - 1, error)
             return
         self.adapter.stop()
         if self.adapter.unasked and self.hand:

@@ -7,6 +7,7 @@ import shlex
 import time
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Literal
 
@@ -86,6 +87,8 @@ def run(
     source: str = "",
     exact: bool | None = None,
     root: Path | None = None,
+    cases: Sequence[Case] | None = None,
+    keep: bool = False,
     progress: Progress | None = None,
 ) -> Results:
     """Put the vectors' tests to an adapter, and judge its answers.
@@ -100,6 +103,8 @@ def run(
         source: the options of the command that repeats a test, such as ``--adapter franz-go``.
         exact: whether class and offset of each refusal must be right; None: of ours alone.
         root: the directory of the vectors, this package's where None.
+        cases: the cases of ``filters`` and ``shard``, where they have been read already.
+        keep: let an adapter that is well run on, so that the next run need not start it.
         progress: told of (counts in words, cases done, cases).
 
     Raises ``AdapterError`` when the adapter does not start; when the harness fails later on, the
@@ -109,13 +114,17 @@ def run(
     adapters = [adapters] if isinstance(adapters, Adapter) else list(adapters)
     filters = filters if isinstance(filters, Filters) else Filters(filters)
     known = known or KnownFailures()
-    cases = read_cases(root or vectors_root(), filters, shard)
-    with adapters[0]:
+    if cases is None:
+        cases = read_cases(root or vectors_root(), filters, shard)
+    with ExitStack() as stack:
+        if not keep:
+            stack.enter_context(adapters[0])
         hello = begin(adapters[0], {case.spec for case in cases})
         skips = _skips(hello, cases)
         order = [number for number in shuffled(len(cases), seed) if skips[number] is None]
         jobs = max(1, min(len(adapters), len(order) // CASES_PER_JOB_MIN))
-        pool = Pool(cases, exact=hello.name in OURS if exact is None else exact, progress=progress)
+        exact = hello.name in OURS if exact is None else exact
+        pool = Pool(cases, exact=exact, progress=progress, keep=keep)
         clock = _Clock(jobs, len(order))
         pool.run(adapters[:jobs], list(dealt(order, jobs, CHUNK_COUNT)))
         stats = clock.read()

@@ -45,6 +45,7 @@ CLAIMED_MAX = 1 << 16
 ENDINGS_MAX = 3  # Of a process over one pair and direction; after that they are asked no more.
 
 Pair = tuple[str, str, int]  # set, message, version
+Kin = tuple[str, str, int, str]  # The same, and the direction.
 Answers = tuple[Reply, Reply]
 Progress = Callable[[str, int, int], None]
 
@@ -128,7 +129,7 @@ class Fuzz:
     """A comparison of two adapters: ``Fuzz(one, other).run(runs=10_000)``.
 
     The adapters are started by ``start``; the second one's bytes are changed where it is asked for
-    them, so let it be the one that is right.
+    them, so let it be the one that is right. ``outcomes`` counts what became of the questions.
     """
 
     def __init__(self, one: Side, other: Side, *, name: str = "", policies: bool = False) -> None:
@@ -136,11 +137,18 @@ class Fuzz:
         self.names = (one.name, other.name)
         self.name = name
         self.policies = policies
+        self._threads = ThreadPoolExecutor(2)
+        self.begin()
+
+    def begin(self) -> None:
+        """Forget what was asked, so that what comes does not depend on what was before."""
         self.report = Report()
+        self.outcomes: Counter[tuple[Kin, str]] = Counter()
         self._seen: dict[tuple[str, ...], Signature | None] = {}
         self._ended = 0
-        self._endings: Counter[tuple[str, str, int, str]] = Counter()
-        self._threads = ThreadPoolExecutor(2)
+        self._endings: Counter[Kin] = Counter()
+        for side in self.sides:
+            side.loose_ends = 0
 
     def start(self, shard: tuple[int, int] = (0, 1)) -> list[Pair]:
         """Start both, and return the pairs that both serve; ``shard`` takes one in so many.
@@ -182,7 +190,7 @@ class Fuzz:
         batches = [pairs[at : at + PAIRS_PER_BATCH] for at in range(0, len(pairs), PAIRS_PER_BATCH)]
         for visit in count() if batches else ():
             for batch in batches:
-                self._visit(batch, seed, visit)
+                self.visit(batch, seed, visit)
                 self.report.seconds = time.monotonic() - started
                 if progress is not None:
                     done = self.report.inputs if runs is not None else int(self.report.seconds)
@@ -208,7 +216,8 @@ class Fuzz:
             for question, answers in zip(questions, self.ask(questions), strict=True)
         ]
 
-    def _visit(self, pairs: Sequence[Pair], seed: int, visit: int) -> None:
+    def visit(self, pairs: Sequence[Pair], seed: int, visit: int) -> None:
+        """Ask about each pair once: what is asked follows from the pair and the two numbers."""
         values: list[Question] = []
         randoms: dict[Pair, Random] = {}
         for pair in pairs:
@@ -266,18 +275,20 @@ class Fuzz:
             difference = compare(question, self.names, both)
             if difference is None:
                 if any("skipped" in reply for reply in both):
-                    self.report.skipped += 1
-                elif "error" in both[0]:
-                    self.report.refused += 1
+                    outcome = "skipped"
                 else:
-                    self.report.agreed += 1
+                    outcome = "refused" if "error" in both[0] else "agreed"
+                setattr(self.report, outcome, getattr(self.report, outcome) + 1)
             elif difference.policy and not self.policies:
+                outcome = "policy"
                 self.report.policies[difference.reason] += 1
             else:
+                outcome = difference.kind
                 self.report.differed += 1
                 self._ended += difference.kind == "ended"
                 self._endings[question.kin] += difference.kind == "ended"
                 self._look(question, difference, both, None if values is None else values[at])
+            self.outcomes[question.kin, outcome] += 1
 
     def _look(
         self, question: Question, difference: Difference, both: Answers, value: Value | None

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kraftspec.conformance.fuzz.targets import BrokenError, records
+from kraftspec.conformance.fuzz.targets import SELECTOR_BYTES, BrokenError, records
 from kraftspec.conformance.fuzz.targets import messages as target
 from kraftspec.fastpath.errors import CodecError, ErrorClass
 from kraftspec.fastpath.message import Message
@@ -25,12 +25,12 @@ def selector(set_name: str, message: str, version: int) -> bytes:
     """Return the bytes that choose a message and version."""
     names = [(name, cls.__name__, number) for name, cls, number in target.pairs()]
     number = names.index((set_name, message, version))
-    return number.to_bytes(target.SELECTOR_BYTES, "big")
+    return number.to_bytes(SELECTOR_BYTES, "big")
 
 
 def test_every_pair_can_be_chosen_and_has_seeds() -> None:
     assert len(target.pairs()) == 895
-    chosen = {int.from_bytes(data[: target.SELECTOR_BYTES], "big") for data in target.seeds()}
+    chosen = {int.from_bytes(data[:SELECTOR_BYTES], "big") for data in target.seeds()}
     assert chosen == set(range(895))
 
 
@@ -51,7 +51,7 @@ def test_changed_vectors() -> None:
 
 @given(st.integers(0, 894), st.binary(max_size=64))
 def test_any_bytes(number: int, data: bytes) -> None:
-    target.check(number.to_bytes(target.SELECTOR_BYTES, "big") + data, 1)
+    target.check(number.to_bytes(SELECTOR_BYTES, "big") + data, 1)
 
 
 def test_batches_as_they_are_are_taken() -> None:

@@ -16,6 +16,7 @@ from random import Random
 from typing import NamedTuple, Protocol, cast
 
 TARGETS = ("messages", "records")
+SELECTOR_BYTES = 2  # An input begins with what chooses who reads the rest, and how.
 TWINS_ONE_IN = 16
 TAKEN_KEPT = 0.1  # Of what is taken, as much is a start for others: inputs walk away from vectors.
 
@@ -36,7 +37,6 @@ class Label(NamedTuple):
 class Target(Protocol):
     """What the module of a target has."""
 
-    SELECTOR_BYTES: int
     INPUT_BYTES_MAX: int
 
     def seeds(self) -> Iterator[bytes]:

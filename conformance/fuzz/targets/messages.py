@@ -19,7 +19,13 @@ from random import Random
 
 from kraftspec.codegen.generate import specs_sets
 from kraftspec.conformance.fuzz.bytes import mutated as change
-from kraftspec.conformance.fuzz.targets import TWINS_ONE_IN, BrokenError, Label, by_twins
+from kraftspec.conformance.fuzz.targets import (
+    SELECTOR_BYTES,
+    TWINS_ONE_IN,
+    BrokenError,
+    Label,
+    by_twins,
+)
 from kraftspec.conformance.vectors import read_vectors, vectors_root
 from kraftspec.fastpath import native
 from kraftspec.fastpath.errors import CodecError
@@ -28,7 +34,6 @@ from kraftspec.specs import specs_root
 
 Pair = tuple[str, type[Message], int]  # set, class, version
 
-SELECTOR_BYTES = 2
 INPUT_BYTES_MAX = 4096  # What cannot go wrong in so many bytes is the length of a payload.
 # An input is decoded some ten times; the slowest honest one of that length takes some 50 ms.
 SECONDS_MAX = 2.0

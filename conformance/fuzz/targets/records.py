@@ -19,7 +19,14 @@ from unittest.mock import patch
 
 import pyarrow as pa
 
-from kraftspec.conformance.fuzz.targets import TWINS_ONE_IN, BrokenError, Label, by_twins, messages
+from kraftspec.conformance.fuzz.targets import (
+    SELECTOR_BYTES,
+    TWINS_ONE_IN,
+    BrokenError,
+    Label,
+    by_twins,
+    messages,
+)
 from kraftspec.conformance.vectors import KAFKA, read_vectors, vectors_root
 from kraftspec.fastpath import append, columns, crc, native
 from kraftspec.fastpath.batch_reader import (
@@ -44,7 +51,6 @@ from kraftspec.fastpath.records import (
 )
 from kraftspec.fastpath.scan import pure_walk, scan, valid_prefix
 
-SELECTOR_BYTES = 2
 INPUT_BYTES_MAX = 4096
 SECONDS_MAX = 2.0
 SIZE_MAX = 1 << 20  # Decompressed bytes: more is refused, and so nothing takes more memory.
@@ -68,8 +74,15 @@ def same(what: str, native_call: Callable[[], Any], pure_call: Callable[[], Any]
     """Return whether both take the input; raise ``BrokenError`` where they part."""
     ours, twin = outcome(native_call), outcome(pure_call)
     if repr(ours) != repr(twin):
-        raise BrokenError(f"{what}: native {ours!r:.500}, pure {twin!r:.500}")
-    return not (isinstance(ours, tuple) and ours[:1] == ("refused",))
+        verdicts = f"native {_verdict(ours)}, pure {_verdict(twin)}"
+        raise BrokenError(f"{what}: {verdicts}: {ours!r:.500} and {twin!r:.500}")
+    return _verdict(ours) == "takes it"
+
+
+def _verdict(outcome: Any) -> str:
+    """Say which kind an outcome is: what tells one mistake from another."""
+    refused = isinstance(outcome, tuple) and outcome[:1] == ("refused",)
+    return f"refuses it as {outcome[1]}" if refused else "takes it"
 
 
 def check_batch(data: bytes, option: int) -> bool:

@@ -1,0 +1,175 @@
+"""A target fuzzed in a process of its own, which its inputs may end.
+
+What ends it is found by its number, charged, left out, and the rest goes on; what is wrong is made
+small. The same seed gives the same inputs, counts and findings, however often it was ended.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+from kraftspec.conformance.fuzz.minimise import FULL, Effort, least_bytes
+from kraftspec.conformance.fuzz.serve import MARK_BYTES, PROCESSOR_SECONDS_MAX
+from kraftspec.conformance.fuzz.targets import SELECTOR_BYTES, Label
+from kraftspec.conformance.harness import Adapter, AdapterError
+
+# For what hangs without work: processor time has a limit of its own, and the machine may be busy.
+REPLY_TIMEOUT_S = 1800.0
+ENDINGS_MAX = 20  # Of the process, over inputs of one seed; the rest of them is then left out.
+MINIMISED_MAX = 20  # Findings of one seed; more of them keep the input as it was found.
+OF_ENDINGS = Effort(60, 1)  # It takes a second to start again.
+
+Tally = dict[tuple[Label, str], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """Something wrong: what the input is about, which kind, a least input, how often it was met."""
+
+    target: str
+    label: Label
+    kind: str
+    data: bytes
+    text: str
+    count: int
+
+    @property
+    def signature(self) -> str:
+        """Twelve hex digits that follow from all but the input and the version."""
+        label = self.label
+        named = "\0".join((self.target, label.spec, label.message, label.entry, self.kind))
+        return hashlib.sha256(named.encode()).hexdigest()[:12]
+
+
+class Within:
+    """A target in a process of its own: ``with Within("messages") as within: within.throw(…)``."""
+
+    def __init__(self, name: str) -> None:
+        """Take the name of a target; the process starts when it is asked."""
+        self.name = name
+        self._mark = tempfile.NamedTemporaryFile(prefix="kraftspec-fuzz-")  # noqa: SIM115 - close()
+        self._say(-1)
+        command = [sys.executable, "-m", "kraftspec.conformance.fuzz.serve", name, self._mark.name]
+        # What can be imported here can be there: a target of one's own too.
+        env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        self._process = Adapter(command, timeout_s=REPLY_TIMEOUT_S, env=env)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.stop()
+        self._mark.close()
+
+    def throw(self, seed: str, count: int, one_in: int) -> tuple[Tally, list[Broken]]:
+        """Check ``count`` inputs; return how many came out how, and what is wrong.
+
+        An outcome is ``taken``, ``refused``, ``broken``, ``ended`` (the process), or ``omitted``
+        (the process ended too often). Raises ``AdapterError`` where the process does not work.
+        """
+        whole, ended = count, dict[int, str]()
+        asked = {"cmd": "throw", "seed": seed, "oneIn": one_in, "skip": [*ended], "count": count}
+        while True:
+            try:
+                reply = self._ask(asked)
+                break
+            except AdapterError as error:
+                number = self._number()
+                if error.kind not in ("died", "timeout") or number < 0:
+                    raise
+                if len(ended) == ENDINGS_MAX:
+                    count = number
+                else:
+                    ended[number] = _how(error)
+                asked |= {"skip": [*ended], "count": count}
+        tally: Tally = {(Label(*label), what): times for *label, what, times in reply["tally"]}
+        broken = [self._kept(found) for found in reply["broken"]]
+        broken[:MINIMISED_MAX] = [self._least(found, FULL) for found in broken[:MINIMISED_MAX]]
+        for number, how in ended.items():
+            found = self._ending(asked, number, how)
+            broken.append(found)
+            tally[found.label, "ended"] = tally.get((found.label, "ended"), 0) + 1
+        if count < whole:
+            tally[Label("", "", 0, ""), "omitted"] = whole - count
+        return tally, broken
+
+    def check(self, data: bytes) -> tuple[str, str]:
+        """Check one input; return the kind of what is wrong and its text, empty where nothing is.
+
+        Raises ``AdapterError`` where the process does not start.
+        """
+        try:
+            reply = self._ask({"cmd": "check", "hex": data.hex()})
+        except AdapterError as error:
+            if error.kind not in ("died", "timeout") or self._number() < 0:
+                raise
+            return _how(error), str(error)
+        return reply.get("kind", ""), reply.get("text", "")
+
+    def _kept(self, found: dict[str, Any]) -> Broken:
+        data = bytes.fromhex(found["hex"])
+        label = Label(*found["label"])
+        return Broken(self.name, label, found["kind"], data, found["text"], found["count"])
+
+    def _ending(self, asked: dict[str, Any], number: int, how: str) -> Broken:
+        """Return what ended the process: the least of its like, where it does it alone."""
+        shown = self._ask({**asked, "cmd": "show", "number": number})
+        found = Broken(
+            self.name, Label(*shown["label"]), how, bytes.fromhex(shown["hex"]), how, 1
+        )  # fmt: skip
+        return self._least(found, OF_ENDINGS)
+
+    def _least(self, found: Broken, effort: Effort) -> Broken:
+        """Make the input small; what begins it says what it is about, and stays."""
+        head, rest = found.data[:SELECTOR_BYTES], found.data[SELECTOR_BYTES:]
+
+        def holds(cases: Sequence[bytes]) -> list[bool]:
+            return [self.check(head + case)[0] == found.kind for case in cases]
+
+        if holds([rest]) != [True]:
+            return found  # Alone it passes: what came before it had a part in it.
+        data = head + least_bytes(rest, holds, effort)
+        _, text = self.check(data)
+        return Broken(self.name, found.label, found.kind, data, text, found.count)
+
+    def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        if not self._process.running:
+            self._process.start()
+        self._say(-1)
+        return self._process.request({"id": request["cmd"], **request})
+
+    def _say(self, number: int) -> None:
+        """Set the number of the input that is at work; -1 is none."""
+        os.pwrite(self._mark.fileno(), number.to_bytes(MARK_BYTES, "little", signed=True), 0)
+
+    def _number(self) -> int:
+        return int.from_bytes(os.pread(self._mark.fileno(), MARK_BYTES, 0), "little", signed=True)
+
+
+def _how(error: AdapterError) -> str:
+    """Say how the process ended."""
+    code = error.exit_code
+    if code == -signal.SIGVTALRM:
+        return f"takes more than {PROCESSOR_SECONDS_MAX:g} s of processor time"
+    if error.kind == "timeout":
+        return "does not come back"
+    if code is not None and code < 0:
+        return f"ends the process: {signal.Signals(-code).name}"
+    return f"ends the process: exit code {code}"
