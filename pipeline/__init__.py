@@ -1,5 +1,52 @@
-"""Kafka logs as tables. To come: nothing of it is in this room yet.
+"""Kafka logs as tables: an Arrow core without Spark, and the faces that Spark sees.
 
-It will read directories of log segments into Arrow columns typed by the plan of each message, and
-spread conformance campaigns over the executors of a Spark cluster.
+``discover`` finds the segments and checkpoints below a path, ``plan_splits`` divides them into
+pieces of work that start at batches, ``read_split`` reads one as Arrow record batches, and
+``scan`` does all three in one call. What cannot be read is never left out in silence: it is a row
+of its own, or counted in the ``Report``, or an error, as the mode says.
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kraftspec.pipeline.layout import LogFile as LogFile
+    from kraftspec.pipeline.layout import discover as discover
+    from kraftspec.pipeline.reader import read_split as read_split
+    from kraftspec.pipeline.report import DamagedLogError as DamagedLogError
+    from kraftspec.pipeline.report import Report as Report
+    from kraftspec.pipeline.rows import ReadOptions as ReadOptions
+    from kraftspec.pipeline.rows import schema_of as schema_of
+    from kraftspec.pipeline.scan import scan as scan
+    from kraftspec.pipeline.splits import Split as Split
+    from kraftspec.pipeline.splits import plan_splits as plan_splits
+
+# Where each name lives: pyarrow is loaded when somebody asks for one that needs it.
+_HOMES = {
+    "DamagedLogError": "report",
+    "LogFile": "layout",
+    "ReadOptions": "rows",
+    "Report": "report",
+    "Split": "splits",
+    "discover": "layout",
+    "plan_splits": "splits",
+    "read_split": "reader",
+    "scan": "scan",
+    "schema_of": "rows",
+}
+
+
+def __getattr__(name: str) -> object:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    # `scan` is a module and a function: the function wins, as with every other name here.
+    value: object = getattr(import_module(f"{__name__}.{home}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

@@ -1,0 +1,113 @@
+"""Kafka's sparse indexes beside a segment, held against the log before they are believed.
+
+``.index`` has entries of int32 relative offset and int32 position (``OffsetIndex``): a batch starts
+at the position, and holds the offset or comes right before it. ``.timeindex`` has entries of int64
+timestamp and int32 relative offset (``TimeIndex``): no record up to that offset is later. Both are
+filled ahead with zeros in the active segment.
+"""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_left, bisect_right
+from itertools import pairwise
+from typing import Final
+
+from kraftspec.pipeline.files import Source, store_of
+from kraftspec.pipeline.filters import Filter
+from kraftspec.pipeline.headers import is_good, read_at
+from kraftspec.pipeline.layout import LogFile
+
+# An index that is larger than Kafka's default (segment.index.bytes) is not read: a segment has
+# 2 GiB, and needs an entry each 4 KiB at most.
+INDEX_BYTES_MAX: Final = 16 << 20
+# So many entries are tried against the log before the index is not believed.
+TRIES_MAX: Final = 8
+
+_OFFSET_ENTRY = struct.Struct(">ii")
+_TIME_ENTRY = struct.Struct(">qi")
+
+
+class Indexes:
+    """The indexes of one segment; without usable ones it knows nothing, and says so."""
+
+    def __init__(self, file: LogFile, source: Source) -> None:
+        self.file = file
+        self.source = source
+        self.offsets: list[int] = []
+        self.positions: list[int] = []
+        self.times: list[tuple[int, int]] = []
+        if file.kind == "segment" and file.base_offset >= 0:
+            self._read_offsets()
+            self._read_times()
+
+    def _bytes(self, suffix: str, entry_bytes: int) -> bytes:
+        if suffix not in self.file.indexes:
+            return b""
+        store, path = store_of(self.file.filesystem), self.file.sibling(suffix)
+        entry = store.entry(path)
+        if entry is None or entry.size > INDEX_BYTES_MAX:
+            return b""
+        try:
+            with store.open(path, entry.size) as source:
+                data = bytes(source.read(0, entry.size))
+        except FileNotFoundError:
+            return b""
+        return data[: len(data) - len(data) % entry_bytes]
+
+    def _read_offsets(self) -> None:
+        entries = list(_OFFSET_ENTRY.iter_unpack(self._bytes(".index", _OFFSET_ENTRY.size)))
+        while entries and entries[-1] == (0, 0):
+            entries.pop()  # Filled ahead.
+        if any(a[0] >= b[0] or a[1] >= b[1] for a, b in pairwise(entries)):
+            return  # Not what Kafka writes.
+        self.offsets = [self.file.base_offset + offset for offset, _ in entries]
+        self.positions = [position for _, position in entries]
+
+    def _read_times(self) -> None:
+        entries = list(_TIME_ENTRY.iter_unpack(self._bytes(".timeindex", _TIME_ENTRY.size)))
+        while entries and entries[-1] == (0, 0):
+            entries.pop()
+        if any(a[0] >= b[0] or a[1] > b[1] for a, b in pairwise(entries)):
+            return
+        self.times = [(time, self.file.base_offset + offset) for time, offset in entries]
+
+    def _holds(self, entry: int, end: int) -> bool:
+        """Whether the log has a good batch where the entry says, of an offset that fits."""
+        position = self.positions[entry]
+        if not 0 <= position < end or not is_good(self.source, position, self.source.size):
+            return False
+        header = read_at(self.source, position)
+        return header is not None and header.base_offset <= self.offsets[entry]
+
+    def batch_from(self, target: int, end: int) -> int | None:
+        """Return the start of a good batch from byte ``target`` on; None when none is known."""
+        first = bisect_left(self.positions, target)
+        for entry in range(first, min(first + TRIES_MAX, len(self.positions))):
+            if self._holds(entry, end):
+                return self.positions[entry]
+        return None
+
+    def bytes_of(self, wanted: Filter) -> tuple[int, int]:
+        """Return the bytes in which rows may match: from a batch to a batch, all at worst."""
+        start, end = 0, self.file.size
+        least, greatest = wanted.bounds("offset")
+        earliest, _ = wanted.bounds("timestamp")
+        if earliest is not None:
+            at = bisect_left(self.times, (earliest, -1)) - 1
+            if at >= 0:  # All up to this offset is earlier.
+                least = max(self.times[at][1] + 1, least if least is not None else 0)
+        if least is not None:
+            entry = bisect_right(self.offsets, least) - 1
+            if entry >= 0 and self._holds(entry, end):
+                start = self.positions[entry]
+        if greatest is not None:
+            first = bisect_right(self.offsets, greatest)
+            for entry in range(first, min(first + TRIES_MAX, len(self.offsets))):
+                if self.positions[entry] <= start or not self._holds(entry, end):
+                    continue
+                header = read_at(self.source, self.positions[entry])
+                if header is not None and header.base_offset > greatest:
+                    end = self.positions[entry]
+                    break
+        return start, end

@@ -1,0 +1,218 @@
+"""A split as Arrow record batches: decoded window by window, around whatever is damaged.
+
+Memory is bounded by the window and by the largest batch, not by the file. Without filters on
+offset or time, and with uncommitted data read, nothing here runs once a record or once a batch of
+Kafka's: the native decoder takes a window's batches in a few calls. Else the headers of the batches
+are looked at first, checksums included, and those that cannot hold a wanted row are not decoded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from kraftspec.fastpath.columns import Columns, decode_columns
+from kraftspec.fastpath.errors import CodecError, ErrorClass
+from kraftspec.fastpath.records import LENGTH_AT, RECORDS_AT
+from kraftspec.fastpath.scan import TORN_ZEROS_MIN, Verdict, is_framed
+from kraftspec.pipeline.files import LOCAL_WINDOW_BYTES, REMOTE_WINDOW_BYTES, Source
+from kraftspec.pipeline.headers import Search, header_at
+from kraftspec.pipeline.report import Damaged, DamagedLogError, Report, Tail
+from kraftspec.pipeline.rows import INFLATED_BYTES_MAX, ReadOptions, Rows, read_options
+from kraftspec.pipeline.selection import Selection
+from kraftspec.pipeline.splits import Part, Split
+
+GONE: Final = "gone"  # The class of a file that was deleted between planning and reading.
+
+
+def read_split(
+    split: Split,
+    columns: Sequence[str] | None = None,
+    filters: Any = None,
+    mode: str = "PERMISSIVE",
+    *,
+    report: Report | None = None,
+    options: ReadOptions | None = None,
+    **more: Any,
+) -> Iterator[Any]:
+    """Yield a split as ``pyarrow.RecordBatch`` of about 10,000 rows (``rows_max``) each.
+
+    ``more`` are the options of ``rows.ReadOptions`` by name; or ``options`` has them all. What is
+    read and what is left out is counted in ``report``.
+
+    Damage is, in mode PERMISSIVE, a row in its place, if a column that tells of it (``_error``,
+    ``_corrupt_record``) is asked for; no filter takes it away. Otherwise, and in DROPMALFORMED, it
+    is counted. In FAILFAST it raises ``DamagedLogError``, which names file, byte and class.
+    """
+    asked = options or read_options(columns, filters, mode, **more)
+    said = report if report is not None else Report()
+    for part in split.parts:
+        yield from _PartReader(part, asked, said).read()
+
+
+class _PartReader:
+    """Reads one part of a file. ``position`` is how far it has come, ``end`` where it stops."""
+
+    def __init__(self, part: Part, options: ReadOptions, report: Report) -> None:
+        self.part = part
+        self.options = options
+        self.report = report
+        self.rows = Rows(options, part.file)
+        self.selection = Selection.of(options, part.transactions)
+        self.position = part.start
+        self.end = part.end
+        self._needed = 0  # What the next window must hold, for the batch that starts it.
+        self._decoding: dict[str, Any] = {
+            "columns": self.rows.decoded, "values": options.values, "errors": "stop",
+            "timestamps": options.timestamps, "size_max": options.size_max,
+            "ratio_max": options.ratio_max, "inflated_bytes_max": INFLATED_BYTES_MAX,
+        }  # fmt: skip
+
+    def read(self) -> Iterator[Any]:
+        """Yield the part's rows."""
+        file = self.part.file
+        try:
+            source = file.open()
+        except FileNotFoundError:
+            detail = "the file is gone: it was deleted after the read was planned"
+            found = Damaged(
+                file.path, self.position, self.part.size, GONE, detail, self.position, -1, GONE
+            )
+            yield from self._tell(found, b"")
+            return
+        with source:
+            try:
+                yield from self._windows(source)
+            finally:
+                self.report.reads += source.reads
+                self.report.bytes_read += source.bytes_read
+
+    def _windows(self, source: Source) -> Iterator[Any]:
+        usual = self.options.window_bytes or (
+            REMOTE_WINDOW_BYTES if source.is_remote else LOCAL_WINDOW_BYTES
+        )
+        search = Search(source, self.end, self.options.batch_bytes_max)
+        while self.position < self.end:
+            asked = min(max(usual, self._needed), self.end - self.position)
+            self._needed = 0
+            view = source.read(self.position, asked)
+            if len(view) < asked:
+                self.end = search.end = self.position + len(view)
+            yield from self._decode(view, source, search)
+        if self.end < self.part.end:
+            size = self.part.end - self.end
+            detail = f"the file has become {size} bytes shorter since the read was planned"
+            found = Damaged(
+                self.part.file.path, self.end, size, ErrorClass.TRUNCATED, detail, self.end, -1,
+                Verdict.TORN,
+            )  # fmt: skip
+            yield from self._tell(found, b"")
+
+    def _decode(self, view: memoryview, source: Source, search: Search) -> Iterator[Any]:
+        """Yield the rows of a window, and move ``position`` on to what is not read yet."""
+        base, at = self.position, 0
+        while at < len(view):
+            found, at, error = self._step(view, at)
+            if found is not None:
+                yield from self._emit(found, base)
+            if error is None:
+                continue
+            self.position = base + at
+            if self._reaches_beyond(view, at, error):
+                return
+            yield from self._around(view, at, error, source, search)
+            at = self.position - base
+        self.position = base + at
+
+    def _step(self, view: memoryview, at: int) -> tuple[Columns | None, int, CodecError | None]:
+        """Decode some batches at ``at``; return them, where to go on, and what is wrong there."""
+        if self.selection is None:
+            found = decode_columns(view, at, rows_max=self.options.rows_max, **self._decoding)
+        else:
+            run = self.selection.run(view, at, self.options.rows_max, self.report)
+            if not run.batches:
+                return None, run.start, run.error
+            found = decode_columns(
+                view, run.start, batches_max=run.batches, check_crc=False, **self._decoding
+            )
+        return found, found.next_offset, found.damage[0].error if found.damage else None
+
+    def _emit(self, found: Columns, base: int) -> Iterator[Any]:
+        """Yield decoded rows, those of a large batch in slices."""
+        self.report.batches += found.batches
+        if not len(found):
+            return
+        batch = self.rows.batch(found, base)
+        rows, step = batch.num_rows, self.options.rows_max or 1
+        self.report.rows += rows
+        self.report.filtered_rows += len(found) - rows
+        if rows <= step:
+            if rows:
+                yield batch
+            return
+        for start in range(0, rows, step):
+            yield batch.slice(start, step)
+
+    def _reaches_beyond(self, view: memoryview, at: int, error: CodecError) -> bool:
+        """Whether the batch at ``at`` is only cut by the window; the next one will hold it."""
+        if not _is_cut(error):
+            return False
+        header = header_at(view, at, self.position)
+        size = RECORDS_AT if header is None else header.size
+        if self.position + size > self.end or size > self.options.batch_bytes_max:
+            return False
+        self._needed = size
+        return True
+
+    def _around(
+        self, view: memoryview, at: int, error: CodecError, source: Source, search: Search
+    ) -> Iterator[Any]:
+        """Tell of the damage at ``position``, and move on to where batches go on."""
+        start, file = self.position, self.part.file
+        header = header_at(view, at, start)
+        if _is_cut(error) and header is not None and header.end <= self.end:
+            limit = self.options.batch_bytes_max
+            detail = f"a batch of {header.size} bytes; the largest that is read has {limit}"
+            error = CodecError(
+                ErrorClass.LENGTH_TOO_LONG, detail, path="batchLength", offset=at + LENGTH_AT
+            )
+        is_at_end = self.end == file.size
+        if is_at_end and not any(view[at : at + RECORDS_AT]) and not search.written(start):
+            self.report.tails.append(Tail(file.path, start, self.end - start))
+            self.position = self.end
+            return
+        is_believed = header is not None and header.end <= self.end and is_framed(error)
+        self.position = search.after(start, header.end if header and is_believed else 0)
+        is_last = is_at_end and self.position == self.end
+        if is_last and _is_cut(error) and source.size_now() > file.size:
+            # Somebody appends: what was half there when the read was planned is no damage.
+            self.report.tails.append(Tail(file.path, start, self.end - start))
+            return
+        byte = start - at + (error.offset if error.offset is not None else at)
+        placed = CodecError(error.error_class, error.detail, path=error.path, offset=byte)
+        is_torn = is_last and (_is_cut(error) or _ends_in_zeros(source, self.end))
+        found = Damaged(
+            file.path, start, self.position - start, error.error_class, str(placed), byte,
+            header.record_count if header is not None and is_believed else -1,
+            Verdict.TORN if is_torn else Verdict.CORRUPT,
+        )  # fmt: skip
+        size = min(found.size, self.options.corrupt_bytes_max)
+        data = bytes(source.read(start, size)) if self.options.shows_damage else b""
+        yield from self._tell(found, data)
+
+    def _tell(self, found: Damaged, data: bytes) -> Iterator[Any]:
+        """Do with damage what the mode says."""
+        self.report.note(found, is_dropped=not self.options.shows_damage)
+        if self.options.mode == "FAILFAST":
+            raise DamagedLogError(found)
+        if self.options.shows_damage:
+            yield self.rows.damage(found, data)
+
+
+def _is_cut(error: CodecError) -> bool:
+    """Whether the bytes end before the batch does; not a record within it."""
+    return error.error_class is ErrorClass.TRUNCATED and not error.path.startswith("records[")
+
+
+def _ends_in_zeros(source: Source, end: int) -> bool:
+    return not any(source.read(max(0, end - TORN_ZEROS_MIN), min(end, TORN_ZEROS_MIN)))

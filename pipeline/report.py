@@ -1,0 +1,106 @@
+"""What a reader says when it is done: rows, and everything that did not become one."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Final
+
+import msgspec
+
+LOG: Final = logging.getLogger("kraftspec.pipeline")
+
+# What is listed; all are counted. A file made to be bad could fill the memory with its damage.
+DAMAGED_LISTED_MAX: Final = 10_000
+
+
+class Damaged(msgspec.Struct, frozen=True):
+    """Bytes of a file that are no good batch.
+
+    ``byte`` is the first byte refused, ``records`` how many the batch's header claims (-1 where
+    there is none to believe), ``verdict`` that of ``fastpath.scan`` ("torn", "corrupt") or "gone".
+    """
+
+    file: str
+    position: int
+    size: int
+    error_class: str
+    detail: str
+    byte: int
+    records: int
+    verdict: str
+
+
+class Tail(msgspec.Struct, frozen=True):
+    """Bytes at the end of a file that are no records and no damage: zeros, written ahead."""
+
+    file: str
+    position: int
+    size: int
+
+
+class DamagedLogError(ValueError):
+    """Damage that was not to be read around; ``damaged`` is what was met."""
+
+    def __init__(self, damaged: Damaged) -> None:
+        super().__init__(damaged)
+        self.damaged = damaged
+
+    def __str__(self) -> str:
+        found = self.damaged
+        return (
+            f"{found.file}, byte {found.position}: {found.detail}; "
+            "mode PERMISSIVE or DROPMALFORMED reads around it"
+        )
+
+
+class Report(msgspec.Struct):
+    """What was read, and what was left out and why. Bytes and counts; reports add up.
+
+    ``rows`` counts rows of records, not those that tell of damage. Left out are ``filtered_rows``
+    (filters), ``aborted_rows``, ``undecided_rows`` and ``control_rows`` (isolation), all of them
+    counted by the headers of their batches where these are not decoded.
+    """
+
+    rows: int = 0
+    batches: int = 0
+    filtered_rows: int = 0
+    skipped_batches: int = 0
+    aborted_rows: int = 0
+    undecided_rows: int = 0
+    control_rows: int = 0
+    reads: int = 0
+    bytes_read: int = 0
+    damaged_regions: int = 0
+    damaged_bytes: int = 0
+    dropped_regions: int = 0
+    damaged: list[Damaged] = msgspec.field(default_factory=list)
+    tails: list[Tail] = msgspec.field(default_factory=list)
+
+    def note(self, found: Damaged, *, is_dropped: bool) -> None:
+        """Count damage; ``is_dropped`` says that no row tells of it."""
+        self.damaged_regions += 1
+        self.damaged_bytes += found.size
+        self.dropped_regions += is_dropped
+        if len(self.damaged) < DAMAGED_LISTED_MAX:
+            self.damaged.append(found)
+
+    def add(self, other: Report) -> None:
+        """Add what another reader says."""
+        for name in self.__struct_fields__:
+            mine, its = getattr(self, name), getattr(other, name)
+            setattr(self, name, mine + its)
+        del self.damaged[DAMAGED_LISTED_MAX:]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the report as JSON has it."""
+        found: dict[str, Any] = msgspec.to_builtins(self)
+        return found
+
+    def warn(self) -> None:
+        """Say in the log, once, that there was damage that no row tells of."""
+        if self.dropped_regions:
+            first = self.damaged[0]
+            LOG.warning(
+                "%d damaged regions (%d bytes in all) gave no rows; the first is %s, byte %d: %s",
+                self.dropped_regions, self.damaged_bytes, first.file, first.position, first.detail,
+            )  # fmt: skip

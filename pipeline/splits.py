@@ -1,0 +1,168 @@
+"""Files divided into pieces of work: of about so many bytes, each from a batch to a batch.
+
+Where a file may be divided is known from its ``.index`` (each entry of it is a batch, which is held
+against the log, checksum and all, before it is believed), else by walking the headers. Small files
+are packed together. The same files give the same splits; without filters every byte of every file
+is in exactly one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import groupby, pairwise
+from typing import Any, Final
+
+import msgspec
+
+from kraftspec.pipeline.files import Source
+from kraftspec.pipeline.filters import Filter, parse_filters
+from kraftspec.pipeline.headers import Search, walk
+from kraftspec.pipeline.indexes import Indexes
+from kraftspec.pipeline.layout import LogFile
+from kraftspec.pipeline.transactions import Transactions, transactions_of
+
+SPLIT_BYTES: Final = 64 << 20
+# What opening a file costs, said in bytes: a split of a thousand tiny files would be slow.
+OPEN_BYTES: Final = 256 << 10
+
+
+class Part(msgspec.Struct, frozen=True):
+    """Bytes ``start`` to ``end`` of a file; ``transactions`` when only committed data is read."""
+
+    file: LogFile
+    start: int
+    end: int
+    transactions: Transactions | None = None
+
+    @property
+    def size(self) -> int:
+        """How many bytes the part has."""
+        return self.end - self.start
+
+
+class Split(msgspec.Struct, frozen=True):
+    """A piece of work: parts of one file or of several. It pickles."""
+
+    parts: tuple[Part, ...]
+
+    @property
+    def size(self) -> int:
+        """How many bytes are to be read."""
+        return sum(part.size for part in self.parts)
+
+
+def plan_splits(
+    files: Iterable[LogFile],
+    split_bytes: int = SPLIT_BYTES,
+    filters: Any = None,
+    *,
+    isolation: str = "read_uncommitted",
+    use_indexes: bool = True,
+) -> list[Split]:
+    """Divide files into splits of about ``split_bytes``, packing those that are smaller.
+
+    A split is larger where there is no batch to divide at: a batch that is larger, or damage.
+    ``filters`` leave out files, and by their indexes parts of files, in which no row can match;
+    what is left out is not looked at, its damage neither. With ``isolation="read_committed"`` the
+    markers of all transactions are looked for, see ``transactions``. ``use_indexes=False`` trusts
+    no index.
+    """
+    if split_bytes <= 0:
+        raise ValueError(f"split_bytes {split_bytes} is not positive")
+    wanted = parse_filters(filters)
+    parts: list[Part] = []
+    for _, partition in groupby(files, key=_partition_of):
+        found = list(partition)
+        transactions = transactions_of(found) if isolation == "read_committed" else None
+        for file in found:
+            parts += _parts(file, split_bytes, wanted, transactions, use_indexes)
+    return list(_packed(parts, split_bytes))
+
+
+def _partition_of(file: LogFile) -> tuple[str, str | None, int | None]:
+    return file.path.rpartition("/")[0], file.topic, file.partition
+
+
+def _packed(parts: Iterable[Part], split_bytes: int) -> Iterator[Split]:
+    """Put parts together in their order, as long as a split does not grow over its size."""
+    together: list[Part] = []
+    size = 0
+    for part in parts:
+        if together and size + part.size + OPEN_BYTES > split_bytes:
+            yield Split(tuple(together))
+            together, size = [], 0
+        together.append(part)
+        size += part.size + OPEN_BYTES
+    if together:
+        yield Split(tuple(together))
+
+
+def _parts(
+    file: LogFile,
+    split_bytes: int,
+    wanted: Filter | None,
+    transactions: Transactions | None,
+    use_indexes: bool,
+) -> list[Part]:
+    """Return the parts of a file in which rows may match."""
+    if wanted is not None and not wanted.may_match(_known(file)):
+        return []
+    start, end = 0, file.size
+    if file.size <= split_bytes and wanted is None:
+        return [Part(file, start, end, transactions)] if file.size else []
+    try:
+        with file.open() as source:
+            indexes = Indexes(file, source) if use_indexes else None
+            if wanted is not None and indexes is not None:
+                start, end = indexes.bytes_of(wanted)
+            starts = [start, *_boundaries(source, start, end, split_bytes, indexes), end]
+    except FileNotFoundError:  # Gone since it was listed: its reader will say so.
+        starts = [start, end]
+    return [Part(file, a, b, transactions) for a, b in pairwise(starts) if a < b]
+
+
+def _known(file: LogFile) -> dict[str, Any]:
+    """Return what is known of all rows of a file from its place alone."""
+    known: dict[str, Any] = {
+        "topic": (file.topic, file.topic),
+        "partition": (file.partition, file.partition),
+        "file": (file.path, file.path),
+    }
+    if file.kind == "segment" and file.base_offset >= 0:
+        last = (1 << 63) - 1 if file.end_offset is None else file.end_offset - 1
+        known["offset"] = (file.base_offset, max(last, file.base_offset))
+    return known
+
+
+def _boundaries(
+    source: Source, start: int, end: int, split_bytes: int, indexes: Indexes | None
+) -> Iterator[int]:
+    """Yield where to divide bytes ``start`` to ``end``: starts of batches."""
+    parts = max(1, round((end - start) / split_bytes))
+    step = -(-(end - start) // parts)  # Parts of about the same size, and no small last one.
+    last = start
+    while end - last > step + step // 2:
+        target = last + step
+        found = indexes.batch_from(target, end) if indexes is not None else None
+        if found is None:
+            found = _walked(source, last, target, end)
+        if found is None or found >= end:
+            return
+        yield found
+        last = found
+
+
+def _walked(source: Source, position: int, target: int, end: int) -> int | None:
+    """Return the first start of a batch from ``target`` on, walking from ``position``."""
+    search = Search(source, end)
+    while position < end:
+        for header in walk(source, position, end):
+            position = header.end
+            if position >= target:
+                return position
+        if position >= end or not search.written(position):
+            return None
+        position = search.after(position, 0)  # Damage: where a good batch is found, go on.
+        if target <= position < end:
+            return position
+    return None
