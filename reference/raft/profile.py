@@ -1,0 +1,77 @@
+"""What differs between the protocols that this core can speak: a translator and a policy.
+
+A profile's name is that of its set of specs: ``kafka`` is what Apache Kafka 4.3.1 speaks. The core
+never asks which profile it runs under. Where behaviour differs it asks the `Policy`, and the bytes
+are all the translator's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from kraftspec.reference.raft.messages import Bytes, Reply, Request
+
+if TYPE_CHECKING:
+    from kraftspec.reference.raft.control import ControlRecord
+
+
+class Api(NamedTuple):
+    """One API of a profile: its key, its name, and the versions it serves, both included."""
+
+    key: int
+    name: str
+    min_version: int
+    max_version: int
+    first_flexible_version: int
+
+
+class Profile(Protocol):
+    """Between the core's messages and bytes, at a version that both sides know.
+
+    Bytes here are the body of a request or a response: header, correlation id and frame are the
+    wire shell's. Every method that decodes raises `kraftspec.fastpath.errors.CodecError` for bytes
+    that are not a message of that version. Nothing here keeps state.
+    """
+
+    name: str
+    apis: Mapping[int, Api]
+
+    def api_of(self, request: Request) -> Api:
+        """Return the API that carries this kind of request."""
+        ...
+
+    def min_version(self, request: Request) -> int:
+        """Return the lowest version that can carry this very request.
+
+        Where the other node's highest is below, the shell does not send, and says
+        ``RequestFailed(unsupported=True)``.
+        """
+        ...
+
+    def encode_request(self, request: Request, version: int) -> bytes:
+        """Return the body of a request."""
+        ...
+
+    def decode_request(self, api_key: int, version: int, body: Bytes) -> Request:
+        """Return what a request's body asks."""
+        ...
+
+    def encode_reply(self, request: Request, reply: Reply, version: int, listener: str) -> bytes:
+        """Return the body of the answer to ``request``, which came in on ``listener``."""
+        ...
+
+    def decode_reply(self, request: Request, version: int, body: Bytes) -> Reply:
+        """Return what the answer to ``request`` says; record batches are checked here.
+
+        A batch that is damaged, and what follows it, is left out: the rest will be fetched again.
+        """
+        ...
+
+    def encode_control(self, record: ControlRecord) -> tuple[int, bytes]:
+        """Return the control type and the value of a control record."""
+        ...
+
+    def decode_control(self, control_type: int, value: Bytes) -> ControlRecord | None:
+        """Return a control record that the core knows, or None for one it has no use for."""
+        ...
