@@ -36,18 +36,23 @@ def digest(paths: Sequence[Path]) -> str:
 
 @cache
 def class_path() -> tuple[Path, ...]:
-    """Return the jars of Apache Kafka's servers, tools and clients, fetched where they are not.
+    """Return the jars of Apache Kafka's servers, tools and clients, as ``jars_of`` has them."""
+    return jars_of(Path(str(files("kraftspec.conformance"))).resolve() / "cluster" / "pom.xml")
 
-    Any number of processes may call this at once: one fetches, the others wait for it.
+
+def jars_of(pom: Path, name: str = "jars") -> tuple[Path, ...]:
+    """Return the jars that a Maven project needs to run, fetched where they are not.
+
+    Any number of processes may call this at once: one fetches, the others wait for it. Projects of
+    different ``name`` do not wait for each other.
 
     Raises:
         ClusterError: a tool is missing, or Maven failed (with the end of its output).
     """
-    pom = Path(str(files("kraftspec.conformance"))).resolve() / "cluster" / "pom.xml"
-    jars = cluster_cache() / f"jars-{digest([pom])}"
+    jars = cluster_cache() / f"{name}-{digest([pom])}"
     done = jars / "done"
     if not done.exists():
-        with locked(cluster_cache() / "jars.lock"):
+        with locked(cluster_cache() / f"{name}.lock"):
             if not done.exists():
                 _fetch(pom, jars)
                 done.touch()
@@ -68,7 +73,7 @@ def _fetch(pom: Path, jars: Path) -> None:
         raise ClusterError(missing)
     command = ["mvn", "-q", "-B", "-Dstyle.color=never", "-f", str(pom)]
     command += ["dependency:copy-dependencies", f"-DoutputDirectory={jars}"]
-    run_build(command, "Apache Kafka's jars were not fetched")
+    run_build(command, f"the jars that {pom} names were not fetched")
 
 
 def run_build(command: Sequence[str], failed: str, *, cwd: Path | None = None) -> None:
