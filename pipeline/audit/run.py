@@ -1,0 +1,235 @@
+"""An audit from paths to a report: here, or on Spark's executors, with the same result.
+
+The unit of work is a file (``segment.audit_file``); what comes back of one is a few kilobytes,
+and the driver joins the parts of each partition in order.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import posixpath
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import Any, Final
+
+import msgspec
+
+from kraftspec import __version__
+from kraftspec.pipeline.audit.continuity import Trail
+from kraftspec.pipeline.audit.model import (
+    Counts,
+    Finding,
+    Found,
+    PartitionReport,
+    Report,
+    merged,
+)
+from kraftspec.pipeline.audit.rules import Severity
+from kraftspec.pipeline.audit.segment import Part, Task, audit_file, finish, join
+from kraftspec.pipeline.audit.sidecars import cleaned_offsets, leader_epochs
+from kraftspec.pipeline.files import Filesystem
+from kraftspec.pipeline.layout import LogFile, Paths, discover
+
+# (what is audited, its number, how many there are)
+Advance = Callable[[str, int, int], None]
+# Files a Spark job has at most; a job's tasks are kept on the driver.
+JOB_FILES_MAX: Final = 10_000
+
+
+class Outcome(msgspec.Struct):
+    """What became of one file: a part, or why it could not be read."""
+
+    part: Part | None = None
+    error: str = ""
+
+
+class _Stretch(msgspec.Struct):
+    """Files that are joined: a partition's segments, or one snapshot."""
+
+    topic: str
+    partition: int
+    directory: str
+    tasks: list[Task]
+
+
+def audit(
+    paths: Paths,
+    *,
+    filesystem: Filesystem = None,
+    spark: Any = None,
+    advance: Advance | None = None,
+) -> Report:
+    """Audit segments, partitions, log directories and snapshots.
+
+    Args:
+        paths: what ``layout.discover`` takes.
+        filesystem: None, a ``pyarrow.fs`` or an fsspec filesystem.
+        spark: a session, to spread the files over its executors; None audits them here.
+        advance: called before each file, and once at the end.
+
+    Raises:
+        FileNotFoundError: there is nothing at a path.
+        ValueError: a directory holds no logs.
+    """
+    files = discover(paths, filesystem)
+    found = Found()
+    stretches = list(_stretches(files, found))
+    tasks = [task for stretch in stretches for task in stretch.tasks]
+    outcomes = _here(tasks, advance) if spark is None else _on_spark(spark, tasks, advance)
+    partitions, explained, unread = [], dict[str, int](), dict[str, str]()
+    for stretch in stretches:
+        part = _joined(stretch, outcomes, unread)
+        partitions.append(_partition_report(stretch, part))
+        found.merge(part.found)
+        for reason, count in part.explained.items():
+            explained[reason] = explained.get(reason, 0) + count
+    topics: dict[str, Counts] = {}
+    for one in partitions:
+        topics.setdefault(one.topic, Counts()).merge(one.counts)
+    return Report(
+        kraftspec=__version__,
+        paths=[os.fspath(path) for path in _listed(paths)],
+        totals=merged(one.counts for one in partitions),
+        topics=topics,
+        partitions=partitions,
+        findings=found,
+        explained=dict(sorted(explained.items())),
+        unread=unread,
+    )
+
+
+def _listed(paths: Paths) -> list[str | os.PathLike[str]]:
+    return [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+
+
+def _stretches(files: Sequence[LogFile], found: Found) -> Iterator[_Stretch]:
+    """Yield what is joined, in order, with what the checkpoint files say of it."""
+    cleaned: dict[str, dict[tuple[str, int], int] | None] = {}
+    for directory, group in groupby(files, key=lambda file: posixpath.dirname(file.path)):
+        members = list(group)
+        first = members[0]
+        topic, partition = first.topic or "", -1 if first.partition is None else first.partition
+
+        def unreadable(
+            path: str, error: Exception, topic: str = topic, at: int = partition
+        ) -> None:
+            found.add(
+                Finding(
+                    kind="checkpoint_unreadable",
+                    topic=topic,
+                    partition=at,
+                    file=path,
+                    position=0,
+                    detail=str(error),
+                )
+            )
+
+        epochs: list[tuple[int, int]] = []
+        try:
+            epochs = leader_epochs(directory, first.filesystem)
+        except ValueError as error:
+            unreadable(posixpath.join(directory, "leader-epoch-checkpoint"), error)
+        parent = posixpath.dirname(directory)
+        if parent not in cleaned:
+            cleaned[parent] = None
+            try:
+                cleaned[parent] = cleaned_offsets(parent, first.filesystem)
+            except ValueError as error:
+                unreadable(posixpath.join(parent, "cleaner-offset-checkpoint"), error)
+        checkpoint = cleaned[parent]
+        clean_until = None if checkpoint is None else checkpoint.get((topic, partition), 0)
+        segments = [file for file in members if file.kind == "segment"]
+        if segments:
+            tasks = [
+                Task(
+                    file=file, is_last=file is segments[-1], clean_until=clean_until, epochs=epochs
+                )
+                for file in segments
+            ]
+            yield _Stretch(topic, partition, directory, tasks)
+        for file in members:
+            if file.kind == "checkpoint":
+                yield _Stretch(topic, partition, file.path, [Task(file=file, clean_until=0)])
+
+
+def _outcome(task: Task) -> Outcome:
+    try:
+        return Outcome(audit_file(task))
+    except (OSError, ImportError) as error:
+        return Outcome(error=f"{type(error).__name__}: {error}")
+
+
+def _here(tasks: Sequence[Task], advance: Advance | None) -> Iterator[Outcome]:
+    for number, task in enumerate(tasks):
+        if advance is not None:
+            advance(posixpath.basename(task.file.path), number, len(tasks))
+        yield _outcome(task)
+    if advance is not None:
+        advance("done", len(tasks), len(tasks))
+
+
+def _on_spark(spark: Any, tasks: Sequence[Task], advance: Advance | None) -> Iterator[Outcome]:
+    """Audit on executors, a Spark task a file; yield the outcomes in order."""
+    decoder = msgspec.msgpack.Decoder(Outcome)
+    for start in range(0, len(tasks), JOB_FILES_MAX):
+        some = tasks[start : start + JOB_FILES_MAX]
+        if advance is not None:
+            advance(f"{len(some)} files on Spark", start, len(tasks))
+        pickled = [pickle.dumps(task) for task in some]
+        # One number a partition: Spark gives each file a task of its own.
+        numbers = spark.range(0, len(some), 1, len(some))
+        rows = numbers.mapInArrow(_worker(pickled), "id long, outcome binary").toArrow()
+        by_number = dict(zip(rows["id"].to_pylist(), rows["outcome"].to_pylist(), strict=True))
+        yield from (decoder.decode(by_number[number]) for number in range(len(some)))
+    if advance is not None:
+        advance("done", len(tasks), len(tasks))
+
+
+def _worker(pickled: list[bytes]) -> Callable[[Iterable[Any]], Iterator[Any]]:
+    """Return what a Python worker runs: record batches of numbers in, of outcomes out."""
+
+    def work(batches: Iterable[Any]) -> Iterator[Any]:
+        import pyarrow as pa  # noqa: PLC0415 - a worker needs it, the driver may not
+
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                outcome = _outcome(pickle.loads(pickled[number]))
+                data = msgspec.msgpack.encode(outcome)
+                yield pa.record_batch(
+                    [pa.array([number]), pa.array([data], pa.binary())], names=["id", "outcome"]
+                )
+
+    return work
+
+
+def _joined(stretch: _Stretch, outcomes: Iterator[Outcome], unread: dict[str, str]) -> Part:
+    """Join the outcomes of one stretch, the next ones of all."""
+    whole: Part | None = None
+    for task in stretch.tasks:
+        outcome = next(outcomes)
+        if outcome.part is None:
+            unread[task.file.path] = outcome.error
+            if whole is not None:
+                whole.trail.damages += 1  # What is missing here is missing for a reason.
+        else:
+            whole = outcome.part if whole is None else join(whole, outcome.part)
+    if whole is None:
+        whole = Part(
+            topic=stretch.topic, partition=stretch.partition, counts=Counts(), trail=Trail(),
+            found=Found(), unsettled=Found(),
+        )  # fmt: skip
+    return finish(whole)
+
+
+def _partition_report(stretch: _Stretch, part: Part) -> PartitionReport:
+    return PartitionReport(
+        topic=stretch.topic,
+        partition=stretch.partition,
+        directory=stretch.directory,
+        counts=part.counts,
+        clean_until=part.clean_until,
+        missing_offsets=part.trail.missing,
+        errors=part.found.count(Severity.ERROR),
+        notes=part.found.count(Severity.NOTE),
+    )

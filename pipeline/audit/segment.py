@@ -1,0 +1,420 @@
+"""The audit of one file: a segment, or a snapshot of the metadata log.
+
+This is the unit of work. ``audit_file`` needs nothing of other files and gives a ``Part``, small
+and mergeable; ``join`` puts the parts of a partition together from the left, making the checks
+that go over file boundaries, and ``finish`` makes those that need the whole partition. Where the
+parts were made does not matter: here or on executors, the report is the same.
+
+A file is read in windows of a few MiB, so memory does not grow with it. Statistics are made in
+Arrow; Python sees a batch's header, and its records only where they are few or have headers.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+import pyarrow.compute as pc
+
+from kraftspec.fastpath.batch_reader import read_batch, read_header
+from kraftspec.fastpath.columns import decode_columns
+from kraftspec.fastpath.errors import CodecError, ErrorClass
+from kraftspec.fastpath.records import (
+    COMPRESSION_MASK,
+    CONTROL,
+    LOG_APPEND_TIME,
+    TRANSACTIONAL,
+    BatchHeader,
+    Compression,
+)
+from kraftspec.fastpath.scan import TORN_ZEROS_MIN, is_framed
+from kraftspec.pipeline.audit import continuity, roundtrip, typed
+from kraftspec.pipeline.audit.model import Counts, Finding, Found, Share
+from kraftspec.pipeline.audit.rules import CLEANED
+from kraftspec.pipeline.audit.sidecars import Epochs, Index, open_indexes
+from kraftspec.pipeline.files import LOCAL_WINDOW_BYTES, REMOTE_WINDOW_BYTES, Source
+from kraftspec.pipeline.headers import BATCH_BYTES_MAX, Search, header_at
+from kraftspec.pipeline.layout import LogFile
+
+ROWS_MAX: Final = 65_536
+INFLATED_BYTES_MAX: Final = 64 << 20
+_COLUMNS: Final = ("timestamp", "key", "value", "headers")
+# What a coordinator appends has no sequences of a client's (AppendOrigin.COORDINATOR).
+COORDINATOR_TOPICS: Final = frozenset(
+    {"__consumer_offsets", "__transaction_state", "__share_group_state"}
+)
+
+
+class Task(msgspec.Struct, frozen=True, kw_only=True):
+    """A file to audit, and what is known of its partition.
+
+    ``clean_until`` is the offset up to which the cleaner ran, None where nothing says;
+    ``is_last`` whether it is the partition's last segment; ``epochs`` are (epoch, start offset).
+    """
+
+    file: LogFile
+    is_last: bool = True
+    clean_until: int | None = None
+    epochs: list[tuple[int, int]] = []
+
+
+class Part(msgspec.Struct, kw_only=True):
+    """The audit of a stretch of a partition: one file, or several that were joined.
+
+    ``unsettled`` are findings that a cleaner would explain, of a partition without a checkpoint
+    that says whether one ran; ``marks`` counts the batches that only a cleaner can have made.
+    """
+
+    topic: str
+    partition: int
+    counts: Counts
+    trail: continuity.Trail
+    found: Found
+    unsettled: Found
+    explained: dict[str, int] = {}
+    marks: int = 0
+    clean_until: int | None = None
+
+
+def audit_file(task: Task) -> Part:
+    """Audit one file, by itself.
+
+    Raises:
+        OSError: it is gone, or cannot be read.
+        ImportError: the library of a compression is not installed; says which.
+    """
+    with task.file.open() as source:
+        return _Audit(task, source).run()
+
+
+def join(left: Part, right: Part) -> Part:
+    """Return the audit of ``left`` and of the one file that follows it; ``left`` grows."""
+    sink = _Sink(right, right.trail.file)
+    left.trail = continuity.join(left.trail, right.trail, sink.say)
+    left.counts.merge(right.counts)
+    left.found.merge(right.found)
+    left.unsettled.merge(right.unsettled)
+    for reason, count in right.explained.items():
+        left.explained[reason] = left.explained.get(reason, 0) + count
+    left.marks += right.marks
+    return left
+
+
+def finish(part: Part) -> Part:
+    """Make the checks that need all of a partition; ``part`` changes."""
+
+    def say_in(file: str, kind: str, position: int, offset: int, detail: str) -> None:
+        _Sink(part, file).say(kind, position, offset, detail)
+
+    continuity.finish(part.trail, lambda kind, file, *rest: say_in(file, kind, *rest))
+    unsettled, part.unsettled = part.unsettled, Found()
+    if part.marks:
+        for kind, count in unsettled.counts.items():
+            part.explained[kind] = part.explained.get(kind, 0) + count
+    else:
+        part.found.merge(unsettled)
+    return part
+
+
+class _Sink:
+    """Takes what is found in one file, and settles whether the log cleaner explains it."""
+
+    def __init__(self, part: Part, file: str) -> None:
+        self.part = part
+        self.file = file
+
+    def say(self, kind: str, position: int, offset: int, detail: str, **more: Any) -> None:
+        part = self.part
+        finding = Finding(
+            kind=kind, topic=part.topic, partition=part.partition, file=self.file,
+            position=position, offset=offset, detail=detail, **more,
+        )  # fmt: skip
+        if kind not in CLEANED:
+            part.found.add(finding)
+        elif part.clean_until is None:
+            part.unsettled.add(finding)
+        elif offset <= part.clean_until:
+            part.explained[kind] = part.explained.get(kind, 0) + 1
+        else:
+            part.found.add(finding)
+
+
+class _Audit:
+    """The audit of one file under way."""
+
+    def __init__(self, task: Task, source: Source) -> None:
+        file = task.file
+        self.task, self.source, self.end = task, source, file.size
+        self.is_segment = file.kind == "segment"
+        topic = file.topic or ""
+        self.counts = Counts(files=1, bytes=file.size)
+        self.trail = continuity.Trail(file=file.path, has_sequences=topic not in COORDINATOR_TOPICS)
+        self.part = Part(
+            topic=topic, partition=-1 if file.partition is None else file.partition,
+            counts=self.counts, trail=self.trail, found=Found(), unsettled=Found(),
+            clean_until=task.clean_until,
+        )  # fmt: skip
+        self.sink = _Sink(self.part, file.path)
+        self.say = self.sink.say
+        self.is_metadata = topic == typed.METADATA_TOPIC
+        self.epochs = Epochs(task.epochs)
+        self.indexes: list[Index] = []
+        self.position = 0  # The byte of the file where the window starts.
+        self.view = memoryview(b"")
+        self._sizes: dict[str, dict[int, int]] = {"keys": {}, "values": {}, "batches": {}}
+        self._codecs: dict[int, list[int]] = {}
+
+    def run(self) -> Part:
+        """Walk the file to its end."""
+        file = self.task.file
+        if self.is_segment:
+            self.indexes = open_indexes(
+                {suffix: file.sibling(suffix) for suffix in file.indexes},
+                file.filesystem, file.base_offset, self.task.clean_until or 0,
+                lambda path, *found: _Sink(self.part, path).say(*found),
+            )  # fmt: skip
+        search = Search(self.source, self.end)
+        usual = REMOTE_WINDOW_BYTES if self.source.is_remote else LOCAL_WINDOW_BYTES
+        size = usual
+        while self.position < self.end:
+            self.view = self.source.read(self.position, min(size, self.end - self.position))
+            if not self.view:
+                raise OSError(f"{file.path}: it ends at byte {self.position}, and had {self.end}")
+            size = usual
+            read, error = self._window()
+            self.position += read
+            if error is None or read:
+                continue
+            header = header_at(self.view, 0, self.position)
+            if header and len(self.view) < header.size <= min(
+                BATCH_BYTES_MAX, self.end - self.position
+            ):
+                size = header.size  # One batch is more than a window.
+            else:
+                self._damaged(error, header, search)
+        for index in self.indexes:
+            index.finish()
+        self._settle()
+        return self.part
+
+    def _window(self) -> tuple[int, CodecError | None]:
+        """Audit the batches of the window; return the bytes they take, and what ended them."""
+        at, error = 0, None
+        while at < len(self.view) and error is None:
+            columns = decode_columns(
+                self.view, at, columns=_COLUMNS, values="large_binary", errors="stop",
+                rows_max=ROWS_MAX, inflated_bytes_max=INFLATED_BYTES_MAX,
+            )  # fmt: skip
+            end = columns.damage[0].position if columns.damage else columns.next_offset
+            if columns.batches:
+                self._batches(columns.to_pyarrow(), at, end)
+            error = columns.damage[0].error if columns.damage else None
+            at = end
+        return at, error
+
+    def _batches(self, table: Any, at: int, end: int) -> None:
+        """Audit the batches from byte ``at`` to ``end`` of the window; ``table`` has their rows."""
+        timestamps, keys, values, headers = table.columns
+        fields = (timestamps, keys, values)
+        self._measure(table)
+        starts = headers.offsets if len(headers.flatten()) else None
+        row = 0
+        while at < end:
+            header = read_header(self.view, at, check_crc=False)
+            count = header.record_count
+            at = header.end
+            self._follow(header)
+            if header.attributes & CONTROL:
+                self._control(header)
+            elif (
+                count < roundtrip.COLUMN_RECORDS_MIN
+                or header.attributes & LOG_APPEND_TIME  # The column has the time of append.
+                or (starts is not None and starts[row].as_py() != starts[row + count].as_py())
+            ):
+                self._objects(header)
+            elif roundtrip.from_columns(self.view, header, fields, row):
+                self._same(header)
+            else:
+                self._examine(header)
+            if self.is_metadata and not header.attributes & CONTROL:
+                self._typed(header, values, row)
+            row += count
+        self.counts.records += row
+
+    def _measure(self, table: Any) -> None:
+        """Count sizes and times of the rows, in Arrow."""
+        timestamps, keys, values, headers = table.columns
+        for name, column in (("keys", keys), ("values", values)):
+            tally = self._sizes[name]
+            for one in pc.value_counts(pc.binary_length(column)).to_pylist():
+                length = -1 if one["values"] is None else one["values"]
+                tally[length] = tally.get(length, 0) + one["counts"]
+        times = pc.min_max(timestamps)
+        if len(table):
+            if (earliest := times["min"].as_py()) >= 0:
+                self.counts.timestamp_min = min(self.counts.timestamp_min, earliest)
+            self.counts.timestamp_max = max(self.counts.timestamp_max, times["max"].as_py())
+        if total := len(headers.flatten()):
+            self.counts.headers += total
+            with_headers = pc.sum(pc.greater(pc.list_value_length(headers), 0))
+            self.counts.records_with_headers += with_headers.as_py()
+
+    def _follow(self, header: BatchHeader) -> None:
+        """Hold a batch against those before, and against what stands beside the log."""
+        attributes, size = header.attributes, header.size
+        tally = self._codecs.setdefault(attributes & COMPRESSION_MASK, [0, 0, 0])
+        tally[0] += 1
+        tally[1] += header.record_count
+        tally[2] += size
+        sizes = self._sizes["batches"]
+        bits = size.bit_length()
+        sizes[bits] = sizes.get(bits, 0) + 1
+        if attributes & LOG_APPEND_TIME:
+            self.counts.append_time_batches += 1
+        if attributes & TRANSACTIONAL:
+            self.counts.transactional_batches += 1
+        if header.base_sequence >= 0:
+            self.counts.idempotent_batches += 1
+        header = _moved(header, self.position)
+        base = header.base_offset
+        if self.is_segment:
+            if self.trail.first_offset < 0 and not self.trail.damages:
+                self._first(base)
+            epoch = self.epochs.expected(base)
+            if epoch not in (-1, header.partition_leader_epoch):
+                detail = f"the batch has epoch {header.partition_leader_epoch}, the file {epoch}"
+                self.say("epoch_checkpoint_differs", header.position, base, detail)
+            for index in self.indexes:
+                index.batch(header, base + header.last_offset_delta)
+        continuity.step(self.trail, header, self.say)
+
+    def _first(self, base: int) -> None:
+        """Hold the first batch of a segment against the file's name."""
+        named = self.task.file.base_offset
+        if named >= 0 and base != named:
+            detail = f"the first batch starts at offset {base}, the name says {named}"
+            self.say("below_file_name" if base < named else "file_name_differs", 0, base, detail)
+
+    def _same(self, header: BatchHeader) -> None:
+        if header.attributes & COMPRESSION_MASK:
+            self.counts.same_inflated += 1
+        else:
+            self.counts.same_batches += 1
+
+    def _objects(self, header: BatchHeader) -> None:
+        """Encode a batch from objects; look closer where it is not the same."""
+        records = read_batch(self.view, header.position, check_crc=False).records
+        if records and roundtrip.from_objects(self.view, header, records):
+            self._same(header)
+        else:
+            self._examine(header)
+
+    def _examine(self, header: BatchHeader) -> None:
+        """Say why a batch is not what the encoder makes."""
+        trip = roundtrip.examine(self.view, header)
+        position, base = self.position + header.position, header.base_offset
+        if trip.is_same:
+            self._same(header)
+            return
+        if not trip.reasons:
+            detail = "decoded and encoded again, the bytes differ"
+            self.say("no_round_trip", position, base, detail)
+            return
+        self.counts.same_by_record += 1
+        kinds = {kind for kind, _ in trip.reasons}
+        self.part.marks += not kinds.isdisjoint(("offset_hole", "empty_batch", "delete_horizon"))
+        for kind, detail in trip.reasons:
+            self.say(kind, position, base, detail)
+
+    def _control(self, header: BatchHeader) -> None:
+        """Audit a control batch: its bytes, and each record's type and value."""
+        self._objects(header)
+        records = read_batch(self.view, header.position, check_crc=False).records
+        for record in records:
+            for name, data in (("keys", record.key), ("values", record.value)):
+                length = -1 if data is None else len(data)
+                self._sizes[name][length] -= 1  # Not data.
+            offset = header.base_offset + record.offset_delta
+            name = self._value(header, offset, typed.control_record, record.key, record.value)
+            if name:
+                self.counts.control[name] = self.counts.control.get(name, 0) + 1
+                self.counts.transactions_committed += name.startswith("COMMIT")
+                self.counts.transactions_aborted += name.startswith("ABORT")
+
+    def _typed(self, header: BatchHeader, values: Any, row: int) -> None:
+        """Audit the metadata records of a batch."""
+        types = self.counts.record_types
+        for at, value in enumerate(values.slice(row, header.record_count).to_pylist()):
+            name = self._value(header, header.base_offset + at, typed.metadata_record, value)
+            if name:
+                types[name] = types.get(name, 0) + 1
+
+    def _value(self, header: BatchHeader, offset: int, trip: Any, *data: bytes | None) -> str:
+        """Bring one typed value there and back; return its type's name, none if it has none."""
+        position = self.position + header.position
+        try:
+            name, is_same = trip(*data)
+        except CodecError as error:
+            detail = f"byte {error.offset} of the value: {error.path or 'message'}: {error.detail}"
+            self.say(
+                "value_undecodable", position, offset, detail, error_class=str(error.error_class)
+            )
+            return ""
+        if is_same:
+            self.counts.same_values += 1
+        else:
+            self.say("value_no_round_trip", position, offset, f"{name} comes out differently")
+        return str(name)
+
+    def _damaged(self, error: CodecError, header: BatchHeader | None, search: Search) -> None:
+        """Note the bad bytes at ``position``, and find where batches go on."""
+        start = self.position
+        framed = header.end if header and is_framed(error) and header.end <= self.end else 0
+        if not search.written(start):
+            end = self.end
+            kind = "zero_tail_of_last_segment" if self.task.is_last else "zero_tail"
+        else:
+            end = search.after(start, framed)
+            kind = "torn_tail" if end == self.end and self._is_torn(error) else "damage"
+        where = f", first at byte {start + error.offset}" if error.offset else ""
+        detail = f"{end - start:,} bytes{where}: {error.path or 'batch'}: {error.detail}"
+        self.say(
+            kind, start, header.base_offset if header and framed else -1, detail,
+            size=end - start, error_class=str(error.error_class),
+        )  # fmt: skip
+        self.counts.damaged_bytes += end - start
+        self.trail.damages += 1
+        for index in self.indexes:
+            index.damage(end)
+        self.position = end
+
+    def _is_torn(self, error: CodecError) -> bool:
+        """Whether the last batch of the file was cut short, by the end or by zeros."""
+        if error.error_class is ErrorClass.TRUNCATED and not error.path.startswith("records["):
+            return True
+        tail = self.source.read(max(self.end - TORN_ZEROS_MIN, 0), TORN_ZEROS_MIN)
+        return error.error_class is ErrorClass.CRC_MISMATCH and not any(tail)
+
+    def _settle(self) -> None:
+        """Bring the tallies into the counts."""
+        counts, trail = self.counts, self.trail
+        for codec, (batches, records, size) in self._codecs.items():
+            counts.codecs[Compression(codec).name.lower()] = Share(batches, records, size)
+            counts.batches += batches
+        for name, sizes in (("keys", counts.keys), ("values", counts.values)):
+            tally = self._sizes[name]
+            sizes.nulls = tally.pop(-1, 0)
+            for length, count in tally.items():
+                if count:
+                    sizes.add(length, count)
+        counts.batch_sizes = self._sizes["batches"]
+        counts.tombstones = counts.values.nulls
+        counts.data_records = counts.values.nulls + sum(counts.values.buckets.values())
+        counts.offset_first, counts.offset_last = trail.first_offset, trail.end_offset
+
+
+def _moved(header: BatchHeader, by: int) -> BatchHeader:
+    """Return a header whose position is that in the file, not in the window."""
+    if not by:
+        return header
+    return msgspec.structs.replace(header, position=header.position + by)
