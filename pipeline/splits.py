@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import groupby, pairwise
-from typing import Any, Final
+from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 
@@ -76,25 +76,36 @@ def plan_splits(
         transactions = transactions_of(found) if isolation == "read_committed" else None
         for file in found:
             parts += _parts(file, split_bytes, wanted, transactions, use_indexes)
-    return list(_packed(parts, split_bytes))
+    return [Split(together) for together in packed(parts, split_bytes)]
 
 
 def _partition_of(file: LogFile) -> tuple[str, str | None, int | None]:
     return file.path.rpartition("/")[0], file.topic, file.partition
 
 
-def _packed(parts: Iterable[Part], split_bytes: int) -> Iterator[Split]:
-    """Put parts together in their order, as long as a split does not grow over its size."""
-    together: list[Part] = []
+class Sized(Protocol):
+    """What has bytes to be read."""
+
+    @property
+    def size(self) -> int:
+        """How many they are."""
+
+
+SizedT = TypeVar("SizedT", bound=Sized)
+
+
+def packed(parts: Iterable[SizedT], split_bytes: int) -> Iterator[tuple[SizedT, ...]]:
+    """Put parts together in their order, as long as that does not grow over ``split_bytes``."""
+    together: list[SizedT] = []
     size = 0
     for part in parts:
         if together and size + part.size + OPEN_BYTES > split_bytes:
-            yield Split(tuple(together))
+            yield tuple(together)
             together, size = [], 0
         together.append(part)
         size += part.size + OPEN_BYTES
     if together:
-        yield Split(tuple(together))
+        yield tuple(together)
 
 
 def _parts(
