@@ -81,10 +81,10 @@ def _struct(codec: Codec, layout: Layout, values: list[Any]) -> pa.Array:
     """Return structs that may be null."""
     there = [value for value in values if value is not None]
     made = struct_array(codec, layout, there)
-    return made if len(there) == len(values) else spread(made, [v is not None for v in values])
+    return made if len(there) == len(values) else _spread(made, [v is not None for v in values])
 
 
-def spread(made: pa.Array, present: Sequence[bool]) -> pa.Array:
+def _spread(made: pa.Array, present: Sequence[bool]) -> pa.Array:
     """Return an array of ``present``'s length: the elements of ``made`` in order, else null."""
     places = accumulate(present, initial=-1)
     next(places)

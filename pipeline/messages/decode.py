@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any, Final, Literal
 
 import pyarrow as pa
 
 from kraftspec.fastpath.errors import CodecError
 from kraftspec.fastpath.message import Message
-from kraftspec.pipeline.messages.columns import spread, struct_columns
+from kraftspec.pipeline.messages.columns import struct_columns
 from kraftspec.pipeline.messages.schema import (
     ERROR_TYPE,
     VERSION_TYPE,
@@ -131,74 +132,56 @@ def _decode_piece(
     first_row: int | None,
     errors: bool,
 ) -> pa.StructArray:
-    """Decode some rows; ``first_row`` is where they stand in the column, for FAILFAST, else None.
-
-    Rows of one version are decoded together, and then put back in their order.
-    """
-    groups: dict[int | None, list[int]] = {}
-    for row, version in enumerate(versions):
-        if values[row] is not None:
-            groups.setdefault(version, []).append(row)
-    refused: dict[int, _Refusal] = {}
-    arrays: list[pa.StructArray] = []
-    order: list[int] = []
-    type_ = decoded_type(cls, False)
-    for version, rows in groups.items():
-        good, structs = _decode_rows(cls, values, version, rows, first_row, refused)
-        if good:
-            assert version is not None
-            layout = cls.CODEC.layout(version)
-            columns = struct_columns(cls.CODEC, layout, structs)
-            stamps = pa.repeat(pa.scalar(version, VERSION_TYPE), len(good))
-            arrays.append(pa.StructArray.from_arrays([stamps, *columns], fields=list(type_)))
-            order += good
-    made = pa.concat_arrays(arrays) if arrays else pa.array([], type_)
-    made = _in_order(made, order, len(values))
-    return _with_errors(cls, made, values, refused) if errors else made
-
-
-def _decode_rows(
-    cls: type[Message],
-    values: list[bytes | None],
-    version: Any,
-    rows: list[int],
-    first_row: int | None,
-    refused: dict[int, _Refusal],
-) -> tuple[list[int], list[Message]]:
-    """Return the rows that could be decoded, and what they are; note the others in ``refused``."""
+    """Decode rows; ``first_row`` is where they stand in the column, for FAILFAST, else None."""
     decode = cls.decode
-    try:
-        return rows, [decode(values[row], version) for row in rows]  # type: ignore[arg-type]
-    except CodecError:
-        pass  # Some row is bad: find which.
-    good, structs = [], []
-    for row in rows:
+    refused: dict[int, _Refusal] = {}
+    messages: list[Message | None] = []
+    for row, (value, version) in enumerate(zip(values, versions, strict=True)):
+        if value is None:
+            messages.append(None)
+            continue
         try:
-            structs.append(decode(values[row], version))  # type: ignore[arg-type]
-            good.append(row)
+            messages.append(decode(value, version))  # type: ignore[arg-type]  # None is refused
         except CodecError as error:
             if first_row is not None:
                 raise MessageDecodeError(cls.__name__, first_row + row, version, error) from error
-            refused[row] = (str(error.error_class), error.offset, _detail(error))
-    return good, structs
+            refused[row] = (str(error.error_class), error.offset, detail_of(error))
+            messages.append(None)
+    made = message_array(cls, messages, versions)
+    return _with_errors(cls, made, values, refused) if errors else made
 
 
-def _detail(error: CodecError) -> str:
+def detail_of(error: CodecError) -> str:
+    """Return what was wrong and in which field; class and byte are said elsewhere."""
     return f"{error.path}: {error.detail}" if error.path else error.detail
 
 
-def _in_order(made: pa.StructArray, order: list[int], count: int) -> pa.StructArray:
-    """Return ``made``, whose rows are those that ``order`` says, in order; null for the others."""
-    if len(order) == count and order == sorted(order):
-        return made
-    if order == sorted(order):
-        present = [False] * count
-        for row in order:
-            present[row] = True
-        return spread(made, present)
-    places: list[int | None] = [None] * count
-    for place, row in enumerate(order):
+def message_array(
+    cls: type[Message], messages: Sequence[Message | None], versions: Sequence[int | None]
+) -> pa.StructArray:
+    """Return messages, each decoded at its version, as an array of ``arrow_type``; None is null.
+
+    Those of one version become columns together, and are then put back in their order.
+    """
+    groups: dict[int, list[int]] = {}
+    for row, (message, version) in enumerate(zip(messages, versions, strict=True)):
+        if message is not None:
+            assert version is not None
+            groups.setdefault(version, []).append(row)
+    type_ = decoded_type(cls, False)
+    arrays: list[pa.StructArray] = []
+    for version, rows in groups.items():
+        whole = len(rows) == len(messages)
+        structs = messages if whole else [messages[row] for row in rows]
+        columns = struct_columns(cls.CODEC, cls.CODEC.layout(version), structs)
+        stamps = pa.repeat(pa.scalar(version, VERSION_TYPE), len(rows))
+        arrays.append(pa.StructArray.from_arrays([stamps, *columns], fields=list(type_)))
+        if whole:
+            return arrays[0]
+    places: list[int | None] = [None] * len(messages)
+    for place, row in enumerate(chain.from_iterable(groups.values())):
         places[row] = place
+    made = pa.concat_arrays(arrays) if arrays else pa.array([], type_)
     return made.take(pa.array(places, pa.int64()))
 
 
