@@ -129,7 +129,8 @@ class Fuzz:
     """A comparison of two adapters: ``Fuzz(one, other).run(runs=10_000)``.
 
     The adapters are started by ``start``; the second one's bytes are changed where it is asked for
-    them, so let it be the one that is right. ``outcomes`` counts what became of the questions.
+    them, so let it be the one that is right. ``outcomes`` counts what became of the questions,
+    ``met`` how often a finding was met at a version.
     """
 
     def __init__(self, one: Side, other: Side, *, name: str = "", policies: bool = False) -> None:
@@ -144,6 +145,7 @@ class Fuzz:
         """Forget what was asked, so that what comes does not depend on what was before."""
         self.report = Report()
         self.outcomes: Counter[tuple[Kin, str]] = Counter()
+        self.met: Counter[tuple[Signature, int]] = Counter()
         self._seen: dict[tuple[str, ...], Signature | None] = {}
         self._ended = 0
         self._endings: Counter[Kin] = Counter()
@@ -169,12 +171,18 @@ class Fuzz:
     def _serves(side: Side, name: str) -> bool:
         return any(spec == name for spec, _, _ in side.served)
 
+    def settle(self) -> None:
+        """Add to the report what the sides have counted."""
+        for side in self.sides:
+            self.report.loose_ends += side.loose_ends
+            side.loose_ends = 0
+
     def stop(self) -> None:
         """End both."""
         self._threads.shutdown()
         for side in self.sides:
             side.adapter.stop()
-            self.report.loose_ends += side.loose_ends
+        self.settle()
 
     def run(
         self,
@@ -303,6 +311,7 @@ class Fuzz:
         signature = self._seen[rough]
         if signature is not None:
             self.report.findings[signature].versions.add(question.version)
+            self.met[signature, question.version] += 1
 
     def _finding(
         self, question: Question, difference: Difference, both: Answers, value: Value | None

@@ -12,7 +12,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Self
 
@@ -25,6 +25,9 @@ from kraftspec.conformance.harness import Adapter, AdapterError
 REPLY_TIMEOUT_S = 1800.0
 ENDINGS_MAX = 20  # Of the process, over inputs of one seed; the rest of them is then left out.
 MINIMISED_MAX = 20  # Findings of one seed; more of them keep the input as it was found.
+# What no input does: the machine was short of memory, or somebody ended it. It is asked again.
+FROM_OUTSIDE = (-signal.SIGKILL, -signal.SIGTERM)
+KILLS_MAX = 3
 OF_ENDINGS = Effort(60, 1)  # It takes a second to start again.
 
 Tally = dict[tuple[Label, str], int]
@@ -32,10 +35,14 @@ Tally = dict[tuple[Label, str], int]
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """Something wrong: what the input is about, which kind, a least input, how often it was met."""
+    """Something wrong: what the input is about, which kind, a least input, how often it was met.
+
+    ``outcome`` is ``broken``, or ``ended`` where it ended the process.
+    """
 
     target: str
     label: Label
+    outcome: str
     kind: str
     data: bytes
     text: str
@@ -84,7 +91,7 @@ class Within:
         An outcome is ``taken``, ``refused``, ``broken``, ``ended`` (the process), or ``omitted``
         (the process ended too often). Raises ``AdapterError`` where the process does not work.
         """
-        whole, ended = count, dict[int, str]()
+        whole, kills, ended = count, 0, dict[int, str]()
         asked = {"cmd": "throw", "seed": seed, "oneIn": one_in, "skip": [*ended], "count": count}
         while True:
             try:
@@ -94,6 +101,9 @@ class Within:
                 number = self._number()
                 if error.kind not in ("died", "timeout") or number < 0:
                     raise
+                if error.exit_code in FROM_OUTSIDE and kills < KILLS_MAX:
+                    kills += 1
+                    continue
                 if len(ended) == ENDINGS_MAX:
                     count = number
                 else:
@@ -126,13 +136,15 @@ class Within:
     def _kept(self, found: dict[str, Any]) -> Broken:
         data = bytes.fromhex(found["hex"])
         label = Label(*found["label"])
-        return Broken(self.name, label, found["kind"], data, found["text"], found["count"])
+        return Broken(
+            self.name, label, "broken", found["kind"], data, found["text"], found["count"]
+        )
 
     def _ending(self, asked: dict[str, Any], number: int, how: str) -> Broken:
         """Return what ended the process: the least of its like, where it does it alone."""
         shown = self._ask({**asked, "cmd": "show", "number": number})
         found = Broken(
-            self.name, Label(*shown["label"]), how, bytes.fromhex(shown["hex"]), how, 1
+            self.name, Label(*shown["label"]), "ended", how, bytes.fromhex(shown["hex"]), how, 1
         )  # fmt: skip
         return self._least(found, OF_ENDINGS)
 
@@ -147,7 +159,7 @@ class Within:
             return found  # Alone it passes: what came before it had a part in it.
         data = head + least_bytes(rest, holds, effort)
         _, text = self.check(data)
-        return Broken(self.name, found.label, found.kind, data, text, found.count)
+        return replace(found, data=data, text=text)
 
     def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
         if not self._process.running:
