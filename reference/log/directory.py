@@ -1,0 +1,220 @@
+"""A log directory: its lock, its meta.properties, and what is in it.
+
+::
+
+    .lock                    held while the directory is open (fcntl, as Java's FileLock)
+    meta.properties          whose directory it is
+    bootstrap.checkpoint     the records that a first leader writes (formatting makes it)
+    __cluster_metadata-0/    the metadata log, its snapshots, quorum-state
+
+A directory belongs to one profile. Apache Kafka's own (``kafka``) has ``version=1``, and no mark
+that Kafka does not know. The others have ``version=<profile>``, which Kafka refuses to open, as
+they refuse one another's.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Self
+
+import msgspec
+
+from kraftspec.fastpath.types import ZERO_UUID, Uuid
+from kraftspec.reference.log.files import LocalFiles, read_whole, replace_whole
+from kraftspec.reference.log.metadata_log import LogConfig, MetadataLog
+from kraftspec.reference.log.properties import parse_properties, render_properties
+from kraftspec.reference.log.quorum_state import QuorumStateFile
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import TracebackType
+
+    from kraftspec.reference.log.files import Files, Lock
+
+KAFKA_PROFILE: Final = "kafka"
+LOCK_NAME: Final = ".lock"
+META_NAME: Final = "meta.properties"
+METADATA_NAME: Final = "__cluster_metadata-0"
+BOOTSTRAP_NAME: Final = "bootstrap.checkpoint"
+_KAFKA_VERSION: Final = "1"
+_INT32_MAX: Final = (1 << 31) - 1
+
+
+class NotFormattedError(ValueError):
+    """A directory is not opened: it is not formatted, or is another node's or profile's."""
+
+
+class MetaProperties(msgspec.Struct, frozen=True, kw_only=True):
+    """What meta.properties says.
+
+    ``others`` are properties that this profile does not use; they are kept.
+    """
+
+    profile: str = KAFKA_PROFILE
+    cluster_id: str = ""
+    node_id: int = -1
+    directory_id: Uuid = ZERO_UUID
+    others: dict[str, str] = {}
+
+    def render(self) -> bytes:
+        """Return the file."""
+        version = _KAFKA_VERSION if self.profile == KAFKA_PROFILE else self.profile
+        properties = {"version": version}
+        if self.cluster_id:
+            properties["cluster.id"] = self.cluster_id
+        if self.node_id >= 0:
+            properties["node.id"] = str(self.node_id)
+        if self.directory_id != ZERO_UUID:
+            properties["directory.id"] = str(self.directory_id)
+        return render_properties(properties | self.others).encode()
+
+    @classmethod
+    def parse(cls, data: bytes, path: str) -> Self:
+        """Read the file; NotFormattedError says what is wrong with it."""
+        try:
+            properties = parse_properties(data.decode("latin-1"))
+            version = properties.pop("version", "0")
+            if version == "0":
+                raise ValueError(
+                    "version 0 is that of a ZooKeeper broker; Kafka's kafka-storage format "
+                    "makes version 1"
+                )
+            profile = KAFKA_PROFILE if version == _KAFKA_VERSION else version
+            if version != _KAFKA_VERSION and version.isdigit():
+                raise ValueError(f"version {version}, and {_KAFKA_VERSION} is known")
+            made = cls(
+                profile=profile,
+                cluster_id=properties.pop("cluster.id", ""),
+                node_id=_node_id(properties.pop("node.id", "-1")),
+                directory_id=Uuid.parse(properties.pop("directory.id", str(ZERO_UUID))),
+                others=properties,
+            )
+            if profile == KAFKA_PROFILE and (made.node_id < 0 or not made.cluster_id):
+                missing = "node.id" if made.node_id < 0 else "cluster.id"
+                raise ValueError(f"{missing} is missing")
+        except ValueError as error:
+            raise NotFormattedError(f"{path}: {error}") from error
+        return made
+
+
+def _node_id(text: str) -> int:
+    if not text.lstrip("-").isdigit() or not -1 <= int(text) <= _INT32_MAX:
+        raise ValueError(f"node.id {text!r} is no id")
+    return int(text)
+
+
+class LogDirectory:
+    """A log directory that is open, and so locked: ``with LogDirectory.open(path) as it``."""
+
+    def __init__(self, path: str, files: Files, lock: Lock, meta: MetaProperties) -> None:
+        """Take over a lock; ``open`` is how a directory is opened."""
+        self.path = path
+        self.files = files
+        self.meta = meta
+        self.quorum_state = QuorumStateFile(files, self.metadata_path)
+        self._lock = lock
+
+    @property
+    def metadata_path(self) -> str:
+        """The directory of the metadata log."""
+        return f"{self.path}/{METADATA_NAME}"
+
+    @classmethod
+    def format(
+        cls,
+        path: str,
+        meta: MetaProperties,
+        checkpoints: Mapping[str, bytes] | None = None,
+        files: Files | None = None,
+    ) -> None:
+        """Make a directory a node's; durable on return, and not formatted before that.
+
+        ``checkpoints`` are files by their names within the directory: ``bootstrap.checkpoint``,
+        ``__cluster_metadata-0/…-….checkpoint``. Raises FileExistsError where it is formatted.
+        """
+        files = files or LocalFiles()
+        files.make_directory(path)
+        lock = files.lock(f"{path}/{LOCK_NAME}")
+        try:
+            if META_NAME in files.names(path):
+                raise FileExistsError(f"{path} is formatted already: {path}/{META_NAME} is there")
+            files.make_directory(f"{path}/{METADATA_NAME}")
+            for name, data in (checkpoints or {}).items():
+                directory, _, file_name = f"{path}/{name}".rpartition("/")
+                replace_whole(files, directory, file_name, data)
+            replace_whole(files, path, META_NAME, meta.render())
+        finally:
+            lock.close()
+
+    @classmethod
+    def open(
+        cls,
+        path: str,
+        files: Files | None = None,
+        *,
+        profile: str = KAFKA_PROFILE,
+        node_id: int | None = None,
+        cluster_id: str | None = None,
+    ) -> Self:
+        """Lock a directory and read whose it is.
+
+        Raises BlockingIOError where another process (Kafka's too) or this one has it open, and
+        NotFormattedError where it is not formatted, is another profile's, or is not that of
+        ``node_id`` and ``cluster_id``, where these are given.
+        """
+        files = files or LocalFiles()
+        try:
+            names = files.names(path)
+        except FileNotFoundError:
+            names = []
+        if META_NAME not in names:
+            raise NotFormattedError(
+                f"{path} is not formatted: there is no {META_NAME} in it; format it with "
+                f"kraftspec storage format, or Kafka's kafka-storage format"
+            )
+        lock = files.lock(f"{path}/{LOCK_NAME}")
+        try:
+            files.remove(f"{path}/{META_NAME}.tmp")
+            meta = MetaProperties.parse(read_whole(files, f"{path}/{META_NAME}"), path)
+            if meta.profile != profile:
+                raise NotFormattedError(
+                    f"{path} belongs to the profile {meta.profile}, and was opened as {profile}"
+                )
+            if node_id is not None and meta.node_id != node_id:
+                raise NotFormattedError(
+                    f"{path} is that of node {meta.node_id}, and this is node {node_id}"
+                )
+            if cluster_id is not None and meta.cluster_id != cluster_id:
+                raise NotFormattedError(
+                    f"{path} is of the cluster {meta.cluster_id}, and not of {cluster_id}"
+                )
+            files.make_directory(f"{path}/{METADATA_NAME}")
+        except BaseException:
+            lock.close()
+            raise
+        return cls(path, files, lock, meta)
+
+    def open_log(
+        self, config: LogConfig | None = None, *, cut_corrupt: bool = False
+    ) -> MetadataLog:
+        """Open the metadata log; see ``MetadataLog.open``."""
+        return MetadataLog.open(self.metadata_path, self.files, config, cut_corrupt=cut_corrupt)
+
+    def set_meta(self, meta: MetaProperties) -> None:
+        """Replace meta.properties; durable on return."""
+        replace_whole(self.files, self.path, META_NAME, meta.render())
+        self.meta = meta
+
+    def close(self) -> None:
+        """Let others have the directory; what is open in it is closed before."""
+        self._lock.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()

@@ -1,0 +1,256 @@
+"""Opening a metadata log: what is good stays, what a crash left is cut, other damage is told.
+
+Every batch of every segment is read and its CRC checked, as Apache Kafka does with this log at each
+start (``LogLoader``, with an unclean shutdown and recovery point 0), and more: offsets have no gap,
+within a segment and from one to the next, and epochs do not go back. Indexes, the leader epochs and
+the start of the log follow from that; the files that have them are only compared.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from kraftspec.fastpath.append import Recovery, find_end_by
+from kraftspec.reference.log.epochs import CHECKPOINT_NAME, EpochList
+from kraftspec.reference.log.files import read_whole
+from kraftspec.reference.log.segment import (
+    INDEX_SUFFIXES,
+    BatchIndex,
+    Segment,
+    segment_name,
+)
+from kraftspec.reference.log.snapshots import order, parse_name
+
+if TYPE_CHECKING:
+    from kraftspec.fastpath.records import BatchHeader
+    from kraftspec.reference.log.files import Files
+    from kraftspec.reference.raft.types import SnapshotId
+
+LOG_SUFFIX: Final = ".log"
+DELETED_SUFFIX: Final = ".deleted"
+_SEGMENT = re.compile(r"(\d{20})\.log")
+
+
+class LogRecovery(msgspec.Struct):
+    """What was found in a metadata log when it was opened, and what was done about it."""
+
+    segments: int = 0
+    batches: int = 0
+    bytes_read: int = 0  # Of batches, all of them checked.
+    zero_bytes: int = 0  # The tail that was written ahead.
+    torn_bytes: int = 0  # Cut from the end, with what follows.
+    torn_reason: str = ""
+    segments_dropped: list[str] = []  # Behind the damage that was cut by force.
+    removed: list[str] = []  # Partial or deleted files, and snapshots before the log's start.
+    stale_indexes: list[str] = []  # They did not say what the batches say.
+    epochs_were_stale: bool = False  # The leader-epoch-checkpoint did not.
+    truncated_to: SnapshotId | None = None  # A snapshot that the log did not reach.
+
+
+class CorruptMetadataLogError(ValueError):
+    """A log is not opened: it has damage that no crash leaves. Nothing was changed.
+
+    ``path`` is the file, ``position`` the byte of it where the good part ends.
+    """
+
+    def __init__(self, path: str, position: int, reason: str) -> None:
+        super().__init__(path, position, reason)
+        self.path = path
+        self.position = position
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return (
+            f"{self.path}: {self.reason}. No crash leaves that behind byte {self.position}, so "
+            f"nothing was cut. A voter that forgets what it acknowledged can undo a commit: take "
+            f"this node out of the quorum, wipe its directory and let it fetch anew; or, if no "
+            f"other node has the data, open it with cut_corrupt=True, which cuts there and drops "
+            f"all later segments, as Apache Kafka does"
+        )
+
+
+class Found(msgspec.Struct):
+    """The parts of a log that was recovered."""
+
+    segments: list[Segment]
+    epochs: EpochList
+    snapshots: list[SnapshotId]
+    report: LogRecovery
+
+
+class _Chain:
+    """Checks that batches follow one another, through all segments."""
+
+    def __init__(self, epochs: EpochList) -> None:
+        self.epochs = epochs
+        self.due: int | None = None  # The next offset; None before the first.
+        self.index = BatchIndex(0, 0)
+
+    def visit(self, header: BatchHeader, position: int) -> str:
+        """Note a batch, or say why it cannot be the next."""
+        if header.base_offset != self.due:
+            return f"a batch of offset {header.base_offset}, where {self.due} is due"
+        epoch = header.partition_leader_epoch
+        last = self.epochs.last_epoch
+        if epoch < max(last, 0):
+            return f"a batch of leader epoch {epoch} behind one of {last}"
+        if epoch > last:
+            self.epochs.assign(epoch, header.base_offset)
+        self.due = header.last_offset + 1
+        self.index.add(
+            header.base_offset, header.last_offset, position, header.size, header.max_timestamp
+        )
+        return ""
+
+
+def _recover_segment(
+    files: Files, directory: str, base_offset: int, chain: _Chain, interval_bytes: int
+) -> tuple[Segment, Recovery]:
+    path = f"{directory}/{segment_name(base_offset)}"
+    file = files.open(path + LOG_SUFFIX)
+    try:
+        file.settle()
+        chain.index = BatchIndex(base_offset, interval_bytes)
+        if chain.due is None:
+            chain.due = base_offset
+        found = find_end_by(file.read_at, file.size(), base_offset, chain.visit)
+    except BaseException:
+        file.close()
+        raise
+    segment = Segment(path, file, chain.index)
+    segment.end = segment.synced_end = segment.zeroed_end = found.end
+    segment.next_offset = chain.due
+    return segment, found
+
+
+def recover(
+    files: Files, directory: str, interval_bytes: int, *, cut_corrupt: bool = False
+) -> Found:
+    """Read a metadata log's directory, mend what a crash left, and say what there is.
+
+    Raises CorruptMetadataLogError for damage that no crash leaves, unless ``cut_corrupt``, and for
+    a log that starts behind all of its snapshots; OSError as the disk does.
+    """
+    report = LogRecovery()
+    names = files.names(directory)
+    bases = [int(match[1]) for match in map(_SEGMENT.fullmatch, names) if match]
+    chain = _Chain(EpochList())
+    segments: list[Segment] = []
+    try:
+        for number, base_offset in enumerate(bases):
+            is_last = number + 1 == len(bases)
+            path = f"{directory}/{segment_name(base_offset)}{LOG_SUFFIX}"
+            if chain.due is not None and chain.due != base_offset:
+                reason = f"the segment before it ends at offset {chain.due}"
+                if not cut_corrupt:
+                    raise CorruptMetadataLogError(path, 0, reason)
+                _drop(files, directory, bases[number:], report)
+                report.torn_reason = f"{path}: {reason}"
+                break
+            segment, found = _recover_segment(files, directory, base_offset, chain, interval_bytes)
+            segments.append(segment)
+            _note(report, found)
+            if found.reason or (found.zero_bytes and not is_last):
+                reason = found.reason or "zeros at the end, and another segment follows"
+                if (found.is_corrupt or not is_last) and not cut_corrupt:
+                    raise CorruptMetadataLogError(path, found.end, reason)
+                report.torn_reason = f"{path}: {reason}"
+                _drop(files, directory, bases[number + 1 :], report)
+                break
+        snapshots = _find_snapshots(files, directory, names, segments, report)
+        if segments and segments[-1].file.size() > segments[-1].end:
+            segments[-1].file.truncate(segments[-1].end)
+            segments[-1].file.sync()
+    except BaseException:
+        for segment in segments:
+            segment.file.close()
+        raise
+    _compare_indexes(files, directory, names, segments, report)
+    if CHECKPOINT_NAME in names:
+        report.epochs_were_stale = _is_stale(files, directory, chain.epochs)
+    return Found(segments, chain.epochs, snapshots, report)
+
+
+def _note(report: LogRecovery, found: Recovery) -> None:
+    report.segments += 1
+    report.batches += found.batches
+    report.bytes_read += found.end
+    report.zero_bytes += found.zero_bytes
+    report.torn_bytes += found.torn_bytes
+
+
+def _drop(files: Files, directory: str, bases: list[int], report: LogRecovery) -> None:
+    """Remove segments, the last first: a log has no hole at any moment."""
+    for base_offset in reversed(bases):
+        name = segment_name(base_offset)
+        remove_segment(files, f"{directory}/{name}")
+        files.sync_directory(directory)
+        report.segments_dropped.append(name + LOG_SUFFIX)
+
+
+def remove_segment(files: Files, path: str) -> None:
+    """Remove the files of a segment: its log, its indexes, and Kafka's state of producers."""
+    for suffix in (LOG_SUFFIX, *INDEX_SUFFIXES, ".snapshot", ".txnindex"):
+        files.remove(path + suffix)
+
+
+def _find_snapshots(
+    files: Files, directory: str, names: list[str], segments: list[Segment], report: LogRecovery
+) -> list[SnapshotId]:
+    """Return the snapshots, in order; remove what is left of others, and of deleted segments."""
+    start = segments[0].base_offset if segments else 0
+    kept: list[SnapshotId] = []
+    gone = []
+    for name in names:
+        parsed = parse_name(name)
+        if parsed is None:
+            if name.endswith((DELETED_SUFFIX, ".tmp")):
+                gone.append(name)
+        elif parsed.is_whole and parsed.id.end_offset >= start:
+            kept.append(parsed.id)
+        else:
+            gone.append(name)
+    if start > 0 and not kept:
+        path = f"{directory}/{segment_name(start)}{LOG_SUFFIX}"
+        raise CorruptMetadataLogError(
+            path, 0, f"the log starts at offset {start}, and no snapshot has what was before it"
+        )
+    for name in gone:
+        files.remove(f"{directory}/{name}")
+    report.removed += gone
+    return sorted(kept, key=order)
+
+
+def _compare_indexes(
+    files: Files, directory: str, names: list[str], segments: list[Segment], report: LogRecovery
+) -> None:
+    """Write the indexes of sealed segments anew where they are missing or wrong.
+
+    Those of the last one are removed then: they are written when it is sealed.
+    """
+    there = set(names)
+    for number, segment in enumerate(segments):
+        for suffix, data in zip(INDEX_SUFFIXES, segment.index.files(), strict=True):
+            name = segment_name(segment.base_offset) + suffix
+            path = f"{directory}/{name}"
+            if name in there and read_whole(files, path) == data:
+                continue
+            is_last = number + 1 == len(segments)
+            if name in there or not is_last:
+                report.stale_indexes.append(name)
+            files.remove(path)
+            if not is_last:
+                file = files.open(path, create=True)
+                file.write_at(0, data)
+                file.close()
+
+
+def _is_stale(files: Files, directory: str, epochs: EpochList) -> bool:
+    data = read_whole(files, f"{directory}/{CHECKPOINT_NAME}")
+    try:
+        return EpochList.from_checkpoint(data).entries != epochs.entries
+    except (ValueError, TypeError, IndexError):
+        return True
