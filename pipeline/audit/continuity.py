@@ -125,6 +125,7 @@ def step(trail: Trail, header: BatchHeader, say: Say) -> None:
             _offsets(trail, base, last, header.position, trail.damages, say)
         if epoch < trail.epoch:
             say("epoch_regression", header.position, base, f"epoch {epoch} after {trail.epoch}")
+    trail.missing += max(0, header.last_offset_delta + 1 - header.record_count)
     trail.last_base, trail.last_end = base, last
     trail.end_offset = max(trail.end_offset, last)
     trail.damages_at_last = trail.damages

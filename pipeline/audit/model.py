@@ -111,6 +111,7 @@ class Counts(msgspec.Struct):
     same_batches: int = 0
     same_inflated: int = 0
     same_by_record: int = 0
+    differing_batches: int = 0
     same_values: int = 0
 
     def merge(self, other: Counts) -> None:
@@ -194,8 +195,8 @@ class PartitionReport(msgspec.Struct, kw_only=True):
     """One partition, or one snapshot of the metadata log, of the report.
 
     ``clean_until`` is the offset below which cleaner-offset-checkpoint says that the cleaner ran,
-    None without such a file; ``missing_offsets`` counts those between the first and the last that
-    no record has.
+    None without such a file. ``missing_offsets`` counts those from the first to the last that no
+    record has; ``files`` are paths and sizes in bytes.
     """
 
     topic: str
@@ -206,6 +207,7 @@ class PartitionReport(msgspec.Struct, kw_only=True):
     missing_offsets: int
     errors: int
     notes: int
+    files: list[tuple[str, int]]
 
 
 def merged(parts: Iterable[Counts]) -> Counts:

@@ -69,8 +69,14 @@ RULES: Final[dict[str, Rule]] = {
     "checkpoint_unreadable": Rule(_ERROR, "a checkpoint file is not in Kafka's format"),
 }
 
-# What the log cleaner leaves behind; each is a finding where it did not run.
-CLEANED: Final = frozenset(
-    {"offset_gap", "offset_hole", "empty_batch", "delete_horizon", "file_name_differs"}
-    | {"base_timestamp_odd", "sequence_gap", "marker_without_transaction"}
-)
+# What the log cleaner leaves behind: each is a finding where it did not run.
+EXPLAINED: Final[dict[str, str]] = {
+    "offset_gap": "the cleaner removed whole batches of superseded records",
+    "offset_hole": "the cleaner removed superseded records from a batch",
+    "empty_batch": "the cleaner keeps a producer's last batch, for its sequence number",
+    "delete_horizon": "the cleaner wrote down when tombstones and markers may go",
+    "file_name_differs": "the cleaner removed the first batches of a segment",
+    "base_timestamp_odd": "the cleaner removed the first record of a batch",
+    "sequence_gap": "the cleaner removed whole batches of a producer",
+    "marker_without_transaction": "the cleaner removed a transaction's records before its marker",
+}

@@ -232,4 +232,5 @@ def _partition_report(stretch: _Stretch, part: Part) -> PartitionReport:
         missing_offsets=part.trail.missing,
         errors=part.found.count(Severity.ERROR),
         notes=part.found.count(Severity.NOTE),
+        files=[(task.file.path, task.file.size) for task in stretch.tasks],
     )

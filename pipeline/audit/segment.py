@@ -30,7 +30,7 @@ from kraftspec.fastpath.records import (
 from kraftspec.fastpath.scan import TORN_ZEROS_MIN, is_framed
 from kraftspec.pipeline.audit import continuity, roundtrip, typed
 from kraftspec.pipeline.audit.model import Counts, Finding, Found, Share
-from kraftspec.pipeline.audit.rules import CLEANED
+from kraftspec.pipeline.audit.rules import EXPLAINED
 from kraftspec.pipeline.audit.sidecars import Epochs, Index, open_indexes
 from kraftspec.pipeline.files import LOCAL_WINDOW_BYTES, REMOTE_WINDOW_BYTES, Source
 from kraftspec.pipeline.headers import BATCH_BYTES_MAX, Search, header_at
@@ -129,7 +129,7 @@ class _Sink:
             kind=kind, topic=part.topic, partition=part.partition, file=self.file,
             position=position, offset=offset, detail=detail, **more,
         )  # fmt: skip
-        if kind not in CLEANED:
+        if kind not in EXPLAINED:
             part.found.add(finding)
         elif part.clean_until is None:
             part.unsettled.add(finding)
@@ -319,6 +319,7 @@ class _Audit:
         if not trip.reasons:
             detail = "decoded and encoded again, the bytes differ"
             self.say("no_round_trip", position, base, detail)
+            self.counts.differing_batches += 1
             return
         self.counts.same_by_record += 1
         kinds = {kind for kind, _ in trip.reasons}

@@ -7,7 +7,10 @@ import click
 from kraftspec.cli import LazyGroup
 
 # Name → where the command stands.
-_COMMANDS: dict[str, str] = {}
+_COMMANDS: dict[str, str] = {
+    "campaign": "kraftspec.cli.pipeline_campaign:campaign",
+    "audit": "kraftspec.cli.pipeline_audit:audit",
+}
 
 
 @click.command(cls=LazyGroup, homes=_COMMANDS)

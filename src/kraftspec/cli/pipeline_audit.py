@@ -1,0 +1,160 @@
+"""``kraftspec pipeline audit``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kraftspec.cli.output import (
+    EXIT_FINDINGS,
+    console,
+    counted,
+    emit_json,
+    json_option,
+    printable,
+    progress,
+)
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from kraftspec.pipeline.audit.model import Report
+    from kraftspec.pipeline.audit.page import Kind
+
+EXIT_UNREAD = 3  # A file, or all of it, could not be read: there is no verdict on the whole.
+FINDINGS_SHOWN_MAX = 5  # Of a kind; --json has a hundred of each, and all are counted.
+TOPICS_SHOWN_MAX = 30
+
+
+@click.command()
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@json_option
+@click.option(
+    "--html",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the page of the audit, with charts, to this file.",
+)
+@click.option(
+    "--master",
+    metavar="URL",
+    help="Spread the files over Spark executors: local[*], spark://…  [default: no Spark]",
+)
+def audit(paths: tuple[str, ...], as_json: bool, html: Path | None, master: str | None) -> None:
+    """Tell whether logs are what Kafka would have written.
+
+    PATH is a log directory, a partition's directory, a segment or a snapshot of the metadata log;
+    s3://… and other stores work too. Each batch is decoded and encoded again, and held against
+    those before it and against the indexes and checkpoints beside the log.
+
+    Exit code: 0 no errors (notes do not count), 1 errors were found, 2 wrong usage, 3 something
+    could not be read.
+    """
+    from kraftspec.pipeline.audit import audit as examine
+
+    spark = None
+    if master is not None:
+        from kraftspec.pipeline.session import session
+
+        spark = session("kraftspec audit", master=master)
+    try:
+        with progress("Auditing") as advance:
+            report = examine(paths, spark=spark, advance=advance)
+    except (ValueError, OSError) as error:
+        click.echo(f"Error: {error}", err=True)
+        raise click.exceptions.Exit(EXIT_UNREAD) from error
+    finally:
+        if spark is not None:
+            spark.stop()
+    if html is not None:
+        from kraftspec.pipeline.audit.page import page
+
+        html.parent.mkdir(parents=True, exist_ok=True)
+        html.write_text(page(report), encoding="utf-8")
+    if as_json:
+        emit_json(report.to_json())
+    else:
+        _show(report)
+    if html is not None:
+        click.echo(f"wrote {html}", err=as_json)
+    if report.unread:
+        raise click.exceptions.Exit(EXIT_UNREAD)
+    raise click.exceptions.Exit(EXIT_FINDINGS if report.errors else 0)
+
+
+def _show(report: Report) -> None:
+    """Print the report for people."""
+    from kraftspec.pipeline.audit.page import kinds, round_trip
+
+    out = console()
+    _show_topics(report, out)
+    trips = ", ".join(f"{bar.text} {bar.label}" for bar in round_trip(report.totals) if bar.width)
+    if trips:
+        out.print(f"encoded again: {trips}")
+    if report.totals.same_values:
+        out.print(f"typed values encoded again: {report.totals.same_values:,} the same")
+    if report.explained:
+        explained = ", ".join(f"{count:,} {kind}" for kind, count in report.explained.items())
+        out.print(f"explained by the log cleaner: {explained}")
+    for kind in kinds(report):
+        _show_kind(kind, out)
+    for path, reason in report.unread.items():
+        out.print(f"not read: {printable(path)}: {printable(reason)}")
+    verdict = [counted(report.errors, "error"), counted(report.notes, "note")]
+    if report.unread:
+        verdict.append(f"{counted(len(report.unread), 'file')} not read")
+    out.print(", ".join(verdict))
+
+
+def _show_topics(report: Report, out: Console) -> None:
+    from rich.table import Table
+
+    from kraftspec.pipeline.audit.page import bytes_text
+
+    table = Table(box=None, pad_edge=False)
+    table.add_column("Topic", overflow="fold")
+    for head in ("Parts", "Records", "Bytes", "Codecs", "Errors", "Notes"):
+        is_text = head == "Codecs"
+        table.add_column(head, justify="left" if is_text else "right", no_wrap=not is_text)
+    partitions: dict[str, list[int]] = {}
+    for one in report.partitions:
+        row = partitions.setdefault(one.topic, [0, 0, 0])
+        row[0] += 1
+        row[1] += one.errors
+        row[2] += one.notes
+    # What has errors comes first, then what is large.
+    names = sorted(
+        report.topics, key=lambda name: (-partitions[name][1], -report.topics[name].bytes)
+    )
+    for name in names[:TOPICS_SHOWN_MAX]:
+        counts, (parts, errors, notes) = report.topics[name], partitions[name]
+        table.add_row(
+            printable(name) or "(no topic)", f"{parts:,}", f"{counts.records:,}",
+            bytes_text(counts.bytes), " ".join(sorted(counts.codecs)) or "-",
+            f"{errors:,}", f"{notes:,}",
+        )  # fmt: skip
+    out.print(table)
+    if len(names) > TOPICS_SHOWN_MAX:
+        out.print(f"and {len(names) - TOPICS_SHOWN_MAX:,} topics more; --json has them all")
+    totals = report.totals
+    out.print(
+        f"{counted(totals.files, 'file')}, {bytes_text(totals.bytes)}: "
+        f"{totals.batches:,} {'batch' if totals.batches == 1 else 'batches'}, "
+        f"{counted(totals.records, 'record')}, {bytes_text(totals.damaged_bytes)} damaged"
+    )
+
+
+def _show_kind(kind: Kind, out: Console) -> None:
+    """Print the findings of one kind, the first few with their places."""
+    from rich.padding import Padding
+
+    out.print(f"{kind.severity} {kind.name} ({kind.total:,}): {kind.meaning}")
+    for one in kind.shown[:FINDINGS_SHOWN_MAX]:
+        where = f"{one.file}, byte {one.position}"
+        if one.offset >= 0:
+            where += f", offset {one.offset}"
+        text = f"{printable(where)}: {printable(one.detail)}"
+        out.print(Padding(text, (0, 0, 0, 4)))
+    if kind.total > FINDINGS_SHOWN_MAX:
+        out.print(Padding(f"and {kind.total - FINDINGS_SHOWN_MAX:,} more", (0, 0, 0, 4)))
