@@ -1,0 +1,113 @@
+"""Reading a table: planned in the driver, read in the workers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.types import StructType
+
+from kraftspec.pipeline.reader import GONE, read_split
+from kraftspec.pipeline.report import Report
+from kraftspec.pipeline.rows import read_options
+from kraftspec.pipeline.source.logs import partitions_of, segments_of
+from kraftspec.pipeline.source.options import LATEST, OptionError, Options
+from kraftspec.pipeline.source.pushdown import Term, term_of
+from kraftspec.pipeline.source.ranges import Stretch, ends_of, lost, starts_of, stretches
+from kraftspec.pipeline.source.reports import write_report
+from kraftspec.pipeline.source.schema import Converter
+from kraftspec.pipeline.splits import Split, packed, plan_splits
+
+
+class Work(InputPartition):
+    """What one task reads."""
+
+    def __init__(self, stretches: tuple[Stretch, ...]) -> None:
+        super().__init__(stretches)
+        self.stretches = stretches
+
+
+class WorkReader:
+    """Reads the work of a task as the record batches that Spark wants. It pickles."""
+
+    def __init__(self, options: Options, schema: StructType) -> None:
+        self.options = options
+        self.converter = Converter(schema, options)
+        self.terms: list[Term] = []
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """Yield the rows; once all were asked for, say what did not become one."""
+        if not isinstance(partition, Work):
+            return  # Where there is nothing to read, Spark asks for nothing once.
+        report = Report()
+        for stretch in partition.stretches:
+            yield from self._rows(stretch, report)
+        report.warn()
+        if self.options.report is not None:
+            write_report(self.options.report, partition.stretches, report)
+
+    def _rows(self, stretch: Stretch, report: Report) -> Iterator[Any]:
+        asked = read_options(
+            self.converter.core,
+            [*self.terms, *stretch.terms],
+            self.options.mode,
+            isolation=self.options.isolation,
+            values="binary",
+            timestamps="timestamp[us, tz=UTC]",
+        )
+        regions = report.damaged_regions
+        for batch in read_split(Split((stretch.part,)), options=asked, report=report):
+            converted = self.converter.convert(batch, report)
+            if converted is not None:
+                yield converted
+        for damaged in report.damaged[regions:]:
+            if damaged.verdict == GONE:
+                lost(self.options, f"{damaged.file}: {damaged.detail}")
+
+
+class BatchReader(DataSourceReader):
+    """Reads a table."""
+
+    def __init__(self, options: Options, schema: StructType) -> None:
+        self.options = options
+        self.work = WorkReader(options, schema)
+        if options.starting is not None and options.starting.offset == LATEST:
+            raise OptionError("option startingOffsets: a table that starts at the latest is empty")
+
+    def partitions(self) -> list[InputPartition]:
+        """Divide what is there into tasks."""
+        options, terms = self.options, self.work.terms
+        files = segments_of(options)
+        size = options.split_bytes_for(files)
+        if options.starting is None and options.ending is None:
+            splits = plan_splits(files, size, terms, isolation=options.isolation)
+            return [Work(tuple(map(Stretch, split.parts))) for split in splits]
+        logs = partitions_of(files)
+        starts, ends = starts_of(options, logs), ends_of(options, logs)
+        found = (
+            stretch
+            for key, log in logs.items()
+            for stretch in stretches(log, starts[key], ends[key], options, size, terms=terms)
+        )
+        return [Work(together) for together in packed(found, size)]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """Yield the record batches of one task."""
+        return self.work.read(partition)
+
+
+class FilteringReader(BatchReader):
+    """Reads a table, and takes filters from Spark.
+
+    Spark refuses a reader with this method in a session where pushing filters is not switched on.
+    """
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 (Spark's name)
+        """Keep the filters that are applied here, exactly, and give the others back."""
+        for found in filters:
+            term = term_of(found)
+            if term is None:
+                yield found
+            else:
+                self.work.terms.append(term)

@@ -1,0 +1,219 @@
+"""The partitions below a path: which offsets they have, and at which bytes of which file.
+
+Offsets are looked up by batch headers, from the nearest entry of an index on where there is one.
+Damage lies between two batches, and belongs with the later one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kraftspec.fastpath.columns import decode_columns
+from kraftspec.fastpath.records import RECORDS_AT, BatchHeader
+from kraftspec.pipeline.files import Source
+from kraftspec.pipeline.filters import parse_filters
+from kraftspec.pipeline.headers import Search, is_good, is_plausible, read_at, walk
+from kraftspec.pipeline.indexes import Indexes
+from kraftspec.pipeline.layout import LogFile, discover
+from kraftspec.pipeline.source.options import OptionError, Options
+
+Key = tuple[str, int]  # A topic and a partition.
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an offset is in a file.
+
+    ``position`` is the byte after the last batch that starts before ``offset``. Where that batch
+    has ``offset`` too, it starts at ``batch_position``; else both are the same.
+    """
+
+    offset: int
+    position: int
+    batch_position: int
+
+    @property
+    def is_boundary(self) -> bool:
+        """Whether no batch has records on both sides."""
+        return self.position == self.batch_position
+
+
+@dataclass(frozen=True)
+class End:
+    """How far a segment goes: its last whole batch, and the offset after it."""
+
+    path: str
+    offset: int
+    batch: BatchHeader | None
+
+    @property
+    def place(self) -> Place:
+        """Where that is."""
+        position = 0 if self.batch is None else self.batch.end
+        return Place(self.offset, position, position)
+
+    def is_in(self, file: LogFile) -> bool:
+        """Whether a segment still has this batch there: a log may be cut, and written anew."""
+        if file.path != self.path:
+            return False
+        if self.batch is None:
+            return True
+        with file.open() as source:
+            return read_at(source, self.batch.position) == self.batch
+
+
+@dataclass(frozen=True)
+class PartitionLog:
+    """The segments of one partition, one at least, by their offsets."""
+
+    topic: str
+    partition: int
+    files: tuple[LogFile, ...]
+
+    @property
+    def key(self) -> Key:
+        """Its topic and number."""
+        return self.topic, self.partition
+
+    @property
+    def name(self) -> str:
+        """What Kafka calls it."""
+        return f"{self.topic}-{self.partition}"
+
+    @property
+    def earliest(self) -> int:
+        """The offset that its first segment is named for: what was before is deleted."""
+        return self.files[0].base_offset
+
+    def end(self, known: End | None = None) -> End:
+        """Return how far the last segment goes, in whole batches.
+
+        A batch that is being written is not whole, and zeros are none. ``known`` is an answer
+        that was given before: if that is still there, it looks on from it.
+        """
+        last = self.files[-1]
+        found = End(last.path, last.base_offset, None)
+        if known is not None and known.is_in(last):
+            found = known
+        with last.open() as source:
+            for header in whole_batches(source, found.place.position, last.size, is_growing=True):
+                found = End(last.path, header.last_offset + 1, header)
+        return found
+
+    def offset_of(self, timestamp: int) -> int | None:
+        """Return the first offset whose record is of ``timestamp`` (milliseconds) or later.
+
+        None when there is none. Source: ``LogSegment.findOffsetByTimestamp``.
+        """
+        wanted = parse_filters([("timestamp", ">=", timestamp)])
+        assert wanted is not None
+        for file in self.files:
+            with file.open() as source:
+                start, _ = Indexes(file, source).bytes_of(wanted)
+                for header in whole_batches(source, start, file.size):
+                    found = _offset_in(source, header, timestamp)
+                    if found is not None:
+                        return found
+        return None
+
+
+def _offset_in(source: Source, header: BatchHeader, timestamp: int) -> int | None:
+    if header.max_timestamp < timestamp:
+        return None
+    batch = source.read(header.position, header.size)
+    rows = pa.record_batch(decode_columns(batch, columns=("offset", "timestamp"), errors="skip"))
+    offsets = rows["offset"].filter(pc.greater_equal(rows["timestamp"], timestamp))
+    return offsets[0].as_py() if len(offsets) else None
+
+
+def whole_batches(
+    source: Source, position: int, end: int, *, is_growing: bool = False
+) -> Iterator[BatchHeader]:
+    """Yield the headers of batches from ``position`` on, around damage.
+
+    Checksums are looked at where a run of batches ends: a batch that others follow was written to
+    its end. Of a file that ``is_growing``, zeros are the place of batches to come.
+    """
+    search = Search(source, end)
+    while position < end:
+        held: BatchHeader | None = None
+        for header in walk(source, position, end):
+            if held is not None:
+                yield held
+            held = header
+        if held is not None:
+            position = held.position
+            if is_good(source, position, end):
+                yield held
+                position = held.end
+        if position >= end:
+            return
+        if is_growing and not any(source.read(position, RECORDS_AT)):
+            return
+        framed = read_at(source, position)
+        position = search.after(
+            position, framed.end if framed is not None and is_plausible(framed, end) else 0
+        )
+
+
+def place_of(file: LogFile, offset: int) -> Place:
+    """Return where ``offset`` is in a segment; at its end when all of it is before."""
+    wanted = parse_filters([("offset", ">=", offset - 1)])
+    assert wanted is not None
+    with file.open() as source:
+        start, _ = Indexes(file, source).bytes_of(wanted)
+        found = Place(offset, start, start)
+        is_growing = file.end_offset is None
+        for header in whole_batches(source, start, file.size, is_growing=is_growing):
+            if header.base_offset >= offset:
+                return found
+            is_inside = header.last_offset >= offset
+            found = Place(offset, header.end, header.position if is_inside else header.end)
+    return found
+
+
+def segments_of(options: Options) -> list[LogFile]:
+    """Return the files to read, those of the topics asked for."""
+    files = discover(options.path)
+    # The records of a checkpoint stand in segments, too, or did: rows twice would be wrong.
+    segments = [file for file in files if file.kind == "segment"]
+    return [file for file in segments or files if _is_wanted(file, options)]
+
+
+def _is_wanted(file: LogFile, options: Options) -> bool:
+    if options.topics is not None:
+        return file.topic in options.topics
+    if options.topic_pattern is not None:
+        return re.fullmatch(options.topic_pattern, file.topic or "") is not None
+    if options.assigned is not None:
+        return file.partition in options.assigned.get(file.topic or "", ())
+    return True
+
+
+def partitions_of(files: Iterable[LogFile]) -> dict[Key, PartitionLog]:
+    """Return the partitions that files are of, by topic and number.
+
+    Raises:
+        OptionError: a file is of no partition, or of one that stands in two directories.
+    """
+    found: dict[Key, list[LogFile]] = {}
+    for file in files:
+        if file.topic is None or file.partition is None:
+            raise OptionError(f"option path: {file.path} is in no directory named TOPIC-PARTITION")
+        same = found.setdefault((file.topic, file.partition), [])
+        if same and _directory(same[0]) != _directory(file):
+            raise OptionError(
+                f"option path: {file.topic}-{file.partition} is in {_directory(same[0])} and in "
+                f"{_directory(file)}: offsets can tell of one only"
+            )
+        same.append(file)
+    return {key: PartitionLog(*key, tuple(files)) for key, files in sorted(found.items())}
+
+
+def _directory(file: LogFile) -> str:
+    return file.path.rpartition("/")[0]

@@ -1,0 +1,86 @@
+"""Spark's filters as those of the Arrow core: what is taken here, Spark does not look at again."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from pyspark.sql.datasource import (
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    LessThan,
+    LessThanOrEqual,
+    Not,
+)
+
+from kraftspec.pipeline.source.schema import COLUMNS
+
+# A filter of the core: its column, an operator, and a value or several.
+Term = tuple[str, str, Any]
+
+_COMPARISONS: Final[dict[type[Filter], str]] = {
+    EqualTo: "==", GreaterThan: ">", GreaterThanOrEqual: ">=", LessThan: "<", LessThanOrEqual: "<=",
+}  # fmt: skip
+_OPPOSITE: Final = {"==": "!=", ">": "<=", ">=": "<", "<": ">=", "<=": ">", "in": "not in"}
+_NUMBERS: Final = frozenset(
+    {
+        "offset", "partition", "timestampType", "leaderEpoch", "producerId", "producerEpoch",
+        "sequence", "batchPosition",
+    }
+)  # fmt: skip
+_TEXTS: Final = frozenset({"topic", "file"})
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def term_of(found: Filter) -> Term | None:
+    """Return the core's filter that keeps exactly the same rows, or None where it has none."""
+    is_negated = isinstance(found, Not)
+    if isinstance(found, Not):
+        found = found.child
+    comparison = "in" if isinstance(found, In) else _COMPARISONS.get(type(found))
+    path: tuple[str, ...] = getattr(found, "attribute", ())
+    if comparison is None or len(path) != 1:
+        return None
+    name = path[0]
+    value: Any = getattr(found, "value", None)
+    if is_negated:
+        if comparison == "in" and None in value:
+            return None  # That is true of nothing, for SQL.
+        comparison = _OPPOSITE[comparison]
+    if name in _NUMBERS and _all(value, comparison, int):
+        return COLUMNS[name].core, comparison, _values(value, comparison)
+    if name in _TEXTS and _all(value, comparison, str) and comparison in _EQUALITIES:
+        return COLUMNS[name].core, comparison, _values(value, comparison)
+    if name == "timestamp" and isinstance(value, datetime) and comparison in _ROUNDED:
+        return "timestamp", *_in_milliseconds(comparison, value)
+    return None
+
+
+_EQUALITIES: Final = frozenset({"==", "!=", "in", "not in"})
+_ROUNDED: Final = frozenset({"==", "<", "<=", ">", ">="})
+
+
+def _values(value: Any, comparison: str) -> Any:
+    if comparison in ("in", "not in"):
+        return [one for one in value if one is not None]  # Nothing equals null.
+    return value
+
+
+def _all(value: Any, comparison: str, kind: type) -> bool:
+    values = _values(value, comparison) if comparison in ("in", "not in") else [value]
+    return all(type(one) is kind for one in values)
+
+
+def _in_milliseconds(comparison: str, value: datetime) -> tuple[str, Any]:
+    """Compare with whole milliseconds, which is all that Kafka has, instead of microseconds."""
+    zoned = value if value.tzinfo else value.replace(tzinfo=UTC)
+    milliseconds, rest = divmod(zoned - _EPOCH, timedelta(milliseconds=1))
+    if rest and comparison == "==":
+        return "in", []
+    # Between two milliseconds: greater than the lower is at least the upper.
+    if rest and comparison in ("<", ">="):
+        milliseconds += 1
+    return comparison, milliseconds
