@@ -1,0 +1,56 @@
+"""``decode_message`` for Spark: ``df.select(decode_message("value", "FetchRequest", "version"))``.
+
+Whole Arrow columns go through it in the workers, which need kraftspec, pyarrow and nothing else.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql.functions import lit
+from pyspark.sql.pandas.functions import arrow_udf
+from pyspark.sql.pandas.types import from_arrow_type
+from pyspark.sql.types import StructType
+
+from kraftspec.fastpath.message import Message
+from kraftspec.pipeline.messages import decode
+from kraftspec.pipeline.messages.schema import arrow_type
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+
+def message_type(
+    message: str | type[Message], spec_set: str = "kafka", *, errors: bool = False
+) -> StructType:
+    """Return the Spark type of a message: ``arrow_type``'s, every field nullable."""
+    found = from_arrow_type(arrow_type(message, spec_set, errors=errors))
+    assert isinstance(found, StructType)
+    return found
+
+
+def decode_message(
+    column: Column | str,
+    message: str | type[Message],
+    version: Column | str | int,
+    *,
+    spec_set: str = "kafka",
+    mode: decode.Mode = "PERMISSIVE",
+    errors: bool = False,
+) -> Column:
+    """Return a column of structs, decoded from a column of binary; see the Arrow function.
+
+    ``version`` is a number, or a column of any integer type. ``mode="FAILFAST"`` ends the query at
+    the first value that is refused.
+    """
+
+    def run(values: pa.Array, versions: pa.Array) -> pa.Array:
+        return decode.decode_message(
+            values, message, versions, spec_set=spec_set, mode=mode, errors=errors
+        )
+
+    returned = message_type(message, spec_set, errors=errors)
+    versions = lit(version) if isinstance(version, int) else version
+    made: Column = arrow_udf(run, returned)(column, versions)
+    return made.alias(message if isinstance(message, str) else message.__name__)

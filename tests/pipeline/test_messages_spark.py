@@ -1,0 +1,72 @@
+"""``decode_message`` in Spark says what it says in Arrow."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import PythonException
+from pyspark.sql import SparkSession
+from pyspark.sql.functions import col
+from pyspark.sql.pandas.types import to_arrow_type
+from pyspark.sql.types import LongType, MapType, StringType, StructType
+
+from kraftspec.conformance.vectors import read_vectors, vectors_root
+from kraftspec.generated import kafka
+from kraftspec.pipeline.messages import arrow_type
+from kraftspec.pipeline.messages import decode_message as decode_arrow
+from kraftspec.pipeline.messages.spark import decode_message, message_type
+
+
+def field(type_: StructType, name: str) -> object:
+    return type_[name].dataType
+
+
+def test_types_are_sparks_own() -> None:
+    fetch = message_type("FetchRequest")
+    assert field(fetch, "clusterId") == StringType()
+    topic = field(fetch, "topics").elementType  # type: ignore[attr-defined]
+    assert field(topic, "topicId") == StringType()
+    unknown = field(topic, "_unknownTaggedFields")
+    assert isinstance(unknown, MapType)
+    assert field(message_type("UpdateMetadataRequest"), "_version").typeName() == "short"  # type: ignore[attr-defined]
+    voters = field(message_type("VotersRecord"), "voters").elementType  # type: ignore[attr-defined]
+    port = field(voters, "endpoints").elementType["port"].dataType  # type: ignore[attr-defined]
+    assert port.typeName() == "integer"  # uint16
+    assert field(message_type("TopicRecord"), "_version") != LongType()
+
+
+@pytest.mark.parametrize("errors", [False, True])
+def test_every_type_is_the_same_in_spark_and_in_arrow(errors: bool) -> None:
+    for name, entry in kafka.CATALOGUE.items():
+        if entry[3] < entry[4]:
+            type_ = message_type(name, errors=errors)
+            assert to_arrow_type(type_, timezone="UTC") == arrow_type(name, errors=errors)
+
+
+def test_golden_vectors_in_spark(spark: SparkSession) -> None:
+    name = "MetadataResponse"
+    (tests,) = [file.tests for set_, file in read_vectors(vectors_root(), f"kafka/{name}")
+                if set_ == "kafka" and file.message == name]  # fmt: skip
+    rows = [(bytes.fromhex(str(test.hex)), test.version) for test in tests if test.hex][:400]
+    rows.append((b"\x00", 9))
+    values, versions = pa.array([row[0] for row in rows]), pa.array([row[1] for row in rows])
+    wanted = decode_arrow(values, name, versions, errors=True)
+    frame = spark.createDataFrame(pa.table({"value": values, "version": versions}))
+    found = frame.select(decode_message("value", name, "version", errors=True)).toArrow()
+    assert found.column_names == [name]
+    assert found.column(0).to_pylist() == wanted.to_pylist()
+    assert wanted.null_count == 0
+    plain = frame.select(decode_message(col("value"), kafka.MetadataResponse, col("version")))
+    bad = sum(row["_error"] is not None for row in wanted.to_pylist())
+    assert 0 < bad == plain.where("MetadataResponse is null").count() < len(rows)
+
+
+def test_a_number_is_the_version_of_all_rows(spark: SparkSession) -> None:
+    value = kafka.TopicRecord(name="orders").encode(0)
+    frame = spark.createDataFrame([(bytearray(value),), (None,)], "value binary")
+    found = frame.select(decode_message("value", "TopicRecord", 0).alias("topic"))
+    assert [row.topic and row.topic.name for row in found.collect()] == ["orders", None]
+    assert found.select("topic.topicId").first() == ("AAAAAAAAAAAAAAAAAAAAAA",)
+    bad = frame.select(decode_message("value", "TopicRecord", 7, mode="FAILFAST"))
+    with pytest.raises(PythonException, match="row 0: no TopicRecord of version 7"):
+        bad.collect()
