@@ -60,7 +60,7 @@ def page(runs: Sequence[Results], *, left_out: Sequence[LeftOut] = (), flags: Fl
         raise ValueError("a report needs the results of at least one run")
     keys = sorted({key for run in runs for key in run.messages}, key=_row_order)
     data, cap = _fitting(runs, keys, flags)
-    css, js = (_asset(f"matrix.{kind}") for kind in ("css", "js"))
+    css, js = (asset(f"matrix.{kind}") for kind in ("css", "js"))
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
     pairs = {
         (row, one[0])
@@ -69,20 +69,20 @@ def page(runs: Sequence[Results], *, left_out: Sequence[LeftOut] = (), flags: Fl
         for one in cell or ()
         if one[0] is not None
     }
-    rendered = environment.from_string(_asset("matrix.html.jinja")).render(
+    rendered = environment.from_string(asset("matrix.html.jinja")).render(
         title=TITLE,
-        summary=f"{_counted(len(runs), 'implementation')}, {_counted(len(keys), 'message')}, "
-        f"{_counted(len(pairs), 'pair')} of message and version, "
-        f"{_counted(max(run.tests for run in runs), 'golden vector')}",
+        summary=f"{counted(len(runs), 'implementation')}, {counted(len(keys), 'message')}, "
+        f"{counted(len(pairs), 'pair')} of message and version, "
+        f"{counted(max(run.tests for run in runs), 'golden vector')}",
         runs=data["runs"],
         sets=list(dict.fromkeys(set_and_message(key)[0] for key in keys)),
         left_out=left_out,
         remarks=[(entry["label"], text) for entry, run in zip(data["runs"], runs, strict=True)
                  for text in _remarks(run)],
-        cap_text=f"A cell shows at most {_counted(cap, 'failure')}, some of every version.",
+        cap_text=f"A cell shows at most {counted(cap, 'failure')}, some of every version.",
         kraftspec_version=__version__,
-        css=Markup(css), css_hash=_csp_hash(css),
-        js=Markup(js), js_hash=_csp_hash(js),
+        css=Markup(css), css_hash=csp_hash(css),
+        js=Markup(js), js_hash=csp_hash(js),
         data=Markup(_script_safe(data)),
     )  # fmt: skip
     return rendered + "\n"
@@ -107,11 +107,13 @@ class _Head(msgspec.Struct):
     notes: Flags = {}
 
 
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """Return what a page of results is made with: ``matrix.css`` is the look of all of them."""
     return (files("kraftspec.conformance") / "report" / name).read_text("utf-8")
 
 
-def _counted(count: int, noun: str) -> str:
+def counted(count: int, noun: str) -> str:
+    """Return ``1 failure``, ``2 failures``."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
@@ -120,7 +122,7 @@ def _row_order(key: str) -> tuple[bool, str, str]:
     return spec != KAFKA, spec, message
 
 
-def _csp_hash(text: str) -> str:
+def csp_hash(text: str) -> str:
     """Return what a Content-Security-Policy calls this text: nothing else on the page may run."""
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
@@ -235,7 +237,7 @@ def _remarks(run: Results) -> list[str]:
         broke = run.harness_failure
         said.append(f"the run broke off ({broke.kind}): {_cut(broke.detail.partition(chr(10))[0])}")
     if run.restarts:
-        said.append(f"started again {_counted(run.restarts, 'time')} after a crash or a hang")
+        said.append(f"started again {counted(run.restarts, 'time')} after a crash or a hang")
     said += [f"the known failure {one.test} has expired" for one in run.known if one.expired]
     said += run.warnings or []
     if len(said) > REMARKS_MAX:

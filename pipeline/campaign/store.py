@@ -94,7 +94,7 @@ def open_store(directory: Path, kind: Kind, units: Sequence[Unit], *, new: bool 
 
     Raises ``MixedError`` where it has results of something else, ``OSError``.
     """
-    manifest = {
+    made = {
         "schemaVersion": SCHEMA_VERSION,
         "kind": kind.name,
         "options": kind.options(),
@@ -102,6 +102,7 @@ def open_store(directory: Path, kind: Kind, units: Sequence[Unit], *, new: bool 
         "units": len(units),
         "cases": sum(unit.cases for unit in units),
     }
+    manifest = json.loads(json.dumps(made))  # As it is read again.
     path = directory / MANIFEST
     if new:
         _empty(directory)
@@ -133,7 +134,7 @@ def _compare(path: Path, manifest: dict[str, Any]) -> None:
         differ = [
             f"{name} was {_short(known['options'].get(name))}, is {_short(value)}"
             for name, value in manifest["options"].items()
-            if known["options"].get(name) != json.loads(json.dumps(value))
+            if known["options"].get(name) != value
         ]
         if known["kind"] != manifest["kind"]:
             differ = [f"it is of {known['kind']}, not {manifest['kind']}"]

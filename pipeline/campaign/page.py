@@ -1,0 +1,90 @@
+"""The page of a campaign, in the look of the page of results: one file that fetches nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from importlib.resources import files
+from itertools import groupby
+from typing import Any
+
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
+
+from kraftspec import __version__
+from kraftspec.conformance.report.matrix import asset, counted, csp_hash
+from kraftspec.pipeline.campaign.summary import Summary
+
+TITLES = {
+    "conform": "Conformance campaign",
+    "fuzz-codec": "Fuzz campaign: codecs and their twins",
+    "fuzz-differential": "Fuzz campaign: two adapters",
+}
+# How cases come out when all is well; what else there is stands out.
+GOOD = {"passed", "skipped", "known", "taken", "refused", "agreed", "policy"}
+FINDINGS_MAX = 200  # On the page.
+DETAIL_CHARS_MAX = 1200
+_CSS = """
+.scroll { overflow-x: auto; }
+.versions { border-collapse: collapse; font-variant-numeric: tabular-nums; }
+.versions th, .versions td { border-bottom: 1px solid var(--line); white-space: nowrap; }
+.versions th[scope="row"] { text-align: left; }
+td.bad { color: var(--failed-text); font-weight: 650; }
+details { margin: .4rem 0; padding: .4rem .8rem; background: var(--surface);
+  border: 1px solid var(--line); border-radius: 8px; }
+"""
+
+
+def page(summary: Summary) -> str:
+    """Return the HTML of the page."""
+    css = asset("matrix.css") + _CSS
+    classes = _order({row["class"] for row in summary.by_class})
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    template = (files("kraftspec.pipeline") / "campaign" / "page.html.jinja").read_text("utf-8")
+    return environment.from_string(template).render(
+        title=TITLES.get(summary.kind, f"Campaign: {summary.kind}"),
+        totals=f"{counted(summary.cases, 'case')}, {summary.done:,} of "
+        f"{counted(summary.units, 'unit')}, {summary.seconds:,.0f} s of executors, "
+        f"{counted(len(summary.findings), 'finding')}",
+        summary=summary,
+        classes=classes,
+        bad=set(classes) - GOOD,
+        sets=_rows(summary.by_class, ("adapter", "set")),
+        findings=summary.findings[:FINDINGS_MAX],
+        left_out=max(0, len(summary.findings) - FINDINGS_MAX),
+        groups=list(_groups(summary.by_message)),
+        options=json.dumps(summary.options, indent=2),
+        kraftspec_version=__version__,
+        cut=lambda text: text if len(text) <= DETAIL_CHARS_MAX else f"{text[:DETAIL_CHARS_MAX]}…",
+        css=Markup(css),
+        css_hash=csp_hash(css),
+    ) + "\n"  # fmt: skip
+
+
+def _order(classes: Iterable[str]) -> list[str]:
+    """Put what is well first."""
+    return sorted(classes, key=lambda name: (name not in GOOD, name))
+
+
+def _rows(counts: list[dict[str, Any]], names: tuple[str, ...]) -> list[dict[str, Any]]:
+    """Make one row of all classes of the same ``names``."""
+    rows: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for count in counts:
+        key = tuple(count[name] for name in names)
+        row = rows.setdefault(key, {**dict(zip(names, key, strict=True)), "classes": {}})
+        row["classes"][count["class"]] = count["cases"]
+    return [{**row, "cases": sum(row["classes"].values())} for row in rows.values()]
+
+
+def _groups(counts: list[dict[str, Any]]) -> Iterable[dict[str, Any]]:
+    for (adapter, name), group in groupby(counts, key=lambda row: (row["adapter"], row["set"])):
+        found = list(group)
+        yield {
+            "adapter": adapter,
+            "set": name,
+            "classes": _order({row["class"] for row in found}),
+            "entries": any(row["entry"] for row in found),
+            "rows": _rows(found, ("message", "version", "entry")),
+        }
