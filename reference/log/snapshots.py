@@ -61,6 +61,58 @@ def parse_name(name: str) -> SnapshotName | None:
     return SnapshotName(SnapshotId(int(match[1]), int(match[2])), is_whole)
 
 
+class _Encoder:
+    """Encodes the batches of one checkpoint, whose offsets rise from 0."""
+
+    def __init__(self, epoch: int, timestamp_ms: int) -> None:
+        self.offset = 0
+        self._epoch = epoch
+        self._timestamp_ms = timestamp_ms
+
+    def control(self, values: Sequence[ControlValue]) -> bytes:
+        batch = encode_control_values(
+            values, base_offset=self.offset, epoch=self._epoch, timestamp_ms=self._timestamp_ms
+        )
+        self.offset += len(values)
+        return batch
+
+    def footer(self) -> bytes:
+        return self.control([control_value(SnapshotFooterRecord())])
+
+    def data(self, values: Sequence[bytes]) -> Iterator[bytes]:
+        """Yield one batch, or more where that would be too large, or none of no values."""
+        batch = encode_batch(
+            values,
+            timestamps=self._timestamp_ms,
+            base_offset=self.offset,
+            partition_leader_epoch=self._epoch,
+        )
+        half = len(values) // 2
+        if len(batch) <= BATCH_BYTES_MAX:
+            self.offset += len(values)
+            if batch:
+                yield batch
+        elif half:
+            yield from self.data(values[:half])
+            yield from self.data(values[half:])
+        else:
+            raise ValueError(
+                f"a record of {len(batch)} bytes, and a batch has at most {BATCH_BYTES_MAX}"
+            )
+
+
+def checkpoint_bytes(
+    header: Sequence[ControlValue], values: Sequence[bytes], *, timestamp_ms: int
+) -> bytes:
+    """Return a whole checkpoint of epoch 0, as formatting makes them.
+
+    ``header`` are control records, of which the first is a SnapshotHeader; ``values`` are those of
+    the data records. Raises ValueError for a record that no batch has room for.
+    """
+    encoder = _Encoder(0, timestamp_ms)
+    return b"".join([encoder.control(header), *encoder.data(values), encoder.footer()])
+
+
 class PartialSnapshot:
     """A snapshot that is being written, or fetched from the leader bytes by bytes.
 
@@ -119,48 +171,25 @@ class SnapshotWriter:
         self, part: PartialSnapshot, header: Sequence[ControlValue], *, timestamp_ms: int
     ) -> None:
         self._part = part
-        self._timestamp_ms = timestamp_ms
-        self._offset = 0
-        self._control(header)
+        self._encoder = _Encoder(part.id.epoch, timestamp_ms)
+        part.append(self._encoder.control(header))
 
     @property
     def id(self) -> SnapshotId:
         """What it will stand for."""
         return self._part.id
 
-    def _control(self, values: Sequence[ControlValue]) -> None:
-        batch = encode_control_values(
-            values,
-            base_offset=self._offset,
-            epoch=self.id.epoch,
-            timestamp_ms=self._timestamp_ms,
-        )
-        self._part.append(batch)
-        self._offset += len(values)
-
     def append(self, values: Sequence[bytes]) -> None:
-        """Write the values of data records as one batch; no values write none."""
-        batch = encode_batch(
-            values,
-            timestamps=self._timestamp_ms,
-            base_offset=self._offset,
-            partition_leader_epoch=self.id.epoch,
-        )
-        if len(batch) > BATCH_BYTES_MAX:
-            half = len(values) // 2
-            if half == 0:
-                raise ValueError(
-                    f"a record of {len(batch)} bytes, and a batch has at most {BATCH_BYTES_MAX}"
-                )
-            self.append(values[:half])
-            self.append(values[half:])
-        elif batch:
+        """Write the values of data records as one batch; no values write none.
+
+        What would be more than 8 MiB is divided; ValueError for one such record.
+        """
+        for batch in self._encoder.data(values):
             self._part.append(batch)
-            self._offset += len(values)
 
     def freeze(self) -> None:
         """Write the footer; the snapshot is the log's, and durable, on return."""
-        self._control([control_value(SnapshotFooterRecord())])
+        self._part.append(self._encoder.footer())
         self._part.complete()
 
     def close(self) -> None:

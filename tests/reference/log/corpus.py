@@ -66,12 +66,19 @@ def parse_dump(text: str) -> list[Batch]:
             fields = dict(_FIELD.findall(line))
             assert fields["isvalid"] == "true"
             assert fields["compresscodec"] == "none"
-            numbers = [
-                int(fields[key])
-                for key in ("baseOffset", "lastOffset", "count", "partitionLeaderEpoch")
-            ]
-            rest = [int(fields[key]) for key in ("position", "CreateTime", "size", "crc")]
-            batches.append(Batch(*numbers, fields["isControl"] == "true", *rest))
+            batches.append(
+                Batch(
+                    base_offset=int(fields["baseOffset"]),
+                    last_offset=int(fields["lastOffset"]),
+                    count=int(fields["count"]),
+                    epoch=int(fields["partitionLeaderEpoch"]),
+                    is_control=fields["isControl"] == "true",
+                    position=int(fields["position"]),
+                    max_timestamp=int(fields["CreateTime"]),
+                    size=int(fields["size"]),
+                    crc=int(fields["crc"]),
+                )
+            )
         elif line.startswith("|"):
             head, _, content = line.partition(" headerKeys: [] ")
             fields = dict(_FIELD.findall(head))

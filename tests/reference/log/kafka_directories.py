@@ -66,11 +66,11 @@ def _alter(cluster: Cluster, request: AlterClientQuotasRequest) -> None:
 
 
 def dump(cluster: Cluster | None, files: Sequence[Path], *options: str) -> str:
-    """Return what DumpLogSegments prints of metadata logs, checkpoints and indexes."""
+    """Return all that DumpLogSegments prints of metadata logs, checkpoints and indexes."""
     arguments = ["--cluster-metadata-decoder", *options, "--files", ",".join(map(str, files))]
-    return (cluster or Cluster(Path("unused"), controllers=0, brokers=0)).tool(
-        DUMP_TOOL, *arguments
-    ).stdout  # fmt: skip
+    cluster = cluster or Cluster(Path("unused"), controllers=0, brokers=0)
+    done = cluster.tool(DUMP_TOOL, *arguments)
+    return done.stdout + done.stderr
 
 
 def keep(cluster: Cluster, nodes: Sequence[Node], out: Path) -> None:
