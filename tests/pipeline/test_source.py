@@ -1,0 +1,451 @@
+"""Tables of ``kafkalog``: columns, splits, filters, bounds, damage; without a JVM."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql.datasource import (
+    EqualNullSafe,
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    InputPartition,
+    IsNotNull,
+    LessThan,
+    LessThanOrEqual,
+    Not,
+    StringStartsWith,
+)
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import IntegerType, StructField, StructType
+
+from kraftspec.conformance.logs import Record, kafka_logs, partitions, records
+from kraftspec.fastpath.records import Compression, TimestampType
+from kraftspec.pipeline import DamagedLogError
+from kraftspec.pipeline.source.options import OptionError
+from kraftspec.pipeline.source.ranges import DataLossError
+from kraftspec.pipeline.source.reports import read_report
+from kraftspec.pipeline.source.schema import arrow_schema
+
+from .made_logs import TIME_MS, batch, marker, transactional, write_index, write_segment
+from .source_reading import Row, batches, fields, plan, rows, source
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def instant(milliseconds: int) -> datetime:
+    return EPOCH + timedelta(milliseconds=milliseconds)
+
+
+def offsets(found: list[Row]) -> list[int]:
+    return [row["offset"] for row in found]
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Path:
+    """Two topics: one of three segments in partition 0, and one in partition 1; one of a few."""
+    for base in (0, 30, 60):
+        path = write_segment(
+            tmp_path / "orders-0", [batch(base + at, 3) for at in range(0, 30, 3)], base
+        )
+        write_index(path)
+    write_segment(tmp_path / "orders-1", [batch(at, 5) for at in range(0, 50, 5)])
+    write_segment(tmp_path / "audit-0", [batch(0, 4)])
+    return tmp_path
+
+
+class TestColumns:
+    def test_are_those_of_sparks_kafka_source(self, tmp_path: Path) -> None:
+        # What its guide says; none of them is required.
+        schema = source(tmp_path, {"includeHeaders": True, "mode": "FAILFAST"}).schema()
+        assert [(field.name, field.dataType.simpleString()) for field in schema.fields] == [
+            ("key", "binary"),
+            ("value", "binary"),
+            ("topic", "string"),
+            ("partition", "int"),
+            ("offset", "bigint"),
+            ("timestamp", "timestamp"),
+            ("timestampType", "int"),
+            ("headers", "array<struct<key:string,value:binary>>"),
+        ]
+        assert all(field.nullable for field in schema.fields)
+
+    def test_arrow_types_are_what_spark_makes_of_them(self, tmp_path: Path) -> None:
+        schema = source(tmp_path, {"includeHeaders": True, "includeMetadata": True}).schema()
+        assert len(schema.fields) == 7 + 1 + 9 + 2
+        assert arrow_schema(schema).equals(to_arrow_schema(schema, timezone="UTC"))
+
+    def test_metadata(self, tmp_path: Path) -> None:
+        path = write_segment(
+            tmp_path / "t-0",
+            [
+                batch(7, 1, partition_leader_epoch=3, compression=Compression.GZIP),
+                batch(
+                    8, 2, producer_id=5, producer_epoch=2, base_sequence=40, transactional=True,
+                    timestamp_type=TimestampType.LOG_APPEND_TIME, log_append_time=TIME_MS,
+                ),
+            ],
+        )  # fmt: skip
+        first, *_, last = rows(tmp_path, includeMetadata=True, mode="FAILFAST")
+        assert {name: first[name] for name in list(first)[5:]} == {
+            "timestamp": instant(TIME_MS + 7),
+            "timestampType": 0,
+            "leaderEpoch": 3,
+            "producerId": -1,
+            "producerEpoch": -1,
+            "sequence": -1,
+            "isControl": False,
+            "isTransactional": False,
+            "compression": "gzip",
+            "file": str(path),
+            "batchPosition": 0,
+        }
+        assert (last["producerId"], last["producerEpoch"], last["sequence"]) == (5, 2, 41)
+        assert (last["isTransactional"], last["compression"]) == (True, "none")
+        assert last["batchPosition"] > 0
+        assert (last["timestampType"], last["timestamp"]) == (1, instant(TIME_MS))
+
+    def test_a_schema_chooses_and_orders(self, logs: Path) -> None:
+        found = rows(logs, fields("offset", "topic", "value"), subscribe="audit")
+        assert list(found[0]) == ["offset", "topic", "value"]
+        assert offsets(found) == [0, 1, 2, 3]
+
+    def test_no_columns_still_have_a_number(self, logs: Path) -> None:
+        reader, tasks, _ = plan(logs, StructType([]))
+        assert sum(found.num_rows for found in batches(reader, tasks, StructType([]))) == 144
+
+    @pytest.mark.parametrize(
+        ("field", "says"),
+        [
+            (StructField("ofset", IntegerType()), "has no column ofset; it has key, value, topic"),
+            (StructField("offset", IntegerType()), "column offset is bigint, not int; cast it"),
+        ],
+    )
+    def test_another_schema_is_refused(self, logs: Path, field: StructField, says: str) -> None:
+        with pytest.raises(OptionError, match=r"^schema: ") as raised:
+            plan(logs, StructType([field]))
+        assert says in str(raised.value)
+
+
+class TestRealLogs:
+    """What Apache Kafka's own consumer read from the same directory."""
+
+    @staticmethod
+    def read(directory: str, isolation: str) -> tuple[Counter[Any], Counter[Any]]:
+        root = kafka_logs()
+        truth = root / f"{directory}_read"
+        starts = {(one.topic, one.partition): one.start_offset for one in
+                  partitions(truth / "partitions.jsonl")}  # fmt: skip
+        options: Row = {"kafka.isolation.level": isolation, "mode": "DROPMALFORMED"}
+        found = rows(root / directory, includeHeaders=True, **options)
+        # The log start offset, below which records may remain, is no part of the files.
+        mine = Counter(
+            as_tuple(row)
+            for row in found
+            if row["offset"] >= starts.get((row["topic"], row["partition"]), 1 << 62)
+        )
+        return mine, Counter(map(as_read, records(truth / f"{isolation}.jsonl")))
+
+    @pytest.mark.java
+    @pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
+    def test_rows_are_those_of_kafkas_consumer(self, isolation: str) -> None:
+        mine, consumed = self.read("clean", isolation)
+        assert mine == consumed
+        assert consumed.total() > 4_000
+
+
+def as_tuple(row: Row) -> tuple[Any, ...]:
+    return (
+        row["topic"], row["partition"], row["offset"], row["timestamp"], row["timestampType"],
+        row["key"], row["value"], tuple((one["key"], one["value"]) for one in row["headers"]),
+    )  # fmt: skip
+
+
+def as_read(found: Record) -> tuple[Any, ...]:
+    kind = {"createtime": 0, "logappendtime": 1}[found.timestamp_type or ""]
+    return (
+        found.topic, found.partition, found.offset, instant(found.timestamp), kind,
+        found.key, found.value, tuple((key, value) for key, value in found.headers),
+    )  # fmt: skip
+
+
+class TestSplits:
+    def test_each_row_comes_once_however_small_they_are(self, logs: Path) -> None:
+        whole = rows(logs)
+        reader, tasks, _ = plan(logs, splitBytes=200)
+        assert len(tasks) > 20
+        schema = source(logs, {}).schema()
+        assert [row for one in batches(reader, tasks, schema) for row in one.to_pylist()] == whole
+        assert len(whole) == 144
+
+    def test_small_files_share_a_task(self, logs: Path) -> None:
+        assert len(plan(logs)[1]) == 1
+
+    def test_min_partitions(self, logs: Path) -> None:
+        assert len(plan(logs, minPartitions=8)[1]) >= 8
+
+    def test_a_task_without_work_has_no_rows(self, logs: Path) -> None:
+        reader, tasks, _ = plan(logs, subscribe="none")
+        assert tasks == []
+        assert list(reader.read(InputPartition(None))) == []
+
+
+NAMED: list[tuple[Filter, Callable[[Row], bool]]] = [
+    (EqualTo(("offset",), 31), lambda row: row["offset"] == 31),
+    (GreaterThan(("offset",), 31), lambda row: row["offset"] > 31),
+    (Not(GreaterThan(("offset",), 31)), lambda row: row["offset"] <= 31),
+    (Not(EqualTo(("offset",), 31)), lambda row: row["offset"] != 31),
+    (In(("offset",), (1, 40, None)), lambda row: row["offset"] in (1, 40)),
+    (Not(In(("offset",), (1, 40))), lambda row: row["offset"] not in (1, 40)),
+    (LessThanOrEqual(("partition",), 0), lambda row: row["partition"] <= 0),
+    (EqualTo(("topic",), "orders"), lambda row: row["topic"] == "orders"),
+    (In(("topic",), ("audit", "x")), lambda row: row["topic"] == "audit"),
+    (Not(EqualTo(("topic",), "audit")), lambda row: row["topic"] != "audit"),
+    *(
+        (kind(("timestamp",), instant(TIME_MS + 30) + timedelta(microseconds=rest)), test)
+        for rest in (0, 1, 999)
+        for kind, test in (
+            (EqualTo, lambda row, r=rest: row["us"] == 30_000 + r),
+            (LessThan, lambda row, r=rest: row["us"] < 30_000 + r),
+            (LessThanOrEqual, lambda row, r=rest: row["us"] <= 30_000 + r),
+            (GreaterThan, lambda row, r=rest: row["us"] > 30_000 + r),
+            (GreaterThanOrEqual, lambda row, r=rest: row["us"] >= 30_000 + r),
+        )
+    ),
+]
+
+
+class TestFilters:
+    @pytest.mark.parametrize(("found", "test"), NAMED, ids=lambda one: str(one)[:60])
+    def test_that_are_taken_keep_the_same_rows(
+        self, logs: Path, found: Filter, test: Callable[[Row], bool]
+    ) -> None:
+        every = rows(logs)
+        start, unit = instant(TIME_MS), timedelta(microseconds=1)
+        wanted = [row for row in every if test({**row, "us": (row["timestamp"] - start) // unit})]
+        assert rows(logs, None, [found]) == wanted
+
+    @pytest.mark.parametrize(
+        "found",
+        [
+            IsNotNull(("offset",)),
+            EqualNullSafe(("offset",), 3),
+            EqualTo(("offset",), None),
+            EqualTo(("value",), b"x"),
+            EqualTo(("compression",), "gzip"),
+            EqualTo(("headers", "key"), "x"),
+            StringStartsWith(("topic",), "o"),
+            GreaterThan(("topic",), "o"),
+            Not(In(("offset",), (1, None))),
+            Not(IsNotNull(("offset",))),
+            In(("timestamp",), (instant(1),)),
+        ],
+        ids=str,
+    )
+    def test_others_are_given_back(self, logs: Path, found: Filter) -> None:
+        assert plan(logs, None, [found])[2] == [found]
+
+    def test_files_and_batches_without_rows_are_not_read(self, logs: Path, tmp_path: Path) -> None:
+        report = tmp_path / "report"
+        found = rows(
+            logs,
+            None,
+            [GreaterThan(("offset",), 70), EqualTo(("topic",), "orders")],
+            report=report,
+        )
+        assert offsets(found) == list(range(71, 90))
+        said = read_report(str(report))
+        assert said.rows == 19
+        assert said.reads == 2  # Of four files: one partition has its last segment, one no others.
+        sizes = [path.stat().st_size for path in sorted(logs.glob("orders-*/*.log"))]
+        assert said.bytes_read < sizes[2] + sizes[3]
+
+    def test_a_reader_that_takes_none(self, logs: Path) -> None:
+        found = GreaterThan(("offset",), 3)
+        assert plan(logs, None, [found], pushFilters=False)[2] == [found]
+
+
+class TestTopics:
+    def test_by_name(self, logs: Path) -> None:
+        assert {row["topic"] for row in rows(logs, subscribe="audit,none")} == {"audit"}
+
+    def test_by_pattern_of_the_whole_name(self, logs: Path) -> None:
+        assert {row["topic"] for row in rows(logs, subscribePattern="ord.*")} == {"orders"}
+        assert rows(logs, subscribePattern="ord") == []
+
+    def test_by_partition(self, logs: Path) -> None:
+        found = rows(logs, assign='{"orders":[1]}')
+        assert {(row["topic"], row["partition"]) for row in found} == {("orders", 1)}
+        assert len(found) == 50
+
+
+class TestBounds:
+    @pytest.mark.parametrize(
+        ("start", "end"), [(0, 90), (31, 62), (29, 31), (30, 60), (89, 90), (1, 2), (45, 45)]
+    )
+    def test_offsets(self, logs: Path, start: int, end: int) -> None:
+        found = rows(
+            logs,
+            assign='{"orders":[0]}',
+            startingOffsets=f'{{"orders":{{"0":{start}}}}}',
+            endingOffsets=f'{{"orders":{{"0":{end}}}}}',
+        )
+        assert offsets(found) == list(range(start, end))
+
+    def test_words_are_all(self, logs: Path) -> None:
+        assert rows(logs, startingOffsets="earliest", endingOffsets="latest") == rows(logs)
+
+    def test_earliest_and_latest_by_partition(self, logs: Path) -> None:
+        found = rows(
+            logs,
+            subscribe="orders",
+            startingOffsets='{"orders":{"0":-2,"1":48}}',
+            endingOffsets='{"orders":{"0":2,"1":-1}}',
+        )
+        assert [(row["partition"], row["offset"]) for row in found] == [
+            (0, 0), (0, 1), (1, 48), (1, 49),
+        ]  # fmt: skip
+
+    def test_times_are_of_the_first_record_from_then_on(self, tmp_path: Path) -> None:
+        times = [10, 30, 20, 40, 15, 50]
+        for base in (0, 3):
+            stamps = [TIME_MS + time for time in times[base : base + 3]]
+            write_segment(tmp_path / "t-0", [batch(base, 3, timestamps=stamps)], base)
+        # As Kafka's offsetsForTimes: the record of 20, which comes later, is read as well.
+        found = rows(tmp_path, startingTimestamp=TIME_MS + 25, endingTimestamp=TIME_MS + 41)
+        assert offsets(found) == [1, 2, 3, 4]
+        found = rows(
+            tmp_path,
+            startingOffsetsByTimestamp=f'{{"t":{{"0":{TIME_MS + 40}}}}}',
+            endingOffsetsByTimestamp=f'{{"t":{{"0":{TIME_MS + 99}}}}}',
+        )
+        assert offsets(found) == [3, 4, 5]
+
+    def test_a_start_after_all_records(self, logs: Path) -> None:
+        late: Row = {"startingTimestamp": TIME_MS + 1_000, "subscribe": "audit"}
+        with pytest.raises(OptionError, match="startingTimestamp: audit-0 has no record of 17000"):
+            rows(logs, **late)
+        assert rows(logs, **late, startingOffsetsByTimestampStrategy="latest") == []
+
+    @pytest.mark.parametrize(
+        ("options", "says"),
+        [
+            ({"startingOffsets": '{"orders":{"0":0}}'}, "must name all partitions: orders-1 lacks"),
+            (
+                {"endingOffsets": '{"orders":{"0":1,"1":1,"7":1}}'},
+                "endingOffsets: there is no partition orders-7",
+            ),
+            ({"startingOffsets": "latest"}, "a table that starts at the latest is empty"),
+        ],
+    )
+    def test_what_is_wrong_is_named(self, logs: Path, options: Row, says: str) -> None:
+        with pytest.raises(OptionError, match=says):
+            rows(logs, subscribe="orders", **options)
+
+    def test_offsets_that_are_not_there(self, logs: Path, caplog: pytest.LogCaptureFixture) -> None:
+        (logs / f"orders-0/{0:020}.log").unlink()
+        options: Row = {"assign": '{"orders":[0]}', "startingOffsets": '{"orders":{"0":5}}'}
+        with pytest.raises(DataLossError, match="orders-0: offsets 5 to 29 are deleted; with fail"):
+            rows(logs, **options)
+        with caplog.at_level(logging.WARNING):
+            assert offsets(rows(logs, **options, failOnDataLoss=False)) == list(range(30, 90))
+        assert "orders-0: offsets 5 to 29 are deleted" in caplog.text
+        with pytest.raises(DataLossError, match="orders-0 ends at offset 90, not 91"):
+            rows(logs, assign='{"orders":[0]}', endingOffsets='{"orders":{"0":91}}')
+
+    def test_a_partition_in_two_directories_has_no_offsets(self, tmp_path: Path) -> None:
+        for broker in ("one", "two"):
+            write_segment(tmp_path / broker / "t-0", [batch(0)])
+        assert len(rows(tmp_path)) == 6
+        with pytest.raises(OptionError, match=r"t-0 is in .*one/t-0 and in .*two/t-0"):
+            rows(tmp_path, startingOffsets="earliest")
+
+
+class TestControlRecords:
+    @pytest.fixture
+    def log(self, tmp_path: Path) -> Path:
+        write_segment(
+            tmp_path / "t-0",
+            [transactional(0, 7), marker(2, 7, 0), transactional(3, 7), marker(5, 7, 1), batch(6)],
+        )
+        return tmp_path
+
+    def test_are_no_rows_as_for_a_consumer(self, log: Path, tmp_path: Path) -> None:
+        found = rows(log, report=tmp_path / "report")
+        assert offsets(found) == [0, 1, 3, 4, 6, 7, 8]
+        said = read_report(str(tmp_path / "report"))
+        assert (said.rows, said.control_rows) == (7, 2)
+
+    def test_may_be_asked_for(self, log: Path) -> None:
+        found = rows(log, includeControl=True, includeMetadata=True)
+        assert [row["offset"] for row in found if row["isControl"]] == [2, 5]
+        assert len(found) == 9
+
+    def test_committed_data(self, log: Path) -> None:
+        options: Row = {"kafka.isolation.level": "read_committed"}
+        found = rows(log, **options)
+        assert offsets(found) == [3, 4, 6, 7, 8]
+
+
+class TestDamage:
+    @pytest.fixture
+    def log(self, tmp_path: Path) -> Path:
+        bad = bytearray(batch(3))
+        bad[-1] ^= 1
+        write_segment(tmp_path / "t-0", [batch(0), bytes(bad), batch(6)])
+        return tmp_path
+
+    def test_is_a_row_by_default(self, log: Path) -> None:
+        *_, damaged = found = sorted(rows(log), key=lambda row: row["_error"] is not None)
+        assert offsets(found) == [0, 1, 2, 6, 7, 8, None]
+        assert damaged["_error"]["class"] == "crc_mismatch"
+        assert damaged["_error"]["file"].endswith("/t-0/00000000000000000000.log")
+        assert damaged["_error"]["position"] == len(batch(0))
+        assert damaged["_corrupt_record"][:-1] == batch(3)[:-1]
+        assert (damaged["topic"], damaged["partition"]) == ("t", 0)
+
+    def test_is_counted_where_no_column_shows_it(
+        self, log: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        with caplog.at_level(logging.WARNING):
+            found = rows(log, fields("offset"), report=tmp_path / "report")
+        assert offsets(found) == [0, 1, 2, 6, 7, 8]
+        assert "1 damaged regions" in caplog.text
+        said = read_report(str(tmp_path / "report"))
+        assert (said.rows, said.dropped_regions, said.damaged[0].records) == (6, 1, 3)
+
+    def test_may_be_dropped_and_counted(self, log: Path, tmp_path: Path) -> None:
+        found = rows(log, mode="DROPMALFORMED", report=tmp_path / "report")
+        assert offsets(found) == [0, 1, 2, 6, 7, 8]
+        assert "_error" not in found[0]
+        assert read_report(str(tmp_path / "report")).damaged_bytes == len(batch(3))
+
+    def test_may_fail(self, log: Path) -> None:
+        with pytest.raises(DamagedLogError, match=r"t-0/0+\.log, byte \d+: crc at byte"):
+            rows(log, mode="FAILFAST")
+
+    def test_two_tasks_report_as_one_and_twice_as_once(self, log: Path, tmp_path: Path) -> None:
+        for _ in range(2):
+            rows(log, splitBytes=1, report=tmp_path / "report")
+        assert read_report(str(tmp_path / "report")).rows == 6
+
+    def test_a_file_that_is_gone_is_lost_data(self, log: Path) -> None:
+        schema = source(log, {}).schema()
+        for fails, wanted in ((True, None), (False, "gone")):
+            write_segment(log / "t-0", [batch(0)])
+            reader, tasks, _ = plan(log, failOnDataLoss=fails)
+            (log / f"t-0/{0:020}.log").unlink()
+            if fails:
+                with pytest.raises(DataLossError, match="the file is gone"):
+                    list(batches(reader, tasks, schema))
+            else:
+                (one,) = batches(reader, tasks, schema)
+                assert one["_error"][0]["class"].as_py() == wanted

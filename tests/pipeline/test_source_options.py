@@ -1,0 +1,116 @@
+"""The options of ``kafkalog``: what they may hold, and what is said of what they may not."""
+
+from __future__ import annotations
+
+import pytest
+
+from kraftspec.pipeline.source.options import EARLIEST, LATEST, Bound, OptionError, Options
+
+
+def parse(**options: str) -> Options:
+    return Options.parse({"path": "logs", **options})
+
+
+def test_defaults() -> None:
+    found = parse()
+    assert found.path == "logs"
+    assert found.mode == "PERMISSIVE"
+    assert found.isolation == "read_uncommitted"
+    assert found.split_bytes == 64 << 20
+    assert found.fail_on_data_loss
+    assert (found.starting, found.ending, found.topics, found.assigned) == (None,) * 4
+    assert found.include_headers is found.include_metadata is found.include_control is False
+
+
+def test_names_and_words_are_of_any_case() -> None:
+    found = parse(MODE="failfast", startingoffsets="Earliest", includeHEADERS="TRUE")
+    assert found.mode == "FAILFAST"
+    assert found.starting == Bound("startingOffsets", offset=EARLIEST)
+    assert found.include_headers
+
+
+def test_offsets_by_partition() -> None:
+    found = parse(
+        startingOffsets='{"a":{"0":23,"1":-2},"b":{"0":-1}}', endingOffsets='{"a":{"0":-1}}'
+    )
+    assert found.starting == Bound(
+        "startingOffsets", offsets={"a": {0: 23, 1: EARLIEST}, "b": {0: LATEST}}
+    )
+    assert found.ending == Bound("endingOffsets", offsets={"a": {0: LATEST}})
+
+
+def test_a_timestamp_wins_over_offsets() -> None:
+    found = parse(
+        startingTimestamp="1700000000000",
+        startingOffsetsByTimestamp='{"a":{"0":5}}',
+        startingOffsets="earliest",
+        endingOffsetsByTimestamp='{"a":{"0":5}}',
+        endingOffsets="latest",
+    )
+    assert found.starting == Bound("startingTimestamp", timestamp=1_700_000_000_000)
+    assert found.ending == Bound("endingOffsetsByTimestamp", timestamps={"a": {0: 5}})
+
+
+def test_topics() -> None:
+    assert parse(subscribe=" a, b ").topics == ("a", "b")
+    assert parse(subscribePattern="a.*").topic_pattern == "a.*"
+    assert parse(assign='{"a":[0,2]}').assigned == {"a": (0, 2)}
+
+
+@pytest.mark.parametrize(
+    ("given", "size"),
+    [("1", 1), ("64m", 64 << 20), ("64MB", 64 << 20), ("10k", 10_240), ("2g", 2 << 30)],
+)
+def test_sizes(given: str, size: int) -> None:
+    assert parse(splitBytes=given).split_bytes == size
+
+
+def test_isolation_is_told_as_to_a_consumer() -> None:
+    assert parse(**{"kafka.isolation.level": "read_committed"}).isolation == "read_committed"
+
+
+def test_options_of_a_consumer_are_passed_over() -> None:
+    assert parse(**{"kafka.bootstrap.servers": "broker:9092"}).path == "logs"
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"mode": "LOOSE"}, "option mode: one of PERMISSIVE, DROPMALFORMED, FAILFAST, not 'LOOSE'"),
+        ({"includeHeaders": "yes"}, "option includeHeaders: one of true, false, not 'yes'"),
+        ({"splitBytes": "0"}, "option splitBytes: a number of bytes, 64m for instance, not '0'"),
+        ({"splitBytes": "many"}, "option splitBytes: a number of bytes"),
+        ({"maxOffsetsPerTrigger": "0"}, "option maxOffsetsPerTrigger: a number of at least 1"),
+        ({"minPartitions": "x"}, "option minPartitions: a number of at least 1, not 'x'"),
+        ({"startingOffsets": "first"}, 'option startingOffsets: "earliest", "latest" or JSON like'),
+        ({"startingOffsets": '{"a":3}'}, "option startingOffsets: "),
+        ({"startingOffsets": '{"a":{"x":3}}'}, "partitions that are numbers"),
+        ({"startingOffsets": '{"a":{"0":-3}}'}, "an offset, -1 for the latest"),
+        ({"startingOffsets": '{"a":{"0":9223372036854775808}}'}, "an offset"),
+        ({"startingOffsets": '{"a":{"0":true}}'}, "JSON like"),
+        ({"startingOffsets": "[" * 100_000}, "JSON like"),
+        ({"endingOffsets": "earliest"}, 'option endingOffsets: "latest" or JSON'),
+        ({"endingOffsets": '{"a":{"0":-2}}'}, "option endingOffsets: "),
+        ({"startingTimestamp": "noon"}, "option startingTimestamp: milliseconds since 1970"),
+        ({"startingOffsetsByTimestamp": '{"a":{"0":-1}}'}, "milliseconds since 1970"),
+        ({"startingOffsetsByTimestampStrategy": "x"}, "one of error, latest, not 'x'"),
+        ({"assign": '{"a":0}'}, 'option assign: JSON like {"topic":[0,1]}'),
+        ({"assign": "[]"}, "option assign: JSON like"),
+        ({"subscribe": " ,"}, "option subscribe: topics with commas between them"),
+        ({"subscribePattern": "("}, "option subscribePattern: a regular expression"),
+        ({"subscribe": "a", "assign": '{"a":[0]}'}, "options assign and subscribe exclude"),
+        (
+            {"maxOffsetsPerTrigger": "1", "maxBytesPerTrigger": "1"},
+            "options maxOffsetsPerTrigger and maxBytesPerTrigger exclude each other",
+        ),
+        ({"kafka.isolation.level": "x"}, "option kafka.isolation.level: one of read_uncommitted"),
+        ({"startingOffset": "earliest"}, "no option startingOffset; did you mean startingOffsets?"),
+        ({"colour": "red"}, "kafkalog has no option colour"),
+        ({"path": ""}, "option path is missing"),
+    ],
+)
+def test_what_is_wrong_is_named(options: dict[str, str], says: str) -> None:
+    with pytest.raises(OptionError) as raised:
+        parse(**options)
+    assert says in str(raised.value)
+    assert len(str(raised.value)) < 300
