@@ -17,11 +17,18 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from kraftspec.fastpath.records import CONTROL, LOG_APPEND_TIME, TRANSACTIONAL, BatchHeader
+from kraftspec.fastpath.records import (
+    CONTROL,
+    LOG_APPEND_TIME,
+    NO_SEQUENCE,
+    TRANSACTIONAL,
+    BatchHeader,
+)
 
 # (kind, position, offset, detail)
 Say = Callable[[str, int, int, str], None]
 
+UNKNOWN: Final = -2
 SEQUENCE_MAX: Final = (1 << 31) - 1
 # transaction.max.timeout.ms by default: the coordinator ends what is open for longer.
 TRANSACTION_TIMEOUT_MS: Final = 900_000
@@ -40,8 +47,9 @@ class Step(NamedTuple):
 class Producer(msgspec.Struct, array_like=True):
     """One producer in a stretch. ``unchecked`` is its first batch, if what was before decides.
 
-    ``sequence`` is that of its last record: None not known, -1 none in this epoch yet. An epoch
-    below that of the stretch before is wrong: ``first_*`` says where it began.
+    ``sequence`` is that of its last record: None if what was before decides, -1 none in this epoch
+    yet, -2 not to be known. ``first_*`` says where the stretch has its first batch, to hold its
+    epoch against that of the stretch before.
     """
 
     first_epoch: int
@@ -129,8 +137,7 @@ def step(trail: Trail, header: BatchHeader, say: Say) -> None:
     trail.last_base, trail.last_end = base, last
     trail.end_offset = max(trail.end_offset, last)
     trail.damages_at_last = trail.damages
-    if epoch >= 0:
-        trail.epoch = max(epoch, trail.epoch)
+    trail.epoch = epoch
     if header.producer_id >= 0:
         _produced(trail, header, last, say)
     if header.attributes & (CONTROL | LOG_APPEND_TIME):
@@ -182,21 +189,21 @@ def _produced(trail: Trail, header: BatchHeader, last: int, say: Say) -> None:
         )
     if epoch < producer.epoch:
         _fenced(number, epoch, producer.epoch, header.position, header.base_offset, say)
+        producer.epoch, producer.sequence = epoch, UNKNOWN
     elif epoch > producer.epoch:
-        producer.epoch, producer.sequence = epoch, -1
+        producer.epoch, producer.sequence = epoch, NO_SEQUENCE
     if first >= 0 and trail.has_sequences and not attributes & CONTROL:
         # A batch of no records stands for those that the cleaner took from it.
         end = first + header.last_offset_delta
         if end > SEQUENCE_MAX:
             end -= SEQUENCE_MAX + 1
         one = Step(epoch, first, end, header.position, header.base_offset)
-        if epoch == producer.epoch:
-            if producer.sequence is None:
-                producer.unchecked, producer.unchecked_damage = one, trail.damages
-            else:
-                lost = trail.damages > producer.damage
-                _sequence(number, producer.sequence, producer.offset, one, lost, say)
-            producer.sequence = end
+        if producer.sequence is None:
+            producer.unchecked, producer.unchecked_damage = one, trail.damages
+        elif producer.sequence != UNKNOWN:
+            lost = trail.damages > producer.damage
+            _sequence(number, producer.sequence, producer.offset, one, lost, say)
+        producer.sequence = end
     producer.offset, producer.damage = last, trail.damages
 
 
@@ -258,7 +265,7 @@ def join(left: Trail, right: Trail, say: Say) -> Trail:
             left, right.first_offset, right.first_last_offset, right.first_position,
             left.damages + right.first_damages, say,
         )  # fmt: skip
-    if 0 <= right.first_epoch < left.epoch:
+    if right.first_epoch < left.epoch:
         detail = f"epoch {right.first_epoch} after {left.epoch}"
         say("epoch_regression", right.first_position, right.first_offset, detail)
     for number, producer in right.producers.items():
@@ -279,7 +286,7 @@ def join(left: Trail, right: Trail, say: Say) -> Trail:
     left.marked |= right.marked
     left.last_base, left.last_end = right.last_base, right.last_end
     left.end_offset = max(left.end_offset, right.end_offset)
-    left.epoch = max(left.epoch, right.epoch)
+    left.epoch = right.epoch
     left.damages_at_last = left.damages + right.damages_at_last
     left.damages += right.damages
     left.missing += right.missing
@@ -302,20 +309,14 @@ def _join_producer(left: Trail, right: Trail, number: int, after: Producer, say:
         _fenced(
             number, after.first_epoch, before.epoch, after.first_position, after.first_offset, say
         )
-    one = after.unchecked
-    if one is not None:
-        known = before.sequence if one.epoch == before.epoch else -1
-        if one.epoch < before.epoch:
-            pass  # It was said to be fenced.
-        elif known is not None:
-            lost = after.unchecked_damage > before.damage
-            _sequence(number, known, before.offset, one, lost, say)
-    if after.epoch > before.epoch:
-        before.epoch, before.sequence = after.epoch, after.sequence
-        if after.sequence is None:
-            before.sequence = -1
-    elif after.epoch == before.epoch and after.sequence is not None:
-        before.sequence = after.sequence
+    known = before.sequence
+    if after.first_epoch != before.epoch:
+        known = NO_SEQUENCE if after.first_epoch > before.epoch else UNKNOWN
+    if after.unchecked is not None and known not in (None, UNKNOWN):
+        lost = after.unchecked_damage > before.damage
+        _sequence(number, known, before.offset, after.unchecked, lost, say)
+    before.epoch = after.epoch
+    before.sequence = known if after.sequence is None else after.sequence
     before.offset, before.damage = after.offset, after.damage
 
 

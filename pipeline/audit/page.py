@@ -67,6 +67,7 @@ def page(report: Report) -> str:
     css = _asset("conformance", "report/matrix.css") + _asset("pipeline", "audit/page.css")
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
     environment.filters |= {"bytes": bytes_text, "time": time_text, "number": "{:,}".format}
+    environment.filters["counted"] = counted
     template = environment.from_string(_asset("pipeline", "audit/page.html.jinja"))
     totals = report.totals
     rendered = template.render(
@@ -114,6 +115,11 @@ def time_text(milliseconds: int) -> str:
     return when.strftime("%Y-%m-%d %H:%M:%S")
 
 
+def counted(count: int, noun: str) -> str:
+    """Return ``1 error``, ``2 errors``."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def partition_name(one: PartitionReport) -> str:
     """Return ``topic-0``, or the file's name for a snapshot or where the directory has none."""
     if one.directory.endswith(".checkpoint") or not one.topic:
@@ -139,11 +145,20 @@ def _buckets(counts: Mapping[int, int]) -> list[tuple[str, int]]:
     """Return buckets of powers of two by their range, empty ones between others too."""
     if not counts:
         return []
-    names = {0: "0 B", 1: "1 B"}
     return [
-        (names.get(bits, f"{1 << bits >> 1:,}\u2013{(1 << bits) - 1:,} B"), counts.get(bits, 0))
-        for bits in range(min(counts), max(counts) + 1)
+        (_bucket_name(bits), counts.get(bits, 0)) for bits in range(min(counts), max(counts) + 1)
     ]
+
+
+def _bucket_name(bits: int) -> str:
+    """Return ``64 to 127 B``, ``2 to 4 KiB``: the lengths of so many bits."""
+    low = 1 << bits >> 1
+    if bits <= 1:
+        return f"{low} B"
+    for shift, unit in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
+        if low >> shift:
+            return f"{low >> shift} to {low >> shift << 1} {unit}"
+    return f"{low} to {2 * low - 1} B"
 
 
 def _charts(report: Report) -> list[tuple[str, str, list[Bar]]]:
@@ -218,7 +233,8 @@ def _strip(one: PartitionReport, by_file: Mapping[str, list[Finding]]) -> Strip:
                 )
             )
         x += size * scale + _STRIP_GAP
-    text = f"{one.errors:,} errors, {one.notes:,} notes in {bytes_text(one.counts.bytes)}"
+    errors, notes = counted(one.errors, "error"), counted(one.notes, "note")
+    text = f"{errors}, {notes} in {bytes_text(one.counts.bytes)}"
     return Strip(partition_name(one), segments, ticks, text)
 
 
