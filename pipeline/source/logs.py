@@ -173,6 +173,8 @@ def place_of(file: LogFile, offset: int) -> Place:
             if header.base_offset >= offset:
                 return found
             is_inside = header.last_offset >= offset
+            if is_inside and not is_good(source, header.position, file.size):
+                return found  # Damage that has offsets, too, belongs with what comes later.
             found = Place(offset, header.end, header.position if is_inside else header.end)
     return found
 
