@@ -41,7 +41,9 @@ each role does what its timers say, and sends what there is to send.
 from __future__ import annotations
 
 from kraftspec.reference.raft.config import Config as Config
+from kraftspec.reference.raft.core import Core as Core
 from kraftspec.reference.raft.log_state import LogState as LogState
+from kraftspec.reference.raft.policy import Policy as Policy
 from kraftspec.reference.raft.transitions import TRANSITIONS as TRANSITIONS
 from kraftspec.reference.raft.transitions import Cause as Cause
 from kraftspec.reference.raft.transitions import FatalError as FatalError

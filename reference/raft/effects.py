@@ -3,11 +3,12 @@
 The order of one step is always the same: persist the election state, truncate, append, flush,
 send. A shell carries them out one by one:
 
-* `PersistElection`, `TruncateLog`, `ResetLog` and `FinishSnapshot`'s predecessors are done when the
-  shell goes on to the next effect; so a vote is on disk before its reply leaves.
-* `FlushLog` may take its time. The shell goes on, and says `events.LogFlushed` when it is done; it
-  may let one sync serve many flushes. Until then a follower does not fetch on and a leader does not
-  count itself, but a leader's records are served to others already.
+* What concerns the disk is done, and `PersistElection` is durable, when the shell goes on to the
+  next effect; so a vote is on disk before its reply leaves.
+* `FlushLog` and `FinishSnapshot` may take their time. The shell goes on, and says
+  `events.LogFlushed` or `events.SnapshotStored` when they are done; it may let one sync serve many
+  flushes. Until then a follower does not fetch on and a leader does not count itself, but a
+  leader's records are served to others already.
 * `Ask` and `Answer` may be lost; nothing else may. A shell that cannot carry out an effect on its
   disk stops the node then and there, before it sends anything.
 """
@@ -80,9 +81,14 @@ class AppendBatches(Effect, gc=False):
 
 
 class FlushLog(Effect, gc=False):
-    """Make everything before ``end_offset`` durable, then say `events.LogFlushed`."""
+    """Make everything before ``end_offset`` durable, then say `events.LogFlushed`.
+
+    ``generation`` counts truncations, and goes into the event as it is: a flush that began before a
+    truncation says nothing about what was written over the part that was cut.
+    """
 
     end_offset: int
+    generation: int = 0
 
 
 class WriteSnapshot(Effect, gc=False):

@@ -51,9 +51,13 @@ class RequestFailed(Event, gc=False):
 
 
 class LogFlushed(Event, gc=False):
-    """Everything in the log before ``end_offset`` survives a power cut from now on."""
+    """Everything in the log before ``end_offset`` survives a power cut from now on.
+
+    Both fields are those of the `effects.FlushLog` that is done, or of the last one of several.
+    """
 
     end_offset: int
+    generation: int = 0
 
 
 class AppendRequested(Event, gc=False):

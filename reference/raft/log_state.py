@@ -30,16 +30,19 @@ class LogState:
     ``epochs`` are (epoch, offset of its first record), ascending in both. ``voters`` and
     ``kraft_versions`` are histories by offset, of everything in the latest snapshot and in the log
     after it, committed or not; what a snapshot holds counts at its end offset - 1 (the bootstrap
-    checkpoint's at -1). ``flushed_offset`` is how much of the log is known to be durable.
+    checkpoint's at -1). ``flushed_offset`` is how much of the log is known to be durable: at start,
+    all of it, so recovery has to sync what it found.
     """
 
     __slots__ = (
         "_epoch_starts",
         "_epochs",
+        "earliest_snapshot",
         "end_offset",
         "flushed_offset",
         "kraft_versions",
         "last_epoch",
+        "latest_snapshot",
         "snapshots",
         "start_offset",
         "voters",
@@ -66,22 +69,14 @@ class LogState:
         self.voters: History[VoterSet] = History(static_voters or VoterSet(), voters)
         self.kraft_versions: History[int] = History(0, kraft_versions)
         self.last_epoch = 0
+        self.latest_snapshot: SnapshotId | None = None
+        self.earliest_snapshot: SnapshotId | None = None
         self._refresh()
 
     @property
     def epochs(self) -> list[tuple[int, int]]:
         """(epoch, offset of its first record), ascending."""
         return list(zip(self._epochs, self._epoch_starts, strict=True))
-
-    @property
-    def latest_snapshot(self) -> SnapshotId | None:
-        """The id of the newest snapshot."""
-        return next(reversed(self.snapshots), None)
-
-    @property
-    def earliest_snapshot(self) -> SnapshotId | None:
-        """The id of the oldest snapshot that is left."""
-        return next(iter(self.snapshots), None)
 
     def append(self, epoch: int, count: int) -> int:
         """Take note of ``count`` records of ``epoch`` at the end; return the first one's offset."""
@@ -117,6 +112,27 @@ class LogState:
             return EpochEnd(earliest.epoch, end)
         return EpochEnd(found, end)
 
+    def is_before_snapshots(self, offset: int, epoch: int) -> bool:
+        """Whether what a replica with such a log needs next is in no batch here (KIP-630)."""
+        earliest = self.earliest_snapshot
+        return earliest is not None and (
+            offset < self.start_offset
+            or (offset == self.start_offset and epoch != earliest.epoch)
+            or epoch < earliest.epoch
+        )
+
+    def is_valid(self, offset: int, epoch: int) -> bool:
+        """Whether a log that ends at ``offset`` with ``epoch`` is a prefix of this one (KIP-101).
+
+        False as well where this log begins later, so that nobody can tell any more.
+        """
+        if offset == 0 and self.start_offset == 0:
+            return True
+        if self.is_before_snapshots(offset, epoch):
+            return False
+        found, end_offset = self.end_offset_for_epoch(epoch)
+        return found == epoch and offset <= end_offset
+
     def truncate_to(self, end_offset: int) -> None:
         """Forget everything at ``end_offset`` and after, voter sets and versions included."""
         if end_offset >= self.end_offset:
@@ -133,6 +149,7 @@ class LogState:
         """Take note of a snapshot that is complete."""
         self.snapshots[snapshot.id] = snapshot
         self.snapshots = dict(sorted(self.snapshots.items(), key=lambda item: _order(item[0])))
+        self._refresh()
 
     def reset_to(self, snapshot: SnapshotId, voters: VoterSet | None, level: int | None) -> None:
         """Forget the log: it starts and ends where ``snapshot`` ends (KIP-630)."""
@@ -160,11 +177,13 @@ class LogState:
         self.snapshots = kept
 
     def _refresh(self) -> None:
-        latest = self.latest_snapshot
+        ids = list(self.snapshots)
+        self.earliest_snapshot = ids[0] if ids else None
+        self.latest_snapshot = ids[-1] if ids else None
         if self._epochs:
             self.last_epoch = self._epochs[-1]
         else:
-            self.last_epoch = latest.epoch if latest is not None else 0
+            self.last_epoch = ids[-1].epoch if ids else 0
 
 
 def _order(id: SnapshotId) -> tuple[int, int]:

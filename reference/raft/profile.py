@@ -14,6 +14,7 @@ from kraftspec.reference.raft.messages import Bytes, Reply, Request
 
 if TYPE_CHECKING:
     from kraftspec.reference.raft.control import ControlRecord
+    from kraftspec.reference.raft.policy import Policy
 
 
 class Api(NamedTuple):
@@ -35,6 +36,7 @@ class Profile(Protocol):
     """
 
     name: str
+    policy: Policy
     apis: Mapping[int, Api]
 
     def api_of(self, request: Request) -> Api:

@@ -1,0 +1,78 @@
+"""Candidate: has voted for itself in a new epoch, and asks for the others' votes (KIP-595).
+
+A majority makes it Leader. One that cannot win any more waits for the rest of its election time,
+without asking, and then begins again as Prospective, in the same epoch (KIP-996).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kraftspec.reference.raft.campaign import Campaign
+from kraftspec.reference.raft.transitions import Cause, FatalError
+from kraftspec.reference.raft.types import (
+    NEVER_US,
+    NONE,
+    ElectionState,
+    Endpoints,
+    ReplicaKey,
+    RoleName,
+)
+
+if TYPE_CHECKING:
+    from kraftspec.reference.raft.core import Core
+
+
+class Candidate(Campaign):
+    """See the module."""
+
+    __slots__ = ()
+
+    name = RoleName.CANDIDATE
+    pre_vote = False
+
+    @classmethod
+    def enter(
+        cls,
+        core: Core,
+        cause: Cause,
+        epoch: int,
+        leader_id: int,
+        endpoints: Endpoints,
+        voted: ReplicaKey | None,
+    ) -> None:
+        """Enter the next epoch, with the vote for itself written down before any is asked for."""
+        if not core.is_voter:
+            raise FatalError("an observer does not campaign")
+        core.enter(cls(core), ElectionState(core.epoch + 1, NONE, core.config.key), ())
+
+    def begin(self) -> None:
+        """Lead at once if no other vote is needed."""
+        self.core.tell_leader(NONE)
+        if self.tally.is_won:
+            self.won()
+
+    def poll(self, now_us: int) -> int:
+        """Ask for votes until the election timer expires; while leaving, beyond that."""
+        core = self.core
+        if core.shutdown_deadline_us != NEVER_US:
+            return self.ask_for_votes(now_us)
+        if now_us >= self.election_deadline_us:
+            core.move(Cause.ELECTION_TIMEOUT)
+            return 0
+        return min(self.ask_for_votes(now_us), self.election_deadline_us)
+
+    def won(self) -> None:
+        """Lead."""
+        self.core.move(Cause.ELECTION_WON)
+
+    def lost(self) -> None:
+        """Wait out the election time: others may win in it (Kafka 4.1 and later)."""
+
+    def remaining_election_us(self) -> int:
+        """Let the timer run on."""
+        return self.election_deadline_us
+
+    def grants(self, candidate: ReplicaKey, up_to_date: bool, pre_vote: bool) -> bool:
+        """Refuse votes, having voted for itself; a pre-vote binds to nothing (KIP-996)."""
+        return pre_vote and up_to_date

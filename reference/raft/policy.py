@@ -1,0 +1,124 @@
+"""Decisions that differ between profiles. What stands here is what Apache Kafka 4.3.1 decides.
+
+A draft's profile overrides what its documents say otherwise, and brings handlers for requests,
+replies and control records that only it has. Roles ask the policy and never the profile's name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+from kraftspec.reference.raft.control import ControlRecord, KRaftVersion, LeaderChange, Voters
+from kraftspec.reference.raft.messages import Reply, Request
+from kraftspec.reference.raft.transitions import TRANSITIONS, Transitions
+from kraftspec.reference.raft.types import BOOTSTRAP_OFFSET, Node, ReplicaKey
+
+if TYPE_CHECKING:
+    from kraftspec.reference.raft.core import Core
+
+RequestHandler = Callable[["Core", int, Any], None]  # (core, token, request)
+ReplyHandler = Callable[["Core", Node, Any], bool]  # (core, source, reply) → good, or back off
+ControlHandler = Callable[["Core", int, Any], None]  # (core, offset, record)
+
+
+class Random(Protocol):
+    """All that the core wants of a ``random.Random``."""
+
+    def getrandbits(self, k: int, /) -> int:
+        """Return an integer of ``k`` random bits."""
+        ...
+
+
+def draw_below(random: Random, bound: int) -> int:
+    """Return one of 0 .. bound - 1, by integers alone, so that it is the same on any machine."""
+    return random.getrandbits(32) * bound >> 32
+
+
+class Policy:
+    """Apache Kafka's decisions."""
+
+    transitions: Transitions = TRANSITIONS
+    request_handlers: Mapping[type[Request], RequestHandler] = {}
+    reply_handlers: Mapping[type[Reply], ReplyHandler] = {}
+    control_handlers: Mapping[type[ControlRecord], ControlHandler] = {}
+
+    def election_timeout_us(self, core: Core) -> int:
+        """Return how long an election may take: uniform in [T, 2T) (QuorumState)."""
+        timeout_us = core.config.election_timeout_us
+        return timeout_us + draw_below(core.random, timeout_us)
+
+    def end_epoch_backoff_us(self, core: Core, successors: tuple[ReplicaKey, ...]) -> int:
+        """Return how long to wait before campaigning when a leader has resigned (KIP-595).
+
+        The first of its preferred successors does not wait, the next ones wait twice as long each,
+        and who is not among them waits the whole ``election_backoff_max_us``. Kafka counts whole
+        milliseconds here, and so do we: 1000 ms among three is 0, 250, 500 ms.
+        """
+        max_ms = core.config.election_backoff_max_us // 1000
+        count = len(successors)
+        place = 0
+        for key in successors:
+            if key.matches(core.config.key):
+                break
+            place += 1
+        if place == 0:
+            return 0
+        if place >= count:
+            return max_ms * 1000
+        return min(max_ms, (max_ms >> (count - 1)) << (place - 1)) * 1000
+
+    def may_vote_for(self, core: Core, candidate: ReplicaKey) -> bool:
+        """Whether this replica may get a vote at all: in KRaft anybody may (KIP-853).
+
+        A voter whose log lacks the newest voter set must be able to elect one that has it.
+        """
+        return True
+
+    def follower_grants_pre_vote(self, core: Core, *, has_fetched: bool) -> bool:
+        """Whether a follower grants a pre-vote to a log that is up to date (KIP-996).
+
+        Not once it has fetched from its leader: that leader is alive.
+        """
+        return not has_fetched
+
+    def discover(self, core: Core) -> int:
+        """Look for the leader when none is known; return when to try again (KIP-595).
+
+        One server that is ready, chosen at random, is sent a Fetch: its answer names the leader.
+        """
+        connections = core.connections
+        busy_until_us = connections.busy_until_us(core.now_us)
+        contacts = core.config.contacts
+        if busy_until_us or not contacts:
+            return busy_until_us or core.now_us + core.config.retry_backoff_us
+        first = draw_below(core.random, len(contacts))
+        for index in range(len(contacts)):
+            node = contacts[(first + index) % len(contacts)]
+            if connections.ready(node.id, core.now_us):
+                core.ask(node, self.discovery_request(core))
+                return connections.busy_until_us(core.now_us)
+        return connections.next_ready_us(core.now_us)
+
+    def discovery_request(self, core: Core) -> Request:
+        """Return what is asked of a server that may know the leader."""
+        return core.fetch_request()
+
+    def epoch_start_records(
+        self, core: Core, granting: tuple[int, ...]
+    ) -> tuple[ControlRecord, ...]:
+        """Return what a new leader writes first (KIP-595, KIP-853).
+
+        The LeaderChange record; and, once kraft.version is 1, the version and the voters if they
+        stand in nothing but the bootstrap checkpoint, which is not replicated, or if this node's
+        own entry is out of date.
+        """
+        voters = core.log.voters.last
+        change = LeaderChange(core.config.node_id, voters.ids, granting)
+        level = core.log.kraft_versions.last
+        if level < 1:
+            return (change,)
+        local = core.config.voter
+        if core.log.voters.last_offset != BOOTSTRAP_OFFSET and not voters.needs_update(local):
+            return (change,)
+        return (change, KRaftVersion(level), Voters(voters.with_voter(local)))

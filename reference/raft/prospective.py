@@ -1,0 +1,98 @@
+"""Prospective: asks whether it would be elected, before it disturbs anybody (KIP-996, Pre-Vote).
+
+It keeps its epoch, its vote and the leader it knew, and writes nothing. With a majority of
+pre-votes it becomes Candidate. When it cannot win any more, or runs out of time, it goes back to
+the leader that it knew, or to Unattached: who was merely cut off finds the quorum as it was.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kraftspec.reference.raft.campaign import Campaign
+from kraftspec.reference.raft.messages import Vote
+from kraftspec.reference.raft.role import grants_without_leader
+from kraftspec.reference.raft.transitions import Cause, FatalError
+from kraftspec.reference.raft.types import (
+    NEVER_US,
+    NONE,
+    ElectionState,
+    Endpoints,
+    ReplicaKey,
+    RoleName,
+)
+
+if TYPE_CHECKING:
+    from kraftspec.reference.raft.connections import Pending
+    from kraftspec.reference.raft.core import Core
+
+
+class Prospective(Campaign):
+    """See the module."""
+
+    __slots__ = ()
+
+    name = RoleName.PROSPECTIVE
+    pre_vote = True
+
+    @classmethod
+    def enter(
+        cls,
+        core: Core,
+        cause: Cause,
+        epoch: int,
+        leader_id: int,
+        endpoints: Endpoints,
+        voted: ReplicaKey | None,
+    ) -> None:
+        """Enter in the same epoch; only a vote given away meanwhile is written down."""
+        if not core.is_voter:
+            raise FatalError("an observer does not campaign")
+        state = ElectionState(epoch, core.leader_id, voted)
+        persist = cause is Cause.VOTE_GRANTED
+        core.enter(cls(core), state, core.leader_endpoints, persist=persist)
+
+    def begin(self) -> None:
+        """Go on at once if no other vote is needed."""
+        if self.tally.is_won:
+            self.won()
+
+    def poll(self, now_us: int) -> int:
+        """Ask for pre-votes until the election timer expires; while leaving, beyond that."""
+        if self.core.shutdown_deadline_us != NEVER_US:
+            return self.ask_for_votes(now_us)
+        if now_us >= self.election_deadline_us:
+            self.lost()
+            return 0
+        return min(self.ask_for_votes(now_us), self.election_deadline_us)
+
+    def won(self) -> None:
+        """Campaign in earnest, in the next epoch."""
+        self.core.move(Cause.PRE_VOTE_WON)
+
+    def lost(self) -> None:
+        """Return to the leader that is known and can be reached, else wait (KIP-996 as shipped)."""
+        core = self.core
+        if core.leader_id != NONE and core.leader_endpoints:
+            core.move(
+                Cause.PRE_VOTE_LOST_LEADER_KNOWN,
+                leader_id=core.leader_id,
+                endpoints=core.leader_endpoints,
+            )
+        else:
+            core.move(Cause.PRE_VOTE_LOST, leader_id=core.leader_id)
+
+    def on_failed(self, pending: Pending, unsupported: bool) -> bool:
+        """Do without pre-votes as soon as one voter does not know them (KIP-996)."""
+        if unsupported and isinstance(pending.request, Vote):
+            self.core.move(Cause.PRE_VOTE_UNSUPPORTED)
+            return True
+        return False
+
+    def remaining_election_us(self) -> int | None:
+        """Let the timer run on, unless this campaign was lost."""
+        return None if self.tally.is_lost else self.election_deadline_us
+
+    def grants(self, candidate: ReplicaKey, up_to_date: bool, pre_vote: bool) -> bool:
+        """Grant like Unattached: asking for pre-votes binds to nothing (KIP-996)."""
+        return grants_without_leader(self.core, candidate, up_to_date, pre_vote)

@@ -1,0 +1,83 @@
+"""Rules that hold whatever the role and whatever the message (KIP-595; ``KafkaRaftClient``)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kraftspec.generated.errors import ErrorCode
+from kraftspec.reference.raft.follower import address
+from kraftspec.reference.raft.transitions import Cause, FatalError
+from kraftspec.reference.raft.types import NONE, Endpoints, RoleName
+
+if TYPE_CHECKING:
+    from kraftspec.reference.raft.core import Core
+    from kraftspec.reference.raft.messages import Reply
+
+_ASK_THE_LEADER = (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+
+def learn(core: Core, leader_id: int, epoch: int, endpoints: Endpoints) -> None:
+    """Act on what another node says of leader and epoch.
+
+    A higher epoch is always taken over, with its leader if that one can be reached. In the same
+    epoch a leader is news if none was known, or if more of its endpoints are told. Two leaders in
+    one epoch are the end (`FatalError`).
+
+    Two claims are taken for "no leader known", where Kafka's node would end itself: that this node
+    leads an epoch which it does not, which a replica hears when its disk was replaced while it led;
+    and a leader of which nobody tells the address.
+    """
+    if leader_id == core.config.node_id:
+        if core.role.name is RoleName.LEADER and epoch == core.epoch:
+            return
+        leader_id = NONE
+    if not endpoints and leader_id != NONE:
+        endpoints = core.log.voters.last.endpoints(leader_id)
+    known = core.leader_id
+    if epoch == core.epoch and NONE not in (leader_id, known) and leader_id != known:
+        raise FatalError(f"epoch {epoch} has two leaders: {known} and {leader_id}")
+    if address(leader_id, endpoints, core.config.listener_name) is None:
+        leader_id = NONE
+    if epoch > core.epoch:
+        if leader_id == NONE:
+            core.move(Cause.HIGHER_EPOCH, epoch=epoch)
+        else:
+            core.move(Cause.NEW_LEADER, epoch=epoch, leader_id=leader_id, endpoints=endpoints)
+    elif leader_id != NONE and (known == NONE or len(endpoints) > len(core.leader_endpoints)):
+        cause = Cause.LEADER_FOUND if known == NONE else Cause.MORE_ENDPOINTS
+        core.move(cause, leader_id=leader_id, endpoints=endpoints)
+
+
+def handled_by_rule(core: Core, reply: Reply) -> bool | None:
+    """Apply the rules for every reply, in Kafka's order.
+
+    Return None if the reply is still to be handled; else whether it was good: False is a reason to
+    leave the node alone for a while.
+    """
+    error = reply.error
+    epoch = reply.leader_epoch
+    if epoch < core.epoch or error == ErrorCode.UNKNOWN_LEADER_EPOCH:
+        return True  # Old news, or a node that has not heard of this epoch yet.
+    if epoch > core.epoch or error in (
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ):
+        learn(core, reply.leader_id, epoch, reply.leader_endpoints)
+        return True
+    if reply.leader_id != NONE and core.leader_id == NONE:
+        learn(core, reply.leader_id, epoch, reply.leader_endpoints)
+        return True if error else None
+    if error == ErrorCode.BROKER_NOT_AVAILABLE:
+        return False
+    if error == ErrorCode.INVALID_VOTER_KEY:
+        return True
+    if error == ErrorCode.INVALID_REQUEST:
+        raise FatalError(f"a request of this node was found to be invalid: {reply!r}")
+    return None
+
+
+def top_level_is_good(reply: Reply) -> bool:
+    """Whether a reply is about this log at all; stop where this node may not ask."""
+    if reply.top_error == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+        raise FatalError("this node is not authorized to take part in the quorum")
+    return reply.top_error == 0
