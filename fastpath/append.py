@@ -143,11 +143,14 @@ def find_end_by(
     size: int,
     base_offset: int = 0,
     visit: Callable[[BatchHeader, int], str] | None = None,
+    *,
+    is_log: bool = False,
 ) -> Recovery:
     """Do as ``find_end`` for ``size`` bytes that ``read`` gives: fewer at the end, as a file does.
 
     ``visit`` is called with each good batch and its position; it may say why the batch cannot be
-    the next of this log, which is then damage like other damage, or "".
+    the next of this log, which is then damage like other damage, or "". With ``is_log`` something
+    else says that the file is a log: a crash may have left no good byte of it.
     """
     end = batches = start = due = 0
     window, count, reason = b"", _CHUNK_BYTES, ""
@@ -182,7 +185,7 @@ def find_end_by(
     if torn_end == end:
         return found
     good_at, good_bytes = _find_good(read, end + max(misplaced, 1), torn_end, size)
-    is_corrupt = not _is_left_by_crash(read, found, end if misplaced else good_at)
+    is_corrupt = not _is_left_by_crash(read, found, end if misplaced else good_at, is_log)
     good_bytes += misplaced
     return found._replace(reason=reason, good_bytes=good_bytes, is_corrupt=is_corrupt)
 
@@ -227,7 +230,7 @@ def _crc(read: ReadAt, position: int, end: int) -> int:
     return crc
 
 
-def _is_left_by_crash(read: ReadAt, found: Recovery, good_at: int) -> bool:
+def _is_left_by_crash(read: ReadAt, found: Recovery, good_at: int, is_log: bool) -> bool:
     """Whether the bytes behind ``found.end`` are what a killed process or a power cut can leave.
 
     They are what was not synced, less any of its sectors: where one was lost the file has zeros, or
@@ -247,7 +250,7 @@ def _is_left_by_crash(read: ReadAt, found: Recovery, good_at: int) -> bool:
             return False
         if batch_end > size or torn_end <= batch_end - TORN_ZEROS_MIN:
             return True
-        if start == 0 and not is_framed:
+        if start == 0 and not (is_framed or is_log):
             return False  # Zeros and then other things: nothing says that it is a log.
         good_at = batch_end
     elif torn_end > start + UNSYNCED_BYTES_MAX:
