@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, Self
 import msgspec
 
 from kraftspec.fastpath.types import ZERO_UUID, Uuid
-from kraftspec.reference.log.files import LocalFiles, read_whole, replace_whole
+from kraftspec.reference.log.files import LocalFiles, ensure_directory, read_whole, replace_whole
 from kraftspec.reference.log.metadata_log import LogConfig, MetadataLog
 from kraftspec.reference.log.properties import parse_properties, render_properties
 from kraftspec.reference.log.quorum_state import QuorumStateFile
@@ -132,12 +132,12 @@ class LogDirectory:
         ``__cluster_metadata-0/…-….checkpoint``. Raises FileExistsError where it is formatted.
         """
         files = files or LocalFiles()
-        files.make_directory(path)
+        ensure_directory(files, path)
         lock = files.lock(f"{path}/{LOCK_NAME}")
         try:
             if META_NAME in files.names(path):
                 raise FileExistsError(f"{path} is formatted already: {path}/{META_NAME} is there")
-            files.make_directory(f"{path}/{METADATA_NAME}")
+            ensure_directory(files, f"{path}/{METADATA_NAME}")
             for name, data in (checkpoints or {}).items():
                 directory, _, file_name = f"{path}/{name}".rpartition("/")
                 replace_whole(files, directory, file_name, data)
@@ -187,7 +187,7 @@ class LogDirectory:
                 raise NotFormattedError(
                     f"{path} is of the cluster {meta.cluster_id}, and not of {cluster_id}"
                 )
-            files.make_directory(f"{path}/{METADATA_NAME}")
+            ensure_directory(files, f"{path}/{METADATA_NAME}")
         except BaseException:
             lock.close()
             raise

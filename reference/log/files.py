@@ -229,6 +229,12 @@ class LocalFiles:
         return LocalLock(path)
 
 
+def ensure_directory(files: Files, path: str) -> None:
+    """Make a directory where there is none; its name is durable on return."""
+    files.make_directory(path)
+    files.sync_directory(path.rpartition("/")[0] or "/")
+
+
 def read_whole(files: Files, path: str) -> bytes:
     """Return all bytes of a file."""
     file = files.open(path)

@@ -22,7 +22,7 @@ from kraftspec.fastpath.batch_writer import encode_batch
 from kraftspec.fastpath.errors import CodecError, ErrorClass
 from kraftspec.reference.log.control import ControlValue, encode_control_values
 from kraftspec.reference.log.epochs import CHECKPOINT_NAME
-from kraftspec.reference.log.files import read_whole, replace_whole
+from kraftspec.reference.log.files import ensure_directory, read_whole, replace_whole
 from kraftspec.reference.log.recovery import LOG_SUFFIX, Found, recover, remove_segment
 from kraftspec.reference.log.segment import (
     INDEX_SUFFIXES,
@@ -122,7 +122,7 @@ class MetadataLog:
         as the disk does.
         """
         config = config or LogConfig()
-        files.make_directory(directory)
+        ensure_directory(files, directory)
         names = files.names(directory)
         if PARTITION_METADATA_NAME in names:
             _check_topic(files, directory)

@@ -116,7 +116,7 @@ def _recover_segment(
         chain.index = BatchIndex(base_offset, interval_bytes)
         if chain.due is None:
             chain.due = base_offset
-        found = find_end_by(file.read_at, file.size(), base_offset, chain.visit)
+        found = find_end_by(file.read_at, file.size(), base_offset, chain.visit, is_log=True)
     except BaseException:
         file.close()
         raise

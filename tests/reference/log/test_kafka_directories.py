@@ -13,12 +13,22 @@ from kraftspec.reference.log.epochs import EpochList
 from kraftspec.reference.log.quorum_state import render
 from kraftspec.reference.log.snapshots import parse_name
 
+from . import kafka_directories
 from .corpus import METADATA, SHAPES, Batch, dump_of, parse_dump, read_batches, unpack
 
+FRESH = pytest.param("fresh", marks=pytest.mark.java)
 
-@pytest.fixture(scope="module", params=SHAPES)
+
+@pytest.fixture(scope="module", params=[*SHAPES, FRESH])
 def nodes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    found = unpack(request.param, tmp_path_factory.mktemp("corpus"))
+    """Directories of the corpus, or some that a real Kafka writes now."""
+    if request.param == "fresh":
+        work = tmp_path_factory.mktemp("fresh")
+        (work / "out").mkdir()
+        kafka_directories.grown(work / "cluster", work / "out")
+        found = sorted(path for path in (work / "out").iterdir() if path.is_dir())
+    else:
+        found = unpack(request.param, tmp_path_factory.mktemp("corpus"))
     assert found
     return found
 
