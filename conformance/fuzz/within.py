@@ -16,13 +16,14 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Self
 
-from kraftspec.conformance.fuzz.minimise import FULL, Effort, least_bytes
-from kraftspec.conformance.fuzz.serve import MARK_BYTES, PROCESSOR_SECONDS_MAX
+from kraftspec.conformance.fuzz.minimise import FULL, NONE, Effort, least_bytes
+from kraftspec.conformance.fuzz.serve import MARK_BYTES
 from kraftspec.conformance.fuzz.targets import SELECTOR_BYTES, Label
 from kraftspec.conformance.harness import Adapter, AdapterError
 
 # For what hangs without work: processor time has a limit of its own, and the machine may be busy.
 REPLY_TIMEOUT_S = 1800.0
+PROCESSOR_SECONDS_MAX = 20.0
 ENDINGS_MAX = 20  # Of the process, over inputs of one seed; the rest of them is then left out.
 MINIMISED_MAX = 20  # Findings of one seed; more of them keep the input as it was found.
 # What no input does: the machine was short of memory, or somebody ended it. It is asked again.
@@ -59,12 +60,24 @@ class Broken:
 class Within:
     """A target in a process of its own: ``with Within("messages") as within: within.throw(…)``."""
 
-    def __init__(self, name: str) -> None:
-        """Take the name of a target; the process starts when it is asked."""
+    def __init__(self, name: str, *, seconds_max: float = PROCESSOR_SECONDS_MAX) -> None:
+        """Take the name of a target; the process starts when it is asked.
+
+        ``seconds_max`` of processor time are for one input. The checks say of themselves that two
+        are too many: this is for what never ends.
+        """
         self.name = name
+        self.seconds_max = seconds_max
         self._mark = tempfile.NamedTemporaryFile(prefix="kraftspec-fuzz-")  # noqa: SIM115 - close()
         self._say(-1)
-        command = [sys.executable, "-m", "kraftspec.conformance.fuzz.serve", name, self._mark.name]
+        command = [
+            sys.executable,
+            "-P",
+            "-m",
+            "kraftspec.conformance.fuzz.serve",
+            name,
+            self._mark.name,
+        ]
         # What can be imported here can be there: a target of one's own too.
         env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
         self._process = Adapter(command, timeout_s=REPLY_TIMEOUT_S, env=env)
@@ -107,15 +120,22 @@ class Within:
                 if len(ended) == ENDINGS_MAX:
                     count = number
                 else:
-                    ended[number] = _how(error)
+                    ended[number] = self._how(error)
                 asked |= {"skip": [*ended], "count": count}
         tally: Tally = {(Label(*label), what): times for *label, what, times in reply["tally"]}
         broken = [self._kept(found) for found in reply["broken"]]
         broken[:MINIMISED_MAX] = [self._least(found, FULL) for found in broken[:MINIMISED_MAX]]
+        endings: dict[tuple[Label, str], Broken] = {}
         for number, how in ended.items():
             found = self._ending(asked, number, how)
-            broken.append(found)
+            before = endings.get((found.label, found.kind))
+            endings[found.label, found.kind] = (
+                self._least(found, NONE if how in self._slow else OF_ENDINGS)
+                if before is None
+                else replace(before, count=before.count + 1)
+            )
             tally[found.label, "ended"] = tally.get((found.label, "ended"), 0) + 1
+        broken += endings.values()
         if count < whole:
             tally[Label("", "", 0, ""), "omitted"] = whole - count
         return tally, broken
@@ -130,7 +150,7 @@ class Within:
         except AdapterError as error:
             if error.kind not in ("died", "timeout") or self._number() < 0:
                 raise
-            return _how(error), str(error)
+            return self._how(error), self._how(error)
         return reply.get("kind", ""), reply.get("text", "")
 
     def _kept(self, found: dict[str, Any]) -> Broken:
@@ -141,12 +161,10 @@ class Within:
         )
 
     def _ending(self, asked: dict[str, Any], number: int, how: str) -> Broken:
-        """Return what ended the process: the least of its like, where it does it alone."""
+        """Return the input that ended the process."""
         shown = self._ask({**asked, "cmd": "show", "number": number})
-        found = Broken(
-            self.name, Label(*shown["label"]), "ended", how, bytes.fromhex(shown["hex"]), how, 1
-        )  # fmt: skip
-        return self._least(found, OF_ENDINGS)
+        label, data = Label(*shown["label"]), bytes.fromhex(shown["hex"])
+        return Broken(self.name, label, "ended", how, data, how, 1)
 
     def _least(self, found: Broken, effort: Effort) -> Broken:
         """Make the input small; what begins it says what it is about, and stays."""
@@ -158,14 +176,14 @@ class Within:
         if holds([rest]) != [True]:
             return found  # Alone it passes: what came before it had a part in it.
         data = head + least_bytes(rest, holds, effort)
-        _, text = self.check(data)
-        return replace(found, data=data, text=text)
+        return found if data == found.data else replace(found, data=data, text=self.check(data)[1])
 
     def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
         if not self._process.running:
             self._process.start()
         self._say(-1)
-        return self._process.request({"id": request["cmd"], **request})
+        id, limit = request["cmd"], self.seconds_max
+        return self._process.request({"id": id, "secondsMax": limit, **request})
 
     def _say(self, number: int) -> None:
         """Set the number of the input that is at work; -1 is none."""
@@ -174,14 +192,18 @@ class Within:
     def _number(self) -> int:
         return int.from_bytes(os.pread(self._mark.fileno(), MARK_BYTES, 0), "little", signed=True)
 
+    @property
+    def _slow(self) -> tuple[str, str]:
+        """How an input is said to end the process that takes its time to do it."""
+        return f"takes more than {self.seconds_max:g} s of processor time", "does not come back"
 
-def _how(error: AdapterError) -> str:
-    """Say how the process ended."""
-    code = error.exit_code
-    if code == -signal.SIGVTALRM:
-        return f"takes more than {PROCESSOR_SECONDS_MAX:g} s of processor time"
-    if error.kind == "timeout":
-        return "does not come back"
-    if code is not None and code < 0:
-        return f"ends the process: {signal.Signals(-code).name}"
-    return f"ends the process: exit code {code}"
+    def _how(self, error: AdapterError) -> str:
+        """Say how the process ended."""
+        code = error.exit_code
+        if code == -signal.SIGVTALRM:
+            return self._slow[0]
+        if error.kind == "timeout":
+            return self._slow[1]
+        if code is not None and code < 0:
+            return f"ends the process: {signal.Signals(-code).name}"
+        return f"ends the process: exit code {code}"

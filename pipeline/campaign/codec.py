@@ -44,7 +44,7 @@ class CodecFuzz(msgspec.Struct, frozen=True, kw_only=True):
 
     def sources(self) -> list[Path]:
         """Return codecs, targets, vectors."""
-        own = [path for name in self.targets if "." in name and (path := _module(name))]
+        own = [path for name in self.targets if name not in TARGETS and (path := _module(name))]
         rooms = ("fastpath", "generated", "specs", "conformance/fuzz", "conformance/vectors")
         return [*map(room, rooms), *own, Path(__file__)]
 

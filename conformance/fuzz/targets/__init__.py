@@ -56,19 +56,16 @@ class Target(Protocol):
 
 
 def target(name: str) -> Target:
-    """Return a target by its name, or a module of one's own by its dotted name.
-
-    Raises ``ValueError`` where there is none.
-    """
-    path = name if "." in name else f"{__name__}.{name}"
-    if name not in TARGETS and "." not in name:
-        raise ValueError(f"there is no target {name!r}: {', '.join(TARGETS)}, or a module of yours")
+    """Return a target by its name, or a module of one's own. ``ValueError`` where there is none."""
+    path = f"{__name__}.{name}" if name in TARGETS else name
     try:
         return cast(Target, importlib.import_module(path))
     except ModuleNotFoundError as error:
         if error.name is None or not path.startswith(error.name):
-            raise
-        raise ValueError(f"there is no target {name!r}: no module {error.name!r}") from error
+            raise  # The module is there, and lacks something.
+        raise ValueError(
+            f"there is no target {name!r}: {', '.join(TARGETS)}, or a module that can be imported"
+        ) from error
 
 
 def by_twins(data: bytes, one_in: int) -> bool:
