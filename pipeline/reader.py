@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from kraftspec.fastpath.columns import Columns, decode_columns
 from kraftspec.fastpath.errors import CodecError, ErrorClass
-from kraftspec.fastpath.records import LENGTH_AT, RECORDS_AT
+from kraftspec.fastpath.records import LENGTH_AT, RECORDS_AT, BatchHeader
 from kraftspec.fastpath.scan import TORN_ZEROS_MIN, Verdict, is_framed
 from kraftspec.pipeline.files import LOCAL_WINDOW_BYTES, REMOTE_WINDOW_BYTES, Source
 from kraftspec.pipeline.headers import Search, header_at
@@ -155,9 +155,9 @@ class _PartReader:
 
     def _reaches_beyond(self, view: memoryview, at: int, error: CodecError) -> bool:
         """Whether the batch at ``at`` is only cut by the window; the next one will hold it."""
-        if not _is_cut(error):
-            return False
         header = header_at(view, at, self.position)
+        if not _is_cut(error, header, len(view) - at):
+            return False
         size = RECORDS_AT if header is None else header.size
         if self.position + size > self.end or size > self.options.batch_bytes_max:
             return False
@@ -170,7 +170,8 @@ class _PartReader:
         """Tell of the damage at ``position``, and move on to where batches go on."""
         start, file = self.position, self.part.file
         header = header_at(view, at, start)
-        if _is_cut(error) and header is not None and header.end <= self.end:
+        is_cut = _is_cut(error, header, len(view) - at)
+        if is_cut and header is not None and header.end <= self.end:
             limit = self.options.batch_bytes_max
             detail = f"a batch of {header.size} bytes; the largest that is read has {limit}"
             error = CodecError(
@@ -184,13 +185,13 @@ class _PartReader:
         is_believed = header is not None and header.end <= self.end and is_framed(error)
         self.position = search.after(start, header.end if header and is_believed else 0)
         is_last = is_at_end and self.position == self.end
-        if is_last and _is_cut(error) and source.size_now() > file.size:
+        if is_last and is_cut and source.size_now() > file.size:
             # Somebody appends: what was half there when the read was planned is no damage.
             self.report.tails.append(Tail(file.path, start, self.end - start))
             return
         byte = start - at + (error.offset if error.offset is not None else at)
         placed = CodecError(error.error_class, error.detail, path=error.path, offset=byte)
-        is_torn = is_last and (_is_cut(error) or _ends_in_zeros(source, self.end))
+        is_torn = is_last and (is_cut or _ends_in_zeros(source, self.end))
         found = Damaged(
             file.path, start, self.position - start, error.error_class, str(placed), byte,
             header.record_count if header is not None and is_believed else -1,
@@ -209,9 +210,10 @@ class _PartReader:
             yield self.rows.damage(found, data)
 
 
-def _is_cut(error: CodecError) -> bool:
-    """Whether the bytes end before the batch does; not a record within it."""
-    return error.error_class is ErrorClass.TRUNCATED and not error.path.startswith("records[")
+def _is_cut(error: CodecError, header: BatchHeader | None, left: int) -> bool:
+    """Whether the ``left`` bytes end before the batch does; its records may be cut as well."""
+    is_short = left < RECORDS_AT if header is None else left < header.size
+    return is_short and error.error_class is ErrorClass.TRUNCATED
 
 
 def _ends_in_zeros(source: Source, end: int) -> bool:

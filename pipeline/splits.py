@@ -150,10 +150,11 @@ def _boundaries(
 ) -> Iterator[int]:
     """Yield where to divide bytes ``start`` to ``end``: starts of batches."""
     parts = max(1, round((end - start) / split_bytes))
-    step = -(-(end - start) // parts)  # Parts of about the same size, and no small last one.
     last = start
-    while end - last > step + step // 2:
-        target = last + step
+    for number in range(1, parts):
+        target = start + (end - start) * number // parts
+        if target <= last:
+            continue  # A batch was larger than a part.
         found = indexes.batch_from(target, end) if indexes is not None else None
         if found is None:
             found = _walked(source, last, target, end)

@@ -1,0 +1,198 @@
+"""Committed data, held against what Apache Kafka's own consumer read of the same logs."""
+
+from __future__ import annotations
+
+import shutil
+import struct
+from collections import defaultdict
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kraftspec.conformance.logs import kafka_logs, partitions, records
+from kraftspec.pipeline import Report, discover, plan_splits, read_split, scan
+from kraftspec.pipeline.layout import LogFile
+from kraftspec.pipeline.transactions import OFFSET_MAX, Aborted, read_index, transactions_of
+
+from .made_logs import batch, marker, transactional, write_segment
+
+ISOLATIONS = ("read_uncommitted", "read_committed")
+Key = tuple[str, int]
+
+
+@cache
+def logs() -> Path:
+    return kafka_logs()
+
+
+def consumed(read: str, isolation: str) -> dict[Key, list[Any]]:
+    """What Kafka's consumer read, by partition."""
+    found = defaultdict(list)
+    for one in records(logs() / read / f"{isolation}.jsonl"):
+        found[one.topic, one.partition].append(
+            (
+                one.offset, one.timestamp, one.timestamp_type, one.leader_epoch, one.key, one.value,
+                [tuple(header) for header in one.headers],
+            )
+        )  # fmt: skip
+    return dict(found)
+
+
+def scanned(path: Path, isolation: str, starts: dict[Key, int]) -> dict[Key, list[Any]]:
+    """What we read: a consumer sees no control records, and nothing before the log's start."""
+    found = defaultdict(list)
+    for rows in scan(path, isolation=isolation):
+        for row in rows.to_pylist():
+            place = row["topic"], row["partition"]
+            if row["_error"] or row["is_control"] or row["offset"] < starts.get(place, 0):
+                continue
+            stamp_type = ("createtime", "logappendtime")[row["timestamp_type"]]
+            found[place].append(
+                (
+                    row["offset"], row["timestamp"], stamp_type, row["leader_epoch"], row["key"],
+                    row["value"], [(each["key"], each["value"]) for each in row["headers"]],
+                )
+            )  # fmt: skip
+    # The metadata log is not for consumers.
+    return {place: rows for place, rows in found.items() if place[0] != "__cluster_metadata"}
+
+
+@pytest.mark.java
+@pytest.mark.parametrize("isolation", ISOLATIONS)
+@pytest.mark.parametrize(("directory", "read"), [("clean", "clean_read"), ("torn", "torn_read")])
+def test_all_that_kafkas_consumer_read(directory: str, read: str, isolation: str) -> None:
+    told = list(partitions(logs() / read / "partitions.jsonl"))
+    starts = {(one.topic, one.partition): one.start_offset for one in told}
+    expected = consumed(read, isolation)
+    assert scanned(logs() / directory, isolation, starts) == expected
+    assert sum(map(len, expected.values())) > 5_000
+
+
+@pytest.mark.java
+def test_aborted_and_open_transactions_are_left_out_and_counted() -> None:
+    report = Report()
+    for _ in scan(logs() / "clean", isolation="read_committed", report=report):
+        pass
+    everything = Report()
+    for _ in scan(logs() / "clean", report=everything):
+        pass
+    assert min(report.aborted_rows, report.undecided_rows, report.control_rows) > 0
+    left_out = report.aborted_rows + report.undecided_rows + report.control_rows
+    assert report.rows + left_out == everything.rows
+
+
+def segments_of(directory: Path) -> dict[Key, list[LogFile]]:
+    found: dict[Key, list[LogFile]] = defaultdict(list)
+    for file in discover(directory):
+        if file.topic is not None and file.partition is not None and file.kind == "segment":
+            found[file.topic, file.partition].append(file)
+    return found
+
+
+@pytest.mark.java
+def test_the_last_stable_offset_is_the_brokers() -> None:
+    segments, was_open = segments_of(logs() / "clean"), 0
+    for told in partitions(logs() / "clean_read" / "partitions.jsonl"):
+        found = transactions_of(segments[told.topic, told.partition])
+        if told.last_stable_offset < told.end_offset:
+            assert found.last_stable_offset == told.last_stable_offset
+            was_open += 1
+        else:
+            assert found.last_stable_offset == OFFSET_MAX
+    assert was_open
+
+
+@pytest.mark.java
+def test_without_the_indexes_the_markers_say_the_same(tmp_path: Path) -> None:
+    shutil.copytree(logs() / "clean", tmp_path / "bare")
+    indexed = 0
+    for index in (tmp_path / "bare").rglob("*.txnindex"):
+        indexed += bool(index.stat().st_size)
+        index.unlink()
+    assert indexed > 1
+    with_index = segments_of(logs() / "clean")
+    for place, files in segments_of(tmp_path / "bare").items():
+        bare, indexed_too = transactions_of(files), transactions_of(with_index[place])
+        # The index also has transactions of which compaction left no data, or less.
+        ends = {(one.producer_id, one.last_offset): one for one in indexed_too.aborted}
+        for one in bare.aborted:
+            assert ends[one.producer_id, one.last_offset].first_offset <= one.first_offset
+        assert bare.last_stable_offset == indexed_too.last_stable_offset
+    assert scanned(tmp_path / "bare", "read_committed", {}) == scanned(
+        logs() / "clean", "read_committed", {}
+    )
+
+
+def offsets(path: Path, report: Report | None = None) -> list[int]:
+    found = scan(path, ["offset"], isolation="read_committed", report=report)
+    return [offset for rows in found for offset in rows["offset"].to_pylist()]
+
+
+def test_a_marker_may_stand_in_a_later_segment(tmp_path: Path) -> None:
+    first = write_segment(tmp_path / "t-0", [batch(0, 1), transactional(1, 7), batch(3, 1)])
+    write_segment(tmp_path / "t-0", [batch(4, 1), marker(5, 7, 0)], 4)
+    assert offsets(tmp_path) == [0, 3, 4]
+    assert offsets(first) == [0, 3]  # The segments beside it are looked at.
+
+
+def test_reading_stops_before_a_transaction_that_is_open(tmp_path: Path) -> None:
+    write_segment(
+        tmp_path / "t-0",
+        [transactional(0, 7), marker(2, 7, 1), transactional(3, 8), transactional(5, 7),
+         marker(7, 7, 1), batch(8)],
+    )  # fmt: skip
+    report = Report()
+    assert offsets(tmp_path, report) == [0, 1]
+    assert (report.control_rows, report.undecided_rows, report.aborted_rows) == (1, 8, 0)
+
+
+def test_one_producer_aborts_and_commits(tmp_path: Path) -> None:
+    write_segment(
+        tmp_path / "t-0",
+        [transactional(0, 7), transactional(2, 8), marker(4, 7, 0), transactional(5, 7),
+         marker(7, 8, 1), marker(8, 7, 1), batch(9, 1)],
+    )  # fmt: skip
+    report = Report()
+    assert offsets(tmp_path, report) == [2, 3, 5, 6, 9]
+    assert (report.rows, report.aborted_rows, report.control_rows) == (5, 2, 3)
+
+
+def test_an_index_is_believed_when_it_can_be(tmp_path: Path) -> None:
+    path = write_segment(tmp_path / "t-0", [transactional(0, 7), marker(2, 7, 0), batch(3)])
+    index = path.with_suffix(".txnindex")
+    index.write_bytes(struct.pack(">hqqqq", 0, 7, 0, 2, 0))
+    (file,) = discover(tmp_path)
+    assert read_index(file) == [Aborted(7, 0, 2)]
+    assert offsets(tmp_path) == [3, 4, 5]
+    for wrong in (b"", b"\0" * 33, struct.pack(">hqqqq", 1, 7, 0, 2, 0),
+                  struct.pack(">hqqqq", 0, 7, 9, 2, 0)):  # fmt: skip
+        index.write_bytes(wrong)
+        assert read_index(file) is None
+        assert offsets(tmp_path) == [3, 4, 5]  # The markers say it.
+
+
+def test_a_transaction_whose_start_is_deleted_is_told_by_the_index(tmp_path: Path) -> None:
+    path = write_segment(tmp_path / "t-0", [transactional(10, 7), marker(12, 7, 0), batch(13)], 10)
+    path.with_suffix(".txnindex").write_bytes(struct.pack(">hqqqq", 0, 7, 4, 12, 4))
+    assert offsets(tmp_path) == [13, 14, 15]
+
+
+def test_splits_know_what_was_aborted(tmp_path: Path) -> None:
+    write_segment(
+        tmp_path / "t-0",
+        [transactional(0, 7), *(batch(at, 2, 500) for at in range(2, 40, 2)), transactional(40, 7),
+         marker(42, 7, 0)],
+    )  # fmt: skip
+    splits = plan_splits(discover(tmp_path), 4_000, isolation="read_committed")
+    assert len(splits) > 3
+    found = [
+        offset
+        for split in splits
+        for rows in read_split(split, ["offset"], isolation="read_committed")
+        for offset in rows["offset"].to_pylist()
+    ]
+    assert found == list(range(2, 40))
+    with pytest.raises(ValueError, match="isolation"):
+        list(read_split(plan_splits(discover(tmp_path))[0], isolation="read_committed"))
