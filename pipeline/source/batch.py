@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, Final
 
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
 from kraftspec.pipeline.reader import GONE, read_split
 from kraftspec.pipeline.report import Report
-from kraftspec.pipeline.rows import read_options
-from kraftspec.pipeline.source.logs import partitions_of, segments_of
+from kraftspec.pipeline.rows import Mode, read_options
+from kraftspec.pipeline.source.logs import files_of, partitions_of, segments_of
 from kraftspec.pipeline.source.options import LATEST, OptionError, Options
 from kraftspec.pipeline.source.pushdown import Term, term_of
 from kraftspec.pipeline.source.ranges import Stretch, ends_of, lost, starts_of, stretches
 from kraftspec.pipeline.source.reports import write_report
-from kraftspec.pipeline.source.schema import Converter
+from kraftspec.pipeline.source.schema import converter_of
 from kraftspec.pipeline.splits import Split, packed, plan_splits
+
+# What is known of damage, too.
+_PLACE: Final = frozenset({"topic", "partition", "file", "position"})
 
 
 class Work(InputPartition):
@@ -33,7 +36,7 @@ class WorkReader:
 
     def __init__(self, options: Options, schema: StructType) -> None:
         self.options = options
-        self.converter = Converter(schema, options)
+        self.converter = converter_of(options, schema)
         self.terms: list[Term] = []
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
@@ -47,11 +50,21 @@ class WorkReader:
         if self.options.report is not None:
             write_report(self.options.report, partition.stretches, report)
 
+    @property
+    def _mode(self) -> Mode:
+        """The mode; but a row of damage, most of which is null, passes no filter on what is null.
+
+        It is counted, then, which is more than a filter of Spark's would do.
+        """
+        asks_more = any(column not in _PLACE for column, _, _ in self.terms)
+        mode = self.converter.mode
+        return "DROPMALFORMED" if mode == "PERMISSIVE" and asks_more else mode
+
     def _rows(self, stretch: Stretch, report: Report) -> Iterator[Any]:
         asked = read_options(
             self.converter.core,
             [*self.terms, *stretch.terms],
-            self.options.mode,
+            self._mode,
             isolation=self.options.isolation,
             values="binary",
             timestamps="timestamp[us, tz=UTC]",
@@ -78,9 +91,13 @@ class BatchReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         """Divide what is there into tasks."""
         options, terms = self.options, self.work.terms
+        is_bounded = options.starting is not None or options.ending is not None
         files = segments_of(options)
+        # The metadata log's checkpoints are part of what it says, and have no offsets of the log.
+        if not is_bounded and (options.decode == "metadata" or not files):
+            files = files_of(options)
         size = options.split_bytes_for(files)
-        if options.starting is None and options.ending is None:
+        if not is_bounded:
             splits = plan_splits(files, size, terms, isolation=options.isolation)
             return [Work(tuple(map(Stretch, split.parts))) for split in splits]
         logs = partitions_of(files)
@@ -106,7 +123,7 @@ class FilteringReader(BatchReader):
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 (Spark's name)
         """Keep the filters that are applied here, exactly, and give the others back."""
         for found in filters:
-            term = term_of(found)
+            term = term_of(found, self.work.converter.filterable)
             if term is None:
                 yield found
             else:

@@ -7,7 +7,7 @@ from pyspark.sql.types import StructType
 
 from kraftspec.pipeline.source.batch import BatchReader, FilteringReader
 from kraftspec.pipeline.source.options import Options
-from kraftspec.pipeline.source.schema import table_schema
+from kraftspec.pipeline.source.schema import spark_schema
 from kraftspec.pipeline.source.stream import StreamReader
 
 
@@ -21,7 +21,7 @@ class KafkaLog(DataSource):
 
     def schema(self) -> StructType:
         """Return the columns of a query that gives no schema of its own."""
-        return table_schema(Options.parse(self.options))
+        return spark_schema(Options.parse(self.options))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader of a table."""

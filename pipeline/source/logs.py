@@ -179,12 +179,17 @@ def place_of(file: LogFile, offset: int) -> Place:
     return found
 
 
-def segments_of(options: Options) -> list[LogFile]:
+def files_of(options: Options) -> list[LogFile]:
     """Return the files to read, those of the topics asked for."""
-    files = discover(options.path)
-    # The records of a checkpoint stand in segments, too, or did: rows twice would be wrong.
-    segments = [file for file in files if file.kind == "segment"]
-    return [file for file in segments or files if _is_wanted(file, options)]
+    return [file for file in discover(options.path) if _is_wanted(file, options)]
+
+
+def segments_of(options: Options) -> list[LogFile]:
+    """Return those files that hold what was appended.
+
+    What a checkpoint holds stands in segments too, or did.
+    """
+    return [file for file in files_of(options) if file.kind == "segment"]
 
 
 def _is_wanted(file: LogFile, options: Options) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Final, Literal, Self
 
@@ -69,9 +69,8 @@ class Options:
     bytes_per_trigger_max: int | None
     push_filters: bool
     report: str | None
-    decode: str | None
-    # As they were given: what decodes may have options of its own.
-    given: Mapping[str, str] = field(repr=False)
+    decode: Literal["metadata"] | None
+    record_type: str | None
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> Self:
@@ -107,13 +106,14 @@ class Options:
             bytes_per_trigger_max=read("maxBytesPerTrigger", _size),
             push_filters=read("pushFilters", _boolean, True),
             report=read("report", str),
-            decode=read("decode", str),
-            given=dict(options),
+            decode=read("decode", _one_of("metadata")),
+            record_type=read("recordType", str),
         )
         _refuse_several(read, ("assign", "subscribe", "subscribePattern"))
         _refuse_several(read, ("maxOffsetsPerTrigger", "maxBytesPerTrigger"))
-        if found.decode is None:
-            read.refuse_unknown()
+        if found.record_type is not None and found.decode is None:
+            raise OptionError("option recordType goes with decode=metadata")
+        read.refuse_unknown()
         return found
 
     def split_bytes_for(self, files: Iterable[LogFile]) -> int:

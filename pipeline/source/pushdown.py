@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -16,8 +17,6 @@ from pyspark.sql.datasource import (
     Not,
 )
 
-from kraftspec.pipeline.source.schema import COLUMNS
-
 # A filter of the core: its column, an operator, and a value or several.
 Term = tuple[str, str, Any]
 
@@ -25,18 +24,15 @@ _COMPARISONS: Final[dict[type[Filter], str]] = {
     EqualTo: "==", GreaterThan: ">", GreaterThanOrEqual: ">=", LessThan: "<", LessThanOrEqual: "<=",
 }  # fmt: skip
 _OPPOSITE: Final = {"==": "!=", ">": "<=", ">=": "<", "<": ">=", "<=": ">", "in": "not in"}
-_NUMBERS: Final = frozenset(
-    {
-        "offset", "partition", "timestampType", "leaderEpoch", "producerId", "producerEpoch",
-        "sequence", "batchPosition",
-    }
-)  # fmt: skip
 _TEXTS: Final = frozenset({"topic", "file"})
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def term_of(found: Filter) -> Term | None:
-    """Return the core's filter that keeps exactly the same rows, or None where it has none."""
+def term_of(found: Filter, columns: Mapping[str, str]) -> Term | None:
+    """Return the core's filter that keeps exactly the same rows, or None where it has none.
+
+    ``columns`` are those that the core can filter, by their names in Spark.
+    """
     is_negated = isinstance(found, Not)
     if isinstance(found, Not):
         found = found.child
@@ -44,19 +40,22 @@ def term_of(found: Filter) -> Term | None:
     path: tuple[str, ...] = getattr(found, "attribute", ())
     if comparison is None or len(path) != 1:
         return None
-    name = path[0]
+    core = columns.get(path[0])
     value: Any = getattr(found, "value", None)
     if is_negated:
         if comparison == "in" and None in value:
             return None  # That is true of nothing, for SQL.
         comparison = _OPPOSITE[comparison]
-    if name in _NUMBERS and _all(value, comparison, int):
-        return COLUMNS[name].core, comparison, _values(value, comparison)
-    if name in _TEXTS and _all(value, comparison, str) and comparison in _EQUALITIES:
-        return COLUMNS[name].core, comparison, _values(value, comparison)
-    if name == "timestamp" and isinstance(value, datetime) and comparison in _ROUNDED:
-        return "timestamp", *_in_milliseconds(comparison, value)
-    return None
+    if core is None:
+        return None
+    if core == "timestamp":
+        if isinstance(value, datetime) and comparison in _ROUNDED:
+            return core, *_in_milliseconds(comparison, value)
+        return None
+    kind = str if core in _TEXTS else int
+    if not _all(value, comparison, kind) or (kind is str and comparison not in _EQUALITIES):
+        return None
+    return core, comparison, _values(value, comparison)
 
 
 _EQUALITIES: Final = frozenset({"==", "!=", "in", "not in"})

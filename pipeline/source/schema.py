@@ -1,15 +1,18 @@
 """The columns of ``kafkalog``: what Spark calls them, and which Arrow columns they are made of.
 
 This is the one place that maps. Spark refuses batches whose Arrow schema is not exactly what it
-would make of its own, so each column states both types, and a test holds them together.
+would make of its own, so columns state both types, and tests hold them together.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, ClassVar, Final, NamedTuple, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -25,8 +28,10 @@ from pyspark.sql.types import (
 )
 
 from kraftspec.fastpath.records import Compression
+from kraftspec.pipeline.filters import FILTER_COLUMNS
+from kraftspec.pipeline.metadata.records import MetadataDecoder, metadata_schema
 from kraftspec.pipeline.report import Report
-from kraftspec.pipeline.rows import ERROR_TYPE
+from kraftspec.pipeline.rows import ERROR_TYPE, Mode
 from kraftspec.pipeline.source.options import OptionError, Options
 
 
@@ -83,8 +88,13 @@ _DAMAGE: Final = (
 COLUMNS: Final = {column.name: column for column in (*_KAFKA, *_WITH_HEADERS, *_METADATA, *_DAMAGE)}
 
 
-def table_schema(options: Options) -> StructType:
-    """Return the columns of a table that nobody gave a schema for."""
+_COMPRESSIONS: Final = pa.array([codec.name.lower() for codec in sorted(Compression)], pa.string())
+
+
+def spark_schema(options: Options) -> StructType:
+    """Return the columns of a query that nobody gave a schema for."""
+    if options.decode == "metadata":
+        return _metadata_schema(options)
     chosen = list(_KAFKA)
     if options.include_headers:
         chosen += _WITH_HEADERS
@@ -95,64 +105,75 @@ def table_schema(options: Options) -> StructType:
     return StructType([StructField(column.name, column.spark) for column in chosen])
 
 
-def chosen_columns(schema: StructType) -> list[Column]:
-    """Return the columns that a schema asks for, by its names, in its order.
+class Converter(Protocol):
+    """Makes the record batches that Spark wants of those of the Arrow core. It pickles."""
 
-    Raises:
-        OptionError: a column that is none, or has another type; it says which, and what is right.
-    """
-    return [_column(field) for field in schema.fields]
-
-
-def _column(field: StructField) -> Column:
-    column = COLUMNS.get(field.name)
-    if column is None:
-        raise OptionError(
-            f"schema: kafkalog has no column {field.name}; it has {', '.join(COLUMNS)}"
-        )
-    # Whether nulls may come is not what the types differ in: Spark makes all of them nullable.
-    if field.dataType.simpleString() != column.spark.simpleString():
-        raise OptionError(
-            f"schema: column {field.name} is {column.spark.simpleString()}, "
-            f"not {field.dataType.simpleString()}; cast it after reading"
-        )
-    return column
-
-
-_COMPRESSIONS: Final = pa.array([codec.name.lower() for codec in sorted(Compression)], pa.string())
-
-
-def arrow_schema(schema: StructType) -> Any:
-    """Return the ``pyarrow.Schema`` that Spark expects of batches for these columns."""
-    return pa.schema(
-        [
-            pa.field(field.name, column.arrow, nullable=field.nullable)
-            for field, column in zip(schema.fields, chosen_columns(schema), strict=True)
-        ]
-    )
-
-
-class Converter:
-    """Makes Spark's record batches of those of the Arrow core, and leaves control records out."""
-
-    def __init__(self, schema: StructType, options: Options) -> None:
-        self.columns = chosen_columns(schema)
-        self.schema = arrow_schema(schema)
-        self._drops_control = not options.include_control
-        asked = [column.core for column in self.columns]
-        if self._drops_control and "is_control" not in asked:
-            asked.append("is_control")
-        # What the core is asked for.
-        self.core = tuple(dict.fromkeys(asked))
+    core: tuple[str, ...]  # The columns that it asks of the core.
+    mode: Mode
+    # Which columns can be filtered before they are converted, and their names in the core.
+    filterable: ClassVar[Mapping[str, str]]
 
     def convert(self, batch: Any, report: Report) -> Any:
         """Return the batch that Spark wants, None when it would have no rows."""
+
+
+def converter_of(options: Options, schema: StructType) -> Converter:
+    """Return what makes a schema's batches.
+
+    Raises:
+        OptionError: a column is none, or has another type; it says which, and what is right.
+    """
+    if options.decode == "metadata":
+        return _MetadataConverter(options, schema)
+    return _TableConverter(options, schema)
+
+
+def _check(schema: StructType, known: Mapping[str, DataType]) -> None:
+    for field in schema.fields:
+        wanted = known.get(field.name)
+        if wanted is None:
+            has = ", ".join(known)
+            raise OptionError(f"schema: kafkalog has no column {field.name}; it has {has}")
+        # Whether nulls may come is not what types differ in: Spark makes all of them nullable.
+        if field.dataType.simpleString() != wanted.simpleString():
+            raise OptionError(
+                f"schema: column {field.name} is {wanted.simpleString()}, "
+                f"not {field.dataType.simpleString()}; cast it after reading"
+            )
+
+
+class _TableConverter:
+    """Records as rows; control records are left out unless they are asked for."""
+
+    filterable: ClassVar[Mapping[str, str]] = {
+        column.name: column.core
+        for column in COLUMNS.values()
+        if column.core in FILTER_COLUMNS
+        and column.arrow != pa.bool_()
+        and column.core != "compression"
+    }
+
+    def __init__(self, options: Options, schema: StructType) -> None:
+        _check(schema, {column.name: column.spark for column in COLUMNS.values()})
+        self.mode = options.mode
+        self.columns = [COLUMNS[field.name] for field in schema.fields]
+        self.schema = pa.schema(
+            [
+                pa.field(field.name, COLUMNS[field.name].arrow, nullable=field.nullable)
+                for field in schema.fields
+            ]
+        )
+        self._drops_control = not options.include_control
+        asked = [column.core for column in self.columns]
+        self.core = tuple(dict.fromkeys([*asked, *["is_control"] * self._drops_control]))
+
+    def convert(self, batch: Any, report: Report) -> Any:
         if self._drops_control:
-            control = batch.column("is_control").true_count
-            if control:
-                report.rows -= control
-                report.control_rows += control
-                batch = batch.filter(pc.invert(batch.column("is_control").fill_null(False)))
+            is_control = batch.column("is_control")
+            if count := is_control.true_count:
+                report.rows -= count
+                report.control_rows += count
+                batch = batch.filter(pc.invert(is_control.fill_null(False)))
         if not batch.num_rows:
             return None
         if not self.columns:  # Rows without columns have a number all the same.
@@ -167,3 +188,39 @@ def _array(array: Any, wanted: Any) -> Any:
     if wanted == pa.string():
         return pc.take(_COMPRESSIONS, array)
     return array.cast(wanted)
+
+
+def _metadata_schema(options: Options) -> StructType:
+    try:
+        found = metadata_schema(None, options.mode, record_type=options.record_type)
+    except ValueError as error:
+        raise OptionError(f"option recordType: {error}") from None
+    return from_arrow_schema(found)
+
+
+class _MetadataConverter:
+    """Records of the metadata log, decoded."""
+
+    filterable: ClassVar[Mapping[str, str]] = {
+        "offset": "offset",
+        "epoch": "leader_epoch",
+        "timestamp": "timestamp",
+        "position": "position",
+        "file": "file",
+    }
+
+    def __init__(self, options: Options, schema: StructType) -> None:
+        every = _metadata_schema(replace(options, mode="PERMISSIVE"))
+        _check(schema, {field.name: field.dataType for field in every.fields})
+        names = schema.fieldNames()
+        shows_damage = not {"_error", "_corrupt_record"}.isdisjoint(names)
+        # What no column shows is counted, and not a row of nulls.
+        self.mode = (
+            "DROPMALFORMED" if options.mode == "PERMISSIVE" and not shows_damage else options.mode
+        )
+        self._decoder = MetadataDecoder(names, self.mode, record_type=options.record_type)
+        self.core = self._decoder.source_columns
+
+    def convert(self, batch: Any, report: Report) -> Any:
+        found = self._decoder.decode(batch, report)
+        return found if found.num_rows else None

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import shutil
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql.datasource import (
     EqualNullSafe,
@@ -30,14 +32,19 @@ from pyspark.sql.types import IntegerType, StructField, StructType
 from kraftspec.conformance.logs import Record, kafka_logs, partitions, records
 from kraftspec.fastpath.records import Compression, TimestampType
 from kraftspec.pipeline import DamagedLogError
+from kraftspec.pipeline.metadata import metadata_schema
+from kraftspec.pipeline.metadata import records as metadata_records
+from kraftspec.pipeline.metadata.frames import record_names
 from kraftspec.pipeline.source.options import OptionError
 from kraftspec.pipeline.source.ranges import DataLossError
 from kraftspec.pipeline.source.reports import read_report
-from kraftspec.pipeline.source.schema import arrow_schema
+from kraftspec.pipeline.source.schema import COLUMNS
 
 from .made_logs import TIME_MS, batch, marker, transactional, write_index, write_segment
-from .source_reading import Row, batches, fields, plan, rows, source
+from .source_reading import Query, Row, batches, fields, plan, rows, source
 
+# Committed: a real controller's log and checkpoints.
+METADATA = Path(__file__).parent / "data/metadata"
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -81,7 +88,8 @@ class TestColumns:
     def test_arrow_types_are_what_spark_makes_of_them(self, tmp_path: Path) -> None:
         schema = source(tmp_path, {"includeHeaders": True, "includeMetadata": True}).schema()
         assert len(schema.fields) == 7 + 1 + 9 + 2
-        assert arrow_schema(schema).equals(to_arrow_schema(schema, timezone="UTC"))
+        mine = pa.schema([pa.field(name, COLUMNS[name].arrow) for name in schema.fieldNames()])
+        assert mine.equals(to_arrow_schema(schema, timezone="UTC"))
 
     def test_metadata(self, tmp_path: Path) -> None:
         path = write_segment(
@@ -422,6 +430,23 @@ class TestDamage:
         said = read_report(str(tmp_path / "report"))
         assert (said.rows, said.dropped_regions, said.damaged[0].records) == (6, 1, 3)
 
+    @pytest.mark.parametrize(
+        ("found", "rows_of_damage"),
+        [
+            (GreaterThan(("offset",), -1), 0),
+            (Not(In(("offset",), (77,))), 0),
+            (EqualTo(("topic",), "t"), 1),
+            (GreaterThan(("batchPosition",), 1), 1),
+        ],
+    )
+    def test_passes_no_filter_on_what_it_has_not(
+        self, log: Path, tmp_path: Path, found: Filter, rows_of_damage: int
+    ) -> None:
+        left = rows(log, None, [found], report=tmp_path / "report")
+        assert len([row for row in left if row["_error"]]) == rows_of_damage
+        said = read_report(str(tmp_path / "report"))
+        assert (said.damaged_regions, said.dropped_regions) == (1, 1 - rows_of_damage)
+
     def test_may_be_dropped_and_counted(self, log: Path, tmp_path: Path) -> None:
         found = rows(log, mode="DROPMALFORMED", report=tmp_path / "report")
         assert offsets(found) == [0, 1, 2, 6, 7, 8]
@@ -449,3 +474,53 @@ class TestDamage:
             else:
                 (one,) = batches(reader, tasks, schema)
                 assert one["_error"][0]["class"].as_py() == wanted
+
+
+class TestMetadata:
+    """The metadata log, decoded: what ``kraftspec.pipeline.metadata`` says, in Spark's types."""
+
+    @pytest.mark.parametrize("record_type", [None, *record_names()])
+    def test_types_survive_spark(self, tmp_path: Path, record_type: str | None) -> None:
+        options = {"decode": "metadata", **({"recordType": record_type} if record_type else {})}
+        schema = source(tmp_path, options).schema()
+        wanted = metadata_schema(record_type=record_type)
+        assert to_arrow_schema(schema, timezone="UTC").equals(wanted)
+
+    @pytest.mark.parametrize("record_type", [None, "TopicRecord", "FeatureLevelRecord"])
+    def test_rows_are_those_of_the_core(self, record_type: str | None) -> None:
+        options: Row = {} if record_type is None else {"recordType": record_type}
+        found = rows(METADATA, decode="metadata", **options)
+        assert found == metadata_records(METADATA, record_type=record_type).read_all().to_pylist()
+        assert found
+
+    def test_filters_and_columns(self) -> None:
+        names = ("offset", "type", "record")
+        schema = fields(*names, given=source(METADATA, {"decode": "metadata"}))
+        found = rows(METADATA, schema, [LessThan(("offset",), 5)], decode="metadata")
+        every = metadata_records(METADATA, columns=names, mode="FAILFAST").read_all().to_pylist()
+        assert found == [row for row in every if row["offset"] < 5]
+
+    def test_damage_without_a_column_to_show_it(self, tmp_path: Path) -> None:
+        write_segment(tmp_path / "m-0", [batch(0), b"\xff" * 99])
+        given = source(tmp_path, {"decode": "metadata"})
+        shown = rows(tmp_path, fields("offset", "_error", given=given), decode="metadata")
+        assert [row["offset"] for row in shown] == [0, 1, 2, None]
+        assert all(row["_error"] for row in shown)
+        report = tmp_path / "report"
+        assert rows(tmp_path, fields("offset", given=given), decode="metadata", report=report) == []
+        assert read_report(str(report)).damaged_regions == 4
+
+    def test_a_stream_of_it(self, tmp_path: Path) -> None:
+        copied = shutil.copytree(METADATA, tmp_path / "__cluster_metadata-0")
+        schema = fields("offset", given=source(copied, {"decode": "metadata"}))
+        query = Query(copied, schema, decode="metadata", startingOffsets="earliest")
+        every = metadata_records(copied, ["offset", "checkpoint"], mode="FAILFAST").read_all()
+        wanted = [row["offset"] for row in every.to_pylist() if not row["checkpoint"]]
+        assert offsets(query.step()) == wanted
+
+    def test_what_is_wrong_is_named(self, tmp_path: Path) -> None:
+        wrong = {"decode": "metadata", "recordType": "TopicsRecord"}
+        with pytest.raises(OptionError, match=r"option recordType: there is no .*TopicRecord"):
+            source(tmp_path, wrong).schema()
+        with pytest.raises(OptionError, match="option recordType goes with decode=metadata"):
+            source(tmp_path, {"recordType": "TopicRecord"}).schema()
