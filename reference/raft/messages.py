@@ -10,7 +10,7 @@ order of checks where Kafka looks at it.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NamedTuple
 
 import msgspec
 
@@ -24,14 +24,29 @@ from kraftspec.reference.raft.types import (
     VersionRange,
 )
 
-Bytes = bytes | bytearray | memoryview
+Bytes = bytes | memoryview
+
+
+class Api(NamedTuple):
+    """One API of a profile: its key, its name, and the versions it serves, both included."""
+
+    key: int
+    name: str
+    min_version: int
+    max_version: int
+    first_flexible_version: int
 
 
 class Request(msgspec.Struct, gc=False):
-    """Base of all requests; ``cluster_id`` None is accepted by everybody."""
+    """Base of all requests; ``cluster_id`` None is accepted by everybody.
+
+    ``refused_partitions`` are the (topic, partition) pairs that a refused request was about, where
+    the answer has to repeat them.
+    """
 
     cluster_id: str | None = None
     refused: int = 0
+    refused_partitions: tuple[tuple[str, int], ...] = ()
 
 
 class Reply(msgspec.Struct, gc=False):
@@ -233,10 +248,12 @@ class ApiVersions(Request, gc=False):
 
 
 class ApiVersionsReply(Reply, gc=False, kw_only=True):
-    """Answer to `ApiVersions`: of the features, only ``kraft.version`` concerns the core."""
+    """Answer to `ApiVersions`: of the features, only ``kraft.version`` concerns the core.
+
+    ``apis`` are what the shell serves, and its to fill in.
+    """
 
     kraft_versions: VersionRange | None = None
     finalized_kraft_version: int = 0
-
-
-Handler = Any  # A function of (core, token, request), or of (core, node, reply) → bool.
+    finalized_epoch: int = NONE
+    apis: tuple[Api, ...] = ()

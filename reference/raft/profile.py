@@ -8,23 +8,13 @@ are all the translator's.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from kraftspec.reference.raft.messages import Bytes, Reply, Request
+from kraftspec.reference.raft.messages import Api, Bytes, Reply, Request
 
 if TYPE_CHECKING:
     from kraftspec.reference.raft.control import ControlRecord
     from kraftspec.reference.raft.policy import Policy
-
-
-class Api(NamedTuple):
-    """One API of a profile: its key, its name, and the versions it serves, both included."""
-
-    key: int
-    name: str
-    min_version: int
-    max_version: int
-    first_flexible_version: int
 
 
 class Profile(Protocol):

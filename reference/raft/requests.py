@@ -245,6 +245,7 @@ def on_api_versions(core: Core, token: int, request: ApiVersions) -> None:
     reply = ApiVersionsReply(
         kraft_versions=core.config.kraft_versions,
         finalized_kraft_version=core.log.kraft_versions.last,
+        finalized_epoch=core.log.kraft_versions.last_offset or 0,
     )
     core.answer(token, reply)
 

@@ -1,0 +1,394 @@
+"""DescribeQuorum 0-2, AddRaftVoter 0-1, RemoveRaftVoter 0, UpdateRaftVoter 0, ApiVersions 0-4."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kraftspec.generated.errors import ErrorCode
+from kraftspec.generated.kafka import (
+    AddRaftVoterRequest,
+    AddRaftVoterResponse,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+    RemoveRaftVoterRequest,
+    RemoveRaftVoterResponse,
+    UpdateRaftVoterRequest,
+    UpdateRaftVoterResponse,
+)
+from kraftspec.reference.profiles.kafka.translation import (
+    PARTITION,
+    TOPIC,
+    Translation,
+    api,
+    get_endpoints,
+    not_about_this_log,
+    only_partition,
+    put_endpoints,
+)
+from kraftspec.reference.raft.messages import (
+    AddVoter,
+    AddVoterReply,
+    ApiVersions,
+    ApiVersionsReply,
+    DescribeQuorum,
+    DescribeQuorumReply,
+    RemoveVoter,
+    RemoveVoterReply,
+    ReplicaDescription,
+    Reply,
+    UpdateVoter,
+    UpdateVoterReply,
+)
+from kraftspec.reference.raft.types import Endpoint, ReplicaKey, VersionRange
+
+KRAFT_VERSION = "kraft.version"
+SOFTWARE = "kraftspec"
+
+# DescribeQuorum
+TIMESTAMPS_FROM = 1
+DIRECTORIES_FROM = 2
+# ApiVersions
+FEATURES_FROM = 3
+ZERO_MINIMUM_FROM = 4  # Before it, a feature whose lowest level is 0 is left out of the answer.
+
+
+def _lowest(request: Any) -> int:
+    return 0
+
+
+def _text(error: int, message: str | None) -> str | None:
+    """Return the message of an error: its own, or at least its name."""
+    if not error or message is not None:
+        return message
+    return ErrorCode(error).name if error in ErrorCode.__members__.values() else f"error {error}"
+
+
+# ---- DescribeQuorum --------------------------------------------------------------------------
+
+
+def _put_describe(request: DescribeQuorum, version: int) -> DescribeQuorumRequest:
+    kind = DescribeQuorumRequest
+    partition = kind.PartitionData(partition_index=PARTITION)
+    return kind(topics=[kind.TopicData(topic_name=TOPIC, partitions=[partition])])
+
+
+def _get_describe(message: DescribeQuorumRequest, version: int) -> DescribeQuorum:
+    if only_partition(message.topics) is not None:
+        return DescribeQuorum()
+    return DescribeQuorum(
+        refused=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        refused_partitions=tuple(
+            (topic.topic_name, partition.partition_index)
+            for topic in message.topics
+            for partition in topic.partitions
+        ),
+    )
+
+
+def _put_describe_reply(
+    request: DescribeQuorum, reply: DescribeQuorumReply, version: int, listener: str
+) -> DescribeQuorumResponse:
+    kind = DescribeQuorumResponse
+    if request.refused or reply.error:
+        about: dict[str, list[Any]] = {}
+        for topic, index in request.refused_partitions or ((TOPIC, PARTITION),):
+            partition = kind.PartitionData(
+                partition_index=index,
+                error_code=reply.error,
+                error_message=_text(reply.error, None),
+            )
+            about.setdefault(topic, []).append(partition)
+        return kind(
+            topics=[kind.TopicData(topic_name=t, partitions=found) for t, found in about.items()]
+        )
+    partition = kind.PartitionData(
+        partition_index=PARTITION,
+        leader_id=reply.leader_id,
+        leader_epoch=reply.leader_epoch,
+        high_watermark=reply.high_watermark,
+        current_voters=[_put_state(replica, version) for replica in reply.voters],
+        observers=[_put_state(replica, version) for replica in reply.observers],
+    )
+    message = kind(topics=[kind.TopicData(topic_name=TOPIC, partitions=[partition])])
+    if version >= DIRECTORIES_FROM:
+        message.nodes = [
+            kind.Node(
+                node_id=voter.key.id,
+                listeners=put_endpoints(kind.Listener, voter.endpoints),
+            )
+            for voter in reply.voters
+        ]
+    return message
+
+
+def _put_state(replica: ReplicaDescription, version: int) -> DescribeQuorumResponse.ReplicaState:
+    state = DescribeQuorumResponse.ReplicaState(
+        replica_id=replica.key.id, log_end_offset=replica.end_offset
+    )
+    if version >= TIMESTAMPS_FROM:
+        state.last_fetch_timestamp = replica.last_fetch_timestamp_ms
+        state.last_caught_up_timestamp = replica.last_caught_up_timestamp_ms
+    if version >= DIRECTORIES_FROM:
+        state.replica_directory_id = replica.key.directory_id
+    return state
+
+
+def _get_describe_reply(message: DescribeQuorumResponse, listener: str) -> Reply:
+    if message.error_code:
+        return DescribeQuorumReply(top_error=message.error_code)
+    partition = only_partition(message.topics)
+    if partition is None:
+        return not_about_this_log(DescribeQuorumReply)
+    endpoints = {node.node_id: get_endpoints(node.listeners) for node in message.nodes}
+    return DescribeQuorumReply(
+        error=partition.error_code,
+        leader_id=partition.leader_id,
+        leader_epoch=partition.leader_epoch,
+        high_watermark=partition.high_watermark,
+        voters=tuple(_get_state(state, endpoints) for state in partition.current_voters),
+        observers=tuple(_get_state(state, {}) for state in partition.observers),
+    )
+
+
+def _get_state(state: DescribeQuorumResponse.ReplicaState, endpoints: Any) -> ReplicaDescription:
+    return ReplicaDescription(
+        ReplicaKey(state.replica_id, state.replica_directory_id),
+        state.log_end_offset,
+        state.last_fetch_timestamp,
+        state.last_caught_up_timestamp,
+        endpoints.get(state.replica_id, ()),
+    )
+
+
+DESCRIBE_QUORUM = Translation(
+    api(DescribeQuorumRequest),
+    DescribeQuorum,
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+    _put_describe,
+    _get_describe,
+    _put_describe_reply,
+    _get_describe_reply,
+    _lowest,
+)
+
+
+# ---- AddRaftVoter ----------------------------------------------------------------------------
+
+
+def _put_add(request: AddVoter, version: int) -> AddRaftVoterRequest:
+    return AddRaftVoterRequest(
+        cluster_id=request.cluster_id,
+        timeout_ms=request.timeout_us // 1000,
+        voter_id=request.voter_id,
+        voter_directory_id=request.voter_directory_id,
+        listeners=put_endpoints(AddRaftVoterRequest.Listener, request.endpoints),
+        ack_when_committed=request.ack_when_committed,
+    )
+
+
+def _get_add(message: AddRaftVoterRequest, version: int) -> AddVoter:
+    return AddVoter(
+        cluster_id=message.cluster_id,
+        voter_id=message.voter_id,
+        voter_directory_id=message.voter_directory_id,
+        endpoints=get_endpoints(message.listeners),
+        ack_when_committed=message.ack_when_committed,
+        timeout_us=message.timeout_ms * 1000,
+    )
+
+
+def _put_add_reply(
+    request: AddVoter, reply: AddVoterReply, version: int, listener: str
+) -> AddRaftVoterResponse:
+    error = reply.top_error or reply.error
+    return AddRaftVoterResponse(error_code=error, error_message=_text(error, reply.message))
+
+
+def _get_add_reply(message: AddRaftVoterResponse, listener: str) -> Reply:
+    return AddVoterReply(error=message.error_code, message=message.error_message)
+
+
+ADD_VOTER = Translation(
+    api(AddRaftVoterRequest),
+    AddVoter,
+    AddRaftVoterRequest,
+    AddRaftVoterResponse,
+    _put_add,
+    _get_add,
+    _put_add_reply,
+    _get_add_reply,
+    lambda request: 0 if request.ack_when_committed else 1,
+)
+
+
+# ---- RemoveRaftVoter -------------------------------------------------------------------------
+
+
+def _put_remove(request: RemoveVoter, version: int) -> RemoveRaftVoterRequest:
+    return RemoveRaftVoterRequest(
+        cluster_id=request.cluster_id,
+        voter_id=request.voter_id,
+        voter_directory_id=request.voter_directory_id,
+    )
+
+
+def _get_remove(message: RemoveRaftVoterRequest, version: int) -> RemoveVoter:
+    return RemoveVoter(
+        cluster_id=message.cluster_id,
+        voter_id=message.voter_id,
+        voter_directory_id=message.voter_directory_id,
+    )
+
+
+def _put_remove_reply(
+    request: RemoveVoter, reply: RemoveVoterReply, version: int, listener: str
+) -> RemoveRaftVoterResponse:
+    error = reply.top_error or reply.error
+    return RemoveRaftVoterResponse(error_code=error, error_message=_text(error, reply.message))
+
+
+def _get_remove_reply(message: RemoveRaftVoterResponse, listener: str) -> Reply:
+    return RemoveVoterReply(error=message.error_code, message=message.error_message)
+
+
+REMOVE_VOTER = Translation(
+    api(RemoveRaftVoterRequest),
+    RemoveVoter,
+    RemoveRaftVoterRequest,
+    RemoveRaftVoterResponse,
+    _put_remove,
+    _get_remove,
+    _put_remove_reply,
+    _get_remove_reply,
+    _lowest,
+)
+
+
+# ---- UpdateRaftVoter -------------------------------------------------------------------------
+
+
+def _put_update(request: UpdateVoter, version: int) -> UpdateRaftVoterRequest:
+    kind = UpdateRaftVoterRequest
+    return kind(
+        cluster_id=request.cluster_id,
+        current_leader_epoch=request.leader_epoch,
+        voter_id=request.voter_id,
+        voter_directory_id=request.voter_directory_id,
+        listeners=put_endpoints(kind.Listener, request.endpoints),
+        k_raft_version_feature=kind.KRaftVersionFeature(
+            min_supported_version=request.kraft_versions.min,
+            max_supported_version=request.kraft_versions.max,
+        ),
+    )
+
+
+def _get_update(message: UpdateRaftVoterRequest, version: int) -> UpdateVoter:
+    feature = message.k_raft_version_feature
+    return UpdateVoter(
+        cluster_id=message.cluster_id,
+        leader_epoch=message.current_leader_epoch,
+        voter_id=message.voter_id,
+        voter_directory_id=message.voter_directory_id,
+        endpoints=get_endpoints(message.listeners),
+        kraft_versions=VersionRange(feature.min_supported_version, feature.max_supported_version),
+    )
+
+
+def _put_update_reply(
+    request: UpdateVoter, reply: UpdateVoterReply, version: int, listener: str
+) -> UpdateRaftVoterResponse:
+    kind = UpdateRaftVoterResponse
+    leader = kind.CurrentLeader(leader_id=reply.leader_id, leader_epoch=reply.leader_epoch)
+    for endpoint in reply.leader_endpoints:
+        if endpoint.name == listener:
+            leader.host, leader.port = endpoint.host, endpoint.port
+    return kind(error_code=reply.top_error or reply.error, current_leader=leader)
+
+
+def _get_update_reply(message: UpdateRaftVoterResponse, listener: str) -> Reply:
+    leader = message.current_leader
+    known = leader.leader_id >= 0 and leader.host
+    return UpdateVoterReply(
+        error=message.error_code,
+        leader_id=leader.leader_id,
+        leader_epoch=leader.leader_epoch,
+        leader_endpoints=(Endpoint(listener, leader.host, leader.port),) if known else (),
+    )
+
+
+UPDATE_VOTER = Translation(
+    api(UpdateRaftVoterRequest),
+    UpdateVoter,
+    UpdateRaftVoterRequest,
+    UpdateRaftVoterResponse,
+    _put_update,
+    _get_update,
+    _put_update_reply,
+    _get_update_reply,
+    _lowest,
+)
+
+
+# ---- ApiVersions: the core answers for kraft.version, the shell for the APIs that it serves -----
+
+
+def _put_api_versions(request: ApiVersions, version: int) -> ApiVersionsRequest:
+    if version < FEATURES_FROM:
+        return ApiVersionsRequest()
+    return ApiVersionsRequest(client_software_name=SOFTWARE, client_software_version="1")
+
+
+def _get_api_versions(message: ApiVersionsRequest, version: int) -> ApiVersions:
+    return ApiVersions()
+
+
+def _put_api_versions_reply(
+    request: ApiVersions, reply: ApiVersionsReply, version: int, listener: str
+) -> ApiVersionsResponse:
+    kind = ApiVersionsResponse
+    message = kind(
+        error_code=reply.top_error or reply.error,
+        api_keys=[
+            kind.ApiVersion(api_key=a.key, min_version=a.min_version, max_version=a.max_version)
+            for a in reply.apis
+        ],
+    )
+    if version >= FEATURES_FROM and reply.kraft_versions is not None:
+        low, high = reply.kraft_versions
+        if low > 0 or version >= ZERO_MINIMUM_FROM:
+            message.supported_features = [
+                kind.SupportedFeatureKey(name=KRAFT_VERSION, min_version=low, max_version=high)
+            ]
+        level = reply.finalized_kraft_version
+        if level > 0:
+            message.finalized_features_epoch = reply.finalized_epoch
+            message.finalized_features = [
+                kind.FinalizedFeatureKey(
+                    name=KRAFT_VERSION, min_version_level=level, max_version_level=level
+                )
+            ]
+    return message
+
+
+def _get_api_versions_reply(message: ApiVersionsResponse, listener: str) -> Reply:
+    versions = None
+    for feature in message.supported_features:
+        if feature.name == KRAFT_VERSION:
+            versions = VersionRange(feature.min_version, feature.max_version)
+    return ApiVersionsReply(error=message.error_code, kraft_versions=versions)
+
+
+API_VERSIONS = Translation(
+    api(ApiVersionsRequest),
+    ApiVersions,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    _put_api_versions,
+    _get_api_versions,
+    _put_api_versions_reply,
+    _get_api_versions_reply,
+    _lowest,
+)
