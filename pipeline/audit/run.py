@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import pickle
 import posixpath
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from typing import Any, Final
 
@@ -35,6 +35,9 @@ from kraftspec.pipeline.layout import LogFile, Paths, discover
 Advance = Callable[[str, int, int], None]
 # Files a Spark job has at most; a job's tasks are kept on the driver.
 JOB_FILES_MAX: Final = 10_000
+# A Spark task costs some tens of milliseconds, which are as many megabytes of audit.
+SPARK_TASKS_MIN: Final = 8
+SPARK_TASK_BYTES: Final = 64 << 20
 
 
 class Outcome(msgspec.Struct):
@@ -84,6 +87,8 @@ def audit(
         found.merge(part.found)
         for reason, count in part.explained.items():
             explained[reason] = explained.get(reason, 0) + count
+    for _ in outcomes:  # There are no more, and now whoever watches the progress knows.
+        pass
     topics: dict[str, Counts] = {}
     for one in partitions:
         topics.setdefault(one.topic, Counts()).merge(one.counts)
@@ -170,35 +175,35 @@ def _here(tasks: Sequence[Task], advance: Advance | None) -> Iterator[Outcome]:
 
 
 def _on_spark(spark: Any, tasks: Sequence[Task], advance: Advance | None) -> Iterator[Outcome]:
-    """Audit on executors, a Spark task a file; yield the outcomes in order."""
+    """Audit on executors, a Spark task a file; yield the outcomes in order.
+
+    An ordinary function of a column: mapInArrow would want pandas, and there are few rows.
+    """
+    from pyspark.sql.functions import udf  # noqa: PLC0415 - only with Spark
+
     decoder = msgspec.msgpack.Decoder(Outcome)
     for start in range(0, len(tasks), JOB_FILES_MAX):
         some = tasks[start : start + JOB_FILES_MAX]
         if advance is not None:
             advance(f"{len(some)} files on Spark", start, len(tasks))
         pickled = [pickle.dumps(task) for task in some]
-        # One number a partition: Spark gives each file a task of its own.
-        numbers = spark.range(0, len(some), 1, len(some))
-        rows = numbers.mapInArrow(_worker(pickled), "id long, outcome binary").toArrow()
-        by_number = dict(zip(rows["id"].to_pylist(), rows["outcome"].to_pylist(), strict=True))
+        # A large file has a Spark task of its own, small ones share one.
+        size = sum(task.file.size for task in some)
+        spark_tasks = min(len(some), max(SPARK_TASKS_MIN, size // SPARK_TASK_BYTES))
+        numbers = spark.range(0, len(some), 1, spark_tasks)
+        outcome = udf(_worker(pickled), "binary", useArrow=False)
+        rows = numbers.select("id", outcome("id").alias("outcome")).collect()
+        by_number = {row["id"]: bytes(row["outcome"]) for row in rows}
         yield from (decoder.decode(by_number[number]) for number in range(len(some)))
     if advance is not None:
         advance("done", len(tasks), len(tasks))
 
 
-def _worker(pickled: list[bytes]) -> Callable[[Iterable[Any]], Iterator[Any]]:
-    """Return what a Python worker runs: record batches of numbers in, of outcomes out."""
+def _worker(pickled: list[bytes]) -> Callable[[int], bytes]:
+    """Return what an executor runs for each number of a task."""
 
-    def work(batches: Iterable[Any]) -> Iterator[Any]:
-        import pyarrow as pa  # noqa: PLC0415 - a worker needs it, the driver may not
-
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                outcome = _outcome(pickle.loads(pickled[number]))
-                data = msgspec.msgpack.encode(outcome)
-                yield pa.record_batch(
-                    [pa.array([number]), pa.array([data], pa.binary())], names=["id", "outcome"]
-                )
+    def work(number: int) -> bytes:
+        return msgspec.msgpack.encode(_outcome(pickle.loads(pickled[number])))
 
     return work
 

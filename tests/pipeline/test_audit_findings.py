@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kraftspec.fastpath import encode_control_batch
+from kraftspec.fastpath import encode_batch, encode_control_batch
+from kraftspec.fastpath.batch_writer import write_record
 from kraftspec.fastpath.records import Compression, TimestampType
 from kraftspec.generated import kafka
 from kraftspec.pipeline.audit import audit, roundtrip
@@ -121,7 +122,7 @@ def test_zeros_are_a_note_at_the_end_of_the_log_and_an_error_before(tmp_path: Pa
 
 def test_a_batch_larger_than_a_window_is_no_damage(tmp_path: Path) -> None:
     big = batch(0, 1, keys=None)
-    large = roundtrip.encode_batch([bytes(9 << 20)], timestamps=1, partition_leader_epoch=0)
+    large = encode_batch([bytes(9 << 20)], timestamps=1, partition_leader_epoch=0)
     write(tmp_path, [[large, batch(1)]])
     assert found(tmp_path) == []
     assert len(large) > 2 * (4 << 20) > len(big)
@@ -138,7 +139,7 @@ def test_an_encoder_that_errs_is_found(
     """The check can fail: with an encoder that writes another key, each batch is a finding."""
     first, second = batch(0, count, compression=codec), batch(count, count, compression=codec)
     write(tmp_path, [[first, second]])
-    honest, honest_record = roundtrip.encode_batch, roundtrip.write_record
+    honest, honest_record = encode_batch, write_record
 
     def errs(values: Any, *, keys: Any, **options: Any) -> bytes:
         return honest(values, keys=None, **options)
@@ -210,7 +211,7 @@ def test_a_gap_beyond_what_was_cleaned_is_a_finding(tmp_path: Path) -> None:
 
 
 def metadata(*values: bytes | None) -> bytes:
-    return roundtrip.encode_batch(list(values), timestamps=TIME_MS, partition_leader_epoch=1)
+    return encode_batch(list(values), timestamps=TIME_MS, partition_leader_epoch=1)
 
 
 def frame(message: Any, version: int) -> bytes:

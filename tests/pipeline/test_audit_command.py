@@ -1,0 +1,113 @@
+"""``kraftspec pipeline audit``: what it prints, writes and exits with."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+
+import msgspec
+import pytest
+from click.testing import CliRunner, Result
+
+from kraftspec.cli import main
+from kraftspec.pipeline.audit import Report
+from kraftspec.pipeline.audit.segment import Part, Task, audit_file
+
+from .audit_logs import batch, marker, produced, write
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(main, ["pipeline", "audit", *map(str, arguments)])
+
+
+def test_a_sound_log_exits_0(tmp_path: Path) -> None:
+    write(tmp_path, [[batch(0), batch(3)]])
+    result = run(tmp_path)
+    assert result.exit_code == 0
+    assert "1 file, 188 B: 2 batches, 6 records, 0 B damaged" in result.output
+    assert "encoded again: 2 the same bytes\n" in result.output
+    assert result.output.endswith("0 errors, 0 notes\n")
+
+
+def test_a_note_is_no_error(tmp_path: Path) -> None:
+    write(tmp_path, [[produced(0, 0, transactional=True)]])
+    result = run(tmp_path)
+    assert result.exit_code == 0
+    assert "note transaction_open (1): " in result.output
+    assert result.output.endswith("0 errors, 1 note\n")
+
+
+def test_an_error_exits_1_and_names_file_byte_and_offset(tmp_path: Path) -> None:
+    directory = write(tmp_path, [[batch(0), batch(9)]])
+    result = run(tmp_path)
+    assert result.exit_code == 1
+    where = f"{directory}/{0:020}.log, byte 94, offset 9: offsets 3 to 8 are missing (6)"
+    assert "error offset_gap (1): " in result.output
+    assert where in re.sub(r"\s+", " ", result.output)
+
+
+def test_many_findings_are_cut_and_counted(tmp_path: Path) -> None:
+    write(tmp_path, [[batch(10 * number) for number in range(300)]])
+    result = run(tmp_path)
+    assert "error offset_gap (299): " in result.output
+    assert "and 294 more" in result.output
+    report = json.loads(run(tmp_path, "--json").output)
+    assert report["findings"]["counts"] == {"offset_gap": 299}
+    assert len(report["findings"]["kept"]) == 100
+
+
+def test_json_is_the_whole_report(tmp_path: Path) -> None:
+    write(tmp_path, [[produced(0, 0, transactional=True), marker(3), batch(9)]])
+    page = tmp_path / "out" / "audit.html"
+    result = run(tmp_path / "t-0", "--json", "--html", page)
+    assert result.exit_code == 1
+    assert result.stderr == f"wrote {page}\n"
+    report = msgspec.convert(json.loads(result.stdout), Report, strict=False)
+    assert report.totals.transactions_committed == 1
+    assert report.errors == 1
+    assert page.read_text("utf-8").startswith("<!doctype html>")
+
+
+@pytest.mark.parametrize("arguments", [[], ["--nothing", "x"], ["--html"]])
+def test_wrong_usage_exits_2(arguments: list[str]) -> None:
+    assert run(*arguments).exit_code == 2
+
+
+def test_what_cannot_be_read_exits_3(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    for path in (tmp_path / "none", tmp_path / "empty"):
+        result = run(path)
+        assert result.exit_code == 3
+        assert str(path) in result.stderr
+        assert "Traceback" not in result.output
+
+
+def test_a_log_that_shrinks_while_it_is_read_exits_3(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = write(tmp_path, [[batch(0)], [batch(3)]])
+
+    def shrinks(task: Task) -> Part:
+        os.truncate(directory / f"{3:020}.log", 0)
+        return audit_file(task)
+
+    monkeypatch.setattr("kraftspec.pipeline.audit.run.audit_file", shrinks)
+    result = run(tmp_path)
+    assert result.exit_code == 3
+    assert f"not read: {directory}/{3:020}.log: OSError: " in result.output
+
+
+def test_lines_fit_a_terminal_of_80_columns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kraftspec.cli.output.PLAIN_WIDTH", 80)
+    write(tmp_path, [[batch(0), batch(9)]], topic="a-topic-with-a-very-long-name" * 3)
+    assert max(map(len, run(tmp_path).output.splitlines())) <= 80
+
+
+def test_names_with_control_characters_are_escaped(tmp_path: Path) -> None:
+    hostile = tmp_path / "\x1b[31m"
+    write(hostile, [[batch(0), batch(9)]])
+    assert "\x1b" not in run(hostile).output
