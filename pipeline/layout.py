@@ -13,6 +13,7 @@ import os
 import posixpath
 import re
 from collections.abc import Iterable
+from itertools import zip_longest
 from typing import Final, Literal
 
 import msgspec
@@ -122,7 +123,7 @@ class _Surveyor:
         files = [entry for entry in entries if not entry.is_directory]
         beside = frozenset(entry.name for entry in files)
         segments = [entry for entry in files if _SEGMENT.fullmatch(entry.name)]
-        for entry, following in zip(segments, [*segments[1:], None], strict=True):
+        for entry, following in zip_longest(segments, segments[1:]):
             end = int(following.name[:20]) if following else None
             self.files.append(self.file(entry, beside, end))
         for entry in files:
