@@ -1,12 +1,19 @@
 """The metadata log as tables: its records, typed, and the image of the cluster that they make.
 
-``records`` reads segments and checkpoints as Arrow, one row a record; ``read_image`` joins a
-checkpoint and what was logged after it into the cluster's state at an offset. ``MetadataDecoder``
-does for the batches of any reader what ``records`` does for files.
+``records`` reads segments and checkpoints as Arrow, one row a record. ``read_image`` joins a
+checkpoint and what was logged after it into the state of the cluster at an offset, and
+``image_tables`` shows it. ``MetadataDecoder`` does for the batches of any reader what ``records``
+does for files.
 """
 
 from __future__ import annotations
 
+from kraftspec.pipeline.metadata.image import ImageError, MetadataImage
+from kraftspec.pipeline.metadata.join import read_image
 from kraftspec.pipeline.metadata.records import MetadataDecoder, metadata_schema, records
+from kraftspec.pipeline.metadata.tables import TABLES, image_tables
 
-__all__ = ["MetadataDecoder", "metadata_schema", "records"]
+__all__ = [
+    "TABLES", "ImageError", "MetadataDecoder", "MetadataImage", "image_tables", "metadata_schema",
+    "read_image", "records",
+]  # fmt: skip

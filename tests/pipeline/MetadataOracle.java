@@ -27,7 +27,6 @@ import org.apache.kafka.raft.ControlRecord;
 import org.apache.kafka.raft.LeaderAndEpoch;
 import org.apache.kafka.raft.internals.RecordsIterator;
 import org.apache.kafka.server.common.ApiMessageAndVersion;
-import org.apache.kafka.server.common.MetadataVersion;
 
 /**
  * Says what Apache Kafka's own classes read in a directory of metadata segments and checkpoints.
@@ -156,7 +155,9 @@ public final class MetadataOracle {
             }
         }
         RecordListWriter writer = new RecordListWriter();
-        image[0].write(writer, options(image[0]));
+        if (image[0].features().metadataVersion().isPresent()) { // Else nothing was logged yet.
+            image[0].write(writer, new ImageWriterOptions.Builder(image[0]).build());
+        }
         ObjectNode line = JSON.createObjectNode();
         line.put("asOf", asOf);
         ArrayNode records = line.putArray("records");
@@ -164,15 +165,6 @@ public final class MetadataOracle {
             put(records.addObject(), record);
         }
         System.out.println(JSON.writeValueAsString(line));
-    }
-
-    /** The newest format where no record has said yet which one is in use. */
-    private static ImageWriterOptions options(MetadataImage image) {
-        if (image.features().metadataVersion().isPresent()) {
-            return new ImageWriterOptions.Builder(image).build();
-        }
-        return new ImageWriterOptions.Builder(MetadataVersion.latestProduction())
-            .setEligibleLeaderReplicasEnabled(true).build();
     }
 
     /** What is below an offset, of a batch that may go on after it. */

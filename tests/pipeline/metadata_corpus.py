@@ -116,8 +116,8 @@ class Admin:
     def disallow(self, principal: str) -> None:
         made = kafka.DeleteAclsRequest
         filters = made.DeleteAclsFilter(
-            resource_type_filter=1, pattern_type_filter=1, principal_filter=principal,
-            operation=1, permission_type=1,
+            resource_type_filter=1, resource_name_filter=None, pattern_type_filter=1,
+            principal_filter=principal, host_filter=None, operation=1, permission_type=1,
         )  # fmt: skip
         self.ask(made(filters=[filters]), 3, kafka.DeleteAclsResponse)
 
@@ -177,7 +177,7 @@ def refused(answer: Any) -> None:
 
 def short_work(admin: Admin) -> None:
     """What every image table needs at least once."""
-    admin.create("orders", 3, 2, **{"retention.ms": "3600000"})
+    admin.create("orders", 3, min(len(admin.cluster.brokers), 2), **{"retention.ms": "3600000"})
     admin.create("doomed", 2, 1)
     admin.add_partitions("orders", 5)
     admin.configure(TOPIC, "orders", "cleanup.policy", "compact", SET)
@@ -240,10 +240,10 @@ def run(directory: Path, *, controllers: int, brokers: int, long: bool) -> dict[
         with cluster:
             if long:
                 long_work(cluster)
+                wait_for_snapshot(cluster.leader())
             else:
                 short_work(Admin(cluster))
             leader = cluster.leader()
-            wait_for_snapshot(leader)
             quorum = cluster.quorum_of(leader)
             nodes = cluster.ask_quorum(leader).nodes
         assert quorum is not None

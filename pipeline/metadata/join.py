@@ -1,0 +1,151 @@
+"""A checkpoint and the log after it, read from files and joined into an image."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator
+from itertools import zip_longest
+from typing import Final
+
+import msgspec
+
+from kraftspec.fastpath.errors import CodecError
+from kraftspec.fastpath.message import Message
+from kraftspec.generated import kafka
+from kraftspec.pipeline.files import Filesystem
+from kraftspec.pipeline.layout import LogFile, Paths, discover
+from kraftspec.pipeline.metadata.frames import FrameError, read_control, read_frame
+from kraftspec.pipeline.metadata.image import ImageError, MetadataImage
+from kraftspec.pipeline.scan import scan
+
+METADATA_TOPIC: Final = "__cluster_metadata"
+_COLUMNS: Final = ("offset", "leader_epoch", "timestamp", "is_control", "key", "value")
+
+
+class _Row(msgspec.Struct, frozen=True):
+    """A record of the log, decoded."""
+
+    offset: int
+    epoch: int
+    timestamp: int
+    message: Message
+
+
+def read_image(
+    path: Paths, as_of: int | None = None, *, filesystem: Filesystem = None
+) -> MetadataImage:
+    """Return the image that the offsets below ``as_of`` give; all that there are without it.
+
+    Of the paths' checkpoints the last that ends at ``as_of`` or before is read, then the log from
+    there on: what was deleted before a checkpoint is not missed. Paths are ``scan``'s; topics other
+    than the metadata log are passed over. The log may end with records that the quorum has not
+    committed, and may yet cut off: which, no file says.
+
+    Raises:
+        ValueError: there is no metadata log, or there are several; offsets are missing, or
+            ``as_of`` is not reached; a checkpoint is cut; a record does not fit those before it.
+        DamagedLogError: a file is damaged where it is read (a ValueError as well).
+    """
+    if as_of is not None and as_of < 0:
+        raise ValueError(f"as_of is an offset, not {as_of}")
+    files = _one_log(discover(path, filesystem))
+    image = MetadataImage()
+    checkpoint = _checkpoint(files, as_of)
+    if checkpoint is not None:
+        _load(image, checkpoint)
+    segments = [file for file in files if file.kind == "segment"]
+    for file, following in zip_longest(segments, segments[1:]):
+        if following is not None and following.base_offset <= image.end_offset:
+            continue  # All of it is in the checkpoint.
+        if as_of is not None and file.base_offset >= as_of:
+            break
+        _add(image, file, as_of)
+    if as_of is not None and image.end_offset < as_of:
+        raise ValueError(f"the log ends at offset {image.end_offset}, before {as_of}")
+    return image
+
+
+def _one_log(files: list[LogFile]) -> list[LogFile]:
+    found = [file for file in files if file.topic in (METADATA_TOPIC, None)]
+    directories = sorted({posixpath.dirname(file.path) for file in found})
+    if not directories:
+        raise ValueError(f"there is no metadata log here: no {METADATA_TOPIC}-0")
+    if len(directories) > 1:
+        raise ValueError(
+            f"there are {len(directories)} metadata logs, and an image is of one: name one of "
+            + ", ".join(directories)
+        )
+    return found
+
+
+def _checkpoint(files: list[LogFile], as_of: int | None) -> LogFile | None:
+    found = [
+        file
+        for file in files
+        if file.kind == "checkpoint" and (as_of is None or file.base_offset <= as_of)
+    ]
+    return max(found, key=lambda file: (file.base_offset, file.epoch), default=None)
+
+
+def _load(image: MetadataImage, file: LogFile) -> None:
+    """Replay a checkpoint, whose own offsets only count its records; its last one is its footer."""
+    last: Message | None = None
+    for row in _rows(file, None):
+        with _Named(file, row):
+            image.replay(row.message, row.offset, row.epoch, row.timestamp)
+        if isinstance(row.message, kafka.SnapshotHeaderRecord):
+            image.timestamp = row.message.last_contained_log_timestamp
+        last = row.message
+    if not isinstance(last, kafka.SnapshotFooterRecord):
+        raise ValueError(f"{file.path}: the checkpoint is cut: it has no footer")
+    image.end_offset, image.epoch = max(file.base_offset, 0), file.epoch
+
+
+def _add(image: MetadataImage, file: LogFile, as_of: int | None) -> None:
+    """Replay what a segment has from the image's end on and below ``as_of``."""
+    for row in _rows(file, as_of):
+        if row.offset < image.end_offset:
+            continue
+        if row.offset > image.end_offset:
+            raise ValueError(
+                f"{file.path}: the log goes on at offset {row.offset}; "
+                f"{image.end_offset} is missing, and no checkpoint has it"
+            )
+        with _Named(file, row):
+            image.replay(row.message, row.offset, row.epoch, row.timestamp)
+
+
+class _Named:
+    """Says of an ImageError which record of which file it is about."""
+
+    def __init__(self, file: LogFile, row: _Row) -> None:
+        self.file = file
+        self.row = row
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if isinstance(error, ImageError):
+            raise ImageError(
+                f"{self.file.path}, offset {self.row.offset} "
+                f"({type(self.row.message).__name__}): {error}"
+            ) from error
+
+
+def _rows(file: LogFile, below: int | None) -> Iterator[_Row]:
+    """Yield the records of a file whose offsets are below one."""
+    filters = None if below is None else [("offset", "<", below)]
+    found = scan(
+        file.path, _COLUMNS, filters, "FAILFAST", filesystem=file.filesystem, values="binary"
+    )
+    for batch in found:
+        for offset, epoch, timestamp, control, key, value in zip(
+            *(column.to_pylist() for column in batch.columns), strict=True
+        ):
+            try:
+                frame = read_control(key, value) if control else read_frame(value)
+                message = frame.decode(value)
+            except (FrameError, CodecError) as error:
+                raise ValueError(f"{file.path}, offset {offset}: {error}") from error
+            yield _Row(offset, epoch, timestamp, message)
