@@ -28,6 +28,7 @@ BATCH_BYTES_MAX: Final = 128 << 20
 # What a look for the next good batch reads at a time, and a walk over headers of a remote file.
 SEARCH_BYTES: Final = 1 << 20
 
+_ZEROS: Final = bytes(SEARCH_BYTES)
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _ATTRIBUTES_MAX: Final = DELETE_HORIZON * 2 - 1
 _MAGIC_THEN_ATTRIBUTES = re.compile(rb"\x02(?=.{4}\x00)", re.DOTALL)
@@ -113,7 +114,7 @@ class Search:
             view = self.source.read(position, min(SEARCH_BYTES, self.end - position))
             if not view:
                 return False
-            if bytes(view).strip(b"\0"):
+            if bytes(view) != _ZEROS[: len(view)]:
                 return True
             position += len(view)
         return False

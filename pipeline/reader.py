@@ -70,22 +70,19 @@ class _PartReader:
 
     def read(self) -> Iterator[Any]:
         """Yield the part's rows."""
-        file = self.part.file
         try:
-            source = file.open()
+            # An object store may say only when it is read that an object is gone.
+            with self.part.file.open() as source:
+                try:
+                    yield from self._windows(source)
+                finally:
+                    self.report.reads += source.reads
+                    self.report.bytes_read += source.bytes_read
         except FileNotFoundError:
             detail = "the file is gone: it was deleted after the read was planned"
-            found = Damaged(
-                file.path, self.position, self.part.size, GONE, detail, self.position, -1, GONE
-            )
+            at, path = self.position, self.part.file.path
+            found = Damaged(path, at, self.part.end - at, GONE, detail, at, -1, GONE)
             yield from self._tell(found, b"")
-            return
-        with source:
-            try:
-                yield from self._windows(source)
-            finally:
-                self.report.reads += source.reads
-                self.report.bytes_read += source.bytes_read
 
     def _windows(self, source: Source) -> Iterator[Any]:
         usual = self.options.window_bytes or (
