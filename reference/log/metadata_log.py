@@ -500,6 +500,8 @@ class MetadataLog:
         paths = [f"{self.directory}/{snapshot_name(one)}" for one in gone]
         for path in paths:
             self._files.rename(path, path + DELETED_SUFFIX)
+        if paths:
+            self._files.sync_directory(self.directory)
         for path in paths:
             self._files.remove(path + DELETED_SUFFIX)
 
