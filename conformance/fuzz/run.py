@@ -291,7 +291,7 @@ class Fuzz:
                 outcome = "policy"
                 self.report.policies[difference.reason] += 1
             else:
-                outcome = difference.kind
+                outcome = f"parted: {difference.kind}"
                 self.report.differed += 1
                 self._ended += difference.kind == "ended"
                 self._endings[question.kin] += difference.kind == "ended"

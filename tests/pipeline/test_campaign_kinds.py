@@ -1,0 +1,317 @@
+"""Kinds of campaigns without Spark: their units, what a unit does, the store of results."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from kraftspec.conformance.cases import Filters, read_cases
+from kraftspec.conformance.fuzz.campaign import Campaign
+from kraftspec.conformance.fuzz.campaign import campaign as compared
+from kraftspec.conformance.fuzz.serve import kind_of
+from kraftspec.conformance.fuzz.within import Within
+from kraftspec.conformance.run import adapter_exec, run
+from kraftspec.conformance.vectors import vectors_root
+from kraftspec.pipeline.campaign import store as store_room
+from kraftspec.pipeline.campaign.codec import CodecFuzz
+from kraftspec.pipeline.campaign.conform import Conform
+from kraftspec.pipeline.campaign.differential import DifferentialFuzz
+from kraftspec.pipeline.campaign.kind import RESULTS, Kind, Result, digest, release
+from kraftspec.pipeline.campaign.store import MixedError, alone, open_store
+
+HERE = Path(__file__).parent
+PLANTED = f"{sys.executable} {HERE.parent / 'conformance' / 'planted_adapter.py'}"
+VOTE = "kafka/VoteRequest"
+
+
+@pytest.fixture(autouse=True)
+def _nothing_stays() -> None:
+    release()
+
+
+@pytest.fixture
+def planted_target(monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.syspath_prepend(str(HERE))
+    return "planted_target"
+
+
+def results(kind: Kind) -> list[Result]:
+    return [kind.run(unit) for unit in kind.plan()]
+
+
+def classes(found: list[Result]) -> Counter[str]:
+    counted: Counter[str] = Counter()
+    for result in found:
+        for tally in result.tallies:
+            counted[tally.class_] += tally.count
+    return counted
+
+
+# ------------------------------------------------------------------------------- codec fuzz
+
+
+def test_codec_units_are_of_all_cases() -> None:
+    kind = CodecFuzz(cases=1001, unit_cases=200)
+    units = kind.plan()
+    assert sum(unit.cases for unit in units) == 1001
+    by_target = Counter[str]()
+    for unit in units:
+        by_target[unit.work["target"]] += unit.cases
+    assert by_target == {"messages": 501, "records": 500}
+    assert [unit.number for unit in units] == list(range(len(units)))
+
+
+def test_a_codec_unit_is_the_same_whatever_was_before_it() -> None:
+    kind = CodecFuzz(cases=600, unit_cases=150)
+    units = kind.plan()
+    forward = [kind.run(unit) for unit in units]
+    release()
+    assert [kind.run(unit) for unit in units[::-1]][::-1] == forward
+    assert [result.cases for result in forward] == [150] * 4
+    assert forward[0] != forward[1]
+    assert set(classes(forward)) == {"taken", "refused"}
+    assert CodecFuzz(cases=600, unit_cases=150, seed=1).run(units[0]) != forward[0]
+
+
+def test_what_is_wrong_is_counted_and_made_small(planted_target: str) -> None:
+    kind = CodecFuzz(cases=4000, unit_cases=1000, targets=(planted_target,))
+    with Within(planted_target, seconds_max=0.3) as within:
+        tallies = [within.throw(f"seed {number}", 2000, 16) for number in range(3)]
+    outcomes = Counter[str]()
+    kinds = set()
+    for tally, broken in tallies:
+        assert sum(tally.values()) == 2000
+        for (_, outcome), count in tally.items():
+            outcomes[outcome] += count
+        for found in broken:
+            kinds.add(found.kind)
+            assert found.data[:1] == b"\x00"
+            assert len(found.data) == 3 or "more than" in found.kind  # A hang is not made small.
+            assert found.data[-1] in b"\xf0\xf1\xf2"
+            assert found.outcome == "ended" or kind_of(found.text) == found.kind
+            assert len(found.signature) == 12
+    slow = "takes more than 0.3 s of processor time"
+    assert kinds == {"parts over …", "ends the process: SIGSEGV", slow}
+    assert set(outcomes) == {"taken", "refused", "broken", "ended"}
+    assert kind.plan()[0].work["target"] == planted_target
+
+
+def test_who_ends_the_process_from_outside_is_not_charged(planted_target: str) -> None:
+    with Within("messages") as within:
+        whole = within.throw("x", 3000, 16)
+        killed: list[int] = []
+
+        def kill() -> None:
+            while within._number() < 100:
+                time.sleep(0.001)
+            killed.append(within._process.pid)
+            os.kill(within._process.pid, signal.SIGKILL)
+
+        within._say(-1)
+        killer = threading.Thread(target=kill)
+        killer.start()
+        assert within.throw("x", 3000, 16) == whole
+        killer.join()
+        assert killed != [within._process.pid]
+
+
+def test_an_input_by_itself(planted_target: str) -> None:
+    with Within(planted_target) as within:
+        assert within.check(bytes.fromhex("000102030406")) == ("", "")
+        assert within.check(bytes.fromhex("0001020304f0"))[0] == "parts over …"
+        assert within.check(bytes.fromhex("0001020304f1"))[0] == "ends the process: SIGSEGV"
+
+
+def test_there_is_no_such_target() -> None:
+    with pytest.raises(ValueError, match=r"no target 'massages': messages, records, or a module"):
+        CodecFuzz(cases=1, targets=("massages",)).plan()
+
+
+# ------------------------------------------------------------------------ differential fuzz
+
+
+def test_differential_units_find_what_one_run_finds() -> None:
+    command = f"{PLANTED} sign"
+    kind = DifferentialFuzz(
+        names=("kraftspec-python",), commands=(command,), cases=600, filter=VOTE, unit_pairs=2
+    )
+    units = kind.plan()
+    found = results(kind)
+    once = compared(Campaign(("kraftspec-python",), (command,), VOTE, runs=600))
+    assert {one.signature for result in found for one in result.findings} == {
+        signature.id for signature in once.findings
+    }
+    assert once.findings
+    pairs = Counter((unit.work["first"], unit.work["last"]) for unit in units)
+    assert set(pairs) == {(0, 2), (2, 3)}  # VoteRequest has three versions.
+    assert sum(result.cases for result in found) == once.inputs
+    counted = classes(found)
+    parted = sum(count for class_, count in counted.items() if class_.startswith("parted: "))
+    assert counted["agreed"] == once.agreed > 0
+    assert counted["refused"] == once.refused > 0
+    assert parted == once.differed > 0
+    assert sum(one.count for result in found for one in result.findings) == parted
+    release()
+    assert results(kind) == found
+
+
+def test_adapters_of_which_no_pair_is_served_by_both() -> None:
+    kind = DifferentialFuzz(names=("kraftspec", "kraftspec-python"), cases=1, filter="nothing")
+    with pytest.raises(ValueError, match="no pair of 'nothing'"):
+        kind.plan()
+
+
+# ----------------------------------------------------------------------------------- conform
+
+
+def test_conform_units_count_what_one_run_counts() -> None:
+    filters = ("message:VoteRequest", "message:FetchRequest")
+    kind = Conform(
+        names=("kraftspec-python",), commands=(f"{PLANTED} width",), filters=filters, unit_cases=150
+    )
+    found = results(kind)
+    cases = len(read_cases(vectors_root(), Filters(filters)))
+    assert sum(result.cases for result in found) == 2 * cases
+    whole = run(adapter_exec(f"{PLANTED} width"), filters=filters)
+    counted = Counter[str]()
+    for tally in (tally for result in found for tally in result.tallies):
+        if tally.adapter == "exec":
+            counted[tally.class_] += tally.count
+    assert counted["passed"] == whole.counts.passed > 0
+    assert counted["failed"] == whole.counts.failed > 0
+    findings = [one for result in found for one in result.findings]
+    assert {one.adapter for one in findings} == {"exec"}
+    assert sum(one.count for one in findings) == counted["failed"]
+    assert {one.message for one in findings} == {"VoteRequest"}
+    assert all(one.reproduce.startswith("kraftspec conform run --exec ") for one in findings)
+    assert len({one.signature for one in findings}) < len(findings)  # One of several versions.
+
+
+@pytest.mark.parametrize(("fault", "class_"), [("dies", "crash"), ("hangs", "hang")])
+def test_an_adapter_that_ends_or_hangs_is_a_result(fault: str, class_: str) -> None:
+    kind = Conform(
+        names=(), commands=(f"{PLANTED} {fault}",), filters=("message:VoteRequest", "version:2"),
+        timeout_s=1.0, unit_cases=60,
+    )  # fmt: skip
+    found = results(kind)
+    assert sum(result.cases for result in found) == sum(unit.cases for unit in kind.plan())
+    assert class_ in {one.class_ for result in found for one in result.findings}
+    assert classes(found)["passed"] > 0
+
+
+def test_an_adapter_runs_on_from_unit_to_unit(tmp_path: Path) -> None:
+    starts = tmp_path / "starts"
+    script = tmp_path / "adapter.sh"
+    script.write_text(f'#!/bin/sh\necho start >> {starts}\nexec {PLANTED} "$@"\n')
+    script.chmod(0o755)
+    kind = Conform(
+        names=(), commands=(f"{script} null",), filters=("message:VoteRequest",), unit_cases=40
+    )
+    units = kind.plan()
+    before = len(starts.read_text().splitlines())
+    assert len(units) > 3
+    for unit in units:
+        kind.run(unit)
+    assert len(starts.read_text().splitlines()) == before + 1
+
+
+# --------------------------------------------------------------------------------- the store
+
+
+def test_a_result_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
+    kind = CodecFuzz(cases=600, unit_cases=200)
+    units = kind.plan()
+    store = open_store(tmp_path / "c", kind, units)
+    result = kind.run(units[1])
+    store.write(kind.schema, units[1], result, 1.5)
+    assert [store.is_done(unit) for unit in units] == [False, True, False, False]
+    read = pq.read_table(store.path(units[1]))
+    assert read.schema.equals(RESULTS)
+    rows = read.to_pylist()
+    assert {row["unit"] for row in rows} == {store.name(units[1])}
+    assert [row["count"] for row in rows if row["row"] == "unit"] == [100]
+    assert sum(row["count"] for row in rows if row["row"] == "tally") == 100
+    names = {store.name(unit): unit.cases for unit in units}
+    assert store.count_done(names) == (1, 100)
+    whole = store.path(units[1]).read_bytes()
+    store.path(units[1]).write_bytes(whole[: len(whole) // 2])
+    assert not store.is_done(units[1])
+    assert store.count_done(names) == (0, 0)
+
+
+def test_what_was_left_half_written_is_no_result(tmp_path: Path) -> None:
+    kind = CodecFuzz(cases=600, unit_cases=200)
+    units = kind.plan()
+    store = open_store(tmp_path, kind, units)
+    left = store.units / f".{store.name(units[0])}.0123"
+    left.write_bytes(b"PAR1")
+    again = open_store(tmp_path, kind, units)
+    assert again == store
+    assert not left.exists()
+    assert not again.is_done(units[0])
+
+
+def test_other_options_are_not_mixed_in(tmp_path: Path) -> None:
+    kind = CodecFuzz(cases=600)
+    store = open_store(tmp_path, kind, kind.plan())
+    store.write(kind.schema, kind.plan()[0], Result([], []), 0.0)
+    other = CodecFuzz(cases=700, seed=3)
+    with pytest.raises(MixedError, match=r"cases was 600, is 700; seed was 0, is 3.*--new"):
+        open_store(tmp_path, other, other.plan())
+    conform = Conform(names=("kraftspec",), filters=("VoteRequest",))
+    with pytest.raises(MixedError, match="it is of fuzz-codec, not conform"):
+        open_store(tmp_path, conform, conform.plan())
+    fresh = open_store(tmp_path, other, other.plan(), new=True)
+    assert list(fresh.units.iterdir()) == []
+    assert open_store(tmp_path, other, other.plan()) == fresh
+
+
+def test_results_of_other_code_are_not_mixed_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind = CodecFuzz(cases=600)
+    store = open_store(tmp_path, kind, kind.plan())
+    monkeypatch.setattr(store_room, "digest", lambda paths: "0" * 16)
+    with pytest.raises(MixedError, match="the code or the vectors have changed"):
+        open_store(tmp_path, kind, kind.plan())
+    (tmp_path / "campaign.json").unlink()
+    with pytest.raises(MixedError, match=r"results and no campaign\.json"):
+        open_store(tmp_path, kind, kind.plan())
+    other = open_store(tmp_path, kind, kind.plan(), new=True)
+    unit = kind.plan()[0]
+    assert other.name(unit) != store.name(unit)
+
+
+def test_a_manifest_that_is_none(tmp_path: Path) -> None:
+    kind = CodecFuzz(cases=600)
+    (tmp_path / "campaign.json").write_text(json.dumps({"kind": []}))
+    with pytest.raises(MixedError, match="no campaign's manifest"):
+        open_store(tmp_path, kind, kind.plan())
+
+
+def test_a_second_driver_is_refused(tmp_path: Path) -> None:
+    refused = pytest.raises(MixedError, match="another process is at work")
+    with alone(tmp_path / "c"), refused, alone(tmp_path / "c"):
+        pass
+    with alone(tmp_path / "c"):
+        pass
+
+
+def test_the_hash_follows_the_code_and_not_the_place(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name / "code").mkdir(parents=True)
+        (tmp_path / name / "code" / "x.py").write_text("1")
+        (tmp_path / name / "code" / "notes.txt").write_text(name)
+    one, other = (digest([tmp_path / name / "code"]) for name in ("a", "b"))
+    assert one == other
+    (tmp_path / "b" / "code" / "x.py").write_text("2")
+    assert digest([tmp_path / "b" / "code"]) != one
