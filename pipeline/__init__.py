@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from kraftspec.pipeline.report import Report as Report
     from kraftspec.pipeline.rows import ReadOptions as ReadOptions
     from kraftspec.pipeline.rows import schema_of as schema_of
-    from kraftspec.pipeline.scan import scan as scan
     from kraftspec.pipeline.splits import Split as Split
     from kraftspec.pipeline.splits import plan_splits as plan_splits
+    from kraftspec.pipeline.stream import scan as scan
 
 # Where each name lives: pyarrow is loaded when somebody asks for one that needs it.
 _HOMES = {
@@ -33,7 +33,7 @@ _HOMES = {
     "discover": "layout",
     "plan_splits": "splits",
     "read_split": "reader",
-    "scan": "scan",
+    "scan": "stream",
     "schema_of": "rows",
 }
 
@@ -42,7 +42,6 @@ def __getattr__(name: str) -> object:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    # `scan` is a module and a function: the function wins, as with every other name here.
     value: object = getattr(import_module(f"{__name__}.{home}"), name)
     globals()[name] = value
     return value

@@ -16,7 +16,7 @@ from kraftspec.pipeline.files import Filesystem
 from kraftspec.pipeline.layout import LogFile, Paths, discover
 from kraftspec.pipeline.metadata.frames import FrameError, read_control, read_frame
 from kraftspec.pipeline.metadata.image import ImageError, MetadataImage
-from kraftspec.pipeline.scan import scan
+from kraftspec.pipeline.stream import scan
 
 METADATA_TOPIC: Final = "__cluster_metadata"
 _COLUMNS: Final = ("offset", "leader_epoch", "timestamp", "is_control", "key", "value")

@@ -47,7 +47,7 @@ from kraftspec.pipeline.metadata.frames import (
 )
 from kraftspec.pipeline.report import Damaged, DamagedLogError, Report
 from kraftspec.pipeline.rows import ERROR_TYPE, MODES
-from kraftspec.pipeline.scan import scan
+from kraftspec.pipeline.stream import scan
 
 # What the decoder asks of a reader of log files; in mode PERMISSIVE also the columns of errors.
 SOURCE_COLUMNS: Final = (

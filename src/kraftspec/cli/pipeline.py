@@ -9,6 +9,7 @@ from kraftspec.cli import LazyGroup
 # Name → where the command stands.
 _COMMANDS: dict[str, str] = {
     "campaign": "kraftspec.cli.pipeline_campaign:campaign",
+    "scan": "kraftspec.cli.pipeline_scan:scan",
     "audit": "kraftspec.cli.pipeline_audit:audit",
 }
 

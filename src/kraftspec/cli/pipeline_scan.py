@@ -1,0 +1,246 @@
+"""``kraftspec pipeline scan``: the records of logs as a table, as JSON lines or as Parquet."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kraftspec.cli.output import (
+    EXIT_FINDINGS,
+    console,
+    counted,
+    json_option,
+    printable,
+    progress,
+    refusals,
+)
+
+if TYPE_CHECKING:
+    from kraftspec.pipeline import Report
+
+SHOWN_COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value")
+SHOWN_ROWS = 20  # Of a table for people, unless --limit says more.
+SHOWN_DAMAGE = 20  # Of the lines on stderr; `_error` of --json has all.
+CELL_CHARS_MAX = 60
+
+_TERM = re.compile(r"\s*(\w+)\s*(>=|<=|!=|==?|<|>|\bnot in\b|\bin\b)\s*(.+?)\s*")
+
+
+def _literal(column: str, text: str) -> Any:
+    """Read a value as the column has it: text, a bool, an integer, or a time in ISO 8601."""
+    from datetime import datetime
+
+    if column in ("topic", "file"):
+        return text
+    if column.startswith("is_") and text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    try:
+        return int(text)
+    except ValueError:
+        if column != "timestamp":
+            raise
+        return datetime.fromisoformat(text)
+
+
+def _filter(text: str) -> tuple[str, str, Any]:
+    """Read ``offset>=5`` or ``topic in a,b``."""
+    match = _TERM.fullmatch(text)
+    if match is None:
+        raise click.BadParameter(
+            f"{text!r} is no COLUMN OPERATOR VALUE, as in 'offset>=5'", param_hint="--where"
+        )
+    column, comparison, value = match.groups()
+    try:
+        if comparison in ("in", "not in"):
+            return column, comparison, [_literal(column, each) for each in value.split(",")]
+        return column, comparison, _literal(column, value)
+    except ValueError as error:
+        raise click.BadParameter(f"{text!r}: {error}", param_hint="--where") from error
+
+
+def _listed(text: str | None) -> list[str] | None:
+    return None if text is None else [name.strip() for name in text.split(",")]
+
+
+@click.command()
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@click.option("--columns", metavar="A,B", help="Only these columns, in this order.")
+@click.option("--where", "conditions", multiple=True, metavar="'offset>=5'",
+              help="Only rows for which this holds; repeatable, all must hold.")  # fmt: skip
+@click.option("--mode", default="PERMISSIVE", show_default=True,
+              type=click.Choice(["PERMISSIVE", "DROPMALFORMED", "FAILFAST"], case_sensitive=False),
+              help="What to do about damage: rows of it, counts of it, or stop.")  # fmt: skip
+@click.option("--isolation", default="read_uncommitted", show_default=True,
+              type=click.Choice(["read_uncommitted", "read_committed"]),
+              help="Whether aborted and undecided data is left out.")  # fmt: skip
+@click.option("--limit", type=click.IntRange(1), help="Stop after so many rows.")
+@click.option("--to", "target", type=click.Path(dir_okay=False, path_type=Path),
+              metavar="OUT.parquet", help="Write the rows to a Parquet file.")  # fmt: skip
+@json_option
+def scan(
+    paths: tuple[str, ...],
+    columns: str | None,
+    conditions: tuple[str, ...],
+    mode: str,
+    isolation: str,
+    limit: int | None,
+    target: Path | None,
+    as_json: bool,
+) -> None:
+    """Read the records of Kafka logs.
+
+    PATH is a segment, a checkpoint, a partition's directory, a log directory, or a URI of an
+    object store (s3://bucket/logs). With --json a row is a line; bytes that are no UTF-8 are
+    {"base64": ...}. What was read, left out and damaged is said on stderr.
+
+    Exit code 1: there was damage.
+    """
+    from kraftspec.pipeline import Report
+    from kraftspec.pipeline.rows import read_options
+
+    if target is not None and (as_json or target.suffix != ".parquet"):
+        raise click.UsageError("--to takes the name of a .parquet file, and no --json beside it")
+    is_table = target is None and not as_json
+    names = _listed(columns) or (list(SHOWN_COLUMNS) if is_table else None)
+    report = Report()
+    with refusals():
+        filters = [_filter(each) for each in conditions] or None
+        options = read_options(names, filters, mode.upper(), isolation=isolation)
+        rows_max = limit or (SHOWN_ROWS if is_table else None)
+        with progress("Reading") as advance:
+            batches = _limited(_batches(paths, options, report, advance), rows_max)
+            if target is not None:
+                _write(target, batches, options)
+            elif as_json:
+                _print_lines(batches)
+            else:
+                _print_table(batches, options.columns)
+    _say(report, rows_max, target)
+    raise click.exceptions.Exit(EXIT_FINDINGS if report.damaged_regions else 0)
+
+
+def _batches(
+    paths: tuple[str, ...], options: Any, report: Report, advance: Callable[[str, int, int], None]
+) -> Iterator[Any]:
+    from kraftspec.pipeline import discover, plan_splits, read_split
+
+    files = discover(paths)
+    splits = plan_splits(files, filters=options.filter, isolation=options.isolation)
+    for number, split in enumerate(splits):
+        advance(Path(split.parts[0].file.path).name, number, len(splits))
+        yield from read_split(split, options=options, report=report)
+
+
+def _limited(batches: Iterable[Any], rows_max: int | None) -> Iterator[Any]:
+    left = rows_max
+    for batch in batches:
+        if left is None:
+            yield batch
+            continue
+        yield batch.slice(0, left)
+        left -= min(left, batch.num_rows)
+        if not left:
+            return
+
+
+def _write(target: Path, batches: Iterable[Any], options: Any) -> None:
+    """Write a Parquet file; a half one never has its name."""
+    import pyarrow.parquet
+
+    from kraftspec.pipeline import schema_of
+
+    half = target.with_name(target.name + ".part")
+    try:
+        schema = schema_of(options.columns, options.mode)
+        with pyarrow.parquet.ParquetWriter(half, schema, compression="zstd") as writer:
+            for batch in batches:
+                writer.write_batch(batch)
+        half.replace(target)
+    finally:
+        half.unlink(missing_ok=True)
+
+
+def _plain(value: Any) -> Any:
+    """Turn a cell into what JSON has."""
+    import base64
+
+    if isinstance(value, bytes):
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            return {"base64": base64.b64encode(value).decode()}
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    if isinstance(value, dict):
+        return {name: _plain(each) for name, each in value.items()}
+    return value
+
+
+def _print_lines(batches: Iterable[Any]) -> None:
+    import json
+
+    for batch in batches:
+        for row in batch.to_pylist():
+            click.echo(json.dumps(_plain(row), ensure_ascii=False))
+
+
+def _cell(name: str, value: Any) -> str:
+    from datetime import UTC, datetime, timedelta
+
+    if value is None:
+        return "-"
+    if name == "timestamp":
+        try:
+            stamp = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=value)
+        except OverflowError:
+            return str(value)
+        return stamp.isoformat(" ", "milliseconds").removesuffix("+00:00")
+    text = value.decode(errors="backslashreplace") if isinstance(value, bytes) else str(value)
+    text = printable(text).replace("\n", "\\n").replace("\t", "\\t")
+    return text if len(text) <= CELL_CHARS_MAX else text[: CELL_CHARS_MAX - 1] + "…"
+
+
+def _print_table(batches: Iterable[Any], names: Iterable[str]) -> None:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for name in names:
+        is_long = name in ("key", "value", "headers", "file", "_error", "_corrupt_record")
+        table.add_column(name, no_wrap=True, overflow="ellipsis" if is_long else "fold")
+    for batch in batches:
+        for row in batch.to_pylist():
+            table.add_row(*(_cell(name, value) for name, value in row.items()))
+    console().print(table)
+
+
+def _say(report: Report, rows_max: int | None, target: Path | None) -> None:
+    """Say on stderr what was read, and what was left out."""
+    written = f"wrote {target}: " if target is not None else ""
+    shown = "" if rows_max is None or report.rows < rows_max else f", {rows_max:,} at most shown"
+    click.echo(
+        f"{written}{counted(report.rows, 'row')} of {counted(report.batches, 'batch')}"
+        f"{shown}".replace("batchs", "batches"), err=True,
+    )  # fmt: skip
+    left_out = [
+        f"{getattr(report, f'{name}_rows'):,} {name}"
+        for name in ("filtered", "aborted", "undecided", "control")
+        if getattr(report, f"{name}_rows")
+    ]
+    if left_out:
+        click.echo(f"left out: {', '.join(left_out)}", err=True)
+    for tail in report.tails:
+        click.echo(f"{tail.file}, byte {tail.position}: {tail.size:,} bytes not written yet",
+                   err=True)  # fmt: skip
+    if not report.damaged_regions:
+        return
+    regions = counted(report.damaged_regions, "damaged region")
+    click.echo(f"{regions}, {counted(report.damaged_bytes, 'byte')}:", err=True)
+    for found in report.damaged[:SHOWN_DAMAGE]:
+        click.echo(printable(f"  {found.file}, byte {found.position}, {found.size:,} bytes: "
+                             f"{found.detail}"), err=True)  # fmt: skip
+    if report.damaged_regions > SHOWN_DAMAGE:
+        click.echo(f"  and {report.damaged_regions - SHOWN_DAMAGE:,} more", err=True)
