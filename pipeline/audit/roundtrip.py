@@ -70,14 +70,16 @@ def from_columns(
 def from_objects(view: memoryview, header: BatchHeader, records: list[RawRecord]) -> bool:
     """Whether the batch is what the encoder makes of its records."""
     base = header.base_timestamp
+    headers = None
+    if any(record.headers for record in records):
+        # Plain pairs: the encoder takes those without a look at each.
+        headers = [[(one.key, one.value) for one in record.headers] for record in records]
     try:
         made = _encoder(header)(
             [record.value for record in records],
             keys=[record.key for record in records],
             timestamps=[base + record.timestamp_delta for record in records],
-            headers=[record.headers for record in records]
-            if any(record.headers for record in records)
-            else None,
+            headers=headers,
         )
     except CodecError:
         return False

@@ -377,10 +377,12 @@ class _Audit:
         else:
             end = search.after(start, framed)
             kind = "torn_tail" if end == self.end and self._is_torn(error) else "damage"
+        # A header is believed where its batch is all there, or where it goes on where the log was.
+        is_next = header is not None and header.base_offset == self.trail.end_offset + 1
         where = f", first at byte {start + error.offset}" if error.offset else ""
         detail = f"{end - start:,} bytes{where}: {error.path or 'batch'}: {error.detail}"
         self.say(
-            kind, start, header.base_offset if header and framed else -1, detail,
+            kind, start, header.base_offset if header and (framed or is_next) else -1, detail,
             size=end - start, error_class=str(error.error_class),
         )  # fmt: skip
         self.counts.damaged_bytes += end - start

@@ -191,7 +191,7 @@ class Writer:
         self.tokens.append(f"token-{self.random.random()}")
         return [
             kafka.DelegationTokenRecord(
-                owner="User:a", requester="User:b", renewers=["User:c"], issue_timestamp=1,
+                owner="User:a", requester="User:b", renewers=("User:c",), issue_timestamp=1,
                 max_timestamp=3, expiration_timestamp=self.random.randrange(9),
                 token_id=self.tokens[-1],
             )

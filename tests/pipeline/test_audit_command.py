@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 
 from kraftspec.cli import main
 from kraftspec.pipeline.audit import Report
+from kraftspec.pipeline.audit.rules import EXPLAINED, RULES
 from kraftspec.pipeline.audit.segment import Part, Task, audit_file
 
 from .audit_logs import batch, marker, produced, write
@@ -111,3 +112,30 @@ def test_names_with_control_characters_are_escaped(tmp_path: Path) -> None:
     hostile = tmp_path / "\x1b[31m"
     write(hostile, [[batch(0), batch(9)]])
     assert "\x1b" not in run(hostile).output
+
+
+# -- The page of the documentation -----------------------------------------------------------------
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "audit.md").read_text("utf-8")
+SHOWN = re.compile(r"^```\nkraftspec pipeline audit (\S+)\n```\n\n```text\n(.*?)^```", re.M | re.S)
+
+
+def test_the_documented_command_prints_what_the_page_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    first = re.search(r"^```python\n(.*?)^```", PAGE, re.M | re.S)
+    assert first is not None
+    exec(compile(first[1], "docs/audit.md", "exec"), {})
+    shown = SHOWN.search(PAGE)
+    assert shown is not None
+    result = run(shown[1])
+    assert result.exit_code == 1
+    assert [line.rstrip() for line in result.output.splitlines()] == shown[2].splitlines()
+
+
+def test_the_page_has_every_kind_of_finding() -> None:
+    for kind, rule in RULES.items():
+        assert f"| `{kind}` | {rule.severity} | {rule.meaning} |" in PAGE
+    for kind, why in EXPLAINED.items():
+        assert f"| `{kind}` | {why} |" in PAGE

@@ -103,7 +103,7 @@ def test_garbage_between_batches_is_damage(tmp_path: Path) -> None:
 
 def test_a_last_batch_that_was_cut_short_is_a_torn_tail(tmp_path: Path) -> None:
     write(tmp_path, [[batch(0), batch(3)[:-5]]])
-    assert found(tmp_path) == [("torn_tail", FIRST, SIZE, -1)]
+    assert found(tmp_path) == [("torn_tail", FIRST, SIZE, 3)]
 
 
 def test_a_batch_whose_end_is_zeros_is_a_torn_tail(tmp_path: Path) -> None:

@@ -151,10 +151,15 @@ def _show_kind(kind: Kind, out: Console) -> None:
 
     out.print(f"{kind.severity} {kind.name} ({kind.total:,}): {kind.meaning}")
     for one in kind.shown[:FINDINGS_SHOWN_MAX]:
-        where = f"{one.file}, byte {one.position}"
+        where = f"{_from_here(one.file)}, byte {one.position}"
         if one.offset >= 0:
             where += f", offset {one.offset}"
         text = f"{printable(where)}: {printable(one.detail)}"
-        out.print(Padding(text, (0, 0, 0, 4)))
+        out.print(Padding(text, (0, 0, 0, 4), expand=False))
     if kind.total > FINDINGS_SHOWN_MAX:
-        out.print(Padding(f"and {kind.total - FINDINGS_SHOWN_MAX:,} more", (0, 0, 0, 4)))
+        out.print(Padding(f"and {kind.total - FINDINGS_SHOWN_MAX:,} more", (0, 0, 0, 4), expand=False))
+
+
+def _from_here(path: str) -> str:
+    """Return a path below the current directory without it."""
+    return path.removeprefix(f"{Path.cwd()}/")
