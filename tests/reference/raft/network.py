@@ -9,18 +9,25 @@ from __future__ import annotations
 
 import random
 from collections import deque
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from kraftspec.fastpath import control_record_key, decode_batch, encode_batch
 from kraftspec.fastpath.types import ZERO_UUID, Uuid
+from kraftspec.reference.profiles.kafka import KafkaProfile
+from kraftspec.reference.profiles.kafka.records import read_batches
 from kraftspec.reference.raft import effects as fx
 from kraftspec.reference.raft import events as ev
 from kraftspec.reference.raft import messages as ms
 from kraftspec.reference.raft.config import MS, Config
-from kraftspec.reference.raft.control import ControlRecord, KRaftVersion, LeaderChange, Voters
+from kraftspec.reference.raft.control import KRaftVersion, Voters
 from kraftspec.reference.raft.core import Core
 from kraftspec.reference.raft.log_state import LogState
 from kraftspec.reference.raft.policy import Policy
+from kraftspec.reference.raft.profile import Profile
+from kraftspec.reference.raft.transitions import Cause
 from kraftspec.reference.raft.types import (
+    BOOTSTRAP_SNAPSHOT,
     ElectionState,
     Endpoint,
     Node,
@@ -34,16 +41,20 @@ from kraftspec.reference.raft.types import (
 from kraftspec.reference.raft.voters import VoterSet
 
 CLUSTER = "a-cluster"
+LISTENER = "CONTROLLER"
 START_US = 1_000_000_000
+SNAPSHOT_BYTES = 30
+SNAPSHOT_CHUNK = 12  # A snapshot takes three requests.
 
 
 def directory(node_id: int, generation: int = 0) -> Uuid:
     return Uuid(bytes([generation + 1, *([0] * 14), node_id]))
 
 
-def voter(node_id: int, *, key: bool = True) -> Voter:
-    endpoint = Endpoint("CONTROLLER", f"node{node_id}", 9000 + node_id)
-    if not key:
+def voter(node_id: int, *, named: bool = True) -> Voter:
+    """Return a voter, ``named`` by its directory too, or as ``controller.quorum.voters`` has it."""
+    endpoint = Endpoint(LISTENER, f"node{node_id}", 9000 + node_id)
+    if not named:
         return Voter(ReplicaKey(node_id, ZERO_UUID), (endpoint,))
     return Voter(ReplicaKey(node_id, directory(node_id)), (endpoint,), VersionRange(0, 1))
 
@@ -63,95 +74,119 @@ def config(node_id: int, voters: VoterSet, **changes: Any) -> Config:
     return Config(**{**values, **changes})
 
 
-Entry = tuple[int, Any]  # (epoch, value or control record), at index = offset - start offset
-
-
 class Disk:
-    """What survives a crash, and, above ``synced``, what may not."""
+    """What survives a crash, and, above ``synced``, what may not: real batches, and snapshots."""
 
-    def __init__(self) -> None:
+    def __init__(self, profile: Profile) -> None:
+        self.profile = profile
         self.election: ElectionState | None = None
         self.start = 0
-        self.entries: list[Entry] = []
+        self.batches: list[ms.Batch] = []
         self.synced = 0
-        self.base_offsets: dict[int, int] = {}
-        self.snapshots: dict[SnapshotId, tuple[int, VoterSet | None, tuple[Entry, ...]]] = {}
+        self.snapshots: dict[SnapshotId, tuple[int, VoterSet | None]] = {}
 
     @property
     def end(self) -> int:
-        return self.start + len(self.entries)
+        return self.batches[-1].last_offset + 1 if self.batches else self.start
 
-    def append(self, base_offset: int, entries: list[Entry]) -> None:
-        assert base_offset == self.end, (base_offset, self.end)
-        for offset in range(base_offset, base_offset + len(entries)):
-            self.base_offsets[offset] = base_offset
-        self.entries += entries
+    def append_values(
+        self, epoch: int, base_offset: int, values: list[bytes], keys: list[bytes] | None = None
+    ) -> None:
+        data = encode_batch(
+            values,
+            keys=keys,
+            timestamps=0,
+            base_offset=base_offset,
+            partition_leader_epoch=epoch,
+            control=keys is not None,
+        )
+        self.append(*read_batches(data))
+
+    def append(self, *batches: ms.Batch) -> None:
+        for batch in batches:
+            assert batch.base_offset == self.end, (batch.base_offset, self.end)
+            self.batches.append(batch)
+
+    def append_control(self, effect: fx.AppendControl) -> None:
+        encoded = [self.profile.encode_control(record) for record in effect.records]
+        keys = [control_record_key(kind) for kind, _ in encoded]
+        self.append_values(effect.epoch, effect.base_offset, [v for _, v in encoded], keys)
 
     def truncate(self, end: int) -> None:
-        del self.entries[end - self.start :]
+        self.batches = [batch for batch in self.batches if batch.last_offset < end]
+        assert self.end == end, (self.end, end)
         self.synced = min(self.synced, end)
 
     def reset(self, snapshot: SnapshotId) -> None:
-        self.entries.clear()
+        self.batches.clear()
         self.start = self.synced = snapshot.end_offset
         self._forget(snapshot)
 
     def delete_before(self, snapshot: SnapshotId) -> None:
-        del self.entries[: snapshot.end_offset - self.start]
+        self.batches = [b for b in self.batches if b.base_offset >= snapshot.end_offset]
         self.start = snapshot.end_offset
         self._forget(snapshot)
 
     def _forget(self, snapshot: SnapshotId) -> None:
-        self.snapshots = {k: v for k, v in self.snapshots.items() if k >= snapshot}
+        self.snapshots = {id: held for id, held in self.snapshots.items() if id >= snapshot}
 
-    def read(self, offset: int) -> tuple[ms.Batch, ...]:
-        """Return all batches from the one that holds ``offset`` on."""
-        batches = []
-        while offset < self.end:
-            base = self.base_offsets[offset]
-            last = base
-            while last + 1 < self.end and self.base_offsets[last + 1] == base:
-                last += 1
-            entries = self.entries[base - self.start : last + 1 - self.start]
-            control = tuple(
-                (base + i, value)
-                for i, (_, value) in enumerate(entries)
-                if isinstance(value, ControlRecord)
-            )
-            data = repr([value for _, value in entries]).encode()
-            batch = ms.Batch(base, last, entries[0][0], data, control)
-            batches.append(batch)
-            self.contents[(base, entries[0][0])] = entries
-            offset = last + 1
-        return tuple(batches)
+    def read(self, offset: int) -> bytes:
+        return b"".join(bytes(b.data) for b in self.batches if b.last_offset >= offset)
 
-    contents: dict[tuple[int, int], list[Entry]] = {}  # By (base offset, epoch): bytes of all logs.
+    def values(self) -> list[bytes | None]:
+        """What the state machine would see of the log."""
+        return [
+            record.value
+            for batch in self.batches
+            if not batch.control
+            for record in decode_batch(batch.data)
+        ]
 
     def recover(self, static: VoterSet) -> LogState:
         voters: list[tuple[int, VoterSet]] = []
         levels: list[tuple[int, int]] = []
-        for snapshot, (level, known, _) in sorted(self.snapshots.items())[-1:]:
+        newest = max(self.snapshots, default=None)
+        if newest is not None:
+            level, known = self.snapshots[newest]
             if known is not None:
-                voters.append((snapshot.end_offset - 1, known))
-            levels.append((snapshot.end_offset - 1, level))
+                voters.append((newest.end_offset - 1, known))
+            if level:
+                levels.append((newest.end_offset - 1, level))
         epochs: list[tuple[int, int]] = []
-        for offset, (epoch, value) in enumerate(self.entries, self.start):
-            if not epochs or epoch > epochs[-1][0]:
-                epochs.append((epoch, offset))
-            newest = max(self.snapshots, default=SnapshotId(0, 0)).end_offset
-            if offset >= newest and isinstance(value, Voters):
-                voters.append((offset, value.voters))
-            if offset >= newest and isinstance(value, KRaftVersion):
-                levels.append((offset, value.level))
+        for batch in self.batches:
+            if not epochs or batch.epoch > epochs[-1][0]:
+                epochs.append((batch.epoch, batch.base_offset))
+            for offset, record in batch.control:
+                if newest is not None and offset < newest.end_offset:
+                    continue
+                if isinstance(record, Voters):
+                    voters.append((offset, record.voters))
+                elif isinstance(record, KRaftVersion):
+                    levels.append((offset, record.level))
         return LogState(
             start_offset=self.start,
             end_offset=self.end,
             epochs=epochs,
-            snapshots=[Snapshot(id, size=10) for id in self.snapshots],
+            snapshots=[Snapshot(id, size=SNAPSHOT_BYTES) for id in self.snapshots],
             voters=voters,
             kraft_versions=levels,
             static_voters=static,
         )
+
+
+class Watched(Core):
+    """A core whose changes of role are written down, several in one step too."""
+
+    __slots__ = ("moves",)
+
+    moves: list[tuple[RoleName, Cause, RoleName]]
+
+    def move(self, cause: Cause, **facts: Any) -> None:
+        before = self.role.name
+        target = self.policy.transitions[before].get(cause)
+        if target is not None:
+            self.moves.append((before, cause, target))
+        super().move(cause, **facts)
 
 
 class Replica:
@@ -162,20 +197,20 @@ class Replica:
         self.config = config
         self.policy = policy
         self.seed = seed
-        self.disk = Disk()
+        self.disk = Disk(net.profile)
+        self.moves: list[tuple[RoleName, Cause, RoleName]] = []
         self.up = False
         self.auto_flush = True
-        self.start()
 
     def start(self) -> None:
-        self.core = Core(
+        self.core = Watched(
             self.config,
             self.policy,
             self.disk.recover(self.config.voters),
             self.disk.election,
             random.Random(self.seed),
         )
-        self.waiting: dict[int, tuple[int, int]] = {}
+        self.core.moves = self.moves
         self.flushes: list[fx.FlushLog] = []
         self.effects: list[fx.Effect] = []
         self.told: list[tuple[int, int]] = []
@@ -197,11 +232,8 @@ class Replica:
         return self.core.role.name
 
     def step(self, event: ev.Event) -> list[fx.Effect]:
-        before = self.role
         effects = self.core.step(event, self.net.now_us)
         self.effects += effects
-        if self.role is not before:
-            self.net.roles.append((self.config.node_id, before, self.role))
         for effect in effects:
             self._carry_out(effect)
         return effects
@@ -223,12 +255,13 @@ class Replica:
                 assert effect.end_offset < disk.end
                 disk.truncate(effect.end_offset)
             case fx.AppendRecords():
-                disk.append(effect.base_offset, [(effect.epoch, r) for r in effect.records])
+                disk.append_values(
+                    effect.epoch, effect.base_offset, [bytes(value) for value in effect.records]
+                )
             case fx.AppendControl():
-                disk.append(effect.base_offset, [(effect.epoch, r) for r in effect.records])
+                disk.append_control(effect)
             case fx.AppendBatches():
-                for batch in effect.batches:
-                    disk.append(batch.base_offset, disk.contents[(batch.base_offset, batch.epoch)])
+                disk.append(*effect.batches)
             case fx.FlushLog():
                 self.flushes.append(effect)
                 if self.auto_flush:
@@ -247,9 +280,9 @@ class Replica:
             case fx.DeleteBefore():
                 disk.delete_before(effect.snapshot_id)
             case fx.WriteSnapshot():
-                entries = tuple(disk.entries[: effect.id.end_offset - disk.start])
-                disk.snapshots[effect.id] = (effect.kraft_version, effect.voters, entries)
-                net.later(self, lambda: self.step(ev.SnapshotStored(effect.id, 10)))
+                disk.snapshots[effect.id] = (effect.kraft_version, effect.voters)
+                stored = ev.SnapshotStored(effect.id, SNAPSHOT_BYTES)
+                net.later(self, lambda: self.step(stored))
             case fx.BeginSnapshot():
                 self.partial = bytearray()
             case fx.ExtendSnapshot():
@@ -261,39 +294,61 @@ class Replica:
                 pass
 
     def _store(self, id: SnapshotId) -> None:
-        source = next(r for r in self.net.replicas.values() if id in r.disk.snapshots)
-        level, voters, entries = source.disk.snapshots[id]
-        self.disk.snapshots[id] = (level, voters, entries)
-        self.step(ev.SnapshotStored(id, len(self.partial), 0, level, voters))
+        """Finish a fetched snapshot: its bytes stand for what the one that wrote it put there."""
+        assert bytes(self.partial) == snapshot_bytes(id)
+        level, voters = next(
+            r.disk.snapshots[id] for r in self.net.replicas.values() if id in r.disk.snapshots
+        )
+        self.disk.snapshots[id] = (level, voters)
+        self.step(ev.SnapshotStored(id, len(self.partial), 0, level or None, voters))
 
     def _fill(self, reply: ms.Reply) -> None:
         if isinstance(reply, ms.FetchReply) and reply.read_offset >= 0:
-            reply.batches = self.disk.read(reply.read_offset)
+            reply.records = self.disk.read(reply.read_offset)
         if isinstance(reply, ms.FetchSnapshotReply) and reply.read_max_bytes:
-            reply.data = bytes(min(reply.read_max_bytes, 4))
+            id = SnapshotId(reply.snapshot_end_offset, reply.snapshot_epoch)
+            end = reply.position + min(reply.read_max_bytes, SNAPSHOT_CHUNK)
+            reply.data = snapshot_bytes(id)[reply.position : end]
+
+
+def snapshot_bytes(id: SnapshotId) -> bytes:
+    return repr(tuple(id)).encode().ljust(SNAPSHOT_BYTES, b".")
 
 
 class Network:
-    """Nodes, and links that can be cut."""
+    """Nodes, and links that can be cut. What is said crosses them as the profile's bytes.
 
-    def __init__(self, policy: Policy | None = None) -> None:
+    ``versions`` are the highest that everybody speaks, by API name, where it is not the newest.
+    """
+
+    def __init__(self, profile: Profile | None = None) -> None:
         self.now_us = START_US
-        self.policy = policy or Policy()
+        self.profile = profile or KafkaProfile()
+        self.versions: dict[str, int] = {}
         self.replicas: dict[int, Replica] = {}
         self.cut: set[tuple[int, int]] = set()
-        self.queue: deque[Any] = deque()
-        self.roles: list[tuple[int, RoleName, RoleName]] = []
-        self.log: list[tuple[int, int, ms.Request, ms.Reply | None]] = []
-        self._tokens: dict[int, tuple[Replica, int, int]] = {}
+        self.queue: deque[Callable[[], None]] = deque()
+        self.sent: list[tuple[int, int, ms.Request]] = []
+        self.answers: dict[int, ms.Reply] = {}
+        self._tokens: dict[int, tuple[Replica, int, ms.Request, int]] = {}
         self._next_token = 1
-        self.no_pre_vote: set[int] = set()
 
-    def add(self, config: Config, seed: int | None = None) -> Replica:
-        replica = Replica(self, config, self.policy, config.node_id if seed is None else seed)
+    def add(
+        self,
+        config: Config,
+        seed: int | None = None,
+        snapshots: Mapping[SnapshotId, tuple[int, VoterSet | None]] | None = None,
+    ) -> Replica:
+        """Add a node, with these snapshots on its disk, and start it."""
+        replica = Replica(
+            self, config, self.profile.policy, config.node_id if seed is None else seed
+        )
         self.replicas[config.node_id] = replica
+        replica.disk.snapshots = dict(snapshots or {})
+        replica.start()
         return replica
 
-    def later(self, replica: Replica, action: Any) -> None:
+    def later(self, replica: Replica, action: Callable[[], object]) -> None:
         core = replica.core if hasattr(replica, "core") else None
 
         def run() -> None:
@@ -310,31 +365,36 @@ class Network:
         self.cut.clear()
 
     def send(self, source: Replica, ask: fx.Ask) -> None:
-        target = self.replicas.get(ask.node.id)
+        target_id = ask.node.port - 9000
+        target = self.replicas.get(target_id)
         own_id = source.config.node_id
-        self.log.append((own_id, ask.node.id, ask.request, None))
-        if (own_id, ask.node.id) in self.cut or target is None or not target.up:
+        self.sent.append((own_id, target_id, ask.request))
+        if (own_id, target_id) in self.cut or target is None or not target.up:
             return
-        if isinstance(ask.request, ms.Vote) and ask.request.pre_vote:
-            if ask.node.id in self.no_pre_vote:
-                failed = ev.RequestFailed(ask.request_id, unsupported=True)
-                self.later(source, lambda: source.step(failed))
-                return
+        api = self.profile.api_of(ask.request)
+        version = min(self.versions.get(api.name, api.max_version), api.max_version)
+        if version < self.profile.min_version(ask.request):
+            failed = ev.RequestFailed(ask.request_id, unsupported=True)
+            self.later(source, lambda: source.step(failed))
+            return
+        body = self.profile.encode_request(ask.request, version)
+        request = self.profile.decode_request(api.key, version, body)
         token = self._next_token
         self._next_token += 1
-        self._tokens[token] = (source, ask.request_id, ask.node.id)
-        self.later(target, lambda: target.step(ev.RequestReceived(token, ask.request)))
+        self._tokens[token] = (source, ask.request_id, ask.request, version)
+        self.later(target, lambda: target.step(ev.RequestReceived(token, request)))
 
     def answer(self, replica: Replica, answer: fx.Answer) -> None:
         waiting = self._tokens.pop(answer.token, None)
         if waiting is None:
             self.answers[answer.token] = answer.reply
             return
-        source, request_id, _ = waiting
-        if (replica.config.node_id, source.config.node_id) not in self.cut:
-            self.later(source, lambda: source.step(ev.ReplyReceived(request_id, answer.reply)))
-
-    answers: dict[int, ms.Reply] = {}
+        source, request_id, request, version = waiting
+        if (replica.config.node_id, source.config.node_id) in self.cut:
+            return
+        body = self.profile.encode_reply(request, answer.reply, version, LISTENER)
+        reply = self.profile.decode_reply(request, version, body)
+        self.later(source, lambda: source.step(ev.ReplyReceived(request_id, reply)))
 
     def ask(self, node_id: int, request: ms.Request) -> ms.Reply | None:
         """Put a question to one node, and let everything happen that follows at once."""
@@ -385,30 +445,26 @@ class Network:
         raise AssertionError({r.config.node_id: r.role for r in self.replicas.values()})
 
 
-def quorum(
-    count: int = 3, *, policy: Policy | None = None, dynamic: bool = False, **changes: Any
-) -> Network:
-    """Return a network of voters 1 .. count that have not met yet."""
-    net = Network(policy)
-    voters = VoterSet(voter(n, key=dynamic) for n in range(1, count + 1))
+def quorum(count: int = 3, *, profile: Profile | None = None, **changes: Any) -> Network:
+    """Return a network of static voters 1 .. count that have not met yet (kraft.version 0)."""
+    net = Network(profile)
+    voters = VoterSet(voter(node_id, named=False) for node_id in range(1, count + 1))
     for node_id in voters.ids:
-        if dynamic:
-            add_formatted(net, config(node_id, VoterSet(), **contacts(voters), **changes), voters)
-        else:
-            net.add(config(node_id, voters, **changes))
+        net.add(config(node_id, voters, **changes))
     return net
 
 
-def contacts(voters: VoterSet) -> dict[str, Any]:
-    return {
-        "bootstrap_servers": tuple(
-            Node(-2 - i, f"node{v.key.id}", 9000 + v.key.id) for i, v in enumerate(voters)
-        )
-    }
+def formatted(count: int = 3, **changes: Any) -> Network:
+    """Return voters 1 .. count, formatted with a bootstrap checkpoint (kraft.version 1)."""
+    net = Network()
+    voters = VoterSet(voter(node_id) for node_id in range(1, count + 1))
+    for node_id in voters.ids:
+        checkpoint = {BOOTSTRAP_SNAPSHOT: (1, voters)}
+        net.add(joiner(node_id, count, **changes), snapshots=checkpoint)
+    return net
 
 
-def add_formatted(net: Network, config: Config, voters: VoterSet) -> Replica:
-    raise NotImplementedError
-
-
-__all__ = ["LeaderChange", "Network", "Replica", "add_formatted", "quorum"]
+def joiner(node_id: int, servers: int = 3, **changes: Any) -> Config:
+    """Return the configuration of a node that knows some servers, and no voters."""
+    contacts = tuple(Node(-2 - i, f"node{i + 1}", 9001 + i) for i in range(servers))
+    return config(node_id, VoterSet(), **{"bootstrap_servers": contacts, **changes})
