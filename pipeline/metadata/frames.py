@@ -24,6 +24,7 @@ from kraftspec.fastpath.message import Message
 from kraftspec.fastpath.wire import read_uvarint
 from kraftspec.generated import kafka
 from kraftspec.generated.control_records import ControlRecordType
+from kraftspec.pipeline.messages.decode import detail_of
 
 FRAME_VERSION: Final = 1
 # Records of another log, __remote_log_metadata, that are numbered from 0 again.
@@ -146,6 +147,12 @@ def read_control(key: bytes | None, value: bytes | None) -> Frame:
     version = _INT16.unpack_from(value)[0]
     has_prefix = kind in (ControlRecordType.ABORT, ControlRecordType.COMMIT)
     return _known(cls, kind, version, _INT16.size if has_prefix else 0)
+
+
+def explain(offset: int, error: CodecError) -> str:
+    """Return what is wrong with the record at an offset of the log."""
+    at = "" if error.offset is None else f", byte {error.offset} of its value"
+    return f"record at offset {offset}{at}: {detail_of(error)}"
 
 
 def _known(cls: type[Message], number: int, version: int, body_at: int) -> Frame:

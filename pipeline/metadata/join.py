@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import zip_longest
 from typing import Final
 
@@ -14,7 +14,7 @@ from kraftspec.fastpath.message import Message
 from kraftspec.generated import kafka
 from kraftspec.pipeline.files import Filesystem
 from kraftspec.pipeline.layout import LogFile, Paths, discover
-from kraftspec.pipeline.metadata.frames import FrameError, read_control, read_frame
+from kraftspec.pipeline.metadata.frames import FrameError, explain, read_control, read_frame
 from kraftspec.pipeline.metadata.image import ImageError, MetadataImage
 from kraftspec.pipeline.stream import scan
 
@@ -32,7 +32,11 @@ class _Row(msgspec.Struct, frozen=True):
 
 
 def read_image(
-    path: Paths, as_of: int | None = None, *, filesystem: Filesystem = None
+    path: Paths,
+    as_of: int | None = None,
+    *,
+    filesystem: Filesystem = None,
+    advance: Callable[[str, int, int], None] = lambda what, number, count: None,
 ) -> MetadataImage:
     """Return the image that the offsets below ``as_of`` give; all that there are without it.
 
@@ -40,6 +44,8 @@ def read_image(
     there on: what was deleted before a checkpoint is not missed. Paths are ``scan``'s; topics other
     than the metadata log are passed over. The log may end with records that the quorum has not
     committed, and may yet cut off: which, no file says.
+
+    ``advance`` is told of each segment: its name, how many were before it, and of how many.
 
     Raises:
         ValueError: there is no metadata log, or there are several; offsets are missing, or
@@ -54,7 +60,8 @@ def read_image(
     if checkpoint is not None:
         _load(image, checkpoint)
     segments = [file for file in files if file.kind == "segment"]
-    for file, following in zip_longest(segments, segments[1:]):
+    for number, (file, following) in enumerate(zip_longest(segments, segments[1:])):
+        advance(posixpath.basename(file.path), number, len(segments))
         if following is not None and following.base_offset <= image.end_offset:
             continue  # All of it is in the checkpoint.
         if as_of is not None and file.base_offset >= as_of:
@@ -147,5 +154,6 @@ def _rows(file: LogFile, below: int | None) -> Iterator[_Row]:
                 frame = read_control(key, value) if control else read_frame(value)
                 message = frame.decode(value)
             except (FrameError, CodecError) as error:
-                raise ValueError(f"{file.path}, offset {offset}: {error}") from error
+                why = error.error if isinstance(error, FrameError) else error
+                raise ValueError(f"{file.path}: {explain(offset, why)}") from error
             yield _Row(offset, epoch, timestamp, message)

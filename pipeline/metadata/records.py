@@ -35,11 +35,12 @@ from kraftspec.fastpath.message import Message
 from kraftspec.generated import kafka
 from kraftspec.pipeline.files import Filesystem
 from kraftspec.pipeline.layout import Paths
-from kraftspec.pipeline.messages.decode import detail_of, message_array
+from kraftspec.pipeline.messages.decode import message_array
 from kraftspec.pipeline.messages.schema import arrow_type
 from kraftspec.pipeline.metadata.frames import (
     FrameError,
     control_classes,
+    explain,
     read_control,
     read_frame,
     record_classes,
@@ -237,13 +238,12 @@ class _Rows:
         """Note that a record is none. Its own bytes may be compressed: the place is its batch's."""
         place = {name: self.batch[name][row].as_py() for name in ("file", "position", "offset")}
         value = self.values[row]
-        at = "" if error.offset is None else f", byte {error.offset} of its value"
         found = Damaged(
             file=place["file"] or "",
             position=place["position"],
             size=len(value or b""),
             error_class=str(error.error_class),
-            detail=f"record at offset {place['offset']}{at}: {detail_of(error)}",
+            detail=explain(place["offset"], error),
             byte=place["position"],
             records=1,
             verdict="record",

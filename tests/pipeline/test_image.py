@@ -254,7 +254,7 @@ def test_damage_and_what_does_not_fit_are_told_with_their_place(tmp_path: Path) 
     assert read_image(tmp_path, 1).end_offset == 1
     for value in (b"\x01\x63\x00", None):
         (tmp_path / SEGMENT).write_bytes(encode_batch([value], timestamps=0))
-        with pytest.raises(ValueError, match=r"0\.log, offset 0: .*(API key 99|no value)"):
+        with pytest.raises(ValueError, match=r"0\.log: record at offset 0.*(API key 99|no value)"):
             read_image(tmp_path)
     data = bytearray(encode_batch([b"\x01\x14\x00\x00"], timestamps=0))
     data[-1] ^= 1

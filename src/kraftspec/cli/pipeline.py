@@ -11,6 +11,7 @@ _COMMANDS: dict[str, str] = {
     "campaign": "kraftspec.cli.pipeline_campaign:campaign",
     "scan": "kraftspec.cli.pipeline_scan:scan",
     "audit": "kraftspec.cli.pipeline_audit:audit",
+    "metadata": "kraftspec.cli.pipeline_metadata:metadata",
 }
 
 
