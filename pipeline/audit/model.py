@@ -153,10 +153,18 @@ class Found(msgspec.Struct):
             self.kept.append(finding)
 
     def merge(self, other: Found) -> None:
-        """Add the findings of what follows."""
+        """Add the findings of what follows in the partition."""
+        room = {kind: FINDINGS_KEPT_MAX - count for kind, count in self.counts.items()}
         for finding in other.kept:
-            if sum(one.kind == finding.kind for one in self.kept) < FINDINGS_KEPT_MAX:
+            left = room.setdefault(finding.kind, FINDINGS_KEPT_MAX)
+            if left > 0:
                 self.kept.append(finding)
+                room[finding.kind] = left - 1
+        self.counts = dict(Counter(self.counts) + Counter(other.counts))
+
+    def extend(self, other: Found) -> None:
+        """Add the findings of another partition, all that it kept."""
+        self.kept += other.kept
         self.counts = dict(Counter(self.counts) + Counter(other.counts))
 
     def count(self, severity: Severity) -> int:
@@ -165,7 +173,11 @@ class Found(msgspec.Struct):
 
 
 class Report(msgspec.Struct, kw_only=True):
-    """An audit's whole result; ``to_json`` is what ``--json`` prints."""
+    """An audit's whole result; ``to_json`` is what ``--json`` prints.
+
+    ``explained`` is how often the log cleaner explains what else were a finding, ``unread`` path →
+    why it could not be read, ``ignored`` path → why it is no part of a log.
+    """
 
     kraftspec: str
     paths: list[str]
@@ -175,6 +187,7 @@ class Report(msgspec.Struct, kw_only=True):
     findings: Found
     explained: dict[str, int]
     unread: dict[str, str]
+    ignored: dict[str, str]
 
     @property
     def errors(self) -> int:

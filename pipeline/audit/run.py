@@ -29,7 +29,7 @@ from kraftspec.pipeline.audit.rules import Severity
 from kraftspec.pipeline.audit.segment import Part, Task, audit_file, finish, join
 from kraftspec.pipeline.audit.sidecars import cleaned_offsets, leader_epochs
 from kraftspec.pipeline.files import Filesystem
-from kraftspec.pipeline.layout import LogFile, Paths, discover
+from kraftspec.pipeline.layout import LogFile, Paths, survey
 
 # (what is audited, its number, how many there are)
 Advance = Callable[[str, int, int], None]
@@ -66,7 +66,7 @@ def audit(
     """Audit segments, partitions, log directories and snapshots.
 
     Args:
-        paths: what ``layout.discover`` takes.
+        paths: what ``layout.survey`` takes.
         filesystem: None, a ``pyarrow.fs`` or an fsspec filesystem.
         spark: a session, to spread the files over its executors; None audits them here.
         advance: called before each file, and once at the end.
@@ -75,16 +75,16 @@ def audit(
         FileNotFoundError: there is nothing at a path.
         ValueError: a directory holds no logs.
     """
-    files = discover(paths, filesystem)
+    known = survey(paths, filesystem)
     found = Found()
-    stretches = list(_stretches(files, found))
+    stretches = list(_stretches(known.files, found))
     tasks = [task for stretch in stretches for task in stretch.tasks]
     outcomes = _here(tasks, advance) if spark is None else _on_spark(spark, tasks, advance)
     partitions, explained, unread = [], dict[str, int](), dict[str, str]()
     for stretch in stretches:
         part = _joined(stretch, outcomes, unread)
         partitions.append(_partition_report(stretch, part))
-        found.merge(part.found)
+        found.extend(part.found)
         for reason, count in part.explained.items():
             explained[reason] = explained.get(reason, 0) + count
     for _ in outcomes:  # There are no more, and now whoever watches the progress knows.
@@ -101,6 +101,7 @@ def audit(
         findings=found,
         explained=dict(sorted(explained.items())),
         unread=unread,
+        ignored={one.path: one.reason for one in known.ignored},
     )
 
 

@@ -22,6 +22,7 @@ from kraftspec.fastpath.errors import CodecError, ErrorClass
 from kraftspec.fastpath.records import (
     COMPRESSION_MASK,
     CONTROL,
+    LENGTH_AT,
     LOG_APPEND_TIME,
     TRANSACTIONAL,
     BatchHeader,
@@ -186,12 +187,11 @@ class _Audit:
             if error is None or read:
                 continue
             header = header_at(self.view, 0, self.position)
-            if header and len(self.view) < header.size <= min(
-                BATCH_BYTES_MAX, self.end - self.position
-            ):
+            left = self.end - self.position
+            if header and len(self.view) < header.size <= min(BATCH_BYTES_MAX, left):
                 size = header.size  # One batch is more than a window.
             else:
-                self._damaged(error, header, search)
+                self._damaged(_told(error, header, left), header, search)
         for index in self.indexes:
             index.finish()
         self._settle()
@@ -421,3 +421,19 @@ def _moved(header: BatchHeader, by: int) -> BatchHeader:
     if not by:
         return header
     return msgspec.structs.replace(header, position=header.position + by)
+
+
+def _told(error: CodecError, header: BatchHeader | None, left: int) -> CodecError:
+    """Return the error of a batch at the start of a window, as it is in the file.
+
+    ``left`` bytes of the file start there: the window may have had fewer.
+    """
+    if header is None or error.error_class is not ErrorClass.TRUNCATED or error.path[-1:] == "]":
+        return error
+    if header.size > left:
+        detail = f"a batch of {header.size:,} bytes, {left:,} are left"
+        return CodecError(error.error_class, detail, path=error.path, offset=error.offset)
+    if header.size > BATCH_BYTES_MAX:
+        detail = f"a batch of {header.size:,} bytes; more than {BATCH_BYTES_MAX:,} are not read"
+        return CodecError(ErrorClass.LENGTH_TOO_LONG, detail, path="batchLength", offset=LENGTH_AT)
+    return error

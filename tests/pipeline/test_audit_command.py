@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from click.testing import CliRunner, Result
+from pyspark.sql import SparkSession
 
 from kraftspec.cli import main
 from kraftspec.pipeline.audit import Report
@@ -112,6 +113,28 @@ def test_names_with_control_characters_are_escaped(tmp_path: Path) -> None:
     hostile = tmp_path / "\x1b[31m"
     write(hostile, [[batch(0), batch(9)]])
     assert "\x1b" not in run(hostile).output
+
+
+def test_what_is_passed_over_is_said(tmp_path: Path) -> None:
+    directory = write(tmp_path, [[batch(0)]])
+    (directory / f"{9:020}.log.deleted").write_bytes(batch(9))
+    result = run(tmp_path)
+    assert result.exit_code == 0
+    assert f"passed over: {directory}/{9:020}.log.deleted: not part of the log" in result.output
+
+
+def test_types_of_records_are_listed(tmp_path: Path) -> None:
+    write(tmp_path, [[produced(0, 0, transactional=True), marker(3), batch(4)]])
+    assert "control records: 1 COMMIT v0\n" in run(tmp_path).output
+
+
+def test_executors_do_the_same(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command takes the session that there is, which others need after it."""
+    write(tmp_path, [[batch(0)], [batch(9)]])
+    monkeypatch.setattr(type(spark), "stop", lambda _: None)
+    assert run(tmp_path, "--master", "local[2]").output == run(tmp_path).output
 
 
 # -- The page of the documentation -----------------------------------------------------------------

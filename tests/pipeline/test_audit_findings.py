@@ -128,6 +128,19 @@ def test_a_batch_larger_than_a_window_is_no_damage(tmp_path: Path) -> None:
     assert len(large) > 2 * (4 << 20) > len(big)
 
 
+def test_a_length_beyond_the_file_is_told_with_what_is_left(tmp_path: Path) -> None:
+    far = bytearray(batch(3))
+    struct.pack_into(">i", far, 8, 9_000_000)
+    after = [batch(6 + 3 * number) for number in range(60_000)]
+    write(tmp_path, [[batch(0), bytes(far), *after]])
+    report = audit(tmp_path)
+    assert places(report) == [("damage", FIRST, SIZE, 3)]
+    (finding,) = report.findings.kept
+    left = report.totals.bytes - SIZE
+    assert finding.size == SIZE
+    assert f"a batch of 9,000,012 bytes, {left:,} are left" in finding.detail
+
+
 # -- Round trips -----------------------------------------------------------------------------------
 
 

@@ -94,13 +94,20 @@ def _show(report: Report) -> None:
         out.print(f"encoded again: {trips}")
     if report.totals.same_values:
         out.print(f"typed values encoded again: {report.totals.same_values:,} the same")
-    if report.explained:
-        explained = ", ".join(f"{count:,} {kind}" for kind, count in report.explained.items())
-        out.print(f"explained by the log cleaner: {explained}")
+    for title, counts in (
+        ("metadata records", report.totals.record_types),
+        ("control records", report.totals.control),
+        ("explained by the log cleaner", report.explained),
+    ):
+        if counts:
+            listed = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+            out.print(f"{title}: " + ", ".join(f"{count:,} {name}" for name, count in listed))
     for kind in kinds(report):
         _show_kind(kind, out)
+    for path, reason in report.ignored.items():
+        out.print(f"passed over: {printable(_from_here(path))}: {reason}")
     for path, reason in report.unread.items():
-        out.print(f"not read: {printable(path)}: {printable(reason)}")
+        out.print(f"not read: {printable(_from_here(path))}: {printable(reason)}")
     verdict = [counted(report.errors, "error"), counted(report.notes, "note")]
     if report.unread:
         verdict.append(f"{counted(len(report.unread), 'file')} not read")
@@ -157,7 +164,9 @@ def _show_kind(kind: Kind, out: Console) -> None:
         text = f"{printable(where)}: {printable(one.detail)}"
         out.print(Padding(text, (0, 0, 0, 4), expand=False))
     if kind.total > FINDINGS_SHOWN_MAX:
-        out.print(Padding(f"and {kind.total - FINDINGS_SHOWN_MAX:,} more", (0, 0, 0, 4), expand=False))
+        out.print(
+            Padding(f"and {kind.total - FINDINGS_SHOWN_MAX:,} more", (0, 0, 0, 4), expand=False)
+        )
 
 
 def _from_here(path: str) -> str:
