@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = ("specs", "codegen", "generated", "fastpath", "reference", "conformance", "pipeline")
-TO_COME = ("reference", "pipeline")
+TO_COME = ("reference",)
 
 MODULE_LINES_MAX = 700  # More than that is two subjects in one file.
 FUNCTION_LINES_MAX = 70  # A screen.

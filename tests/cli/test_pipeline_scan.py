@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow.parquet
+import pytest
+from click.testing import CliRunner, Result
+
+from kraftspec.cli import main
+from kraftspec.fastpath import encode_batch
+from kraftspec.pipeline import scan
+
+WORDS = [b"created", b"\xff\x00", None]
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Path:
+    for partition in range(2):
+        directory = tmp_path / f"logs/orders-{partition}"
+        directory.mkdir(parents=True)
+        batches = [
+            encode_batch(WORDS, keys=[b"k\x1b[31m", None, b"k"], base_offset=base,
+                         headers=[[("h", b"1")], None, None], timestamps=1_700_000_000_000)
+            for base in (0, 3)
+        ]  # fmt: skip
+        (directory / f"{0:020}.log").write_bytes(b"".join(batches))
+    return tmp_path / "logs"
+
+
+@pytest.fixture
+def damaged(logs: Path) -> Path:
+    path = logs / f"orders-1/{0:020}.log"
+    data = bytearray(path.read_bytes())
+    data[70] ^= 1
+    path.write_bytes(data)
+    return logs
+
+
+def run(*words: str | Path) -> Result:
+    return CliRunner().invoke(main, ["pipeline", "scan", *map(str, words)])
+
+
+def test_a_table_for_people(logs: Path) -> None:
+    found = run(logs, "--limit", "4")
+    assert found.exit_code == 0
+    lines = found.stdout.splitlines()
+    assert lines[0].split() == ["topic", "partition", "offset", "timestamp", "key", "value"]
+    assert len(lines) == 5
+    assert lines[1].split()[:4] == ["orders", "0", "0", "2023-11-14"]
+    assert "\x1b" not in found.output  # What is in a record is not for the terminal to obey.
+    assert r"k\x1b[31m" in lines[1]
+    assert "4 at most shown" in found.stderr
+
+
+def test_json_lines(damaged: Path) -> None:
+    found = run(damaged, "--json")
+    assert found.exit_code == 1
+    rows = [json.loads(line) for line in found.stdout.splitlines()]
+    assert [row["offset"] for row in rows] == [0, 1, 2, 3, 4, 5, None, 3, 4, 5]
+    assert rows[0]["value"] == "created"
+    assert rows[1]["value"] == {"base64": "/wA="}
+    assert rows[0]["headers"] == [{"key": "h", "value": "1"}]
+    assert rows[6]["_error"]["class"] == "crc_mismatch"
+    assert "1 damaged region" in found.stderr
+    assert "orders-1" in found.stderr
+    found = run(damaged, "--json", "--columns", "offset, value", "--mode", "dropmalformed")
+    assert found.exit_code == 1
+    assert json.loads(found.stdout.splitlines()[0]) == {"offset": 0, "value": "created"}
+    assert len(found.stdout.splitlines()) == 9
+
+
+def test_conditions(logs: Path) -> None:
+    for conditions, offsets in (
+        (["offset>=4"], [4, 5, 4, 5]),
+        (["offset >= 4", "partition=1"], [4, 5]),
+        (["offset in 1,2", "topic=orders"], [1, 2, 1, 2]),
+        (["offset not in 0,1,2,3,4"], [5, 5]),
+        (["timestamp>=2023-11-14T22:13:20.001+00:00"], []),
+        (["is_control=true"], []),
+    ):
+        words = [word for each in conditions for word in ("--where", each)]
+        found = run(logs, "--json", "--columns", "offset", *words)
+        assert [json.loads(line)["offset"] for line in found.stdout.splitlines()] == offsets
+        assert found.exit_code == 0
+
+
+def test_parquet(damaged: Path, tmp_path: Path) -> None:
+    target = tmp_path / "out.parquet"
+    found = run(damaged, "--to", target)
+    assert found.exit_code == 1
+    assert pyarrow.parquet.read_table(target) == scan(damaged).read_all()
+    assert list(tmp_path.glob("*.part")) == []
+    target.unlink()
+    found = run(damaged, "--to", target, "--mode", "FAILFAST")
+    assert found.exit_code == 1
+    assert "crc_mismatch" in found.stderr
+    assert not target.exists()
+    assert list(tmp_path.glob("*.part")) == []
+
+
+def test_what_is_refused(logs: Path) -> None:
+    for words, code, reason in (
+        (["--where", "offset"], 2, "COLUMN OPERATOR VALUE"),
+        (["--where", "offset>x"], 2, "offset>x"),
+        (["--where", "value=1"], 1, "no filter on 'value'"),
+        (["--columns", "nothing"], 1, "no column 'nothing'"),
+        (["--to", "out.csv"], 2, ".parquet"),
+        (["--limit", "0"], 2, "0"),
+    ):
+        found = run(logs, *words)
+        assert (found.exit_code, reason in found.stderr) == (code, True), found.stderr
+        assert "Traceback" not in found.stderr
+    found = run(logs / "nowhere")
+    assert found.exit_code == 1
+    assert "nowhere" in found.stderr
