@@ -7,6 +7,7 @@ import os
 import platform
 import subprocess
 import time
+from collections.abc import Callable, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -43,10 +44,10 @@ def _read(path: str) -> list[str]:
         return []
 
 
-def packages() -> dict[str, str]:
+def packages(names: Sequence[str] = PACKAGES) -> dict[str, str]:
     """The versions of the Python packages that are measured, of those that are there."""
     found = {}
-    for name in PACKAGES:
+    for name in names:
         try:
             found[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
@@ -54,10 +55,11 @@ def packages() -> dict[str, str]:
     return found
 
 
-def commit() -> dict[str, Any]:
-    """The commit that is checked out, and whether the code differs from it."""
+def commit(*rooms: str) -> dict[str, Any]:
+    """The commit that is checked out, and whether the code of some rooms differs from it."""
     said = _git("rev-parse", "HEAD")
-    return {"id": said, "changed": bool(_git("status", "--porcelain", "--", "fastpath", "codegen"))}
+    changed = _git("status", "--porcelain", "--", *(rooms or ("fastpath", "codegen")))
+    return {"id": said, "changed": bool(changed)}
 
 
 def _git(*arguments: str) -> str:
@@ -75,12 +77,22 @@ def now() -> str:
     return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d")
 
 
-class Quiet:
-    """How busy others kept the machine, from construction to ``read()``."""
+def _own_s() -> float:
+    """Seconds that this process and its ended children worked."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
 
-    def __init__(self) -> None:
+
+class Quiet:
+    """How busy others kept the machine, from construction to ``read()``.
+
+    ``own_s`` returns the seconds that we worked; who has children that do not end counts them too.
+    """
+
+    def __init__(self, own_s: Callable[[], float] = _own_s) -> None:
+        self._own_s = own_s
         self._load = os.getloadavg()[0]
-        self._begin, self._busy, self._own = time.monotonic(), _busy_s(), _own_s()
+        self._begin, self._busy, self._own = time.monotonic(), _busy_s(), own_s()
 
     def read(self) -> dict[str, float | None]:
         """Load average before, and the processors that others used on average (Linux)."""
@@ -88,7 +100,7 @@ class Quiet:
         busy = _busy_s()
         others = None
         if busy is not None and self._busy is not None:
-            used = busy - self._busy - (_own_s() - self._own)
+            used = busy - self._busy - (self._own_s() - self._own)
             others = round(max(0.0, used / elapsed), 2)
         return {"load_before": round(self._load, 2), "others_cpus": others}
 
@@ -100,9 +112,3 @@ def _busy_s() -> float | None:
         return None
     user, nice, system, _idle, _wait, irq, soft, steal = map(int, lines[0].split()[1:9])
     return (user + nice + system + irq + soft + steal) / os.sysconf("SC_CLK_TCK")
-
-
-def _own_s() -> float:
-    """Seconds that this process and its ended children worked."""
-    times = os.times()
-    return times.user + times.system + times.children_user + times.children_system

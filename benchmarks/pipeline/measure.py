@@ -1,0 +1,89 @@
+"""Wall time, and processor time of whole trees of processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+class MeasureError(Exception):
+    """What was measured failed, or gave something else than was written; says what."""
+
+
+@dataclass(frozen=True)
+class Time:
+    """Seconds by the clock, and seconds that processors worked."""
+
+    wall_s: float
+    cpu_s: float
+
+    def __add__(self, other: Time) -> Time:
+        return Time(self.wall_s + other.wall_s, self.cpu_s + other.cpu_s)
+
+    def __sub__(self, other: Time) -> Time:
+        return Time(self.wall_s - other.wall_s, self.cpu_s - other.cpu_s)
+
+
+def tree_cpu_s(pid: int) -> float:
+    """Return the processor time of a process and all that it started, ended ones included."""
+    parents: dict[int, int] = {}
+    used: dict[int, float] = {}
+    for path in Path("/proc").iterdir():
+        if not path.name.isdigit():
+            continue
+        try:
+            # The name of the command is in brackets, and may hold anything.
+            fields = (path / "stat").read_text("utf-8").rpartition(")")[2].split()
+        except OSError:
+            continue  # It has just ended; its parent counts it.
+        parents[int(path.name)] = int(fields[1])
+        used[int(path.name)] = sum(map(int, fields[11:15])) / _TICKS
+    tree, grown = {pid}, True
+    while grown:
+        found = {child for child, parent in parents.items() if parent in tree}
+        grown = not found <= tree
+        tree |= found
+    return sum(used.get(one, 0.0) for one in tree)
+
+
+def timed(work: Callable[[], Any], pid: int) -> tuple[Time, Any]:
+    """Do something that the tree of processes under ``pid`` works at; return what it gave too."""
+    cpu_s, begin = tree_cpu_s(pid), time.perf_counter()
+    given = work()
+    wall_s = time.perf_counter() - begin
+    return Time(wall_s, tree_cpu_s(pid) - cpu_s), given
+
+
+def timed_process(command: Sequence[str]) -> Time:
+    """Run a command to its end, its output thrown away; ``MeasureError`` with its errors."""
+    begin = time.perf_counter()
+    with subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stderr is not None
+        said = process.stderr.read()
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    wall_s = time.perf_counter() - begin
+    if process.returncode != 0:
+        shown = said.decode("utf-8", "replace")[-2000:]
+        raise MeasureError(f"{command[0]} … ended with {process.returncode}:\n{shown}")
+    return Time(wall_s, usage.ru_utime + usage.ru_stime)
+
+
+def python_json(module: str, *arguments: str) -> Any:
+    """Run a module of the benchmarks in a Python of its own; return the JSON that it printed."""
+    command = [sys.executable, "-m", f"benchmarks.pipeline.{module}", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise MeasureError(f"{module} ended with {done.returncode}:\n{done.stderr[-2000:]}")
+    return json.loads(done.stdout)

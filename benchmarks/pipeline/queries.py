@@ -1,0 +1,134 @@
+"""What is asked of Spark: the same of our source, of Spark's own and of the ceiling."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from benchmarks.pipeline.ceiling import Ceiling
+from benchmarks.pipeline.data import HERE, Topic
+from benchmarks.pipeline.measure import MeasureError, Time, timed
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as Spark's own pages have it
+
+from kraftspec.conformance.cluster.artifacts import jars_of
+from kraftspec.pipeline import discover, plan_splits, read_split
+from kraftspec.pipeline.session import session
+from kraftspec.pipeline.splits import Split
+
+ROOT = HERE.parents[1]
+BATCH_ROWS = 10_000  # What our source yields at once.
+SEVEN = (
+    "key binary, value binary, topic string, partition int, offset long, timestamp timestamp, "
+    "timestampType int"
+)
+HEADERS = "headers array<struct<key: string, value: binary>>"
+DRIVER_MEMORY = "2g"
+
+Totals = list[tuple[int, int, int, int]]
+
+
+class Queries:
+    """A session of Spark with all three sources, and what is asked of them."""
+
+    def __init__(self, cores: int, log_level: str = "ERROR") -> None:
+        # Spark's workers import the source of the ceiling from here.
+        paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+        os.environ["PYTHONPATH"] = os.pathsep.join(paths)
+        jars = jars_of(HERE / "pom.xml", "spark-sql-kafka")
+        settings = {
+            "spark.ui.enabled": "false",
+            "spark.driver.memory": DRIVER_MEMORY,
+            "spark.sql.shuffle.partitions": str(cores),
+            "spark.jars": ",".join(map(str, jars)),
+        }
+        self.spark = session("bench-pipeline", master=f"local[{cores}]", settings=settings)
+        self.spark.sparkContext.setLogLevel(log_level)
+        self.spark.dataSource.register(Ceiling)
+        gateway: Any = self.spark.sparkContext._gateway
+        self._pid = gateway.proc.pid
+
+    def close(self) -> None:
+        """End Spark."""
+        self.spark.stop()
+
+    def ours(self, topic: Topic, path: Path) -> DataFrame:
+        """Our source over a directory that holds a topic alone."""
+        schema = f"{SEVEN}, {HEADERS}" if topic.shape.header_count else SEVEN
+        reader = self.spark.read.format("kafkalog").schema(schema)
+        return reader.option("mode", "FAILFAST").load(str(path))
+
+    def peer(self, topic: Topic, bootstrap: str) -> DataFrame:
+        """Spark's own source, from the broker."""
+        reader = self.spark.read.format("kafka").option("kafka.bootstrap.servers", bootstrap)
+        reader = reader.option("subscribe", topic.shape.name)
+        reader = reader.option("includeHeaders", str(bool(topic.shape.header_count)).lower())
+        return reader.load()
+
+    def ceiling(self, topic: Topic, path: Path) -> DataFrame:
+        """One batch of a topic's own first rows, in as many tasks and rows as our source has."""
+        frame = self.ours(topic, path)
+        file = path.with_suffix(".arrow")
+        if not file.exists():
+            batch = frame.limit(BATCH_ROWS).toArrow().combine_chunks().to_batches()[0]
+            with pa.ipc.new_file(str(file), batch.schema) as out:
+                out.write_batch(batch)
+        tasks = len(plan_splits(discover(path)))
+        share, rest = divmod(topic.record_count, tasks)
+        rows = ",".join(str(share + (at < rest)) for at in range(tasks))
+        reader = self.spark.read.format("ceiling").schema(frame.schema)
+        return reader.option("batch", str(file)).option("rows", rows).load()
+
+    def seven(self, frame: DataFrame) -> Time:
+        """Read all columns and do nothing with them."""
+        return self._timed(lambda: frame.write.format("noop").mode("overwrite").save())[0]
+
+    def grouped(self, frame: DataFrame, expected: Totals) -> Time:
+        """Count records and bytes by partition, in Spark."""
+        totals = frame.groupBy("partition").agg(
+            F.count("*"), F.sum(F.length("value")), F.max(F.unix_millis("timestamp"))
+        )
+        return self._checked(totals.collect, expected)
+
+    def grouped_in_arrow(self, path: Path, expected: Totals) -> Time:
+        """The same, on Arrow in the workers: only totals come to Spark. Planning is timed too."""
+
+        def work() -> Totals:
+            splits = plan_splits(discover(path))
+            found = self.spark.sparkContext.parallelize(splits, len(splits)).flatMap(_totals)
+            return [(key, *rest) for key, rest in found.reduceByKey(_added).collect()]
+
+        return self._checked(work, expected)
+
+    def _checked(self, work: Callable[[], Iterable[Any]], expected: Totals) -> Time:
+        took, rows = self._timed(work)
+        found = sorted(tuple(row) for row in rows)
+        if found != expected:
+            raise MeasureError(f"read: {found}\nwritten: {expected}")
+        return took
+
+    def _timed(self, work: Callable[[], Any]) -> tuple[Time, Any]:
+        return timed(work, self._pid)
+
+
+Sums = tuple[int, int, int]  # Records, bytes of their values, the last timestamp.
+
+
+def _totals(split: Split) -> Iterable[tuple[int, Sums]]:
+    """Count, in a worker, the records of a split; return a row a partition."""
+    found: dict[int, Sums] = {}
+    # No batch has rows of two files.
+    for rows in read_split(split, columns=("partition", "value", "timestamp"), mode="FAILFAST"):
+        partition = rows.column(0)[0].as_py()
+        value_bytes = pc.sum(pc.binary_length(rows.column(1))).as_py()
+        sums = rows.num_rows, value_bytes, pc.max(rows.column(2)).as_py()
+        found[partition] = _added(found[partition], sums) if partition in found else sums
+    return found.items()
+
+
+def _added(one: Sums, other: Sums) -> Sums:
+    return one[0] + other[0], one[1] + other[1], max(one[2], other[2])
