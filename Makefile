@@ -72,6 +72,10 @@ bench-check: .venv/.ready ## Has a ratio to a peer fallen since the last committ
 bench-report: .venv/.ready ## Write docs/performance.md again from benchmarks/results.json
 	$(BIN)/python -m benchmarks.report
 
+.PHONY: bench-pipeline
+bench-pipeline: .venv/.ready ## Measure the pipeline, write docs/pipeline-performance.md; ARGS=--quick
+	$(BIN)/python -m benchmarks.pipeline $(ARGS)
+
 .PHONY: fuzz
 fuzz: .venv/.ready ## Throw two million inputs at each target; ARGS='--target T --runs N --jobs N --seed N'
 	@$(BIN)/python -c 'import atheris' 2>/dev/null \
