@@ -48,7 +48,7 @@ def moves(node: Replica) -> list[RoleName]:
     return [to for _, _, to in node.moves]
 
 
-# ---- the way to a leader -----------------------------------------------------------------------
+# ---- the way to a leader ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 7])
@@ -176,7 +176,7 @@ def test_a_voter_without_pre_vote_is_asked_in_earnest() -> None:
     ]
 
 
-# ---- losing ------------------------------------------------------------------------------------
+# ---- losing ----------------------------------------------------------------------------------
 
 
 def campaigner(epoch: int = 5, leader: int = -1) -> tuple[Network, Replica]:
@@ -288,7 +288,7 @@ def test_a_vote_given_away_starts_a_prospective_anew(granted: bool) -> None:
         assert node.core.role.election_deadline_us == before_us
 
 
-# ---- remaining election time ---------------------------------------------------------------------
+# ---- remaining election time -----------------------------------------------------------------
 
 
 @pytest.mark.parametrize("role", [RoleName.UNATTACHED, RoleName.CANDIDATE, RoleName.RESIGNED])
@@ -330,7 +330,7 @@ def test_a_follower_of_a_lost_leader_draws_a_new_timer() -> None:
     assert node.core.role.election_deadline_us >= net.now_us + 1000 * MS
 
 
-# ---- BeginQuorumEpoch --------------------------------------------------------------------------
+# ---- BeginQuorumEpoch ------------------------------------------------------------------------
 
 
 def begin(**changes: Any) -> ms.BeginEpoch:
@@ -455,7 +455,7 @@ def test_a_leader_greets_voters_until_they_fetch_and_when_they_stop() -> None:
     assert 4 <= greetings() <= 5  # one that is not answered blocks the next for its two seconds
 
 
-# ---- EndQuorumEpoch and resigning --------------------------------------------------------------
+# ---- EndQuorumEpoch and resigning ------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -580,7 +580,7 @@ def test_resigned_tells_each_voter_until_it_answers() -> None:
     assert leader.core.role.unacknowledged == [deaf.config.node_id]  # type: ignore[attr-defined]
 
 
-# ---- check quorum --------------------------------------------------------------------------------
+# ---- check quorum ----------------------------------------------------------------------------
 
 
 def test_a_leader_that_nobody_fetches_from_resigns_after_one_and_a_half_timeouts() -> None:
@@ -611,7 +611,7 @@ def test_a_sole_voter_never_loses_its_quorum() -> None:
     assert net.replicas[1].role is RoleName.LEADER
 
 
-# ---- leaving -----------------------------------------------------------------------------------
+# ---- leaving ---------------------------------------------------------------------------------
 
 
 def stops(node: Replica) -> list[bool]:
@@ -664,7 +664,7 @@ def test_while_leaving_leader_requests_are_refused() -> None:
     assert core.leader_error(core.epoch + 1) == ErrorCode.UNKNOWN_LEADER_EPOCH
 
 
-# ---- start ---------------------------------------------------------------------------------------
+# ---- start -----------------------------------------------------------------------------------
 
 
 def start(election: ElectionState | None, last_epoch: int = 0, count: int = 3) -> Replica:
