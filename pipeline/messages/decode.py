@@ -71,9 +71,7 @@ def decode_message(
     if mode not in MODES:
         raise ValueError(f"mode {mode!r} is none of {', '.join(MODES)}")
     cls = message_class(message, spec_set)
-    values = _contiguous(column)
-    if not _is_binary(values.type):
-        raise ValueError(f"messages are decoded from binary, not from {values.type}")
+    values = binary_column(column)
     versions: int | pa.Array = version
     if not isinstance(version, int):
         versions = _contiguous(version)
@@ -94,6 +92,14 @@ def decode_message(
     if len(pieces) == 1:
         return pieces[0]
     return pa.concat_arrays(pieces) if pieces else pa.array([], decoded_type(cls, errors))
+
+
+def binary_column(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """Return a column of bytes as one array; ValueError for one of something else."""
+    values = _contiguous(column)
+    if not _is_binary(values.type):
+        raise ValueError(f"messages are decoded from binary, not from {values.type}")
+    return values
 
 
 def _contiguous(column: pa.Array | pa.ChunkedArray) -> pa.Array:

@@ -1,20 +1,23 @@
-"""``decode_message`` for Spark: ``df.select(decode_message("value", "FetchRequest", "version"))``.
+"""``decode_message`` and ``split_requests`` for Spark.
+
+``df.select(decode_message("value", "FetchRequest", "version"))`` is a column of structs.
 
 Whole Arrow columns go through it in the workers, which need kraftspec, pyarrow and nothing else.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql.functions import lit
 from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.pandas.types import from_arrow_type
-from pyspark.sql.types import StructType
+from pyspark.sql.types import DataType, StructType
 
 from kraftspec.fastpath.message import Message
-from kraftspec.pipeline.messages import decode
+from kraftspec.pipeline.messages import decode, requests
 from kraftspec.pipeline.messages.schema import arrow_type
 
 if TYPE_CHECKING:
@@ -52,5 +55,22 @@ def decode_message(
 
     returned = message_type(message, spec_set, errors=errors)
     versions = lit(version) if isinstance(version, int) else version
-    made: Column = arrow_udf(run, returned)(column, versions)
-    return made.alias(message if isinstance(message, str) else message.__name__)
+    return _over(run, returned)(column, versions).alias(
+        message if isinstance(message, str) else message.__name__
+    )
+
+
+def split_requests(column: Column | str, *, spec_set: str = "kafka") -> Column:
+    """Return a column of structs: the header and the body of each request; see the Arrow one."""
+
+    def run(frames: pa.Array) -> pa.Array:
+        return requests.split_requests(frames, spec_set=spec_set)
+
+    returned = from_arrow_type(requests.REQUEST_TYPE)
+    return _over(run, returned)(column).alias("request")
+
+
+def _over(run: Callable[..., pa.Array], returned: DataType) -> Callable[..., Column]:
+    """Make a function over Arrow arrays one over columns; Spark tells its kind by its hints."""
+    made: Callable[..., Column] = arrow_udf(run, returned)  # type: ignore[call-overload]  # it asks for the kind
+    return made

@@ -14,7 +14,11 @@ from kraftspec.conformance.vectors import read_vectors, vectors_root
 from kraftspec.generated import kafka
 from kraftspec.pipeline.messages import arrow_type
 from kraftspec.pipeline.messages import decode_message as decode_arrow
-from kraftspec.pipeline.messages.spark import decode_message, message_type
+from kraftspec.pipeline.messages.spark import (
+    decode_message,
+    message_type,
+    split_requests,
+)
 
 
 def field(type_: StructType, name: str) -> object:
@@ -70,3 +74,14 @@ def test_a_number_is_the_version_of_all_rows(spark: SparkSession) -> None:
     bad = frame.select(decode_message("value", "TopicRecord", 7, mode="FAILFAST"))
     with pytest.raises(PythonException, match="row 0: no TopicRecord of version 7"):
         bad.collect()
+
+
+def test_requests_in_spark(spark: SparkSession) -> None:
+    header = kafka.RequestHeader(request_api_key=1, request_api_version=17, client_id="me")
+    frame = header.encode(2) + kafka.FetchRequest(max_wait_ms=500).encode(17)
+    frames = spark.createDataFrame([(bytearray(frame),)], "frame binary")
+    split = frames.select(split_requests("frame")).select("request.*")
+    found = split.where("message = 'FetchRequest'").select(
+        "clientId", decode_message("body", "FetchRequest", "version").getField("maxWaitMs")
+    )
+    assert found.first() == ("me", 500)
