@@ -20,7 +20,7 @@ from kraftspec.reference.raft.config import (
 )
 from kraftspec.reference.raft.control import ControlRecord
 from kraftspec.reference.raft.membership import Membership
-from kraftspec.reference.raft.messages import BeginEpoch, Fetch, FetchReply
+from kraftspec.reference.raft.messages import ApiVersions, BeginEpoch, Fetch, FetchReply
 from kraftspec.reference.raft.role import Role
 from kraftspec.reference.raft.transitions import Cause, FatalError
 from kraftspec.reference.raft.types import (
@@ -34,6 +34,7 @@ from kraftspec.reference.raft.types import (
 )
 
 if TYPE_CHECKING:
+    from kraftspec.reference.raft.connections import Pending
     from kraftspec.reference.raft.core import Core
     from kraftspec.reference.raft.events import AppendRequested
 
@@ -174,6 +175,12 @@ class Leader(Role):
 
     def grants(self, candidate: ReplicaKey, up_to_date: bool, pre_vote: bool) -> bool:
         """Refuse: this epoch has its leader."""
+        return False
+
+    def on_failed(self, pending: Pending, unsupported: bool) -> bool:
+        """Give up adding a voter that cannot be asked what it speaks (KIP-853)."""
+        if isinstance(pending.request, ApiVersions):
+            self.membership.on_api_versions_failed(pending.node.id)
         return False
 
     # ---- timers ------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from kraftspec.reference.raft.control import ControlRecord, KRaftVersion, LeaderChange, Voters
 from kraftspec.reference.raft.messages import Reply, Request
 from kraftspec.reference.raft.transitions import TRANSITIONS, Transitions
-from kraftspec.reference.raft.types import BOOTSTRAP_OFFSET, Node, ReplicaKey
+from kraftspec.reference.raft.types import BOOTSTRAP_OFFSET, NEVER_US, Node, ReplicaKey
 
 if TYPE_CHECKING:
     from kraftspec.reference.raft.core import Core
@@ -87,6 +87,8 @@ class Policy:
 
         One server that is ready, chosen at random, is sent a Fetch: its answer names the leader.
         """
+        if not core.may_fetch():
+            return NEVER_US  # A server that leads would take it for an acknowledgement.
         connections = core.connections
         busy_until_us = connections.busy_until_us(core.now_us)
         contacts = core.config.contacts

@@ -332,6 +332,7 @@ class Network:
         self.answers: dict[int, ms.Reply] = {}
         self._tokens: dict[int, tuple[Replica, int, ms.Request, int]] = {}
         self._next_token = 1
+        self.last_token = 0  # Of `ask`: below 0, and a node's own requests have those above.
 
     def add(
         self,
@@ -398,8 +399,7 @@ class Network:
 
     def ask(self, node_id: int, request: ms.Request) -> ms.Reply | None:
         """Put a question to one node, and let everything happen that follows at once."""
-        token = -self._next_token
-        self._next_token += 1
+        token = self.last_token = self.last_token - 1
         self.replicas[node_id].step(ev.RequestReceived(token, request))
         self.settle()
         return self.answers.pop(token, None)

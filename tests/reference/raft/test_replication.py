@@ -303,7 +303,7 @@ def test_a_fetch_at_the_end_waits_for_an_append() -> None:
     net, leader, _ = led()
     request = fetch(leader)
     assert net.ask(leader.config.node_id, request) is None
-    token = -net._next_token + 1
+    token = net.last_token
     append(leader)
     reply = net.answers.pop(token)
     assert isinstance(reply, ms.FetchReply)
@@ -313,7 +313,7 @@ def test_a_fetch_at_the_end_waits_for_an_append() -> None:
 def test_a_fetch_at_the_end_is_answered_empty_after_its_time() -> None:
     net, leader, _ = led()
     net.ask(leader.config.node_id, fetch(leader, max_wait_us=300 * MS))
-    token = -net._next_token + 1
+    token = net.last_token
     net.run(299 * MS)
     assert token not in net.answers
     net.run(1 * MS)
@@ -344,7 +344,7 @@ def test_a_new_high_watermark_answers_all_that_wait() -> None:
     append(leader)
     net.settle()
     net.ask(leader.config.node_id, fetch(leader))
-    token = -net._next_token + 1
+    token = net.last_token
     for other in net.replicas.values():
         other.auto_flush = True
         other.flush()
@@ -357,7 +357,7 @@ def test_a_new_high_watermark_answers_all_that_wait() -> None:
 def test_who_waits_is_told_when_the_leader_stops_leading() -> None:
     net, leader, _ = led()
     net.ask(leader.config.node_id, fetch(leader))
-    token = -net._next_token + 1
+    token = net.last_token
     leader.step(ev.ResignRequested(leader.core.epoch))
     assert net.answers[token].error == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
