@@ -19,7 +19,7 @@ from kraftspec.pipeline import DamagedLogError, Report, discover, plan_splits, r
 
 from .made_logs import batch, golden_batches, write_segment
 
-MUTANTS = 1_500
+MUTANTS = 700
 CORPUS_BATCHES = 24
 WINDOWS = (61, 200, 1_000, 0)  # Bytes; 0 is the usual window, which holds all of it.
 COLUMNS = ("position", "key", "value", "headers", "_error", "_corrupt_record")
@@ -164,6 +164,31 @@ def test_every_batch_is_out_or_reported(tmp_path: Path) -> None:
     # A wrong length that leads to the start of a later batch is believed: that is rare.
     assert swallowed < reported // 20
     assert {"truncated", "crc_mismatch", "bad_magic", "batch_length_mismatch"} <= classes
+
+
+@pytest.mark.parametrize("with_index", [True, False])
+def test_splits_of_damaged_files_lose_nothing(tmp_path: Path, with_index: bool) -> None:
+    random = Random(22)
+    path = write_segment(tmp_path / "t-0", [])
+    parts = 0
+    for number, (data, where) in zip(range(MUTANTS // 2), mutants(random), strict=False):
+        path.write_bytes(data)
+        if with_index:  # It knows where batches were; offsets are greater than any.
+            starts = sorted({at for at, _ in where})
+            entries = [struct.pack(">ii", (1 << 30) + at, at) for at in starts[1:]]
+            path.with_suffix(".index").write_bytes(b"".join(entries))
+        report, positions = Report(), []
+        splits = plan_splits(discover(path), random.choice((300, 2_000)))
+        for split in splits:
+            for found in read_split(split, ["position"], report=report):
+                positions += found["position"].to_pylist()
+        assert positions == sorted(positions)
+        spans = [(at, at + 12 + struct.unpack_from(">i", data, at + 8)[0]) for at in {*positions}]
+        spans += [(one.position, one.position + one.size) for one in report.damaged]
+        spans += [(one.position, one.position + one.size) for one in report.tails]
+        assert merged(spans) == ([(0, len(data))] if data else []), number
+        parts += sum(len(split.parts) for split in splits)
+    assert parts > MUTANTS
 
 
 def test_damage_below_a_good_checksum(tmp_path: Path) -> None:

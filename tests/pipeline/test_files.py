@@ -164,7 +164,8 @@ def test_uris(store: ObjectStore, logs: Path) -> None:
     found, path = resolve("memory://a/t-0")
     assert (type(found).__name__, path) == ("MemoryFileSystem", "/a/t-0")
     endpoint = store.endpoint.removeprefix("http://").replace(":", "%3A")
-    uri = f"s3://testing:testing@logs/orders-0?scheme=http&region=us-east-1&endpoint_override={endpoint}"
+    options = f"scheme=http&region=us-east-1&endpoint_override={endpoint}"
+    uri = f"s3://testing:testing@logs/orders-0?{options}"
     assert scan(uri, ["offset"]).read_all().num_rows == 2_009
     with pytest.raises(FileNotFoundError, match="nowhere"):
         scan(logs / "nowhere")
