@@ -100,7 +100,7 @@ class MetadataLog:
         self._failure: BaseException | None = None
         self._is_closed = False
         self._flushing = threading.Lock()
-        self._start_offset = found.segments[0].base_offset if found.segments else 0
+        self._start_offset = found.start_offset
         self._end_offset = found.segments[-1].next_offset if found.segments else 0
         self._flushed_offset = self._end_offset
         self._active = found.segments[-1] if found.segments else self._add_segment(0)

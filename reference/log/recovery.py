@@ -76,6 +76,7 @@ class Found(msgspec.Struct):
     """The parts of a log that was recovered."""
 
     segments: list[Segment]
+    start_offset: int
     epochs: EpochList
     snapshots: list[SnapshotId]
     report: LogRecovery
@@ -169,9 +170,12 @@ def recover(
             segment.file.close()
         raise
     _compare_indexes(files, directory, names, segments, report)
+    start_offset = _start_of(segments, snapshots)
+    if start_offset:
+        chain.epochs.start_at(start_offset)
     if CHECKPOINT_NAME in names:
         report.epochs_were_stale = _is_stale(files, directory, chain.epochs)
-    return Found(segments, chain.epochs, snapshots, report)
+    return Found(segments, start_offset, chain.epochs, snapshots, report)
 
 
 def _note(report: LogRecovery, found: Recovery) -> None:
@@ -222,6 +226,18 @@ def _find_snapshots(
         files.remove(f"{directory}/{name}")
     report.removed += gone
     return sorted(kept, key=order)
+
+
+def _start_of(segments: list[Segment], snapshots: list[SnapshotId]) -> int:
+    """Return where the log starts: its first segment may have more than what it served.
+
+    A log that does not start at 0 starts where a snapshot ends, and which one no file says. The
+    earliest that is there will do: the others were removed when the start went past them.
+    """
+    if not segments or segments[0].base_offset == 0:
+        return 0
+    end_offset = segments[-1].next_offset
+    return min([end_offset, *(one.end_offset for one in snapshots)])
 
 
 def _compare_indexes(
