@@ -18,18 +18,16 @@ from typing import Any, Final, NamedTuple
 
 from kraftspec.fastpath import encode_batch
 from kraftspec.fastpath.batch_fields import plain_bytes
-from kraftspec.fastpath.batch_reader import inflate, read_batch
+from kraftspec.fastpath.batch_reader import read_batch
 from kraftspec.fastpath.batch_writer import seal, write_record
-from kraftspec.fastpath.compression import DECOMPRESSED_BYTES_MAX, RATIO_MAX
 from kraftspec.fastpath.errors import CodecError
 from kraftspec.fastpath.records import (
     ATTRIBUTES_AT,
     COMPRESSION_MASK,
     CONTROL,
+    CRC_AT,
     DELETE_HORIZON,
-    LAST_OFFSET_DELTA_AT,
     LOG_APPEND_TIME,
-    RECORDS_AT,
     TRANSACTIONAL,
     BatchHeader,
     RawRecord,
@@ -55,20 +53,23 @@ SAME: Final = Trip(True)
 
 
 def from_columns(
-    view: memoryview, header: BatchHeader, columns: tuple[Any, Any, Any], row: int
+    data: memoryview, header: BatchHeader, columns: tuple[Any, Any, Any], row: int
 ) -> bool:
-    """Whether the batch is what the encoder makes of its rows of (timestamp, key, value)."""
+    """Whether the plain batch is what the encoder makes of its rows of (timestamp, key, value).
+
+    ``header`` is that of the batch as it stands in the log, codec included.
+    """
     count = header.record_count
     timestamps, keys, values = (column.slice(row, count) for column in columns)
     try:
         made = _encoder(header)(values, keys=keys, timestamps=timestamps)
     except CodecError:
         return False
-    return _is_same(view, header, made)
+    return _is_same(data, header, made)
 
 
-def from_objects(view: memoryview, header: BatchHeader, records: list[RawRecord]) -> bool:
-    """Whether the batch is what the encoder makes of its records."""
+def from_objects(data: memoryview, header: BatchHeader, records: list[RawRecord]) -> bool:
+    """Whether the plain batch is what the encoder makes of its records."""
     base = header.base_timestamp
     headers = None
     if any(record.headers for record in records):
@@ -83,7 +84,7 @@ def from_objects(view: memoryview, header: BatchHeader, records: list[RawRecord]
         )
     except CodecError:
         return False
-    return _is_same(view, header, made)
+    return _is_same(data, header, made)
 
 
 def _encoder(header: BatchHeader) -> Encode:
@@ -103,38 +104,28 @@ def _encoder(header: BatchHeader) -> Encode:
     )
 
 
-def _is_same(view: memoryview, header: BatchHeader, made: bytes) -> bool:
-    """Compare what the encoder made, uncompressed, with the batch as it stands."""
-    position = header.position
+def _is_same(data: memoryview, header: BatchHeader, made: bytes) -> bool:
+    """Compare what the encoder made with the plain batch: of a compressed one, all but the CRC."""
+    plain = data.tobytes()
     if not header.attributes & COMPRESSION_MASK:
-        return view[position : header.end].tobytes() == made
-    if len(made) < RECORDS_AT:
-        return False
-    attributes = int.from_bytes(made[ATTRIBUTES_AT:LAST_OFFSET_DELTA_AT], "big")
-    block = view[position + RECORDS_AT : header.end]
-    codec = header.attributes & COMPRESSION_MASK
-    return (
-        attributes == header.attributes & ~COMPRESSION_MASK
-        and view[position + LAST_OFFSET_DELTA_AT : position + RECORDS_AT].tobytes()
-        == made[LAST_OFFSET_DELTA_AT:RECORDS_AT]
-        and inflate(codec, block, position, DECOMPRESSED_BYTES_MAX, RATIO_MAX) == made[RECORDS_AT:]
-    )
+        return plain == made
+    return plain[:CRC_AT] == made[:CRC_AT] and plain[ATTRIBUTES_AT:] == made[ATTRIBUTES_AT:]
 
 
-def examine(view: memoryview, header: BatchHeader) -> Trip:
-    """Say why a batch is not what the encoder makes, and whether a record by record encode is.
+def examine(data: memoryview, header: BatchHeader) -> Trip:
+    """Say why a plain batch is not what the encoder makes, and whether it comes out by record.
 
     The reasons are (kind of finding, detail). A batch that even so gives other bytes has none.
     """
-    records = read_batch(view, header.position, check_crc=False).records
-    if from_objects(view, header, records):
+    records = read_batch(data, check_crc=False).records
+    if from_objects(data, header, records):
         return SAME
-    if not _repeats(view, header, records):
+    if not _repeats(data, header, records):
         return Trip(False)
     return Trip(False, tuple(_reasons(header, records)))
 
 
-def _repeats(view: memoryview, header: BatchHeader, records: list[RawRecord]) -> bool:
+def _repeats(data: memoryview, header: BatchHeader, records: list[RawRecord]) -> bool:
     """Whether the records, written one by one as they stand, and the header give the same bytes."""
     try:
         written = b"".join(
@@ -147,20 +138,11 @@ def _repeats(view: memoryview, header: BatchHeader, records: list[RawRecord]) ->
         )  # fmt: skip
     except (OverflowError, UnicodeEncodeError):
         return False
-    block = view[header.position + RECORDS_AT : header.end].tobytes()
-    if codec := header.attributes & COMPRESSION_MASK:
-        # No records, no block: the cleaner writes an empty batch so, whatever its codec.
-        inflated = b""
-        if block:
-            inflated = inflate(codec, block, header.position, DECOMPRESSED_BYTES_MAX, RATIO_MAX)
-        if inflated != written:
-            return False
-        written = block
     made = seal(
         written,
         base_offset=header.base_offset,
         partition_leader_epoch=header.partition_leader_epoch,
-        attributes=header.attributes,
+        attributes=header.attributes & ~COMPRESSION_MASK,
         last_offset_delta=header.last_offset_delta,
         base_timestamp=header.base_timestamp,
         max_timestamp=header.max_timestamp,
@@ -169,7 +151,7 @@ def _repeats(view: memoryview, header: BatchHeader, records: list[RawRecord]) ->
         base_sequence=header.base_sequence,
         count=len(records),
     )
-    return made == view[header.position : header.end].tobytes()
+    return _is_same(data, header, made)
 
 
 def _reasons(header: BatchHeader, records: list[RawRecord]) -> list[tuple[str, str]]:

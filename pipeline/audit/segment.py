@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 import pyarrow.compute as pc
 
-from kraftspec.fastpath.batch_reader import read_batch, read_header
+from kraftspec.fastpath.batch_reader import read_batch
 from kraftspec.fastpath.columns import decode_columns
 from kraftspec.fastpath.errors import CodecError, ErrorClass
 from kraftspec.fastpath.records import (
@@ -29,7 +29,7 @@ from kraftspec.fastpath.records import (
     Compression,
 )
 from kraftspec.fastpath.scan import TORN_ZEROS_MIN, is_framed
-from kraftspec.pipeline.audit import continuity, roundtrip, typed
+from kraftspec.pipeline.audit import continuity, plain, roundtrip, typed
 from kraftspec.pipeline.audit.model import Counts, Finding, Found, Share
 from kraftspec.pipeline.audit.rules import EXPLAINED
 from kraftspec.pipeline.audit.sidecars import Epochs, Index, open_indexes
@@ -37,8 +37,6 @@ from kraftspec.pipeline.files import LOCAL_WINDOW_BYTES, REMOTE_WINDOW_BYTES, So
 from kraftspec.pipeline.headers import BATCH_BYTES_MAX, Search, header_at
 from kraftspec.pipeline.layout import LogFile
 
-ROWS_MAX: Final = 65_536
-INFLATED_BYTES_MAX: Final = 64 << 20
 _COLUMNS: Final = ("timestamp", "key", "value", "headers")
 # What a coordinator appends has no sequences of a client's (AppendOrigin.COORDINATOR).
 COORDINATOR_TOPICS: Final = frozenset(
@@ -201,44 +199,44 @@ class _Audit:
         """Audit the batches of the window; return the bytes they take, and what ended them."""
         at, error = 0, None
         while at < len(self.view) and error is None:
+            part = plain.stretch(self.view, at)
+            at, error = part.end, part.error
             columns = decode_columns(
-                self.view, at, columns=_COLUMNS, values="large_binary", errors="stop",
-                rows_max=ROWS_MAX, inflated_bytes_max=INFLATED_BYTES_MAX,
-            )  # fmt: skip
-            end = columns.damage[0].position if columns.damage else columns.next_offset
-            if columns.batches:
-                self._batches(columns.to_pyarrow(), at, end)
-            error = columns.damage[0].error if columns.damage else None
-            at = end
+                part.data, columns=_COLUMNS, values="large_binary", errors="stop", check_crc=False
+            )
+            if columns.damage:
+                bad = part.headers[columns.batches]
+                at = bad.position
+                error = plain.why(self.view, bad) or columns.damage[0].error
+            self._batches(columns.to_pyarrow(), part, columns.batches)
         return at, error
 
-    def _batches(self, table: Any, at: int, end: int) -> None:
-        """Audit the batches from byte ``at`` to ``end`` of the window; ``table`` has their rows."""
+    def _batches(self, table: Any, part: plain.Stretch, count: int) -> None:
+        """Audit the first ``count`` batches of a stretch; ``table`` has their rows."""
         timestamps, keys, values, headers = table.columns
         fields = (timestamps, keys, values)
         self._measure(table)
         starts = headers.offsets if len(headers.flatten()) else None
         row = 0
-        while at < end:
-            header = read_header(self.view, at, check_crc=False)
-            count = header.record_count
-            at = header.end
+        for number, header in enumerate(part.headers[:count]):
+            data = part.data[part.starts[number] : part.starts[number + 1]]
+            end = row + header.record_count
             self._follow(header)
             if header.attributes & CONTROL:
-                self._control(header)
+                self._control(header, data)
             elif (
-                count < roundtrip.COLUMN_RECORDS_MIN
+                end - row < roundtrip.COLUMN_RECORDS_MIN
                 or header.attributes & LOG_APPEND_TIME  # The column has the time of append.
-                or (starts is not None and starts[row].as_py() != starts[row + count].as_py())
+                or (starts is not None and starts[row].as_py() != starts[end].as_py())
             ):
-                self._objects(header)
-            elif roundtrip.from_columns(self.view, header, fields, row):
+                self._objects(header, data)
+            elif roundtrip.from_columns(data, header, fields, row):
                 self._same(header)
             else:
-                self._examine(header)
+                self._examine(header, data)
             if self.is_metadata and not header.attributes & CONTROL:
                 self._typed(header, values, row)
-            row += count
+            row = end
         self.counts.records += row
 
     def _measure(self, table: Any) -> None:
@@ -301,17 +299,17 @@ class _Audit:
         else:
             self.counts.same_batches += 1
 
-    def _objects(self, header: BatchHeader) -> None:
-        """Encode a batch from objects; look closer where it is not the same."""
-        records = read_batch(self.view, header.position, check_crc=False).records
-        if records and roundtrip.from_objects(self.view, header, records):
+    def _objects(self, header: BatchHeader, data: memoryview) -> None:
+        """Encode a plain batch from objects; look closer where it is not the same."""
+        records = read_batch(data, check_crc=False).records
+        if records and roundtrip.from_objects(data, header, records):
             self._same(header)
         else:
-            self._examine(header)
+            self._examine(header, data)
 
-    def _examine(self, header: BatchHeader) -> None:
+    def _examine(self, header: BatchHeader, data: memoryview) -> None:
         """Say why a batch is not what the encoder makes."""
-        trip = roundtrip.examine(self.view, header)
+        trip = roundtrip.examine(data, header)
         position, base = self.position + header.position, header.base_offset
         if trip.is_same:
             self._same(header)
@@ -327,13 +325,12 @@ class _Audit:
         for kind, detail in trip.reasons:
             self.say(kind, position, base, detail)
 
-    def _control(self, header: BatchHeader) -> None:
+    def _control(self, header: BatchHeader, data: memoryview) -> None:
         """Audit a control batch: its bytes, and each record's type and value."""
-        self._objects(header)
-        records = read_batch(self.view, header.position, check_crc=False).records
-        for record in records:
-            for name, data in (("keys", record.key), ("values", record.value)):
-                length = -1 if data is None else len(data)
+        self._objects(header, data)
+        for record in read_batch(data, check_crc=False).records:
+            for name, field in (("keys", record.key), ("values", record.value)):
+                length = -1 if field is None else len(field)
                 self._sizes[name][length] -= 1  # Not data.
             offset = header.base_offset + record.offset_delta
             name = self._value(header, offset, typed.control_record, record.key, record.value)
