@@ -87,12 +87,16 @@ class CountError(Exception):
 def summarise(spark: SparkSession, kind: Kind, store: Store, units: Sequence[Unit]) -> Summary:
     """Count what the results of the units hold. Raises ``CountError``."""
     paths = [str(path) for unit in units if (path := store.path(unit)).exists()]
-    spark.read.parquet(*paths).createOrReplaceTempView("results")
+    read = spark.read.parquet(*paths).cache()
+    read.createOrReplaceTempView("results")
 
     def rows(query: str) -> list[dict[str, Any]]:
         return [row.asDict() for row in spark.sql(query).collect()]
 
-    [whole] = rows(_UNITS)
+    try:
+        [whole], by_class, by_message, found = map(rows, (_UNITS, _CLASSES, _MESSAGES, _FINDINGS))
+    finally:
+        read.unpersist()
     if whole["wrong"] or whole["units"] != len(paths):
         raise CountError(
             f"{len(paths)} results have {whole['units']} units, of {whole['wrong']} of which the "
@@ -105,9 +109,9 @@ def summarise(spark: SparkSession, kind: Kind, store: Store, units: Sequence[Uni
         done=whole["units"],
         cases=whole["cases"],
         seconds=round(whole["seconds"], 1),
-        by_class=rows(_CLASSES),
-        by_message=rows(_MESSAGES),
-        findings=[msgspec.convert(row, Found) for row in rows(_FINDINGS)],
+        by_class=by_class,
+        by_message=by_message,
+        findings=[msgspec.convert(row, Found) for row in found],
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import sys
 import threading
@@ -13,7 +14,9 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
 
+from kraftspec.cli import main, pipeline_campaign
 from kraftspec.conformance.cases import Filters, read_cases
 from kraftspec.conformance.fuzz.campaign import Campaign
 from kraftspec.conformance.fuzz.campaign import campaign as compared
@@ -315,3 +318,81 @@ def test_the_hash_follows_the_code_and_not_the_place(tmp_path: Path) -> None:
     assert one == other
     (tmp_path / "b" / "code" / "x.py").write_text("2")
     assert digest([tmp_path / "b" / "code"]) != one
+
+
+# -------------------------------------------------------------------------------- the command
+
+
+def documented() -> list[list[str]]:
+    """Return the arguments of each ``kraftspec pipeline campaign`` of the page."""
+    page = (HERE.parents[1] / "docs" / "campaigns.md").read_text("utf-8")
+    return [
+        shlex.split(line)[1:]
+        for line in page.splitlines()
+        if line.startswith("kraftspec pipeline campaign ")
+    ]
+
+
+@pytest.mark.parametrize("arguments", documented(), ids=" ".join)
+def test_documented_campaigns_run(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is planned as it stands, and a small one of its like does a unit."""
+    given: list[Kind] = []
+    monkeypatch.setattr(pipeline_campaign, "_run", lambda kind, **where: given.append(kind))
+    done = CliRunner().invoke(main, arguments)
+    assert done.exit_code == 0, done.output
+    if "--input" in arguments:
+        assert done.output == "Nothing is wrong with it.\n"
+        return
+    [kind] = given
+    if isinstance(kind, CodecFuzz):
+        small: Kind = CodecFuzz(cases=40, targets=kind.targets, one_in=kind.one_in)
+    elif isinstance(kind, DifferentialFuzz):
+        small = DifferentialFuzz(names=("kraftspec", "kraftspec-python"), cases=40, filter=VOTE)
+    else:
+        assert isinstance(kind, Conform)
+        small = Conform(names=kind.names[:1], filters=("message:VoteRequest",), unit_cases=20)
+    assert type(small) is type(kind)
+    assert small.run(small.plan()[0]).findings == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["fuzz"], 2, "give --out DIR"),
+        (["conform", "--out", "x"], 2, "at least one of --adapter"),
+        (["fuzz", "--adapter", "kafka", "--out", "x"], 2, "give two of"),
+        (["fuzz", "--adapter", "a", "--adapter", "b", "--target", "records"], 2, "not for adapt"),
+        (["fuzz", "--filter", "Vote"], 2, "are for two adapters"),
+        (["fuzz", "--target", "massages", "--out", "x"], 3, "no target 'massages'"),
+        (["fuzz", "--input", "00"], 2, "needs the --target"),
+        (["fuzz", "--input", "0", "--target", "records"], 2, "two hex digits"),
+        (["fuzz", "--out", "x", "--conf", "key"], 2, "'key' is not KEY=VALUE"),
+        (["conform", "--adapter", "kafca", "--out", "x"], 3, "there is no adapter 'kafca'"),
+        (["conform", "--exec", "/nowhere", "--out", "x"], 3, "cannot start the adapter"),
+        (["conform", "--adapter", "kraftspec", "--filter", "id:0", "--out", "x"], 3, "no vectors"),
+    ],
+)
+def test_what_cannot_run_says_why(
+    arguments: list[str], code: int, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(main, ["pipeline", "campaign", *arguments])
+    assert (done.exit_code, said in done.output) == (code, True), done.output
+
+
+def test_an_input_that_is_wrong(planted_target: str) -> None:
+    arguments = ["pipeline", "campaign", "fuzz", "--target", planted_target, "--input"]
+    done = CliRunner().invoke(main, [*arguments, "0001f0"])
+    assert (done.exit_code, "parts over 0001f0" in done.output) == (1, True)
+    done = CliRunner().invoke(main, [*arguments, "0001f1", "--json"])
+    assert done.exit_code == 1
+    assert json.loads(done.output)["kind"] == "ends the process: SIGSEGV"
+
+
+def test_how_far_it_is() -> None:
+    text = pipeline_campaign.progress_text
+    assert text(0, 10, 0, 5000, 1.0) == "0 of 5,000 cases, 0 of 10 units"
+    assert text(4, 10, 2000, 5000, 10.0) == (
+        "2,000 of 5,000 cases, 4 of 10 units, 200 a second, 0:00:15 to go"
+    )
+    assert text(1, 1, 10, 100_010, 10.0).endswith("1 a second, 27:46:40 to go")

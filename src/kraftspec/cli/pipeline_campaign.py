@@ -32,6 +32,8 @@ CASES = 100_000
 FINDINGS_SHOWN_MAX = 20
 TOLD_EVERY_S = 30.0  # Where there is no terminal: a line.
 TRIES = 4  # Of a task, as on a cluster; Spark's local mode gives up at once unless it is told.
+# What is summed up is a few files: two hundred tasks for it, as Spark has it, are a waste.
+_SETTINGS = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "4"}
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -200,6 +202,12 @@ def _check_input(targets: tuple[str, ...], shown: str, as_json: bool) -> None:
     raise click.exceptions.Exit(EXIT_FINDINGS if kind else 0)
 
 
+class _CouldNotRun(click.ClickException):
+    """There is no verdict, and why."""
+
+    exit_code = COULD_NOT_RUN
+
+
 @contextmanager
 def _exits() -> Iterator[None]:
     """Give what ends a campaign its line and its exit code."""
@@ -213,8 +221,12 @@ def _exits() -> Iterator[None]:
         click.echo("Interrupted. The same command again goes on from here.", err=True)
         raise click.exceptions.Exit(INTERRUPTED) from error
     except (ValueError, OSError, AdapterError) as error:
-        click.echo(f"Error: {printable(str(error))}", err=True)
-        raise click.exceptions.Exit(COULD_NOT_RUN) from error
+        raise _CouldNotRun(printable(str(error))) from error
+    except Exception as error:
+        from traceback import print_exc
+
+        print_exc()
+        raise _CouldNotRun("this is a mistake in kraftspec: there is no verdict") from error
 
 
 def _run(
@@ -274,7 +286,7 @@ def _on_spark(
         spark = session(
             f"kraftspec {kind.name}",
             master=master,
-            settings={"spark.ui.enabled": "false", **settings},
+            settings={**_SETTINGS, **settings},
         )
         try:
             if todo:
@@ -288,12 +300,12 @@ def _on_spark(
         done = store.count_done(names)[0]
         said = printable(str(error)).strip().splitlines() or [type(error).__name__]
         click.echo("\n".join(said[:20]), err=True)
-        raise click.ClickException(
+        raise _CouldNotRun(
             f"Spark did not finish: {done:,} of {counted(len(units), 'unit')} are done and kept. "
             "The same command again goes on from here"
         ) from error
     except CountError as error:
-        raise click.ClickException(str(error)) from error
+        raise _CouldNotRun(str(error)) from error
 
 
 def _stop(spark: Any) -> None:

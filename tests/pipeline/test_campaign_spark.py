@@ -1,0 +1,251 @@
+"""Campaigns over a real Spark: killed again and again, summed up, and what the command says."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from kraftspec.pipeline.campaign.codec import CodecFuzz
+from kraftspec.pipeline.campaign.conform import Conform
+from kraftspec.pipeline.campaign.drive import run_units
+from kraftspec.pipeline.campaign.kind import Kind, Unit, release, table
+from kraftspec.pipeline.campaign.page import page
+from kraftspec.pipeline.campaign.store import Store, open_store
+from kraftspec.pipeline.campaign.summary import CountError, Summary, summarise, write
+
+HERE = Path(__file__).parent
+PLANTED = f"{sys.executable} {HERE.parent / 'conformance' / 'planted_adapter.py'}"
+SPARK = (
+    "--master", "local[2]", "--conf", "spark.driver.memory=512m",
+    "--conf", "spark.driver.extraJavaOptions=-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+)  # fmt: skip
+UNITS, UNIT_CASES = 24, 500
+FUZZ = ("fuzz", "--target", "messages", "--cases", str(UNITS * UNIT_CASES),
+        "--unit-cases", str(UNIT_CASES), "--twins-one-in", "1")  # fmt: skip
+WAIT_S = 240.0  # For what takes seconds where nothing else runs.
+
+
+def command(*arguments: str | Path) -> list[str]:
+    run = "from kraftspec.cli import main; main()"
+    return [sys.executable, "-c", run, "pipeline", "campaign", *map(str, arguments), *SPARK]
+
+
+def processes() -> list[tuple[int, int, str]]:
+    """Return (pid, parent, command line) of all that run."""
+    said = subprocess.run(
+        ["ps", "-ww", "-eo", "pid=,ppid=,args="], capture_output=True, text=True, check=True
+    )
+    rows = (line.split(None, 2) for line in said.stdout.splitlines())
+    return [(int(pid), int(parent), args) for pid, parent, args in rows]
+
+
+def below(pid: int, words: str) -> list[int]:
+    """Return the descendants of a process whose command line has these words."""
+    family, rows = {pid}, processes()
+    for _ in range(8):
+        family |= {child for child, parent, _ in rows if parent in family}
+    return [child for child, _, args in rows if child in family and words in args]
+
+
+def workers(pid: int) -> list[int]:
+    """Return Spark's Python workers: the children of a daemon that has the same command line."""
+    daemons = below(pid, "pyspark.daemon")
+    return [child for child, parent, _ in processes() if child in daemons and parent in daemons]
+
+
+def results(directory: Path) -> dict[str, tuple[int, int]]:
+    return {
+        path.name: (path.stat().st_mtime_ns, path.stat().st_ino)
+        for path in directory.glob("units/*.parquet")
+    }
+
+
+def wait(until: Callable[[], Any], driver: subprocess.Popen[str]) -> None:
+    deadline = time.monotonic() + WAIT_S
+    while not until():
+        assert driver.poll() is None, driver.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@contextmanager
+def started(*arguments: str | Path) -> Iterator[subprocess.Popen[str]]:
+    with subprocess.Popen(
+        command(*arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as driver:
+        try:
+            yield driver
+        finally:
+            driver.kill()
+
+
+def unit_rows(kind: Kind, store: Store, unit: Unit) -> pa.Table:
+    """Return what a unit must tell of: done here, without Spark."""
+    return table(kind.schema, store.name(unit), kind.run(unit), 0.0).drop_columns("seconds")
+
+
+@pytest.mark.java
+def test_whoever_is_killed_the_results_are_the_same_unit_by_unit(tmp_path: Path) -> None:
+    out = tmp_path / "c"
+    with started(*FUZZ, "--out", out) as driver:
+        wait(lambda: len(results(out)) >= 2 and workers(driver.pid), driver)
+        os.kill(workers(driver.pid)[0], signal.SIGKILL)  # Spark tries its unit again.
+        at = len(results(out))
+        wait(lambda: len(results(out)) >= at + 3, driver)
+        [jvm] = below(driver.pid, "org.apache.spark.deploy.SparkSubmit")
+        os.kill(jvm, signal.SIGKILL)
+        _, said = driver.communicate(timeout=WAIT_S)
+    assert driver.returncode == 3
+    assert re.search(r"Spark did not finish: \d+ of 24 units are done and kept", said)
+    first = results(out)
+    assert 5 <= len(first) < UNITS
+
+    with started(*FUZZ, "--out", out) as driver:
+        wait(lambda: len(results(out)) >= len(first) + 2, driver)
+        jvm = below(driver.pid, "org.apache.spark.deploy.SparkSubmit")[0]
+        driver.kill()
+        driver.communicate(timeout=WAIT_S)
+    deadline = time.monotonic() + WAIT_S
+    while any(pid == jvm for pid, _, _ in processes()):  # It ends when its driver is gone.
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    second = results(out)
+    assert second.items() >= first.items()
+    assert len(second) < UNITS
+
+    with started(*FUZZ, "--out", out) as driver:
+        wait(lambda: len(results(out)) >= len(second) + 2, driver)
+        driver.send_signal(signal.SIGINT)
+        _, said = driver.communicate(timeout=WAIT_S)
+    assert driver.returncode == 130
+    assert "Interrupted. The same command again goes on from here." in said
+    second = results(out)
+
+    done = subprocess.run(
+        command(*FUZZ, "--out", out, "--json"), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert len(second) <= report["resumed"] < UNITS
+    assert (report["done"], report["cases"]) == (UNITS, UNITS * UNIT_CASES)
+    assert results(out).items() >= second.items()  # What was done has not been touched again.
+
+    kind = CodecFuzz(
+        cases=UNITS * UNIT_CASES, targets=("messages",), one_in=1, unit_cases=UNIT_CASES
+    )
+    units = kind.plan()
+    store = open_store(out, kind, units)
+    assert len(units) == len(results(out)) == UNITS
+    for unit in units:
+        kept = pq.read_table(store.path(unit)).drop_columns("seconds")
+        assert kept.equals(unit_rows(kind, store, unit))
+    release()
+
+
+# --------------------------------------------------------------- one campaign, and its summary
+
+
+@pytest.fixture(scope="module")
+def conform(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Conform, Store, list[Unit], Summary]:
+    """A campaign of an adapter with a fault and one without, done."""
+    kind = Conform(
+        names=("kraftspec",), commands=(f"{PLANTED} width",),
+        filters=("message:VoteRequest", "message:AddRaftVoterRequest"), unit_cases=100,
+    )  # fmt: skip
+    units = kind.plan()
+    store = open_store(tmp_path_factory.mktemp("campaign"), kind, units)
+    seen: list[tuple[int, int]] = []
+    run_units(spark, kind, store, units, lambda *done: seen.append(done))
+    assert seen[-1] == (len(units), sum(unit.cases for unit in units))
+    return kind, store, units, summarise(spark, kind, store, units)
+
+
+def test_the_summary_counts_what_the_results_hold(
+    conform: tuple[Conform, Store, list[Unit], Summary],
+) -> None:
+    kind, store, units, summary = conform
+    rows = [row for unit in units for row in pq.read_table(store.path(unit)).to_pylist()]
+    by_class, by_message = Counter[Any](), Counter[Any]()
+    found: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        key = row["adapter"], row["set"]
+        if row["row"] == "tally":
+            by_class[*key, row["class"]] += row["count"]
+            by_message[*key, row["message"], row["version"], row["class"]] += row["count"]
+        elif row["row"] == "finding":
+            found.setdefault(row["signature"], []).append(row)
+    assert {(r["adapter"], r["set"], r["class"]): r["cases"] for r in summary.by_class} == by_class
+    assert by_message == {
+        (r["adapter"], r["set"], r["message"], r["version"], r["class"]): r["cases"]
+        for r in summary.by_message
+    }
+    assert summary.cases == sum(by_class.values()) == sum(unit.cases for unit in units)
+    assert (summary.done, summary.units, summary.kind) == (len(units), len(units), kind.name)
+    assert by_class["exec", "kafka", "failed"] > 0
+    assert {one.signature: one.cases for one in summary.findings} == {
+        signature: sum(row["count"] for row in alike) for signature, alike in found.items()
+    }
+    for one in summary.findings:
+        assert one.versions == sorted({row["version"] for row in found[one.signature]})
+        assert len(one.example) == min(len(row["example"]) for row in found[one.signature])
+        assert one.adapter == "exec"
+
+
+def test_counts_that_do_not_add_up_are_refused(
+    spark: SparkSession, conform: tuple[Conform, Store, list[Unit], Summary], tmp_path: Path
+) -> None:
+    kind, store, units, _ = conform
+    other = open_store(tmp_path, kind, units)
+    for unit in units:
+        rows = pq.read_table(store.path(unit)).to_pylist()
+        rows[0]["count"] += unit.number == 1
+        pq.write_table(pa.Table.from_pylist(rows, schema=kind.schema), other.path(unit))
+    with pytest.raises(CountError, match="of 1 of which the counts do not add up"):
+        summarise(spark, kind, other, units)
+
+
+def test_the_page_and_the_json(
+    conform: tuple[Conform, Store, list[Unit], Summary], tmp_path: Path
+) -> None:
+    *_, summary = conform
+    write(summary, tmp_path)
+    kept = json.loads((tmp_path / "summary.json").read_text())
+    assert kept == json.loads(msgspec.json.encode(summary))
+    shown = page(summary)
+    assert f"{summary.cases:,} cases" in shown
+    for found in summary.findings:
+        assert f'id="{found.signature}"' in shown
+    assert "VoteRequest" in shown
+    assert "<script" not in shown
+    assert "Not finished" not in shown
+    few = msgspec.structs.replace(summary, done=1, findings=[])
+    assert "Not finished" in page(few)
+    assert "<p>None.</p>" in page(few)
+
+
+def test_what_an_adapter_says_is_text_on_the_page(
+    conform: tuple[Conform, Store, list[Unit], Summary],
+) -> None:
+    *_, summary = conform
+    evil = msgspec.structs.replace(summary.findings[0], detail="<script>alert(1)</script>")
+    shown = page(msgspec.structs.replace(summary, findings=[evil]))
+    assert "<script" not in shown
+    assert "&lt;script&gt;" in shown
