@@ -9,8 +9,12 @@ filled ahead with zeros in the active segment.
 from __future__ import annotations
 
 import struct
+import sys
+from array import array
 from bisect import bisect_left, bisect_right
-from itertools import pairwise
+from collections.abc import Sequence
+from itertools import islice, pairwise
+from operator import lt
 from typing import Final
 
 from kraftspec.pipeline.files import Source, store_of
@@ -24,7 +28,7 @@ INDEX_BYTES_MAX: Final = 16 << 20
 # So many entries are tried against the log before the index is not believed.
 TRIES_MAX: Final = 8
 
-_OFFSET_ENTRY = struct.Struct(">ii")
+_OFFSET_ENTRY_BYTES: Final = 8
 _TIME_ENTRY = struct.Struct(">qi")
 
 
@@ -34,12 +38,10 @@ class Indexes:
     def __init__(self, file: LogFile, source: Source) -> None:
         self.file = file
         self.source = source
-        self.offsets: list[int] = []
-        self.positions: list[int] = []
-        self.times: list[tuple[int, int]] = []
+        self.offsets: Sequence[int] = ()  # To the base offset, as they stand.
+        self.positions: Sequence[int] = ()
         if file.kind == "segment" and file.base_offset >= 0:
             self._read_offsets()
-            self._read_times()
 
     def _bytes(self, suffix: str, entry_bytes: int) -> bytes:
         if suffix not in self.file.indexes:
@@ -53,24 +55,26 @@ class Indexes:
                 data = bytes(source.read(0, entry.size))
         except FileNotFoundError:
             return b""
-        return data[: len(data) - len(data) % entry_bytes]
+        zero, entries = bytes(entry_bytes), range(len(data) // entry_bytes)
+        filled = bisect_left(
+            entries, 1, key=lambda at: data[at * entry_bytes : (at + 1) * entry_bytes] == zero
+        )
+        return data[: filled * entry_bytes]
 
     def _read_offsets(self) -> None:
-        entries = list(_OFFSET_ENTRY.iter_unpack(self._bytes(".index", _OFFSET_ENTRY.size)))
-        while entries and entries[-1] == (0, 0):
-            entries.pop()  # Filled ahead.
-        if any(a[0] >= b[0] or a[1] >= b[1] for a, b in pairwise(entries)):
-            return  # Not what Kafka writes.
-        self.offsets = [self.file.base_offset + offset for offset, _ in entries]
-        self.positions = [position for _, position in entries]
+        cells = array("i", self._bytes(".index", _OFFSET_ENTRY_BYTES))
+        if sys.byteorder == "little":
+            cells.byteswap()
+        offsets, positions = cells[0::2], cells[1::2]
+        if _ascend(offsets) and _ascend(positions):  # Else Kafka did not write it.
+            self.offsets, self.positions = offsets, positions
 
-    def _read_times(self) -> None:
+    def _times(self) -> list[tuple[int, int]]:
+        """Return timestamps and offsets, these to the base offset too."""
         entries = list(_TIME_ENTRY.iter_unpack(self._bytes(".timeindex", _TIME_ENTRY.size)))
-        while entries and entries[-1] == (0, 0):
-            entries.pop()
-        if any(a[0] >= b[0] or a[1] > b[1] for a, b in pairwise(entries)):
-            return
-        self.times = [(time, self.file.base_offset + offset) for time, offset in entries]
+        if all(a[0] < b[0] and a[1] <= b[1] for a, b in pairwise(entries)):
+            return entries
+        return []
 
     def _holds(self, entry: int, end: int) -> bool:
         """Whether the log has a good batch where the entry says, of an offset that fits."""
@@ -78,7 +82,9 @@ class Indexes:
         if not 0 <= position < end or not is_good(self.source, position, self.source.size):
             return False
         header = read_at(self.source, position)
-        return header is not None and header.base_offset <= self.offsets[entry]
+        return (
+            header is not None and header.base_offset <= self.file.base_offset + self.offsets[entry]
+        )
 
     def batch_from(self, target: int, end: int) -> int | None:
         """Return the start of a good batch from byte ``target`` on; None when none is known."""
@@ -90,19 +96,20 @@ class Indexes:
 
     def bytes_of(self, wanted: Filter) -> tuple[int, int]:
         """Return the bytes in which rows may match: from a batch to a batch, all at worst."""
-        start, end = 0, self.file.size
+        start, end, base = 0, self.file.size, self.file.base_offset
         least, greatest = wanted.bounds("offset")
         earliest, _ = wanted.bounds("timestamp")
         if earliest is not None:
-            at = bisect_left(self.times, (earliest, -1)) - 1
+            times = self._times()
+            at = bisect_left(times, (earliest, -1)) - 1
             if at >= 0:  # All up to this offset is earlier.
-                least = max(self.times[at][1] + 1, least if least is not None else 0)
+                least = max(base + times[at][1] + 1, least if least is not None else 0)
         if least is not None:
-            entry = bisect_right(self.offsets, least) - 1
+            entry = bisect_right(self.offsets, least - base) - 1
             if entry >= 0 and self._holds(entry, end):
                 start = self.positions[entry]
         if greatest is not None:
-            first = bisect_right(self.offsets, greatest)
+            first = bisect_right(self.offsets, greatest - base)
             for entry in range(first, min(first + TRIES_MAX, len(self.offsets))):
                 if self.positions[entry] <= start or not self._holds(entry, end):
                     continue
@@ -111,3 +118,7 @@ class Indexes:
                     end = self.positions[entry]
                     break
         return start, end
+
+
+def _ascend(cells: array[int]) -> bool:
+    return all(map(lt, cells, islice(cells, 1, None)))

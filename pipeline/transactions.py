@@ -73,7 +73,10 @@ def _whole(files: Sequence[LogFile]) -> list[LogFile]:
         return segments
     first = named[0]
     filesystem, directory = resolve(first.path.rpartition("/")[0], first.filesystem)
-    beside = survey(directory, filesystem).files
+    try:
+        beside = survey(directory, filesystem).files
+    except (FileNotFoundError, ValueError):
+        return segments  # Retention took them all; who reads these will say that they are gone.
     found = {file.path: file for file in beside if file.kind == "segment"}
     found |= {file.path: file for file in segments}
     return sorted(found.values(), key=lambda file: file.base_offset)
