@@ -13,12 +13,10 @@ from typing import TYPE_CHECKING
 from kraftspec.generated.errors import ErrorCode
 from kraftspec.reference.raft import effects as fx
 from kraftspec.reference.raft.messages import (
-    AddVoter,
     Batch,
     FetchReply,
     FetchSnapshot,
     FetchSnapshotReply,
-    RemoveVoter,
     Request,
     UpdateVoter,
 )
@@ -116,21 +114,20 @@ class Follower(Role):
     def poll(self, now_us: int) -> int:
         """Campaign when the leader is silent for too long; else ask it for more."""
         core = self.core
-        if not core.is_voter:
-            if self._may_join(now_us):
-                return self._ask_leader(self._join_request(), now_us)
-            return self._fetch(now_us)
-        if core.shutdown_deadline_us != NEVER_US:
-            return NEVER_US
-        if now_us >= self.fetch_deadline_us:
-            core.move(Cause.FETCH_TIMEOUT)
-            return 0
+        fetch_deadline_us = NEVER_US  # An observer has nothing to campaign for.
+        if core.is_voter:
+            if core.shutdown_deadline_us != NEVER_US:
+                return NEVER_US
+            fetch_deadline_us = self.fetch_deadline_us
+            if now_us >= fetch_deadline_us:
+                core.move(Cause.FETCH_TIMEOUT)
+                return 0
         if now_us >= self.update_deadline_us:
-            if self._must_update_voter():
-                return min(self._ask_leader(self._update_request(), now_us), self.fetch_deadline_us)
-            self.update_deadline_us = now_us + core.config.fetch_timeout_us
-        next_us = self._fetch(now_us)
-        return min(next_us, self.fetch_deadline_us, self.update_deadline_us)
+            request = core.policy.membership_request(core, self.has_updated_leader)
+            if request is not None:
+                return min(self._ask_leader(request, now_us), fetch_deadline_us)
+            self.begin_update_period()
+        return min(self._fetch(now_us), fetch_deadline_us, self.update_deadline_us)
 
     def _fetch(self, now_us: int) -> int:
         """Fetch from the leader, or, if it was silent or failed, from a bootstrap server."""
@@ -149,12 +146,12 @@ class Follower(Role):
         return connections.ready_us(self.leader.id)
 
     def _ask_leader(self, request: Request, now_us: int) -> int:
-        """Send the leader something that is due once in a period; return when to look again."""
+        """Send the leader what is due once in a period (KIP-853); return when to look again."""
         core = self.core
         if not core.connections.ready(self.leader.id, now_us):
             return core.connections.ready_us(self.leader.id)
         core.ask(self.leader, request)
-        self.update_deadline_us = now_us + core.config.fetch_timeout_us
+        self.begin_update_period()
         return core.connections.ready_us(self.leader.id)
 
     def on_timed_out(self, node: Node) -> None:
@@ -315,59 +312,7 @@ class Follower(Role):
         core.committed_offset = max(core.committed_offset, end_offset)
         self.heard_from_leader()
 
-    # ---- membership (KIP-853) ----------------------------------------------------------------
-
-    def _must_update_voter(self) -> bool:
-        """Whether the leader should hear of this voter's endpoints and versions.
-
-        With kraft.version 1 when they are not what stands in the voter set; with 0, once a leader,
-        which keeps them in memory for the upgrade.
-        """
-        log = self.core.log
-        if log.kraft_versions.last >= 1:
-            return log.voters.last.needs_update(self.core.config.voter)
-        return not self.has_updated_leader
-
-    def _update_request(self) -> UpdateVoter:
-        core = self.core
-        config = core.config
-        return UpdateVoter(
-            cluster_id=config.cluster_id,
-            leader_epoch=core.epoch,
-            voter_id=config.node_id,
-            voter_directory_id=config.directory_id,
-            endpoints=config.endpoints,
-            kraft_versions=config.kraft_versions,
-        )
-
-    def _may_join(self, now_us: int) -> bool:
-        """Whether this observer should try to become a voter now (KIP-1186)."""
-        config = self.core.config
-        return (
-            config.auto_join
-            and config.can_become_voter
-            and self.core.log.kraft_versions.last >= 1
-            and now_us >= self.update_deadline_us
-        )
-
-    def _join_request(self) -> Request:
-        """Ask to be added; or, if this id votes under another directory, for its removal."""
-        config = self.core.config
-        old = self.core.log.voters.last.get(config.node_id)
-        if old is not None:
-            return RemoveVoter(
-                cluster_id=config.cluster_id,
-                voter_id=old.key.id,
-                voter_directory_id=old.key.directory_id,
-            )
-        return AddVoter(
-            cluster_id=config.cluster_id,
-            voter_id=config.node_id,
-            voter_directory_id=config.directory_id,
-            endpoints=config.endpoints,
-            ack_when_committed=False,
-            timeout_us=config.request_timeout_us,
-        )
+    # ---- membership ---------------------------------------------------------------------------
 
     def begin_update_period(self) -> None:
         """Wait a whole period before the next request about membership."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
+from kraftspec.reference.raft import joining
 from kraftspec.reference.raft.control import ControlRecord, KRaftVersion, LeaderChange, Voters
 from kraftspec.reference.raft.messages import Reply, Request
 from kraftspec.reference.raft.transitions import TRANSITIONS, Transitions
@@ -105,6 +106,13 @@ class Policy:
     def discovery_request(self, core: Core) -> Request:
         """Return what is asked of a server that may know the leader."""
         return core.fetch_request()
+
+    def membership_request(self, core: Core, has_updated_leader: bool) -> Request | None:
+        """Return what a follower asks its leader about the voter set, if anything.
+
+        Asked once in a period, the fetch timeout (Kafka 4.1 to 4.3).
+        """
+        return joining.membership_request(core, has_updated_leader)
 
     def epoch_start_records(
         self, core: Core, granting: tuple[int, ...]

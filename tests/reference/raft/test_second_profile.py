@@ -1,0 +1,239 @@
+"""A second, tiny profile: JSON for bytes, no pre-votes, replicas known by their ids alone.
+
+It holds the seam between core and profiles: whatever the roles took for granted of Kafka's protocol
+would show here. The elections are those of the Raft paper: followers become candidates at once.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from tests.reference.raft.network import Network, config, quorum, voter
+
+from kraftspec.fastpath.types import ZERO_UUID
+from kraftspec.reference.profiles.kafka.records import decode_control, encode_control, read_batches
+from kraftspec.reference.raft import TRANSITIONS, Cause, RoleName
+from kraftspec.reference.raft import events as ev
+from kraftspec.reference.raft import messages as ms
+from kraftspec.reference.raft.config import MS, S
+from kraftspec.reference.raft.control import ControlRecord
+from kraftspec.reference.raft.core import Core
+from kraftspec.reference.raft.policy import Policy, RequestHandler
+from kraftspec.reference.raft.transitions import Transitions
+from kraftspec.reference.raft.types import Endpoint, ReplicaKey
+
+KINDS: dict[int, tuple[type[ms.Request], type[ms.Reply]]] = {
+    1: (ms.Vote, ms.VoteReply),
+    2: (ms.BeginEpoch, ms.BeginEpochReply),
+    3: (ms.EndEpoch, ms.EndEpochReply),
+    4: (ms.Fetch, ms.FetchReply),
+}
+
+
+class Ping(ms.Request, gc=False, kw_only=True):
+    """A request that only this profile has."""
+
+    number: int
+
+
+class Pong(ms.Reply, gc=False, kw_only=True):
+    """Its answer."""
+
+    number: int = 0
+
+
+def on_ping(core: Core, token: int, request: Ping) -> None:
+    reply = core.reply(Pong)
+    reply.number = request.number + 1
+    core.answer(token, reply)
+
+
+ELECTIONS_OF_THE_PAPER: Transitions = {
+    **TRANSITIONS,
+    RoleName.UNATTACHED: {
+        **TRANSITIONS[RoleName.UNATTACHED],
+        Cause.ELECTION_TIMEOUT: RoleName.CANDIDATE,
+        Cause.SOLE_VOTER: RoleName.CANDIDATE,
+    },
+    RoleName.FOLLOWER: {
+        **TRANSITIONS[RoleName.FOLLOWER],
+        Cause.FETCH_TIMEOUT: RoleName.CANDIDATE,
+    },
+    RoleName.CANDIDATE: {
+        **TRANSITIONS[RoleName.CANDIDATE],
+        Cause.ELECTION_TIMEOUT: RoleName.CANDIDATE,
+    },
+}
+OWN_REQUESTS: Mapping[type[ms.Request], RequestHandler] = {Ping: on_ping}
+
+
+class PlainPolicy(Policy):
+    """Raft as in the paper: no Prospective; and nobody outside of the quorum gets a vote."""
+
+    transitions = ELECTIONS_OF_THE_PAPER
+    request_handlers = OWN_REQUESTS
+
+    def membership_request(self, core: Core, has_updated_leader: bool) -> None:
+        return None
+
+    def may_vote_for(self, core: Core, candidate: ReplicaKey) -> bool:
+        return candidate.id in core.log.voters.last
+
+
+APIS: Mapping[int, ms.Api] = {
+    key: ms.Api(key, kinds[0].__name__, 0, 0, 0) for key, kinds in KINDS.items()
+}
+
+
+class PlainProfile:
+    """Messages as JSON: field names and values."""
+
+    name = "plain"
+    policy: Policy = PlainPolicy()
+    apis = APIS
+
+    def api_of(self, request: ms.Request) -> ms.Api:
+        return next(api for api in self.apis.values() if api.name == type(request).__name__)
+
+    def min_version(self, request: ms.Request) -> int:
+        return 0
+
+    def encode_request(self, request: ms.Request, version: int) -> bytes:
+        return _encoded(request)
+
+    def decode_request(self, api_key: int, version: int, body: ms.Bytes) -> ms.Request:
+        return KINDS[api_key][0](**_decoded(body))
+
+    def encode_reply(
+        self, request: ms.Request, reply: ms.Reply, version: int, listener: str
+    ) -> bytes:
+        return _encoded(reply)
+
+    def decode_reply(self, request: ms.Request, version: int, body: ms.Bytes) -> ms.Reply:
+        kind = next(reply for asked, reply in KINDS.values() if asked is type(request))
+        reply = kind(**_decoded(body))
+        if isinstance(reply, ms.FetchReply):
+            reply.batches = read_batches(reply.records or b"")
+        return reply
+
+    def encode_control(self, record: ControlRecord) -> tuple[int, bytes]:
+        return encode_control(record)
+
+    def decode_control(self, control_type: int, value: ms.Bytes) -> ControlRecord | None:
+        return decode_control(control_type, value)
+
+
+def _encoded(message: ms.Request | ms.Reply) -> bytes:
+    values = {field: getattr(message, field) for field in message.__struct_fields__}
+    values.pop("batches", None)
+    for field, value in values.items():
+        if field.endswith("directory_id"):
+            assert value == ZERO_UUID  # Replicas are known by their ids alone.
+            values[field] = None
+        elif field == "leader_endpoints":
+            values[field] = [(e.name, e.host, e.port) for e in value]
+        elif field == "preferred_successors":
+            values[field] = [key.id for key in value]
+        elif field == "records":
+            values[field] = bytes(value or b"").hex()
+    return json.dumps(values).encode()
+
+
+def _decoded(body: ms.Bytes) -> dict[str, Any]:
+    values: dict[str, Any] = json.loads(bytes(body))
+    for field, value in values.items():
+        if field.endswith("directory_id"):
+            values[field] = ZERO_UUID
+        elif field == "leader_endpoints":
+            values[field] = tuple(Endpoint(*entry) for entry in value)
+        elif field == "preferred_successors":
+            values[field] = tuple(ReplicaKey(node_id) for node_id in value)
+        elif field == "records":
+            values[field] = bytes.fromhex(value)
+        elif isinstance(value, list):
+            values[field] = tuple(value)
+    return values
+
+
+def plain(count: int = 3) -> Network:
+    """Return a quorum of nodes that have no directory ids."""
+    net = quorum(count, profile=PlainProfile(), directory_id=ZERO_UUID)
+    assert all(r.config.directory_id == ZERO_UUID for r in net.replicas.values())
+    return net
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5])
+def test_it_elects_and_replicates(count: int) -> None:
+    net = plain(count)
+    leader = net.elect()
+    for number in range(10):
+        leader.step(ev.AppendRequested(number, leader.core.epoch, (b"%d" % number,)))
+    net.run(S)
+    for replica in net.replicas.values():
+        assert replica.disk.values() == [b"%d" % number for number in range(10)]
+        assert replica.core.committed_offset == leader.core.log.end_offset
+
+
+def test_nobody_is_ever_prospective() -> None:
+    net = plain(3)
+    net.elect()
+    for _ in range(3):
+        leader = net.leader
+        assert leader is not None
+        leader.crash()
+        net.elect()
+        leader.restart()
+        net.run(2 * S)
+    for replica in net.replicas.values():
+        assert RoleName.PROSPECTIVE not in [to for *_, to in replica.moves]
+    votes = [r for _, _, r in net.sent if isinstance(r, ms.Vote)]
+    assert votes
+    assert not any(vote.pre_vote for vote in votes)
+
+
+def test_without_pre_votes_an_isolated_voter_bumps_epochs_and_deposes_the_leader() -> None:
+    """The disruption that KIP-996 is about: here it happens."""
+    net = plain(3)
+    leader = net.elect()
+    lonely = next(r for r in net.replicas.values() if r is not leader)
+    net.isolate(lonely.config.node_id)
+    net.run(20 * S)
+    assert lonely.core.epoch > leader.core.epoch + 5
+    assert leader.role is RoleName.LEADER
+    bumped = lonely.core.epoch
+    net.heal()
+    net.run(10 * S)
+    assert RoleName.LEADER in [before for before, *_ in leader.moves]  # it was deposed
+    assert net.elect().core.epoch >= bumped
+
+
+def test_its_policy_refuses_votes_to_strangers() -> None:
+    net = plain(3)
+    for node_id in (2, 3):
+        net.replicas[node_id].crash()
+    for stranger, granted in ((9, False), (2, True)):
+        request = ms.Vote(epoch=7, replica_id=stranger, last_epoch=0, end_offset=0)
+        reply = net.ask(1, request)
+        assert isinstance(reply, ms.VoteReply)
+        assert reply.vote_granted is granted
+
+
+def test_its_own_request_is_handled() -> None:
+    net = plain(3)
+    reply = net.ask(1, Ping(number=41))
+    assert isinstance(reply, Pong)
+    assert reply.number == 42
+
+
+def test_votes_are_kept_by_id() -> None:
+    net = plain(3)
+    for node_id in (2, 3):
+        net.replicas[node_id].crash()
+    request = ms.Vote(epoch=7, replica_id=2, last_epoch=0, end_offset=0)
+    net.ask(1, request)
+    assert net.replicas[1].core.voted == ReplicaKey(2)
+    assert voter(2, named=False).key == ReplicaKey(2)
+    assert config(1, net.replicas[1].config.voters).node_id == 1
