@@ -18,7 +18,7 @@ from kraftspec.reference.profiles.kafka.records import decode_control, encode_co
 from kraftspec.reference.raft import TRANSITIONS, Cause, RoleName
 from kraftspec.reference.raft import events as ev
 from kraftspec.reference.raft import messages as ms
-from kraftspec.reference.raft.config import MS, S
+from kraftspec.reference.raft.config import S
 from kraftspec.reference.raft.control import ControlRecord
 from kraftspec.reference.raft.core import Core
 from kraftspec.reference.raft.policy import Policy, RequestHandler
