@@ -32,20 +32,23 @@ def parse_properties(text: str) -> dict[str, str]:
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
     """Yield each property's first line number and its lines, joined."""
-    whole, start = "", 0
+    whole: str | None = None  # What a line that goes on has so far.
+    start = 0
     for number, line in enumerate(re.split("\r\n|\n|\r", text), 1):
         stripped = line.lstrip(" \t\f")
-        if not whole:
-            if not stripped or stripped[0] in "#!":
-                continue
-            start = number
-        slashes = len(stripped) - len(stripped.rstrip("\\"))
-        if slashes % 2:
-            whole += stripped[:-1]
+        if not whole and (not stripped or stripped[0] in "#!"):
+            whole = None
             continue
-        yield start, whole + stripped
-        whole = ""
-    if whole:
+        if whole is None:
+            whole, start = "", number
+        whole += stripped
+        if (len(stripped) - len(stripped.rstrip("\\"))) % 2:
+            whole = whole[:-1]
+            continue
+        if whole:
+            yield start, whole
+        whole = None
+    if whole is not None:
         yield start, whole
 
 
