@@ -149,7 +149,10 @@ def _stretches(files: Sequence[LogFile], found: Found) -> Iterator[_Stretch]:
         if segments:
             tasks = [
                 Task(
-                    file=file, is_last=file is segments[-1], clean_until=clean_until, epochs=epochs
+                    file=file,
+                    is_last=file.end_offset is None,
+                    clean_until=clean_until,
+                    epochs=epochs,
                 )
                 for file in segments
             ]

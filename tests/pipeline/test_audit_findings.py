@@ -118,6 +118,8 @@ def test_zeros_are_a_note_at_the_end_of_the_log_and_an_error_before(tmp_path: Pa
         ("zero_tail_of_last_segment", f"{3:020}.log", SIZE, -1),
     ]
     assert RULES["zero_tail_of_last_segment"].severity is Severity.NOTE
+    # By itself, too, the first segment is not the last.
+    assert found(tmp_path / "t-0" / FIRST) == [("zero_tail", FIRST, SIZE, -1)]
 
 
 def test_a_batch_larger_than_a_window_is_no_damage(tmp_path: Path) -> None:
