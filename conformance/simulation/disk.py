@@ -312,6 +312,15 @@ class MemoryFiles:
                     inode.power_cut(random)
         self._names = {path: dict(names) for path, names in self._durable_names.items()}
 
+    def corrupt(self, path: str, position: int, mask: int) -> None:
+        """Flip bits of a byte at rest: its reader sees it, and so does the next life."""
+        directory, name = _split(path)
+        inode = self._inside(directory)[name]
+        assert inode is not None
+        inode.current[position] ^= mask
+        if position < len(inode.durable):
+            inode.durable[position] ^= mask
+
     def content(self, path: str) -> bytes:
         """Return the bytes of a file as a reader sees them."""
         directory, name = _split(path)

@@ -1,0 +1,327 @@
+"""The faults of a run: each is drawn, happens, and is over after a while.
+
+What a quorum cannot survive by its own rules is not done to it: disks are wiped only where voters
+have directory ids (KIP-853), and never so many that a voter set has lost its majority.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from kraftspec.conformance.simulation.formation import add_node, directory_id_of
+from kraftspec.conformance.simulation.network import Message
+from kraftspec.conformance.simulation.swarm import MS, S
+from kraftspec.reference.raft import RoleName
+from kraftspec.reference.raft.types import NEVER_US
+
+if TYPE_CHECKING:
+    from kraftspec.conformance.simulation.replica import Replica
+    from kraftspec.conformance.simulation.schedule import Schedule
+
+SLOW_SYNC_US = 400 * MS
+_ONE_LINK, _SPLIT = 2, 3  # Two of the ways to spoil links: one direction of one; two parts.
+EFFECTS_MAX = 8  # Steps with more effects than that are rare.
+
+
+class Faults:
+    """Draws faults for a schedule; ``stop`` ends them, those under way too."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        self.schedule = schedule
+        self.dice = schedule.dice
+        self.is_on = True
+        self.is_any_link_cut = False
+        self._cuts: dict[tuple[int, int], int] = {}  # (source, target) → how many cuts.
+        self._clogged: dict[tuple[int, int], int] = {}  # … → until when, in µs.
+        self._mute: dict[tuple[int, int], int] = {}  # Replies lost.
+        self._slow: dict[int, int] = {}  # Node → until when its disk is slow.
+        self._rotten: dict[int, None] = {}  # Nodes whose disks have to be wiped.
+
+    def plan(self) -> None:
+        """Plan the first of each kind."""
+        swarm = self.schedule.swarm
+        kinds: tuple[tuple[int, Callable[[], None]], ...] = (
+            (swarm.partition_period_us, self._partition),
+            (swarm.lost_reply_period_us, self._lose_replies),
+            (swarm.clog_period_us, self._clog),
+            (swarm.kill_period_us, self._kill),
+            (swarm.power_period_us, self._power),
+            (swarm.boundary_period_us, self._boundary),
+            (swarm.pause_period_us, self._pause),
+            (swarm.clock_jump_period_us, self._clock_jump),
+            (swarm.shutdown_period_us, self._shutdown),
+            (swarm.slow_disk_period_us, self._slow_disk),
+            (swarm.failing_disk_period_us, self._failing_disk),
+            (swarm.full_disk_period_us, self._full_disk),
+            (swarm.wipe_period_us, self._wipe),
+            (swarm.rot_period_us, self._rot),
+            (swarm.resign_period_us, self._resign),
+            (swarm.snapshot_period_us, self._snapshot),
+            (swarm.clean_period_us, self._clean),
+        )
+        for period_us, fault in kinds:
+            if period_us:
+                self._plan_next(period_us, fault)
+
+    def _plan_next(self, period_us: int, fault: Callable[[], None]) -> None:
+        self.schedule.after(self.dice.between(1, 2 * period_us), self._happen, period_us, fault)
+
+    def _happen(self, period_us: int, fault: Callable[[], None]) -> None:
+        if self.is_on:
+            fault()
+            self._plan_next(period_us, fault)
+
+    def stop(self) -> None:
+        """End all faults: links, clocks and disks are as they should be, and everybody is up."""
+        self.is_on = False
+        self._cuts.clear()
+        self._mute.clear()
+        self._clogged.clear()
+        self._slow.clear()
+        self.is_any_link_cut = False
+        schedule = self.schedule
+        schedule.loss = schedule.duplicate = schedule.straggler = 0
+        for replica in list(schedule.world.replicas.values()):
+            replica.effects_left = -1
+            replica.files.hook = None
+            replica.files.capacity_bytes = None
+            replica.paused_until_us = min(replica.paused_until_us, schedule.world.now_us)
+            if not replica.is_up:
+                schedule.restart(replica)
+            elif replica.core.shutdown_deadline_us != NEVER_US:  # It is leaving, or has left.
+                self._down(replica, None)
+                schedule.restart(replica)
+
+    # ---- links -------------------------------------------------------------------------------
+
+    def on_link(self, message: Message) -> int:
+        """Return how long a message is held on its link, in µs; -1: it is lost."""
+        link = (message.source, message.target)
+        if link in self._cuts or (message.is_reply and link in self._mute):
+            return -1
+        return max(0, self._clogged.get(link, 0) - self.schedule.world.now_us)
+
+    def _links(self) -> list[tuple[int, int]]:
+        """Draw links to spoil: around one node, between two parts, or one direction of one link."""
+        ids = list(self.schedule.world.replicas)
+        kind = self.dice.below(5)
+        one = self.dice.pick(ids)
+        others = [id for id in ids if id != one]
+        if not others:
+            return []
+        if kind == 0:  # One node from all, both ways.
+            return [(one, id) for id in others] + [(id, one) for id in others]
+        if kind == 1:  # One node does not hear, or is not heard.
+            return self.dice.pick(([(one, id) for id in others], [(id, one) for id in others]))
+        if kind == _ONE_LINK:
+            return [(one, self.dice.pick(others))]
+        left = [id for id in ids if self.dice.below(2)]
+        right = [id for id in ids if id not in left]
+        there = [(a, b) for a in left for b in right]
+        back = [(b, a) for a, b in there]
+        return there + back if kind == _SPLIT else there
+
+    def _spoil(self, name: str, spoilt: dict[tuple[int, int], int], shortest_us: int) -> None:
+        links = self._links()
+        if not links:
+            return
+        self.schedule.met[name] += 1
+        self.is_any_link_cut = True
+        for link in links:
+            spoilt[link] = spoilt.get(link, 0) + 1
+        duration_us = self.dice.between(shortest_us, 8 * S)
+        self.schedule.after(duration_us, self._mend, spoilt, links)
+
+    def _mend(self, spoilt: dict[tuple[int, int], int], links: list[tuple[int, int]]) -> None:
+        for link in links:
+            if spoilt.get(link, 0) > 1:
+                spoilt[link] -= 1
+            else:
+                spoilt.pop(link, None)
+        self.is_any_link_cut = bool(self._cuts or self._mute or self._clogged)
+
+    def _partition(self) -> None:
+        self._spoil("partition", self._cuts, 100 * MS)
+
+    def _lose_replies(self) -> None:
+        self._spoil("lost replies", self._mute, 100 * MS)
+
+    def _clog(self) -> None:
+        links = self._links()
+        if links:
+            self.schedule.met["clog"] += 1
+            self.is_any_link_cut = True
+            until_us = self.schedule.world.now_us + self.dice.between(100 * MS, 5 * S)
+            for link in links:
+                self._clogged[link] = until_us
+
+    # ---- machines ----------------------------------------------------------------------------
+
+    def _one_up(self) -> Replica | None:
+        """Draw a node that is up; the leader more often than others."""
+        running = list(self.schedule.world.running())
+        if not running:
+            return None
+        leaders = [replica for replica in running if replica.role is RoleName.LEADER]
+        return self.dice.pick(leaders if leaders and self.dice.below(3) == 0 else running)
+
+    def _down(self, replica: Replica, seed: int | None) -> None:
+        self.schedule.world.crash(replica, seed)
+
+    def _later(self, replica: Replica) -> None:
+        delay_us = self.dice.pick((1 * MS, 50 * MS, 1 * S, 5 * S))
+        self.schedule.after(
+            self.dice.between(delay_us, 2 * delay_us), self.schedule.restart, replica
+        )
+
+    def _kill(self) -> None:
+        replica = self._one_up()
+        if replica is not None:
+            self.schedule.met["kill"] += 1
+            self._down(replica, None)
+            self._later(replica)
+
+    def _power(self) -> None:
+        replica = self._one_up()
+        if replica is not None:
+            self.schedule.met["power cut"] += 1
+            self._down(replica, self.dice.seed())
+            self._later(replica)
+
+    def _boundary(self) -> None:
+        replica = self._one_up()
+        if replica is not None:
+            self.schedule.met["power cut between effects"] += 1
+            effects = self.dice.below(EFFECTS_MAX)
+            self.schedule.world.lose_power_within(replica, effects, self.dice.seed())
+            self._later(replica)
+            self.schedule.after(8 * S, self.schedule.restart, replica)
+
+    def _pause(self) -> None:
+        replica = self._one_up()
+        if replica is not None:
+            self.schedule.met["pause"] += 1
+            pause_us = self.dice.pick((100 * MS, 1 * S, 4 * S))
+            replica.paused_until_us = self.schedule.world.now_us + pause_us
+
+    def _clock_jump(self) -> None:
+        replica = self._one_up()
+        if replica is not None:
+            self.schedule.met["clock jump"] += 1
+            # Forwards, as after a suspension: a shell's clock is monotonic, and never goes back.
+            self.schedule.world.jump(replica, self.dice.pick((100 * MS, 2 * S, 60 * S)))
+
+    def _shutdown(self) -> None:
+        replica = self._one_up()
+        if replica is not None:
+            self.schedule.met["shutdown"] += 1
+            self.schedule.world.shut_down(replica, 2 * S)
+            self.schedule.after(3 * S, self._leave, replica, replica.life)
+
+    def _leave(self, replica: Replica, life: int) -> None:
+        if replica.is_up and replica.life == life:
+            self._down(replica, None)
+            self._later(replica)
+
+    def _resign(self) -> None:
+        leader = self.schedule.world.leader()
+        if leader is not None and leader.paused_until_us <= self.schedule.world.now_us:
+            self.schedule.met["resignation"] += 1
+            self.schedule.world.resign(leader)
+
+    # ---- disks -------------------------------------------------------------------------------
+
+    def sync_us(self, replica: Replica) -> int:
+        """Draw how long a disk takes to sync."""
+        swarm = self.schedule.swarm
+        sync_us = self.dice.between(swarm.sync_min_us, swarm.sync_max_us)
+        if self._slow and self._slow.get(replica.id, 0) > self.schedule.world.now_us:
+            return sync_us + SLOW_SYNC_US
+        return sync_us
+
+    def _slow_disk(self) -> None:
+        replica = self._one_up()
+        if replica is not None:
+            self.schedule.met["slow disk"] += 1
+            until_us = self.schedule.world.now_us + self.dice.between(1 * S, 6 * S)
+            self._slow[replica.id] = until_us
+
+    def _failing_disk(self) -> None:
+        """One of the next operations of a disk fails; whether its bytes got there, nobody knows."""
+        replica = self._one_up()
+        if replica is not None:
+            self.schedule.met["failing disk"] += 1
+            self.schedule.world.spoil_disk(replica, 1 + self.dice.below(20))
+            self.schedule.after(3 * S, self._repair, replica)
+            self.schedule.after(4 * S, self.schedule.restart, replica)
+
+    def _full_disk(self) -> None:
+        replica = self._one_up()
+        if replica is not None:
+            self.schedule.met["full disk"] += 1
+            replica.files.capacity_bytes = 0
+            self.schedule.after(3 * S, self._repair, replica)
+            self.schedule.after(4 * S, self.schedule.restart, replica)
+
+    def _repair(self, replica: Replica) -> None:
+        self.schedule.world.spoil_disk(replica, 0)
+        replica.files.capacity_bytes = None
+
+    def may_wipe(self, replica: Replica) -> bool:
+        """Whether every voter set that anybody knows keeps a majority without this replica."""
+        replicas = self.schedule.world.replicas
+        keys = {other.key: None for other in replicas.values() if other.id not in self._rotten}
+        keys.pop(replica.key, None)
+        for other in replicas.values():
+            for voters in (voters for _, voters in other.known_voters):
+                alive = sum(1 for voter in voters if voter.key in keys)
+                if alive < voters.majority:
+                    return False
+        return True
+
+    def _wipe(self) -> None:
+        replica = self._one_up()
+        if replica is not None and self.may_wipe(replica):
+            self.schedule.met["wiped disk"] += 1
+            self._down(replica, None)
+            self._replace(replica)
+
+    def _rot(self) -> None:
+        """Bits flip in a log at rest; recovery has to notice."""
+        replica = self._one_up()
+        if replica is None or not self.may_wipe(replica) or not replica.mirror.ends:
+            return
+        self.schedule.met["bit rot"] += 1
+        self._down(replica, None)
+        replica.rot(self.dice)
+        self._rotten[replica.id] = None
+        self._later(replica)
+
+    def before_start(self, replica: Replica) -> None:
+        """Wipe a disk that cannot be opened."""
+        if replica.id in self._rotten:
+            del self._rotten[replica.id]
+            replica.check_rot_is_noticed()
+            self._replace(replica)
+
+    def _replace(self, replica: Replica) -> None:
+        """Give the node an empty disk, formatted with another directory id."""
+        config = msgspec.structs.replace(replica.config, directory_id=directory_id_of(self.dice))
+        schedule = self.schedule
+        again = add_node(schedule.world, schedule.swarm, self.dice, config)
+        self._later(again)
+
+    # ---- state machines ----------------------------------------------------------------------
+
+    def _snapshot(self) -> None:
+        replica = self._one_up()
+        if replica is not None and replica.paused_until_us <= self.schedule.world.now_us:
+            self.schedule.world.snapshot(replica)
+
+    def _clean(self) -> None:
+        replica = self._one_up()
+        if replica is not None and replica.paused_until_us <= self.schedule.world.now_us:
+            self.schedule.world.clean(replica)

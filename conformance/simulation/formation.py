@@ -1,0 +1,119 @@
+"""How a quorum begins: formatted disks and configurations, by what a run's swarm says."""
+
+from __future__ import annotations
+
+from kraftspec.conformance.simulation.dice import Dice
+from kraftspec.conformance.simulation.disk import MemoryFiles
+from kraftspec.conformance.simulation.replica import DIRECTORY, LISTENER, PORT_BASE, Replica
+from kraftspec.conformance.simulation.swarm import Swarm
+from kraftspec.conformance.simulation.world import World
+from kraftspec.fastpath.types import ZERO_UUID, Uuid
+from kraftspec.generated.kafka import SnapshotFooterRecord, SnapshotHeaderRecord
+from kraftspec.reference.log import LogDirectory, MetaProperties
+from kraftspec.reference.log.control import control_value, encode_control_values
+from kraftspec.reference.log.directory import METADATA_NAME
+from kraftspec.reference.log.snapshots import snapshot_name
+from kraftspec.reference.raft import Config, ReplicaKey, Voter, VoterSet
+from kraftspec.reference.raft.control import KRaftVersion, Voters
+from kraftspec.reference.raft.profile import Profile
+from kraftspec.reference.raft.types import BOOTSTRAP_SNAPSHOT, Endpoint, Node, VersionRange
+
+VOTE_API_KEY = 52
+CLUSTER_ID = "c2ltdWxhdGlvbnMtY2x1cw"
+
+
+def endpoints_of(node_id: int) -> tuple[Endpoint, ...]:
+    """Return where a node listens."""
+    return (Endpoint(LISTENER, "localhost", PORT_BASE + node_id),)
+
+
+def directory_id_of(dice: Dice) -> Uuid:
+    """Draw the id of a log directory."""
+    return Uuid(b"".join(dice.bits(32).to_bytes(4, "big") for _ in range(4)))
+
+
+def configurations(swarm: Swarm, dice: Dice) -> list[Config]:
+    """Return one configuration a node: voters, then joiners, then observers. Ids are from 0 on."""
+    count = swarm.voters + swarm.joiners + swarm.observers
+    is_dynamic = swarm.kraft_version > 0
+    directories = [directory_id_of(dice) for _ in range(count)]
+    voters = VoterSet(
+        Voter(ReplicaKey(id, ZERO_UUID), endpoints_of(id)) for id in range(swarm.voters)
+    )
+    servers = tuple(Node(-2 - id, "localhost", PORT_BASE + id) for id in range(swarm.voters))
+    return [
+        Config(
+            cluster_id=CLUSTER_ID,
+            node_id=id,
+            directory_id=directories[id],
+            endpoints=endpoints_of(id),
+            voters=VoterSet() if is_dynamic else voters,
+            bootstrap_servers=servers if is_dynamic else (),
+            can_become_voter=id < swarm.voters + swarm.joiners,
+            auto_join=is_dynamic and swarm.auto_join and id < swarm.voters + swarm.joiners,
+            fetch_max_bytes=swarm.fetch_max_bytes,
+            fetch_snapshot_max_bytes=swarm.fetch_snapshot_max_bytes,
+            retention_bytes=0,
+        )
+        for id in range(count)
+    ]
+
+
+def bootstrap_checkpoint(configs: list[Config], profile: Profile) -> bytes:
+    """Return the checkpoint 0-0 that makes these the first voters (KIP-853)."""
+    voters = VoterSet(Voter(config.key, config.endpoints, VersionRange(0, 1)) for config in configs)
+    head = [
+        control_value(SnapshotHeaderRecord()),
+        profile.encode_control(KRaftVersion(1)),
+        profile.encode_control(Voters(voters)),
+    ]
+    foot = [control_value(SnapshotFooterRecord())]
+    return encode_control_values(
+        head, base_offset=0, epoch=0, timestamp_ms=0
+    ) + encode_control_values(foot, base_offset=len(head), epoch=0, timestamp_ms=0)
+
+
+def format_disk(
+    config: Config, profile: Profile, checkpoint: bytes | None, files: MemoryFiles
+) -> None:
+    """Format a disk for a node."""
+    meta = MetaProperties(
+        profile=profile.name,
+        cluster_id=config.cluster_id,
+        node_id=config.node_id,
+        directory_id=config.directory_id,
+    )
+    name = f"{METADATA_NAME}/{snapshot_name(BOOTSTRAP_SNAPSHOT)}"
+    LogDirectory.format(DIRECTORY, meta, {name: checkpoint} if checkpoint else None, files)
+    files.sync_directory("/")
+
+
+def add_node(
+    world: World, swarm: Swarm, dice: Dice, config: Config, checkpoint: bytes | None = None
+) -> Replica:
+    """Give the quorum a node with a new disk, in place of the one that has its id."""
+    files = MemoryFiles()
+    format_disk(config, world.profile, checkpoint, files)
+    replica = Replica(world, config, files)
+    drift = swarm.clock_drift_ppm_max
+    if drift:
+        replica.clock_drift_ppm = dice.between(-drift, drift)
+    if config.node_id < swarm.old_nodes:
+        replica.api_max[VOTE_API_KEY] = swarm.old_vote_version
+    before = world.replicas.get(config.node_id)
+    if before is not None:
+        replica.life = before.life  # A life is the node's: messages to an earlier one are lost.
+        replica.clock_drift_ppm = before.clock_drift_ppm
+    world.replace(replica)
+    return replica
+
+
+def form(world: World, swarm: Swarm, dice: Dice) -> None:
+    """Make all nodes of a run; none is started."""
+    configs = configurations(swarm, dice)
+    checkpoint = None
+    if swarm.kraft_version:
+        checkpoint = bootstrap_checkpoint(configs[: swarm.voters], world.profile)
+    for config in configs:
+        is_first_voter = config.node_id < swarm.voters
+        add_node(world, swarm, dice, config, checkpoint if is_first_voter else None)

@@ -1,0 +1,47 @@
+"""What must hold after every event, a property a file.
+
+An invariant overrides the hooks it needs; `Hooks` calls only those, so that one which looks at
+leaders costs nothing while records are appended. A breach raises `Violation`.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Final
+
+from kraftspec.conformance.simulation.invariants.base import Hooks, Invariant, Violation
+
+# In this order they are asked.
+NAMES: Final = (
+    "legal_transitions",
+    "monotonic_epoch",
+    "single_leader",
+    "one_vote",
+    "pre_vote_changes_nothing",
+    "log_matching",
+    "leader_append_only",
+    "durable_survives",
+    "synced_before_fetch",
+    "no_truncation_of_committed",
+    "majority_holds_high_watermark",
+    "monotonic_high_watermark",
+    "committed_bytes",
+    "leader_completeness",
+    "one_voter_change",
+    "snapshot_is_prefix",
+    "snapshot_at_log_start",
+    "acknowledged_stays",
+    "linearizable_appends",
+)
+
+
+def all_invariants() -> list[Invariant]:
+    """Make one of each, for one run."""
+    made = []
+    for name in NAMES:
+        module = import_module(f"{__name__}.{name}")
+        made.append(module.INVARIANT())
+    return made
+
+
+__all__ = ["NAMES", "Hooks", "Invariant", "Violation", "all_invariants"]

@@ -1,0 +1,46 @@
+"""Whatever two nodes call committed has the same bytes (state machine safety).
+
+A leader commits nothing before a record of its own epoch is held by a majority (Raft, figure 8).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kraftspec.conformance.simulation.invariants.base import Invariant
+from kraftspec.reference.raft import RoleName
+
+if TYPE_CHECKING:
+    from kraftspec.conformance.simulation.replica import Replica
+
+
+class CommittedBytes(Invariant):
+    """See the module (Kafka's ConsistentCommittedData, checked when it happens)."""
+
+    def high_watermark_changed(self, replica: Replica, old: int, new: int) -> None:
+        """Compare chains at the new offset, which covers all before it."""
+        if new < 0:
+            return
+        mirror = replica.mirror
+        if new > mirror.end_offset:
+            self.fail(
+                f"node {replica.id} says {new} is committed, its log ends at {mirror.end_offset}"
+            )
+        chain = mirror.chain_at(new)
+        if chain is None:
+            if new >= mirror.start_offset:
+                self.fail(f"node {replica.id} says {new} is committed, and no batch ends there")
+            return
+        known = self.ledger.commit(new, chain)
+        if known is not None and known != chain:
+            self.fail(f"node {replica.id} has other bytes before {new} than were committed there")
+        if replica.core.role.name is RoleName.LEADER and new > old:
+            index = mirror.ends.index(new) if new in mirror.ends else -1
+            if index >= 0 and mirror.epochs[index] != replica.core.epoch:
+                self.fail(
+                    f"leader {replica.id} of {replica.core.epoch} commits up to {new}, where the "
+                    f"last batch is of epoch {mirror.epochs[index]}"
+                )
+
+
+INVARIANT = CommittedBytes

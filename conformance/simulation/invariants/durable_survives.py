@@ -1,0 +1,44 @@
+"""What was synced is there after a restart, byte for byte, vote and log."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kraftspec.conformance.simulation.invariants.base import Invariant
+from kraftspec.reference.raft import ElectionState
+
+if TYPE_CHECKING:
+    from kraftspec.conformance.simulation.mirror import Mirror
+    from kraftspec.conformance.simulation.replica import Replica
+
+
+class DurableSurvives(Invariant):
+    """See the module."""
+
+    def started(self, replica: Replica, before: Mirror | None) -> None:
+        """Hold what recovery found against what was said to be durable."""
+        if before is None:
+            return
+        end = replica.durable_end
+        if replica.mirror.end_offset < end:
+            self.fail(
+                f"node {replica.id} had synced up to {end}, recovers {replica.mirror.end_offset}"
+            )
+        # Starts may differ: what a snapshot made superfluous may go or come back.
+        start = max(before.start_offset, replica.mirror.start_offset)
+        if end > start and before.chain_at(end) != replica.mirror.chain_at(end):
+            self.fail(f"node {replica.id} recovers other bytes before {end} than it had synced")
+        if not _same(replica.core_start, replica.stored):
+            self.fail(f"node {replica.id} stored {replica.stored}, and reads {replica.core_start}")
+
+
+def _same(read: ElectionState, stored: ElectionState) -> bool:
+    """Whether they say the same; version 0 of quorum-state does not name a vote's directory."""
+    if (read.epoch, read.leader_id) != (stored.epoch, stored.leader_id):
+        return False
+    if read.voted is None or stored.voted is None:
+        return read.voted is stored.voted
+    return read.voted.matches(stored.voted)
+
+
+INVARIANT = DurableSurvives

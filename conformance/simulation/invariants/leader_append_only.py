@@ -1,0 +1,35 @@
+"""A leader never cuts its own log, and writes no epoch but its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kraftspec.conformance.simulation.invariants.base import Invariant
+from kraftspec.reference.raft import RoleName, SnapshotId
+
+if TYPE_CHECKING:
+    from kraftspec.conformance.simulation.replica import Replica
+
+
+class LeaderAppendOnly(Invariant):
+    """See the module (Raft, figure 3)."""
+
+    def truncating(self, replica: Replica, end_offset: int) -> None:
+        """Not while it leads."""
+        if replica.role is RoleName.LEADER and replica.core.role.name is RoleName.LEADER:
+            self.fail(f"leader {replica.id} cuts its log at {end_offset}")
+
+    def log_reset(self, replica: Replica, snapshot: SnapshotId) -> None:
+        """Nor does a leader load a snapshot (Kafka's LeaderNeverLoadSnapshot)."""
+        if replica.core.role.name is RoleName.LEADER:
+            self.fail(f"leader {replica.id} takes snapshot {snapshot}")
+
+    def appended(self, replica: Replica, first: int) -> None:
+        """What a leader writes is of its epoch."""
+        if replica.core.role.name is RoleName.LEADER:
+            epochs = replica.mirror.epochs[first:]
+            if any(epoch != replica.core.epoch for epoch in epochs):
+                self.fail(f"leader {replica.id} of {replica.core.epoch} writes epochs {epochs}")
+
+
+INVARIANT = LeaderAppendOnly

@@ -1,0 +1,27 @@
+"""A voter that fetches from an offset has everything before it on its disk: so it acknowledges."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kraftspec.conformance.simulation.invariants.base import Invariant
+from kraftspec.reference.raft.messages import Fetch, Request
+
+if TYPE_CHECKING:
+    from kraftspec.conformance.simulation.replica import Replica
+
+
+class SyncedBeforeFetch(Invariant):
+    """See the module (KIP-595, "the leader counts what was fetched")."""
+
+    def asked(self, replica: Replica, request: Request) -> None:
+        """Compare a fetch offset to what is durable."""
+        if isinstance(request, Fetch) and replica.syncs:
+            durable = replica.durable_end
+            if request.fetch_offset > durable:
+                self.fail(
+                    f"node {replica.id} fetches from {request.fetch_offset}, durable are {durable}"
+                )
+
+
+INVARIANT = SyncedBeforeFetch

@@ -1,0 +1,30 @@
+"""What a state machine appends from now on is acknowledged."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kraftspec.conformance.simulation.liveness.base import Liveness
+
+if TYPE_CHECKING:
+    from kraftspec.conformance.simulation.schedule import Schedule
+
+APPENDS = 3
+
+
+class AppendsAcknowledged(Liveness):
+    """See the module. The run's own clients go on appending."""
+
+    def __init__(self) -> None:
+        self.before = 0
+
+    def begin(self, schedule: Schedule) -> None:
+        """Count from here."""
+        self.before = schedule.world.appends.acknowledged
+
+    def is_so(self, schedule: Schedule) -> bool:
+        """Whether some were acknowledged since."""
+        return schedule.world.appends.acknowledged >= self.before + APPENDS
+
+
+LIVENESS = AppendsAcknowledged

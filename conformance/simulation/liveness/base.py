@@ -1,0 +1,37 @@
+"""The shape of a property that must come true."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kraftspec.conformance.simulation.swarm import S
+
+if TYPE_CHECKING:
+    from kraftspec.conformance.simulation.schedule import Schedule
+
+
+class Liveness:
+    """Base of all: looked at every ``step_us`` until it is so, for ``within_us`` at the most."""
+
+    within_us = 60 * S
+    step_us = S // 10
+
+    @property
+    def name(self) -> str:
+        """The name of its file."""
+        return type(self).__module__.rpartition(".")[2]
+
+    def begin(self, schedule: Schedule) -> None:
+        """Ask for what shall come true."""
+
+    def is_so(self, schedule: Schedule) -> bool:
+        """Whether it has come true."""
+        raise NotImplementedError
+
+    def why_not(self, schedule: Schedule) -> str:
+        """Say what there is instead."""
+        return "; ".join(
+            f"node {r.id}: {r.role} of epoch {r.epoch}, log to {r.mirror.end_offset}, committed "
+            f"{r.high_watermark}" if r.is_up else f"node {r.id}: down"
+            for r in schedule.world.replicas.values()
+        )  # fmt: skip

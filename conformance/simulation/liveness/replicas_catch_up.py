@@ -1,0 +1,31 @@
+"""Voters and observers come to have everything that the leader has committed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kraftspec.conformance.simulation.liveness.base import Liveness
+
+if TYPE_CHECKING:
+    from kraftspec.conformance.simulation.schedule import Schedule
+
+
+class ReplicasCatchUp(Liveness):
+    """See the module."""
+
+    def __init__(self) -> None:
+        self.offset = 0
+
+    def begin(self, schedule: Schedule) -> None:
+        """What is committed now is what they must reach: the leader goes on."""
+        self.offset = schedule.world.ledger.high_watermark
+
+    def is_so(self, schedule: Schedule) -> bool:
+        """Whether everybody knows that much to be committed."""
+        return all(
+            replica.is_up and replica.high_watermark >= self.offset
+            for replica in schedule.world.replicas.values()
+        )
+
+
+LIVENESS = ReplicasCatchUp

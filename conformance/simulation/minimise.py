@@ -1,0 +1,117 @@
+"""A failure made small: fewer nodes, fewer decisions, and the same property broken.
+
+Delta debugging (Zeller, 2002) over the recorded decisions: parts are left out, larger ones first,
+for as long as what is left still breaks the property.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from kraftspec.conformance.simulation.invariants import Violation
+from kraftspec.conformance.simulation.liveness import NAMES as LIVENESS
+from kraftspec.conformance.simulation.replay import Replay
+from kraftspec.conformance.simulation.run import settle, swarm_of
+from kraftspec.conformance.simulation.schedule import Schedule
+from kraftspec.conformance.simulation.swarm import Swarm
+from kraftspec.conformance.simulation.world import Decision
+from kraftspec.reference.raft.profile import Profile
+
+SECONDS_MAX = 120.0
+REPEATED_MAX = 4  # Parts this small are tried until none can be left out.
+
+Progress = Callable[[int], None]  # How many decisions are left.
+
+
+class Minimal(msgspec.Struct, kw_only=True):
+    """A failure that nothing can be left out of, as far as was tried."""
+
+    seed: int
+    swarm: Swarm
+    decisions: list[Decision]
+    violation: tuple[str, str]
+    recorded: int  # How many decisions there were at first.
+    trials: int
+
+
+def record(
+    seed: int, profile: Profile, *, events: int, voters: int | None = None
+) -> tuple[Schedule, Violation | None]:
+    """Run a seed again, noting its decisions."""
+    schedule = Schedule(seed, swarm_of(seed, voters=voters), profile, record=True)
+    try:
+        schedule.run(events)
+        settle(schedule)
+    except Violation as violation:
+        return schedule, violation
+    return schedule, None
+
+
+def minimise(
+    seed: int,
+    profile: Profile,
+    *,
+    events: int,
+    voters: int | None = None,
+    seconds_max: float = SECONDS_MAX,
+    progress: Progress | None = None,
+) -> Minimal | None:
+    """Return the smallest row of decisions found that breaks the property that the seed broke.
+
+    None where the seed breaks none, or one that only shows in what does not happen (liveness).
+    """
+    schedule, violation = record(seed, profile, events=events, voters=voters)
+    if violation is None or violation.name in LIVENESS:
+        return None
+    decisions = schedule.world.decisions or []
+    swarm, name = schedule.swarm, violation.name
+    best: tuple[list[Decision], Violation] | None = None
+    trials = 0
+    deadline = time.monotonic() + seconds_max
+
+    def attempt(candidate: list[Decision]) -> bool:
+        nonlocal best, trials
+        trials += 1
+        replay = Replay(seed, swarm, profile)
+        found = replay.run(candidate)
+        if found is None or found.name != name:
+            return False
+        if best is None or len(replay.applied) < len(best[0]):
+            best = (replay.applied, found)
+        return True
+
+    if not attempt(decisions) or best is None:
+        return None
+    size = len(best[0]) // 2
+    while size and time.monotonic() < deadline:
+        size = _pass(best[0], size, attempt, lambda: best[0], deadline, progress)
+    return Minimal(
+        seed=seed, swarm=swarm, decisions=best[0], violation=(best[1].name, best[1].text),
+        recorded=len(decisions), trials=trials,
+    )  # fmt: skip
+
+
+def _pass(
+    decisions: list[Decision],
+    size: int,
+    attempt: Callable[[list[Decision]], bool],
+    current: Callable[[], list[Decision]],
+    deadline: float,
+    progress: Progress | None,
+) -> int:
+    """Try to leave out each part of ``size``, from the end on; return the size to try next."""
+    end, left_any = len(decisions), False
+    while end > 0 and time.monotonic() < deadline:
+        start = max(0, end - size)
+        before = current()
+        if attempt(before[:start] + before[end:]):
+            left_any = True
+            if progress is not None:
+                progress(len(current()))
+        end = min(start, len(current()))
+    if left_any and size <= REPEATED_MAX:
+        return size  # Once more: what was needed may no longer be.
+    return size // 2

@@ -1,0 +1,98 @@
+"""The operator: adds voters, removes them, raises kraft.version, and waits for an answer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kraftspec.conformance.simulation.swarm import S
+from kraftspec.reference.raft import ReplicaKey
+from kraftspec.reference.raft.messages import AddVoter, DescribeQuorum, RemoveVoter, Reply, Request
+
+if TYPE_CHECKING:
+    from kraftspec.conformance.simulation.replica import Replica
+    from kraftspec.conformance.simulation.schedule import Schedule
+
+VOTERS_MAX = 7
+_ADDS = 3  # Of 0 to 6: one describes, three add, three remove.
+
+
+class Operator:
+    """Changes the quorum from time to time, if the run's swarm says so."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        self.schedule = schedule
+        self.done: dict[str, int] = {}  # What was answered, by kind and error.
+        self.period_us = schedule.swarm.reconfigure_period_us
+
+    def plan(self) -> None:
+        """Plan the first change."""
+        if self.period_us:
+            delay_us = self.schedule.dice.between(1, 2 * self.period_us)
+            self.schedule.after(delay_us, self._change)
+
+    def answered(self, request: Request, reply: Reply) -> None:
+        """Take note."""
+        kind = f"{type(request).__name__} {reply.error or reply.top_error}"
+        self.done[kind] = self.done.get(kind, 0) + 1
+
+    def _change(self) -> None:
+        self.plan()
+        leader = self.schedule.world.leader()
+        if leader is None:
+            return
+        dice = self.schedule.dice
+        kind = dice.below(7)
+        if kind == 0:
+            self.schedule.world.ask(leader.id, DescribeQuorum())
+        elif kind <= _ADDS:
+            self.add(leader, self._to_add(leader))
+        else:
+            self.remove(leader, self._to_remove(leader))
+
+    def _to_add(self, leader: Replica) -> Replica | None:
+        voters = leader.core.log.voters.last
+        others = [
+            replica
+            for replica in self.schedule.world.replicas.values()
+            if replica.config.can_become_voter and not voters.is_voter(replica.key)
+        ]
+        return self.schedule.dice.pick(others) if others and len(voters) < VOTERS_MAX else None
+
+    def _to_remove(self, leader: Replica) -> ReplicaKey | None:
+        """Draw a voter, one whose disk was wiped rather than another."""
+        voters = list(leader.core.log.voters.last)
+        gone = [v.key for v in voters if v.key not in self.schedule.world.by_key_now()]
+        if gone:
+            return self.schedule.dice.pick(gone)
+        if len(voters) <= 1 or not self._may_shrink(leader):
+            return None
+        return self.schedule.dice.pick(voters).key
+
+    def _may_shrink(self, leader: Replica) -> bool:
+        """Whether the quorum outlives a voter less: of those left a majority has its disk."""
+        alive = self.schedule.world.by_key_now()
+        voters = list(leader.core.log.voters.last)
+        return all(
+            sum(1 for v in voters if v.key in alive and v is not gone) >= (len(voters) - 1) // 2 + 1
+            for gone in voters
+        )
+
+    def add(self, leader: Replica, replica: Replica | None) -> None:
+        """Ask for a replica to become a voter."""
+        if replica is not None:
+            self.schedule.met["AddRaftVoter"] += 1
+            request = AddVoter(
+                voter_id=replica.id,
+                voter_directory_id=replica.key.directory_id,
+                endpoints=replica.config.endpoints,
+                ack_when_committed=self.schedule.dice.below(4) > 0,
+                timeout_us=5 * S,
+            )
+            self.schedule.world.ask(leader.id, request)
+
+    def remove(self, leader: Replica, key: ReplicaKey | None) -> None:
+        """Ask for a voter to be one no longer."""
+        if key is not None:
+            self.schedule.met["RemoveRaftVoter"] += 1
+            request = RemoveVoter(voter_id=key.id, voter_directory_id=key.directory_id)
+            self.schedule.world.ask(leader.id, request)

@@ -1,0 +1,208 @@
+"""A row of decisions, carried out again: all of them, or as many as make sense."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from kraftspec.conformance.simulation import world as kinds
+from kraftspec.conformance.simulation.dice import Dice
+from kraftspec.conformance.simulation.formation import add_node, form
+from kraftspec.conformance.simulation.invariants import Violation, all_invariants
+from kraftspec.conformance.simulation.network import Message
+from kraftspec.conformance.simulation.replica import Replica
+from kraftspec.conformance.simulation.swarm import Swarm
+from kraftspec.conformance.simulation.world import Decision, World
+from kraftspec.fastpath.types import Uuid
+from kraftspec.reference.log import LogConfig
+from kraftspec.reference.raft import SnapshotId
+from kraftspec.reference.raft.messages import AddVoter, DescribeQuorum, RemoveVoter, Reply, Request
+from kraftspec.reference.raft.profile import Profile
+from kraftspec.reference.raft.types import NEVER_US
+
+
+class Replay:
+    """A world that does what decisions say; what they do not say does not happen.
+
+    ``applied`` are the decisions that made sense. Messages that nobody delivers are lost.
+    """
+
+    def __init__(self, seed: int, swarm: Swarm, profile: Profile) -> None:
+        self.swarm = swarm
+        self.dice = Dice(seed)
+        log_config = LogConfig(segment_bytes=swarm.segment_bytes, zero_ahead_bytes=0)
+        self.world = World(profile, all_invariants(), self, log_config)
+        self.applied: list[Decision] = []
+        self.arrivals: list[tuple[Decision, Message]] = []
+        self._in_flight: dict[tuple[int, int, bool, int], list[Message]] = {}
+        self._finishing: dict[int, SnapshotId] = {}
+        self._failing: dict[int, list[tuple[int, bool]]] = {}
+        form(self.world, swarm, self.dice)
+        self._how: dict[int, Callable[[Replica, Decision], bool]] = {
+            kinds.DELIVER: self._deliver, kinds.TICK: self._tick, kinds.FLUSH: self._flush,
+            kinds.FINISH: self._finish, kinds.FAIL: self._fail, kinds.APPEND: self._append,
+            kinds.SNAPSHOT: self._snapshot, kinds.CLEAN: self._clean, kinds.JUMP: self._jump,
+            kinds.STOP: self._stop, kinds.CRASH: self._crash, kinds.START: self._start,
+            kinds.ASK: self._ask, kinds.BOUNDARY: self._boundary, kinds.DISK: self._disk,
+            kinds.REPLACE: self._replace,
+        }  # fmt: skip
+
+    def run(self, decisions: Sequence[Decision]) -> Violation | None:
+        """Carry decisions out, in order; return the first breach of an invariant."""
+        world = self.world
+        for decision in decisions:
+            world.now_us = max(world.now_us, decision.at_us)
+            replica = world.replicas[decision.node]
+            try:
+                if self._how[decision.kind](replica, decision):
+                    self.applied.append(decision)
+            except Violation as violation:
+                self.applied.append(decision)
+                return violation
+        return None
+
+    # ---- what the world says may happen ----------------------------------------------------------
+
+    def sent(self, message: Message) -> None:
+        """Keep it; the decisions say whether it arrives."""
+        self._in_flight.setdefault(message.key[:4], []).append(message)
+
+    def stepped(self, replica: Replica) -> None:
+        """Clocks strike when decisions say so."""
+
+    def will_flush(self, replica: Replica) -> None:
+        """The node itself knows that it flushes."""
+
+    def will_finish(self, replica: Replica, snapshot: SnapshotId) -> None:
+        """Remember which snapshot."""
+        self._finishing[replica.id] = snapshot
+
+    def will_fail(self, replica: Replica, request_id: int, unsupported: bool) -> None:
+        """Remember which request."""
+        self._failing.setdefault(replica.id, []).append((request_id, unsupported))
+
+    def answered(self, request: Request, reply: Reply) -> None:
+        """Nobody waits for it."""
+
+    # ---- decisions: each tells whether it made sense ---------------------------------------------
+
+    def _deliver(self, replica: Replica, decision: Decision) -> bool:
+        if not replica.is_up:
+            return False
+        source, target, is_reply, api_key, crc, _ = decision.detail
+        waiting = self._in_flight.get((source, target, is_reply, api_key))
+        if not waiting:
+            return False
+        same = [message for message in waiting if message.key[4] == crc]
+        message = same[0] if same else waiting[-1]
+        if not same:
+            waiting.remove(message)
+        self.arrivals.append((decision, message))
+        self.world.deliver(message)
+        return True
+
+    def _tick(self, replica: Replica, _: Decision) -> bool:
+        if not replica.is_up or replica.core.deadline_us == NEVER_US:
+            return False
+        world = self.world
+        world.now_us = max(world.now_us, replica.world_us(replica.core.deadline_us))
+        world.tick(replica)
+        return True
+
+    def _flush(self, replica: Replica, _: Decision) -> bool:
+        if not replica.is_up or replica.flushing is None:
+            return False
+        self.world.flush(replica)
+        return True
+
+    def _finish(self, replica: Replica, _: Decision) -> bool:
+        snapshot = self._finishing.pop(replica.id, None)
+        if not replica.is_up or snapshot is None:
+            return False
+        self.world.finish(replica, snapshot)
+        return True
+
+    def _fail(self, replica: Replica, decision: Decision) -> bool:
+        request_id, unsupported = decision.detail
+        if not replica.is_up:
+            return False
+        failing = self._failing.get(replica.id)
+        if unsupported and failing:
+            request_id, unsupported = failing.pop(0)
+        elif request_id not in replica.asked:
+            return False
+        self.world.fail(replica, request_id, unsupported)
+        return True
+
+    def _append(self, replica: Replica, decision: Decision) -> bool:
+        if replica.is_up:
+            self.world.append(replica, *decision.detail)
+        return replica.is_up
+
+    def _snapshot(self, replica: Replica, _: Decision) -> bool:
+        if replica.is_up:
+            self.world.snapshot(replica)
+        return replica.is_up
+
+    def _clean(self, replica: Replica, _: Decision) -> bool:
+        if replica.is_up:
+            self.world.clean(replica)
+        return replica.is_up
+
+    def _jump(self, replica: Replica, decision: Decision) -> bool:
+        if replica.is_up:
+            self.world.jump(replica, *decision.detail)
+        return replica.is_up
+
+    def _stop(self, replica: Replica, decision: Decision) -> bool:
+        (timeout_us,) = decision.detail
+        if replica.is_up and timeout_us < 0:
+            self.world.resign(replica)
+        elif replica.is_up:
+            self.world.shut_down(replica, timeout_us)
+        return replica.is_up
+
+    def _crash(self, replica: Replica, decision: Decision) -> bool:
+        if not replica.is_up:
+            return False
+        self.world.crash(replica, *decision.detail)
+        return True
+
+    def _start(self, replica: Replica, decision: Decision) -> bool:
+        if replica.is_up:
+            return False
+        self.world.start(replica, *decision.detail)
+        return True
+
+    def _ask(self, replica: Replica, decision: Decision) -> bool:
+        name, *detail = decision.detail
+        request: Request = DescribeQuorum()
+        if name == "AddVoter":
+            other = self.world.replicas[detail[0]]
+            request = AddVoter(
+                voter_id=detail[0], voter_directory_id=Uuid(detail[1]),
+                endpoints=other.config.endpoints, ack_when_committed=detail[2],
+                timeout_us=5_000_000,
+            )  # fmt: skip
+        elif name == "RemoveVoter":
+            request = RemoveVoter(voter_id=detail[0], voter_directory_id=Uuid(detail[1]))
+        self.world.ask(replica.id, request)
+        return True
+
+    def _boundary(self, replica: Replica, decision: Decision) -> bool:
+        if replica.is_up:
+            self.world.lose_power_within(replica, *decision.detail)
+        return replica.is_up
+
+    def _disk(self, replica: Replica, decision: Decision) -> bool:
+        self.world.spoil_disk(replica, *decision.detail)
+        return True
+
+    def _replace(self, replica: Replica, decision: Decision) -> bool:
+        (directory,) = decision.detail
+        if replica.is_up or replica.is_new:
+            return False
+        config = msgspec.structs.replace(replica.config, directory_id=Uuid(directory))
+        add_node(self.world, self.swarm, self.dice, config)
+        return True

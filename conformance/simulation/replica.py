@@ -1,0 +1,390 @@
+"""One node: the core, its storage on a disk of its own, and the shell between the two.
+
+The shell carries out effects in their order, and can be made to lose its power between any two.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from kraftspec.conformance.simulation.disk import MemoryFiles
+from kraftspec.conformance.simulation.invariants.base import Violation
+from kraftspec.conformance.simulation.mirror import Mirror
+from kraftspec.conformance.simulation.network import Message
+from kraftspec.fastpath.records import CRC_AT, LOG_OVERHEAD_BYTES, RECORDS_AT
+from kraftspec.reference.log import CorruptMetadataLogError
+from kraftspec.reference.log.directory import METADATA_NAME
+from kraftspec.reference.raft import (
+    Config,
+    Core,
+    ElectionState,
+    ReplicaKey,
+    RoleName,
+    VoterSet,
+)
+from kraftspec.reference.raft import effects as fx
+from kraftspec.reference.raft import events as ev
+from kraftspec.reference.raft.messages import FetchReply, FetchSnapshotReply, Request, VoteReply
+from kraftspec.reference.raft.transitions import FatalError
+from kraftspec.reference.storage import Storage
+
+if TYPE_CHECKING:
+    from kraftspec.conformance.simulation.dice import Dice
+    from kraftspec.conformance.simulation.world import World
+
+DIRECTORY = "/log"
+PORT_BASE = 9000  # A node listens where its id says, so that an address tells who it is.
+LISTENER = "CONTROLLER"
+ONE_BATCH = 1  # Bytes: a read gives one batch at least, and so this one.
+
+
+class PowerLostError(Exception):
+    """The node has no power any more: nothing after this happens."""
+
+
+class Replica:
+    """A node of the simulated quorum, up or down.
+
+    ``mirror`` is what its log should be, ``durable_end`` how much of that was synced, ``stored``
+    the last quorum-state that was. ``life`` counts its starts.
+    """
+
+    def __init__(self, world: World, config: Config, files: MemoryFiles) -> None:
+        self.world = world
+        self.config = config
+        self.id = config.node_id
+        self.key: ReplicaKey = config.key
+        self.files = files
+        self.profile = world.profile
+        self.api_max: dict[
+            int, int
+        ] = {}  # Highest version by API key, where it is an older release.
+        self.life = 0
+        self.is_new = True  # The disk was never started from.
+        self.is_up = False
+        self.core: Core
+        self.storage: Storage
+        self.mirror = Mirror()
+        self.durable_end = 0
+        self.stored = ElectionState()
+        self.core_start = ElectionState()
+        self.role: RoleName | None = None  # None before it starts.
+        self.epoch = 0
+        self.epoch_start = 0
+        self.high_watermark = -1
+        self.effects_left = -1  # Until the power goes; below 0: it stays.
+        self.power_seed = 0  # Of what the disk keeps when it goes so.
+        self.is_failing = False  # It goes down because of what was decided before.
+        self.clock_offset_us = 0
+        self.clock_drift_ppm = 0
+        self.paused_until_us = 0
+        self.tick_at_us = -1  # When the scheduler will wake it.
+        self.flushing: fx.FlushLog | None = None
+        self.asked: dict[int, tuple[Request, int]] = {}  # Request id → request, version.
+        self.answering: dict[int, tuple[Request, Message]] = {}  # Token → what to answer.
+        self._token = 0
+        self._carry: dict[type[fx.Effect], Callable[[Any], None]] = {
+            fx.PersistElection: self._persist,
+            fx.TruncateLog: self._truncate,
+            fx.ResetLog: self._reset,
+            fx.AppendRecords: self._append,
+            fx.AppendControl: self._append_control,
+            fx.AppendBatches: self._append_batches,
+            fx.FlushLog: self._flush,
+            fx.WriteSnapshot: self._write_snapshot,
+            fx.FinishSnapshot: self._finish_snapshot,
+            fx.DeleteBefore: self._delete_before,
+            fx.Ask: self._ask,
+            fx.Answer: self._answer,
+            fx.Commit: self._commit,
+            fx.LeaderChanged: self._leader_changed,
+            fx.Appended: self._appended,
+            fx.AppendRefused: self._append_refused,
+        }
+
+    # ---- lives ---------------------------------------------------------------------------------
+
+    def start(self, seed: int) -> None:
+        """Recover, make a core, and let it begin. ``seed`` is of its random numbers."""
+        before = self.mirror if self.life and not self.is_new else None
+        self.is_new = False
+        self.life += 1
+        self.is_up = True
+        self.effects_left = -1
+        self.asked.clear()
+        self.answering.clear()
+        self.flushing = None
+        self.tick_at_us = -1
+        self.storage = Storage.open(
+            DIRECTORY, self.profile, self.config, files=self.files, log_config=self.world.log_config
+        )
+        election = self.storage.election
+        self.core_start = election or ElectionState()
+        state = self.storage.log_state(self.config.voters)
+        self.core = Core(self.config, self.profile.policy, state, election, Random(seed))
+        self.mirror = self.world.mirror_of(self)
+        self.role = None
+        self.epoch = self.core.epoch
+        self.high_watermark = -1
+        self.world.hooks.started(self, before)
+        self.durable_end = self.mirror.end_offset
+        self.step(ev.Start())
+
+    @property
+    def known_voters(self) -> list[tuple[int, VoterSet]]:
+        """The voter sets that its log has, by offset."""
+        return self.core.log.voters.entries() if self.life and not self.is_new else []
+
+    def rot(self, dice: Dice) -> None:
+        """Flip a bit of a batch at rest, in the part of it that its CRC covers."""
+        directory = f"{DIRECTORY}/{METADATA_NAME}"
+        segments = [name for name in self.files.names(directory) if name.endswith(".log")]
+        path = f"{directory}/{dice.pick(segments)}"
+        data = self.files.content(path)
+        starts, position = [], 0
+        while position + RECORDS_AT <= len(data):
+            starts.append(position)
+            position += LOG_OVERHEAD_BYTES + int.from_bytes(
+                data[position + 8 : position + 12], "big"
+            )
+        if starts:
+            start = dice.pick(starts)
+            end = start + LOG_OVERHEAD_BYTES + int.from_bytes(data[start + 8 : start + 12], "big")
+            at = dice.between(start + CRC_AT, min(end, len(data)) - 1)
+            self.files.corrupt(path, at, 1 << dice.below(8))
+
+    def check_rot_is_noticed(self) -> None:
+        """A log whose synced bytes have changed must not be opened as if nothing were."""
+        try:
+            storage = Storage.open(
+                DIRECTORY, self.profile, self.config, files=self.files,
+                log_config=self.world.log_config,
+            )  # fmt: skip
+        except (CorruptMetadataLogError, ValueError):
+            return
+        finally:
+            self.files.kill()
+        if storage.log.end_offset >= self.durable_end:
+            raise Violation("bit_rot", f"node {self.id} opens a log whose bits flipped")
+
+    def stop(self) -> None:
+        """Be down: nothing in memory is left. The disk is another matter."""
+        self.is_up = False
+        self.world.appends.give_up(self.id)
+
+    def spoil_disk(self, operations: int) -> None:
+        """Let one of the operations to come fail; whether its bytes got there, nobody knows."""
+        if not operations:
+            self.files.hook = None
+            return
+        left = operations
+
+        def fail(operation: str, path: str, size: int) -> None:
+            nonlocal left
+            if operation in ("write", "sync", "rename", "sync_directory", "truncate"):
+                left -= 1
+                if left == 0:
+                    raise OSError(errno.EIO, "the simulated disk failed", path)
+
+        self.files.hook = fail
+
+    @property
+    def has_own_clock(self) -> bool:
+        """Whether its clock differs from the world's."""
+        return self.clock_offset_us != 0 or self.clock_drift_ppm != 0
+
+    @property
+    def syncs(self) -> bool:
+        """Whether it has to sync before it fetches on: not so as a mere observer."""
+        return self.config.can_become_voter
+
+    def clock_us(self) -> int:
+        """What this node's clock says."""
+        now_us = self.world.now_us
+        return now_us + self.clock_offset_us + now_us * self.clock_drift_ppm // 1_000_000
+
+    def world_us(self, clock_us: int) -> int:
+        """When this node's clock will say that."""
+        elapsed = clock_us - self.clock_offset_us
+        return -(-elapsed * 1_000_000 // (1_000_000 + self.clock_drift_ppm))
+
+    # ---- events --------------------------------------------------------------------------------
+
+    def step(self, event: ev.Event) -> None:
+        """Let the core take an event, do what it says, and let the invariants look."""
+        try:
+            effects = self.core.step(event, self.clock_us())
+        except FatalError as error:
+            raise Violation("fatal", f"node {self.id}: {error}") from error
+        if effects:
+            if event.__class__ is ev.RequestReceived:
+                self.world.hooks.request_handled(self, event.request, effects)
+            carry = self._carry
+            for effect in effects:
+                if self.effects_left >= 0:
+                    self.effects_left -= 1
+                    if self.effects_left < 0:
+                        raise PowerLostError
+                how = carry.get(effect.__class__)
+                if how is None:
+                    self._rest(effect)
+                else:
+                    how(effect)
+        core = self.core
+        if core.epoch != self.epoch:
+            old, self.epoch = self.epoch, core.epoch
+            self.world.hooks.epoch_changed(self, old, core.epoch)
+        role = core.role.name
+        if role is not self.role:
+            old_role, self.role = self.role, role
+            if role is RoleName.LEADER:
+                self.epoch_start = self.mirror.base_of(len(self.mirror.ends) - 1)
+            elif old_role is RoleName.LEADER:
+                self.world.appends.give_up(self.id)
+            self.world.hooks.role_changed(self, old_role, role)
+        if core.high_watermark != self.high_watermark:
+            self._note_high_watermark()
+        self.world.scheduler.stepped(self)
+
+    def _note_high_watermark(self) -> None:
+        old, new = self.high_watermark, self.core.high_watermark
+        self.high_watermark = new
+        self.world.hooks.high_watermark_changed(self, old, new)
+
+    def receive(self, message: Message) -> None:
+        """Take a request or a reply, as bytes."""
+        if message.is_reply:
+            asked = self.asked.pop(message.correlation, None)
+            if asked is None or message.life != self.life:
+                return  # Of a connection that is gone, or answered already.
+            request, version = asked
+            reply = self.profile.decode_reply(request, version, message.body)
+            self.step(ev.ReplyReceived(message.correlation, reply))
+            return
+        request = self.profile.decode_request(message.api_key, message.version, message.body)
+        self._token += 1
+        self.answering[self._token] = (request, message)
+        self.step(ev.RequestReceived(self._token, request))
+
+    def flush(self) -> None:
+        """The disk is done syncing what was there when it began."""
+        assert self.flushing is not None
+        wanted, self.flushing = self.flushing, None
+        flushed = self.storage.flush(wanted)
+        self.durable_end = flushed.end_offset
+        self.world.hooks.flushed(self)
+        self.step(flushed)
+
+    # ---- effects -------------------------------------------------------------------------------
+
+    def _rest(self, effect: fx.Effect) -> None:
+        """What concerns only the storage, and what concerns nobody here."""
+        self.storage.carry_out(effect)
+
+    def _persist(self, effect: fx.PersistElection) -> None:
+        self.storage.persist_election(effect)
+        self.stored = effect.state
+        self.world.hooks.persisted(self, effect.state)
+
+    def _truncate(self, effect: fx.TruncateLog) -> None:
+        self.world.hooks.truncating(self, effect.end_offset)
+        self.storage.truncate(effect.end_offset)
+        self.mirror.truncate_to(effect.end_offset)
+        self.durable_end = min(self.durable_end, self.mirror.end_offset)
+
+    def _reset(self, effect: fx.ResetLog) -> None:
+        self.storage.reset(effect.snapshot_id)
+        snapshot = effect.snapshot_id
+        chain = self.world.snapshot_chain(self, snapshot)
+        self.mirror = Mirror(snapshot.end_offset, chain, snapshot.epoch)
+        self.durable_end = snapshot.end_offset
+        self.world.hooks.log_reset(self, snapshot)
+
+    def _took(self, data: Any) -> None:
+        first = self.mirror.append(data)
+        self.world.hooks.appended(self, first)
+
+    def _append(self, effect: fx.AppendRecords) -> None:
+        self.storage.append_records(effect)
+        self._took(self.storage.log.read(effect.base_offset, ONE_BATCH))
+        mirror = self.mirror
+        first = bytes(effect.records[0])
+        self.world.appends.written(self.id, mirror.ends[-1], first, mirror.chains[-1])
+
+    def _append_control(self, effect: fx.AppendControl) -> None:
+        self.storage.append_control(effect)
+        self._took(self.storage.log.read(effect.base_offset, ONE_BATCH))
+        for index, record in enumerate(effect.records):
+            self.world.hooks.control_appended(self, effect.base_offset + index, record)
+
+    def _append_batches(self, effect: fx.AppendBatches) -> None:
+        for batch in effect.batches:
+            self.storage.append_batch(batch)
+            self._took(batch.data)
+            for offset, record in batch.control:
+                self.world.hooks.control_appended(self, offset, record)
+
+    def _flush(self, effect: fx.FlushLog) -> None:
+        is_under_way = self.flushing is not None
+        self.flushing = effect
+        if not is_under_way:  # Else one sync serves both.
+            self.world.scheduler.will_flush(self)
+
+    def _write_snapshot(self, effect: fx.WriteSnapshot) -> None:
+        self.world.write_snapshot(self, effect)
+
+    def _finish_snapshot(self, effect: fx.FinishSnapshot) -> None:
+        self.world.scheduler.will_finish(self, effect.id)
+
+    def _delete_before(self, effect: fx.DeleteBefore) -> None:
+        self.storage.delete_before(effect.snapshot_id)
+        self.mirror.start_at(effect.snapshot_id.end_offset)
+        self.world.hooks.log_start_changed(self)
+
+    def _ask(self, effect: fx.Ask) -> None:
+        request = effect.request
+        self.world.hooks.asked(self, request)
+        target = effect.node.port - PORT_BASE
+        api = self.profile.api_of(request)
+        version = self.world.version_between(self, target, api.key, api.max_version)
+        if version < self.profile.min_version(request):
+            self.world.scheduler.will_fail(self, effect.request_id, True)
+            return
+        body = self.profile.encode_request(request, version)
+        self.asked[effect.request_id] = (request, version)
+        self.world.send(
+            Message(self.id, target, False, effect.request_id, self.life, api.key, version, body)
+        )
+
+    def _answer(self, effect: fx.Answer) -> None:
+        request, asked = self.answering.pop(effect.token)
+        reply = effect.reply
+        kind = reply.__class__
+        if kind is VoteReply:
+            self.world.hooks.vote_answered(self, request, reply.vote_granted)  # type: ignore[attr-defined] # The class says so.
+        elif kind is FetchReply or kind is FetchSnapshotReply:
+            self.storage.fill(reply)
+        body = self.profile.encode_reply(request, reply, asked.version, LISTENER)
+        self.world.send(
+            Message(
+                self.id, asked.source, True, asked.correlation, asked.life,
+                asked.api_key, asked.version, body,
+            )
+        )  # fmt: skip
+
+    def _commit(self, effect: fx.Commit) -> None:
+        if self.core.high_watermark != self.high_watermark:
+            self._note_high_watermark()
+        self.world.appends.committed(self.id, effect.high_watermark)
+
+    def _leader_changed(self, effect: fx.LeaderChanged) -> None:
+        self.world.leader_changed(self, effect.epoch, effect.leader_id)
+
+    def _appended(self, effect: fx.Appended) -> None:
+        self.world.appends.took(effect.append_id, effect.base_offset, effect.last_offset + 1)
+
+    def _append_refused(self, effect: fx.AppendRefused) -> None:
+        self.world.appends.refuse(effect.append_id)

@@ -1,0 +1,370 @@
+"""All nodes, what is between them, and what may happen: each method is one event.
+
+The world does not choose. A scheduler does, and is told what there is to choose from: messages
+sent, disks that sync, clocks that will strike.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Callable, Iterator
+from random import Random
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
+
+from kraftspec.conformance.simulation.clients import OPERATOR, Appends, records_of
+from kraftspec.conformance.simulation.invariants import Hooks, Invariant
+from kraftspec.conformance.simulation.ledger import Ledger
+from kraftspec.conformance.simulation.mirror import Mirror
+from kraftspec.conformance.simulation.network import Message
+from kraftspec.conformance.simulation.replica import PowerLostError, Replica
+from kraftspec.fastpath import crc32c
+from kraftspec.reference.log import LogConfig
+from kraftspec.reference.raft import ReplicaKey, RoleName, SnapshotId
+from kraftspec.reference.raft import events as ev
+from kraftspec.reference.raft.effects import WriteSnapshot
+from kraftspec.reference.raft.messages import AddVoter, RemoveVoter, Reply, Request
+
+if TYPE_CHECKING:
+    from kraftspec.reference.raft.profile import Profile
+
+READ_BYTES = 1 << 20
+STATE = struct.Struct(">qI")  # The one data record of a snapshot: end offset, chain.
+_TRACE = struct.Struct(">BiqIiqq")
+# What an event is in the trace.
+DELIVER, TICK, FLUSH, FINISH, FAIL, APPEND, ASK, CRASH = range(8)
+START, SNAPSHOT, CLEAN, JUMP, STOP, BOUNDARY, REPLACE, DISK = range(8, 16)
+
+
+class Decision(msgspec.Struct, frozen=True, array_like=True):
+    """One event, so that it can be repeated. ``detail`` is what its kind needs."""
+
+    kind: int
+    at_us: int
+    node: int
+    detail: tuple[Any, ...] = ()
+
+
+class Scheduler(Protocol):
+    """Who decides what happens next."""
+
+    def sent(self, message: Message) -> None:
+        """A message is on its way, if it is let."""
+
+    def stepped(self, replica: Replica) -> None:
+        """A node took a step: its clock may strike at another time."""
+
+    def will_flush(self, replica: Replica) -> None:
+        """A disk began to sync."""
+
+    def will_finish(self, replica: Replica, snapshot: SnapshotId) -> None:
+        """A disk began to sync a fetched snapshot."""
+
+    def will_fail(self, replica: Replica, request_id: int, unsupported: bool) -> None:
+        """A request cannot be sent."""
+
+    def answered(self, request: Request, reply: Reply) -> None:
+        """The operator has an answer."""
+
+
+class World:
+    """The state of a run, between two events."""
+
+    def __init__(
+        self,
+        profile: Profile,
+        invariants: list[Invariant],
+        scheduler: Scheduler,
+        log_config: LogConfig,
+    ) -> None:
+        self.profile = profile
+        self.log_config = log_config
+        self.scheduler = scheduler
+        self.now_us = 0
+        self.events = 0
+        self.ledger = Ledger()
+        self.hooks = Hooks(invariants, self.ledger)
+        self.replicas: dict[int, Replica] = {}
+        self.by_key: dict[ReplicaKey, Replica] = {}
+        self.appends = Appends(self)
+        self.leaders: dict[int, int] = {}  # Epoch → leader, as elected.
+        self._operator_asked: dict[int, Request] = {}
+        self._operator_count = 0
+        self.decisions: list[Decision] | None = None  # Where to note them, if at all.
+        self._trace = hashlib.blake2b(digest_size=16)
+
+    # ---- the events ----------------------------------------------------------------------------
+
+    def deliver(self, message: Message) -> None:
+        """Bytes arrive; at a node that is down they are lost."""
+        if message.target == OPERATOR:
+            self._to_operator(message)
+            return
+        replica = self.replicas[message.target]
+        if replica.is_up:
+            if self.decisions is not None:
+                self._note(DELIVER, replica, *message.key, message.correlation)
+            self._run(replica, DELIVER, crc32c(message.body), replica.receive, message)
+
+    def tick(self, replica: Replica) -> None:
+        """A node's clock says that its deadline has come."""
+        if self.decisions is not None:
+            self._note(TICK, replica)
+        self._run(replica, TICK, 0, replica.step, ev.Tick())
+
+    def flush(self, replica: Replica) -> None:
+        """A disk has synced."""
+        if self.decisions is not None:
+            self._note(FLUSH, replica)
+        self._run(replica, FLUSH, 0, replica.flush)
+
+    def finish(self, replica: Replica, snapshot: SnapshotId) -> None:
+        """A fetched snapshot is synced and has its name."""
+        if self.decisions is not None:
+            self._note(FINISH, replica, *snapshot)
+        self._run(replica, FINISH, 0, self._finish, replica, snapshot)
+
+    def fail(self, replica: Replica, request_id: int, unsupported: bool) -> None:
+        """A request comes to nothing."""
+        if self.decisions is not None:
+            self._note(FAIL, replica, request_id, unsupported)
+        replica.asked.pop(request_id, None)
+        event = ev.RequestFailed(request_id, unsupported)
+        self._run(replica, FAIL, int(unsupported), replica.step, event)
+
+    def append(self, replica: Replica, count: int, size: int) -> None:
+        """A state machine that leads appends records."""
+        if self.decisions is not None:
+            self._note(APPEND, replica, count, size)
+        operation = self.appends.call(replica.id)
+        records = records_of(operation.id, count, size)
+        event = ev.AppendRequested(operation.id, replica.core.epoch, records)
+        self._run(replica, APPEND, operation.id, replica.step, event)
+
+    def snapshot(self, replica: Replica) -> None:
+        """A state machine writes what is committed to a snapshot."""
+        if self.decisions is not None:
+            self._note(SNAPSHOT, replica)
+        mirror = replica.mirror
+        end = min(replica.high_watermark, mirror.end_offset)
+        if end <= mirror.start_offset or mirror.chain_at(end) is None:
+            return
+        epoch = mirror.epochs[mirror.ends.index(end)]
+        event = ev.SnapshotRequested(SnapshotId(end, epoch))
+        self._run(replica, SNAPSHOT, end & 0xFFFFFFFF, replica.step, event)
+
+    def clean(self, replica: Replica) -> None:
+        """Time to delete what snapshots made superfluous."""
+        if self.decisions is not None:
+            self._note(CLEAN, replica)
+        event = ev.CleanRequested(replica.storage.log.size_bytes)
+        self._run(replica, CLEAN, 0, replica.step, event)
+
+    def jump(self, replica: Replica, by_us: int) -> None:
+        """A clock jumps."""
+        if self.decisions is not None:
+            self._note(JUMP, replica, by_us)
+        replica.clock_offset_us += by_us
+        self._run(replica, JUMP, by_us & 0xFFFFFFFF, replica.step, ev.Tick())
+
+    def resign(self, replica: Replica) -> None:
+        """A state machine does not want to lead."""
+        if self.decisions is not None:
+            self._note(STOP, replica, -1)
+        event = ev.ResignRequested(replica.core.epoch)
+        self._run(replica, STOP, 0, replica.step, event)
+
+    def shut_down(self, replica: Replica, timeout_us: int) -> None:
+        """A node leaves in good order."""
+        if self.decisions is not None:
+            self._note(STOP, replica, timeout_us)
+        self._run(replica, STOP, 1, replica.step, ev.ShutdownRequested(timeout_us))
+
+    def crash(self, replica: Replica, seed: int | None) -> None:
+        """A process dies; with a seed for what its disk keeps, the power fails."""
+        if self.decisions is not None and not replica.is_failing:
+            self._note(CRASH, replica, seed)
+        replica.is_failing = False
+        self._count(replica, CRASH, (seed or 0) & 0xFFFFFFFF)
+        replica.stop()
+        if seed is None:
+            replica.files.kill()
+        else:
+            replica.files.power_cut(Random(seed))
+
+    def start(self, replica: Replica, seed: int) -> None:
+        """A node starts, from what its disk has."""
+        if self.decisions is not None:
+            self._note(START, replica, seed)
+        self._run(replica, START, seed & 0xFFFFFFFF, replica.start, seed)
+
+    def lose_power_within(self, replica: Replica, effects: int, seed: int) -> None:
+        """Let a node's power go after so many effects from now on."""
+        if self.decisions is not None:
+            self._note(BOUNDARY, replica, effects, seed)
+        replica.effects_left = effects
+        replica.power_seed = seed
+
+    def spoil_disk(self, replica: Replica, operations: int) -> None:
+        """Let an operation of a disk fail, that many from now on; 0: all is well again."""
+        if self.decisions is not None:
+            self._note(DISK, replica, operations)
+        replica.spoil_disk(operations)
+
+    def replace(self, replica: Replica) -> None:
+        """A node has a new disk, formatted under another directory id, and no vote by it yet."""
+        if self.decisions is not None:
+            self._note(REPLACE, replica, str(replica.config.directory_id))
+        self.replicas[replica.id] = replica
+        self.by_key[replica.key] = replica
+
+    def ask(self, target: int, request: Request) -> None:
+        """The operator asks a node."""
+        if self.decisions is not None:
+            self._note(
+                ASK, self.replicas[target], type(request).__name__, *_operator_detail(request)
+            )
+        api = self.profile.api_of(request)
+        self._operator_count += 1
+        self._operator_asked[self._operator_count] = request
+        body = self.profile.encode_request(request, api.max_version)
+        self.send(
+            Message(
+                OPERATOR, target, False, self._operator_count, 0, api.key, api.max_version, body
+            )
+        )
+
+    # ---- how ------------------------------------------------------------------------------------
+
+    def _run(
+        self, replica: Replica, kind: int, detail: int, act: Callable[..., Any], *args: Any
+    ) -> None:
+        """Do it; a node whose disk fails or whose power goes is down afterwards."""
+        try:
+            act(*args)
+        except PowerLostError:
+            replica.is_failing = True
+            self.crash(replica, replica.power_seed)
+        except OSError:  # LogFailedError, and what quorum-state says: the node must stop.
+            replica.is_failing = True
+            self.crash(replica, None)
+        self._count(replica, kind, detail)
+
+    def _note(self, kind: int, replica: Replica, *detail: Any) -> None:
+        assert self.decisions is not None
+        self.decisions.append(Decision(kind, self.now_us, replica.id, detail))
+
+    def _count(self, replica: Replica, kind: int, detail: int) -> None:
+        self.events += 1
+        mirror = replica.mirror
+        self._trace.update(
+            _TRACE.pack(
+                kind, replica.id, self.now_us, detail, replica.epoch, replica.high_watermark,
+                mirror.end_offset,
+            )
+        )  # fmt: skip
+
+    @property
+    def trace_hash(self) -> str:
+        """A hash over every event so far and what it led to."""
+        return self._trace.hexdigest()
+
+    def send(self, message: Message) -> None:
+        """Give a message to the network."""
+        self.scheduler.sent(message)
+
+    def _to_operator(self, message: Message) -> None:
+        request = self._operator_asked.pop(message.correlation, None)
+        if request is not None:
+            reply = self.profile.decode_reply(request, message.version, message.body)
+            self.scheduler.answered(request, reply)
+
+    def _finish(self, replica: Replica, snapshot: SnapshotId) -> None:
+        stored = replica.storage.finish_snapshot(snapshot)
+        if stored is None:
+            return  # Given up meanwhile.
+        self.hooks.snapshot_stored(replica, snapshot, self.snapshot_chain(replica, snapshot))
+        replica.step(stored)
+
+    def version_between(self, replica: Replica, target: int, api_key: int, version: int) -> int:
+        """Return the highest version of an API that both speak."""
+        other = self.replicas[target].api_max.get(api_key, version)
+        return min(version, replica.api_max.get(api_key, version), other)
+
+    def replica_of(self, key: ReplicaKey) -> Replica | None:
+        """Return the node that has this key; with no directory, the one that has the id."""
+        found = self.by_key.get(key)
+        if found is None:
+            other = self.replicas.get(key.id)
+            if other is not None and key.matches(other.key):
+                return other
+        return found
+
+    def by_key_now(self) -> dict[ReplicaKey, Replica]:
+        """Return the nodes by the keys that their present disks have."""
+        return {replica.key: replica for replica in self.replicas.values()}
+
+    def running(self) -> Iterator[Replica]:
+        """Yield the nodes that are up, by id."""
+        for replica in self.replicas.values():
+            if replica.is_up:
+                yield replica
+
+    def leader(self) -> Replica | None:
+        """Return who leads the highest epoch."""
+        found = None
+        for replica in self.running():
+            if replica.role is RoleName.LEADER and (found is None or replica.epoch > found.epoch):
+                found = replica
+        return found
+
+    def leader_changed(self, replica: Replica, epoch: int, leader_id: int) -> None:
+        """A state machine learns who leads."""
+        if leader_id >= 0:
+            self.leaders[epoch] = leader_id
+
+    # ---- snapshots -------------------------------------------------------------------------------
+
+    def write_snapshot(self, replica: Replica, effect: WriteSnapshot) -> None:
+        """Write what a state machine is: the chain of what it applied."""
+        chain = replica.mirror.chain_at(effect.id.end_offset)
+        assert chain is not None
+        stored = replica.storage.write_snapshot(
+            effect, [STATE.pack(effect.id.end_offset, chain)], replica.clock_us() // 1000
+        )
+        if stored is None:
+            return
+        self.hooks.snapshot_stored(replica, effect.id, chain)
+        replica.step(stored)
+
+    def snapshot_chain(self, replica: Replica, snapshot: SnapshotId) -> int:
+        """Return the chain that a snapshot says its prefix has."""
+        for value in replica.storage.snapshot_values(snapshot):
+            end_offset, chain = STATE.unpack(value)
+            assert end_offset == snapshot.end_offset
+            return int(chain)
+        return 0  # The bootstrap checkpoint holds no records: nothing was before it.
+
+    def mirror_of(self, replica: Replica) -> Mirror:
+        """Read a log from its disk into a mirror."""
+        log = replica.storage.log
+        start, chain, epoch = log.start_offset, 0, 0
+        if start > 0:
+            snapshot = next(one for one in log.snapshots if one.end_offset == start)
+            chain, epoch = self.snapshot_chain(replica, snapshot), snapshot.epoch
+        mirror = Mirror(start, chain, epoch)
+        offset = start
+        while offset < log.end_offset:
+            mirror.append(log.read(offset, READ_BYTES))
+            offset = mirror.end_offset
+        return mirror
+
+
+def _operator_detail(request: Request) -> tuple[Any, ...]:
+    if isinstance(request, AddVoter):
+        return request.voter_id, str(request.voter_directory_id), request.ack_when_committed
+    if isinstance(request, RemoveVoter):
+        return request.voter_id, str(request.voter_directory_id)
+    return ()

@@ -1,0 +1,301 @@
+"""Between the core and its log directory: effects become writes, what is there a ``LogState``.
+
+A node under asyncio and a node in a simulator use the same ``Storage``, each on its own ``Files``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kraftspec.fastpath.batch_reader import decode_batch, read_header
+from kraftspec.fastpath.types import ZERO_UUID
+from kraftspec.generated.kafka import QuorumStateData, SnapshotHeaderRecord
+from kraftspec.reference.log import LogDirectory
+from kraftspec.reference.log.control import control_type_of, control_value
+from kraftspec.reference.raft import ElectionState, LogState, ReplicaKey, SnapshotId, VoterSet
+from kraftspec.reference.raft import effects as fx
+from kraftspec.reference.raft import events as ev
+from kraftspec.reference.raft.control import ControlRecord, KRaftVersion, Voters
+from kraftspec.reference.raft.messages import Batch, FetchReply, FetchSnapshotReply, Reply
+from kraftspec.reference.raft.types import NONE, Snapshot
+
+if TYPE_CHECKING:
+    from kraftspec.fastpath.records import BatchHeader, Record
+    from kraftspec.reference.log import Files, LogConfig, MetadataLog
+    from kraftspec.reference.log.snapshots import PartialSnapshot
+    from kraftspec.reference.raft import Config
+    from kraftspec.reference.raft.profile import Profile
+
+_READ_BYTES = 1 << 20
+
+
+class Storage:
+    """An open log directory, and the way from effects to it.
+
+    Effects raise ``LogFailedError`` or another OSError as the disk does; the node must stop then.
+    """
+
+    def __init__(self, directory: LogDirectory, log: MetadataLog, profile: Profile) -> None:
+        self.directory = directory
+        self.log = log
+        self.profile = profile
+        self._partial: PartialSnapshot | None = None
+        self._others: dict[type[fx.Effect], Callable[[Any], None]] = {
+            fx.BeginSnapshot: self._begin_snapshot,
+            fx.ExtendSnapshot: self._extend_snapshot,
+            fx.AbandonSnapshot: self._abandon_snapshot,
+        }
+
+    @classmethod
+    def open(
+        cls,
+        path: str,
+        profile: Profile,
+        config: Config,
+        *,
+        files: Files | None = None,
+        log_config: LogConfig | None = None,
+    ) -> Storage:
+        """Lock and recover the directory of a node; raises what ``LogDirectory.open`` does."""
+        directory = LogDirectory.open(
+            path, files, profile=profile.name, node_id=config.node_id, cluster_id=config.cluster_id
+        )
+        try:
+            log = directory.open_log(log_config)
+        except BaseException:
+            directory.close()
+            raise
+        return cls(directory, log, profile)
+
+    def close(self) -> None:
+        """Leave the directory as after a clean stop."""
+        self._abandon_snapshot(None)
+        self.log.close()
+        self.directory.close()
+
+    # ---- what is there -------------------------------------------------------------------------
+
+    @property
+    def election(self) -> ElectionState | None:
+        """What quorum-state holds; None if there is no such file."""
+        stored = self.directory.quorum_state.read()
+        if stored is None:
+            return None
+        state, _ = stored
+        voted = None
+        if state.voted_id >= 0:
+            voted = ReplicaKey(state.voted_id, state.voted_directory_id)
+        return ElectionState(state.leader_epoch, state.leader_id, voted)
+
+    def log_state(self, static_voters: VoterSet) -> LogState:
+        """Return the core's picture of the log, voter sets and versions included."""
+        log = self.log
+        snapshots = []
+        for snapshot_id in log.snapshots:
+            reader = log.open_snapshot(snapshot_id)
+            try:
+                timestamp_ms = reader.header().last_contained_log_timestamp
+                snapshots.append(Snapshot(snapshot_id, reader.size, timestamp_ms))
+            finally:
+                reader.close()
+        voters: list[tuple[int, VoterSet]] = []
+        levels: list[tuple[int, int]] = []
+        start = log.start_offset
+        if log.snapshots:
+            latest = log.snapshots[-1]
+            for _, record in self._snapshot_controls(latest):
+                _note(record, latest.end_offset - 1, voters, levels)
+            start = max(start, latest.end_offset)
+        for offset, record in self._log_controls(start):
+            _note(record, offset, voters, levels)
+        return LogState(
+            start_offset=log.start_offset,
+            end_offset=log.end_offset,
+            epochs=[(entry.epoch, entry.start_offset) for entry in log.epochs],
+            snapshots=snapshots,
+            voters=voters,
+            kraft_versions=levels,
+            static_voters=static_voters,
+        )
+
+    def _log_controls(self, offset: int) -> Iterator[tuple[int, ControlRecord]]:
+        """Yield the control records at ``offset`` and after it."""
+        while offset < self.log.end_offset:
+            data = self.log.read(offset, _READ_BYTES)
+            position = 0
+            while position < len(data):
+                header = read_header(data, position, check_crc=False)
+                if header.is_control and header.last_offset >= offset:
+                    yield from self._controls(decode_batch(data, position))
+                position = header.end
+            offset = header.last_offset + 1
+
+    def _snapshot_controls(self, snapshot_id: SnapshotId) -> Iterator[tuple[int, ControlRecord]]:
+        for header, records in self._snapshot_batches(snapshot_id):
+            if header.is_control:
+                yield from self._controls(records)
+
+    def _controls(self, records: Sequence[Record]) -> Iterator[tuple[int, ControlRecord]]:
+        for record in records:
+            if record.value is not None:
+                found = self.profile.decode_control(control_type_of(record), record.value)
+                if found is not None:
+                    yield record.offset, found
+
+    def _snapshot_batches(
+        self, snapshot_id: SnapshotId
+    ) -> Iterator[tuple[BatchHeader, list[Record]]]:
+        reader = self.log.open_snapshot(snapshot_id)
+        try:
+            yield from reader.batches()
+        finally:
+            reader.close()
+
+    def snapshot_values(self, snapshot_id: SnapshotId) -> list[bytes]:
+        """Return the values of a snapshot's data records, for the state machine that loads it."""
+        return [
+            bytes(record.value or b"")
+            for header, records in self._snapshot_batches(snapshot_id)
+            if not header.is_control
+            for record in records
+        ]
+
+    # ---- effects -------------------------------------------------------------------------------
+
+    def carry_out(self, effect: fx.Effect) -> None:
+        """Carry out an effect that has no method of its own; those of others are none of ours."""
+        how = self._others.get(type(effect))
+        if how is not None:
+            how(effect)
+
+    def persist_election(self, effect: fx.PersistElection) -> None:
+        """Write quorum-state, at version 0 with static voters and else at 1 (``QuorumState``)."""
+        state = effect.state
+        voted = state.voted or ReplicaKey(NONE, ZERO_UUID)
+        data = QuorumStateData(
+            leader_id=state.leader_id, leader_epoch=state.epoch, voted_id=voted.id
+        )
+        version = min(effect.kraft_version, 1)
+        if version == 0:
+            data.current_voters = [QuorumStateData.Voter(voter_id=id) for id in effect.voter_ids]
+        else:
+            data.voted_directory_id = voted.directory_id
+        self.directory.quorum_state.write(data, version)
+
+    def append_records(self, effect: fx.AppendRecords) -> None:
+        """Append a leader's data records as one batch."""
+        self.log.append_records(effect.epoch, effect.records, effect.timestamp_ms)
+
+    def append_control(self, effect: fx.AppendControl) -> None:
+        """Append a leader's control records as one batch."""
+        values = [self.profile.encode_control(record) for record in effect.records]
+        self.log.append_control(effect.epoch, values, effect.timestamp_ms)
+
+    def append_batch(self, batch: Batch) -> None:
+        """Append a batch that a leader sent, which the translator has checked."""
+        appended = self.log.append_batches(batch.data, check_crc=False)
+        if appended.rejected is not None:
+            raise appended.rejected
+
+    def flush(self, effect: fx.FlushLog) -> ev.LogFlushed:
+        """Sync the log; return what to tell the core."""
+        return ev.LogFlushed(self.log.flush(), effect.generation)
+
+    def truncate(self, end_offset: int) -> None:
+        """Cut the log, durably."""
+        self.log.truncate_to(end_offset)
+
+    def reset(self, snapshot_id: SnapshotId) -> None:
+        """Throw the log away for a snapshot, durably."""
+        self.log.truncate_fully_to(snapshot_id)
+
+    def delete_before(self, snapshot_id: SnapshotId) -> None:
+        """Let the log start at a snapshot's end."""
+        self.log.delete_before(snapshot_id)
+
+    def fill(self, reply: Reply) -> None:
+        """Put the bytes into a reply that only says which."""
+        if isinstance(reply, FetchReply):
+            if reply.read_offset >= 0:
+                reply.records = self.log.read(reply.read_offset, reply.read_max_bytes)
+        elif isinstance(reply, FetchSnapshotReply) and reply.read_max_bytes > 0:
+            snapshot_id = SnapshotId(reply.snapshot_end_offset, reply.snapshot_epoch)
+            reader = self.log.open_snapshot(snapshot_id)
+            try:
+                reply.data = reader.read(reply.position, reply.read_max_bytes)
+            finally:
+                reader.close()
+
+    # ---- snapshots -----------------------------------------------------------------------------
+
+    def write_snapshot(
+        self, effect: fx.WriteSnapshot, values: Sequence[bytes], timestamp_ms: int
+    ) -> ev.SnapshotStored | None:
+        """Write a state machine's records as a snapshot; None where it is there already."""
+        header = [
+            control_value(
+                SnapshotHeaderRecord(last_contained_log_timestamp=effect.last_timestamp_ms)
+            )
+        ]
+        if effect.kraft_version > 0:
+            header.append(self.profile.encode_control(KRaftVersion(effect.kraft_version)))
+            if effect.voters is not None:
+                header.append(self.profile.encode_control(Voters(effect.voters)))
+        writer = self.log.create_snapshot(effect.id, header, timestamp_ms=timestamp_ms)
+        if writer is None:
+            return None
+        try:
+            writer.append(values)
+            writer.freeze()
+        finally:
+            writer.close()
+        return self._stored(effect.id)
+
+    def finish_snapshot(self, snapshot_id: SnapshotId) -> ev.SnapshotStored | None:
+        """Complete the snapshot that was fetched; None where it was abandoned meanwhile."""
+        if self._partial is None or self._partial.id != snapshot_id:
+            return None
+        partial, self._partial = self._partial, None
+        partial.complete()
+        return self._stored(snapshot_id)
+
+    def _stored(self, snapshot_id: SnapshotId) -> ev.SnapshotStored:
+        reader = self.log.open_snapshot(snapshot_id)
+        try:
+            stored = ev.SnapshotStored(
+                snapshot_id, reader.size, reader.header().last_contained_log_timestamp
+            )
+        finally:
+            reader.close()
+        for _, record in self._snapshot_controls(snapshot_id):
+            if isinstance(record, KRaftVersion):
+                stored.kraft_version = record.level
+            elif isinstance(record, Voters):
+                stored.voters = record.voters
+        return stored
+
+    def _begin_snapshot(self, effect: fx.BeginSnapshot) -> None:
+        self._abandon_snapshot(None)
+        self._partial = self.log.begin_snapshot(effect.id)
+
+    def _extend_snapshot(self, effect: fx.ExtendSnapshot) -> None:
+        if self._partial is not None and self._partial.id == effect.id:
+            self._partial.append(effect.data)
+
+    def _abandon_snapshot(self, _: fx.AbandonSnapshot | None) -> None:
+        if self._partial is not None:
+            self._partial.abandon()
+            self._partial = None
+
+
+def _note(
+    record: ControlRecord,
+    offset: int,
+    voters: list[tuple[int, VoterSet]],
+    levels: list[tuple[int, int]],
+) -> None:
+    if isinstance(record, Voters):
+        voters.append((offset, record.voters))
+    elif isinstance(record, KRaftVersion):
+        levels.append((offset, record.level))
