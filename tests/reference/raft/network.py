@@ -19,9 +19,12 @@ from kraftspec.reference.profiles.kafka.records import read_batches
 from kraftspec.reference.raft import effects as fx
 from kraftspec.reference.raft import events as ev
 from kraftspec.reference.raft import messages as ms
+from kraftspec.reference.raft.campaign import Campaign
 from kraftspec.reference.raft.config import MS, Config
 from kraftspec.reference.raft.control import KRaftVersion, Voters
 from kraftspec.reference.raft.core import Core
+from kraftspec.reference.raft.follower import Follower
+from kraftspec.reference.raft.leader import Leader
 from kraftspec.reference.raft.log_state import LogState
 from kraftspec.reference.raft.policy import Policy
 from kraftspec.reference.raft.profile import Profile
@@ -230,6 +233,21 @@ class Replica:
     @property
     def role(self) -> RoleName:
         return self.core.role.name
+
+    @property
+    def leading(self) -> Leader:
+        assert isinstance(self.core.role, Leader)
+        return self.core.role
+
+    @property
+    def following(self) -> Follower:
+        assert isinstance(self.core.role, Follower)
+        return self.core.role
+
+    @property
+    def campaigning(self) -> Campaign:
+        assert isinstance(self.core.role, Campaign)
+        return self.core.role
 
     def step(self, event: ev.Event) -> list[fx.Effect]:
         effects = self.core.step(event, self.net.now_us)

@@ -154,7 +154,7 @@ def test_an_old_epoch_is_committed_only_with_the_new_one() -> None:
         if survivor.role is RoleName.LEADER:
             break
     assert survivor.role is RoleName.LEADER
-    start = survivor.core.role.epoch_start_offset  # type: ignore[attr-defined]  # a leader
+    start = survivor.leading.epoch_start_offset
     survivor.core.step(ev.LogFlushed(start, survivor.core.log_generation), net.now_us)
     request = fetch(survivor, replica_id=third.config.node_id, fetch_offset=start)
     request.last_fetched_epoch = 1
@@ -172,14 +172,14 @@ def test_a_followers_high_watermark_stops_at_its_own_end_and_never_falls() -> No
     net, leader, others = led()
     node = others[0]
     net.isolate(node.config.node_id)
-    role = node.core.role
+    role = node.following
     epoch, leader_id = node.core.epoch, leader.config.node_id
     reply = ms.FetchReply(leader_id=leader_id, leader_epoch=epoch, high_watermark=1000)
-    role.on_fetch_reply(reply)  # type: ignore[attr-defined]  # a follower
+    role.on_fetch_reply(reply)
     assert node.core.high_watermark == node.core.log.end_offset == 1
     for lower in (0, -1):
         reply.high_watermark = lower
-        role.on_fetch_reply(reply)  # type: ignore[attr-defined]  # a follower
+        role.on_fetch_reply(reply)
         assert node.core.high_watermark == 1
 
 
@@ -412,7 +412,7 @@ def test_how_much_a_follower_truncates(epoch: int, end_offset: int, expected: in
     log._epochs[:], log._epoch_starts[:] = [2, 5, 7], [0, 10, 20]
     log.end_offset, log.last_epoch = 30, 7
     core.effects = []
-    core.role.on_fetch_reply(  # type: ignore[attr-defined]  # a follower
+    node.following.on_fetch_reply(
         ms.FetchReply(diverging_epoch=epoch, diverging_end_offset=end_offset)
     )
     assert log.end_offset == expected
@@ -423,9 +423,7 @@ def test_how_much_a_follower_truncates(epoch: int, end_offset: int, expected: in
 def test_truncating_what_is_committed_is_fatal() -> None:
     _, _, others = led()
     with pytest.raises(FatalError, match="below the high watermark"):
-        others[0].core.role.on_fetch_reply(  # type: ignore[attr-defined]  # a follower
-            ms.FetchReply(diverging_epoch=1, diverging_end_offset=0)
-        )
+        others[0].following.on_fetch_reply(ms.FetchReply(diverging_epoch=1, diverging_end_offset=0))
 
 
 def test_a_deposed_leader_loses_what_nobody_else_had() -> None:
@@ -471,12 +469,11 @@ def test_only_batches_that_continue_the_log_are_taken(
     batches: list[tuple[int, int]], taken: int
 ) -> None:
     _, leader, others = led()
-    core = others[0].core
+    node = others[0]
+    core = node.core
     assert (core.log.end_offset, core.epoch) == (1, 1)
     core.effects = []
-    core.role.on_fetch_reply(  # type: ignore[attr-defined]  # a follower
-        ms.FetchReply(batches=tuple(batch(*which) for which in batches))
-    )
+    node.following.on_fetch_reply(ms.FetchReply(batches=tuple(batch(*which) for which in batches)))
     assert core.log.end_offset == 1 + taken
     appended = [e for e in core.effects if isinstance(e, fx.AppendBatches)]
     assert [len(e.batches) for e in appended] == ([taken] if taken else [])
