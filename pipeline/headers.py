@@ -72,8 +72,12 @@ def is_good(source: Source, position: int, end: int, size_max: int = BATCH_BYTES
     header = read_at(source, position)
     if header is None or not is_plausible(header, end) or header.size > size_max:
         return False
+    return _is_whole(source, header)
+
+
+def _is_whole(source: Source, header: BatchHeader) -> bool:
     try:
-        read_header(source.read(position, header.size), 0, check_crc=True)
+        read_header(source.read(header.position, header.size), 0, check_crc=True)
     except CodecError:
         return False
     return True
@@ -107,6 +111,7 @@ class Search:
         # A byte may be part of many checksums: bytes made to look like headers would take hours.
         self._crc_bytes_left = RESYNC_CRC_TIMES_MAX * source.size + RESYNC_CRC_BYTES_FREE
         self._good = -1  # The good batch that was found last: before it, there is none.
+        self._ahead, self._ahead_at = memoryview(b""), 0  # What was read last, and from where.
 
     def written(self, position: int) -> bool:
         """Whether any byte from ``position`` to the end is not zero."""
@@ -135,7 +140,7 @@ class Search:
 
     def _find(self, position: int) -> int:
         while position < self.end:
-            view = self.source.read(position, min(SEARCH_BYTES, self.end - position))
+            view = self._from(position)
             if len(view) < RECORDS_AT:
                 return self.end
             for found in _MAGIC_THEN_ATTRIBUTES.finditer(view, MAGIC_AT):
@@ -146,7 +151,15 @@ class Search:
                 self._crc_bytes_left -= header.size
                 if self._crc_bytes_left < 0:
                     return self.end
-                if is_good(self.source, position + at, self.end, self.size_max):
+                if header.size <= self.size_max and _is_whole(self.source, header):
                     return position + at
             position += len(view) - RECORDS_AT + 1  # A header may lie across two views.
         return self.end
+
+    def _from(self, position: int) -> memoryview:
+        """Return bytes from ``position`` on, those of the read before as long as they last."""
+        at = position - self._ahead_at
+        if not 0 <= at <= len(self._ahead) - RECORDS_AT:
+            size = min(SEARCH_BYTES, self.end - position)
+            self._ahead, self._ahead_at, at = self.source.read(position, size), position, 0
+        return self._ahead[at:]
