@@ -31,7 +31,6 @@ FRAME_VERSION: Final = 1
 _REMOTE_STORAGE: Final = "Remote"
 _INT16: Final = Struct(">h")
 _CONTROL_KEY: Final = Struct(">hh")
-_ONE_BYTE_MAX: Final = 0x7F
 _HEAD_BYTES: Final = 3  # Each of the three numbers has been one byte so far.
 
 CONTROL_MESSAGES: Final = {
@@ -115,12 +114,22 @@ def read_frame(value: bytes | None) -> Frame:
     """
     if value is None:
         raise FrameError(CodecError(ErrorClass.NULL_FOR_NON_NULLABLE, "the record has no value"))
-    if len(value) >= _HEAD_BYTES and max(value[:_HEAD_BYTES]) <= _ONE_BYTE_MAX:
-        (frame_version, key, version), at = value[:_HEAD_BYTES], _HEAD_BYTES
-    else:
-        frame_version, at = _number(value, 0, "frame version")
-        key, at = _number(value, at, "API key")
-        version, at = _number(value, at, "version")
+    if len(value) >= _HEAD_BYTES and value[:_HEAD_BYTES].isascii():
+        return _short_frame(value[:_HEAD_BYTES])
+    frame_version, at = _number(value, 0, "frame version")
+    key, at = _number(value, at, "API key")
+    version, at = _number(value, at, "version")
+    return _frame(frame_version, key, version, at)
+
+
+@cache  # Only what is known: what is refused raises, each time.
+def _short_frame(head: bytes) -> Frame:
+    """Return the frame of a head whose numbers take one byte each: below 128."""
+    frame_version, key, version = head
+    return _frame(frame_version, key, version, _HEAD_BYTES)
+
+
+def _frame(frame_version: int, key: int, version: int, at: int) -> Frame:
     if frame_version != FRAME_VERSION:
         detail = f"a frame of version {FRAME_VERSION} wanted, not {frame_version}"
         raise FrameError(CodecError(ErrorClass.UNSUPPORTED_VERSION, detail, offset=0))

@@ -121,8 +121,9 @@ class MetadataDecoder:
     for damage stay unless it is known that they were of another type.
 
     A record that is none (an unknown type or version, a wrong frame, bytes that are missing or left
-    over) is a row with ``_error`` in mode PERMISSIVE; in DROPMALFORMED it is dropped and counted in
-    the report; in FAILFAST it raises ``DamagedLogError``. An error's position is the batch's.
+    over) is a row with ``_error`` in mode PERMISSIVE, if a column that tells of it is asked for;
+    otherwise, and in DROPMALFORMED, it is dropped and counted in the report; in FAILFAST it raises
+    ``DamagedLogError``. An error's position is the batch's.
     """
 
     def __init__(
@@ -133,9 +134,11 @@ class MetadataDecoder:
         record_type: str | None = None,
     ) -> None:
         self.schema = metadata_schema(columns, mode, record_type=record_type)
-        self.mode = mode
+        # What no column tells of is counted, and not a row of nulls.
+        is_shown = not set(ERROR_COLUMNS).isdisjoint(self.schema.names)
+        self.mode = "DROPMALFORMED" if mode == "PERMISSIVE" and not is_shown else mode
         self.record_type = record_type
-        shown = ERROR_COLUMNS if mode == "PERMISSIVE" else ()
+        shown = ERROR_COLUMNS if self.mode == "PERMISSIVE" else ()
         self.source_columns: tuple[str, ...] = SOURCE_COLUMNS + shown
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -322,7 +325,7 @@ def records(
     decoder = MetadataDecoder(columns, mode, record_type=record_type)
     said = report if report is not None else Report()
     found = scan(
-        path, decoder.source_columns, filters, mode,
+        path, decoder.source_columns, filters, decoder.mode,
         filesystem=filesystem, report=said, values="binary", timestamps=TIMESTAMPS, **more,
     )  # fmt: skip
 

@@ -156,6 +156,9 @@ def test_bad_records_are_dropped_and_counted_or_end_the_reading(bad_log: Path) -
     assert "_error" not in rows[0]
     assert (report.rows, report.dropped_regions) == (len(BAD) + 1, len(BAD))
     assert [found.error_class for found in report.damaged] == [each[1] for each in BAD.values()]
+    unseen = Report()
+    assert len(rows_of(bad_log, columns=["type"], report=unseen)) == len(rows)
+    assert unseen.dropped_regions == len(BAD)
     with pytest.raises(DamagedLogError, match=r"0\.log, byte 0: record at offset 1, .*API key 99"):
         rows_of(bad_log, mode="FAILFAST")
 
