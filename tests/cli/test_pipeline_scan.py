@@ -53,6 +53,14 @@ def test_a_table_for_people(logs: Path) -> None:
     assert "4 at most shown" in found.stderr
 
 
+def test_what_is_passed_over_is_said(logs: Path) -> None:
+    leaving = logs / f"orders-7.{'a' * 32}-delete"
+    leaving.mkdir()
+    found = run(logs)
+    assert found.exit_code == 0
+    assert f"passed over {leaving}: a partition that is not in use: delete" in found.stderr
+
+
 def test_json_lines(damaged: Path) -> None:
     found = run(damaged, "--json")
     assert found.exit_code == 1

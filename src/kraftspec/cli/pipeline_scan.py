@@ -126,10 +126,13 @@ def scan(
 def _batches(
     paths: tuple[str, ...], options: Any, report: Report, advance: Callable[[str, int, int], None]
 ) -> Iterator[Any]:
-    from kraftspec.pipeline import discover, plan_splits, read_split
+    from kraftspec.pipeline import plan_splits, read_split
+    from kraftspec.pipeline.layout import survey
 
-    files = discover(paths)
-    splits = plan_splits(files, filters=options.filter, isolation=options.isolation)
+    found = survey(paths)
+    for one in found.ignored:
+        click.echo(printable(f"passed over {one.path}: {one.reason}"), err=True)
+    splits = plan_splits(found.files, filters=options.filter, isolation=options.isolation)
     for number, split in enumerate(splits):
         advance(Path(split.parts[0].file.path).name, number, len(splits))
         yield from read_split(split, options=options, report=report)
