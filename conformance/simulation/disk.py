@@ -44,6 +44,8 @@ class _Inode:
             del self.durable[self.cut_to :]
             self.cut_to = None
         for start, stop in self.dirty:
+            if start > len(self.durable):
+                self.durable.extend(bytes(start - len(self.durable)))
             self.durable[start:stop] = self.current[start:stop]
         self.dirty.clear()
 
