@@ -10,8 +10,6 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,83 +19,30 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from kraftspec.pipeline.campaign.codec import CodecFuzz
 from kraftspec.pipeline.campaign.conform import Conform
 from kraftspec.pipeline.campaign.drive import run_units
-from kraftspec.pipeline.campaign.kind import Kind, Unit, release, table
+from kraftspec.pipeline.campaign.kind import Unit
 from kraftspec.pipeline.campaign.page import page
 from kraftspec.pipeline.campaign.store import Store, open_store
 from kraftspec.pipeline.campaign.summary import CountError, Summary, summarise, write
 
+from .campaigns import (
+    FUZZ,
+    UNIT_CASES,
+    UNITS,
+    WAIT_S,
+    below,
+    check_all,
+    command,
+    processes,
+    results,
+    started,
+    wait,
+    workers,
+)
+
 HERE = Path(__file__).parent
 PLANTED = f"{sys.executable} {HERE.parent / 'conformance' / 'planted_adapter.py'}"
-SPARK = (
-    "--master", "local[2]", "--conf", "spark.driver.memory=512m",
-    "--conf", "spark.driver.extraJavaOptions=-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
-)  # fmt: skip
-UNITS, UNIT_CASES = 24, 500
-FUZZ = ("fuzz", "--target", "messages", "--cases", str(UNITS * UNIT_CASES),
-        "--unit-cases", str(UNIT_CASES), "--twins-one-in", "1")  # fmt: skip
-WAIT_S = 240.0  # For what takes seconds where nothing else runs.
-
-
-def command(*arguments: str | Path) -> list[str]:
-    run = "from kraftspec.cli import main; main()"
-    return [sys.executable, "-c", run, "pipeline", "campaign", *map(str, arguments), *SPARK]
-
-
-def processes() -> list[tuple[int, int, str]]:
-    """Return (pid, parent, command line) of all that run."""
-    said = subprocess.run(
-        ["ps", "-ww", "-eo", "pid=,ppid=,args="], capture_output=True, text=True, check=True
-    )
-    rows = (line.split(None, 2) for line in said.stdout.splitlines())
-    return [(int(pid), int(parent), args) for pid, parent, args in rows]
-
-
-def below(pid: int, words: str) -> list[int]:
-    """Return the descendants of a process whose command line has these words."""
-    family, rows = {pid}, processes()
-    for _ in range(8):
-        family |= {child for child, parent, _ in rows if parent in family}
-    return [child for child, _, args in rows if child in family and words in args]
-
-
-def workers(pid: int) -> list[int]:
-    """Return Spark's Python workers: the children of a daemon that has the same command line."""
-    daemons = below(pid, "pyspark.daemon")
-    return [child for child, parent, _ in processes() if child in daemons and parent in daemons]
-
-
-def results(directory: Path) -> dict[str, tuple[int, int]]:
-    return {
-        path.name: (path.stat().st_mtime_ns, path.stat().st_ino)
-        for path in directory.glob("units/*.parquet")
-    }
-
-
-def wait(until: Callable[[], Any], driver: subprocess.Popen[str]) -> None:
-    deadline = time.monotonic() + WAIT_S
-    while not until():
-        assert driver.poll() is None, driver.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
-@contextmanager
-def started(*arguments: str | Path) -> Iterator[subprocess.Popen[str]]:
-    with subprocess.Popen(
-        command(*arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as driver:
-        try:
-            yield driver
-        finally:
-            driver.kill()
-
-
-def unit_rows(kind: Kind, store: Store, unit: Unit) -> pa.Table:
-    """Return what a unit must tell of: done here, without Spark."""
-    return table(kind.schema, store.name(unit), kind.run(unit), 0.0).drop_columns("seconds")
 
 
 @pytest.mark.java
@@ -112,7 +57,7 @@ def test_whoever_is_killed_the_results_are_the_same_unit_by_unit(tmp_path: Path)
         os.kill(jvm, signal.SIGKILL)
         _, said = driver.communicate(timeout=WAIT_S)
     assert driver.returncode == 3
-    assert re.search(r"Spark did not finish: \d+ of 24 units are done and kept", said)
+    assert re.search(r"Spark did not finish: \d+ of 20 units are done and kept", said)
     first = results(out)
     assert 5 <= len(first) < UNITS
 
@@ -145,17 +90,7 @@ def test_whoever_is_killed_the_results_are_the_same_unit_by_unit(tmp_path: Path)
     assert len(second) <= report["resumed"] < UNITS
     assert (report["done"], report["cases"]) == (UNITS, UNITS * UNIT_CASES)
     assert results(out).items() >= second.items()  # What was done has not been touched again.
-
-    kind = CodecFuzz(
-        cases=UNITS * UNIT_CASES, targets=("messages",), one_in=1, unit_cases=UNIT_CASES
-    )
-    units = kind.plan()
-    store = open_store(out, kind, units)
-    assert len(units) == len(results(out)) == UNITS
-    for unit in units:
-        kept = pq.read_table(store.path(unit)).drop_columns("seconds")
-        assert kept.equals(unit_rows(kind, store, unit))
-    release()
+    check_all(out)
 
 
 # --------------------------------------------------------------- one campaign, and its summary
