@@ -13,12 +13,12 @@ from kraftspec.fastpath.errors import CodecError
 from kraftspec.fastpath.message import Message
 from kraftspec.generated import kafka
 from kraftspec.pipeline.files import Filesystem
-from kraftspec.pipeline.layout import LogFile, Paths, discover
+from kraftspec.pipeline.layout import LogFile, Paths
 from kraftspec.pipeline.metadata.frames import FrameError, explain, read_control, read_frame
 from kraftspec.pipeline.metadata.image import ImageError, MetadataImage
+from kraftspec.pipeline.metadata.log import directory_of, metadata_files
 from kraftspec.pipeline.stream import scan
 
-METADATA_TOPIC: Final = "__cluster_metadata"
 _COLUMNS: Final = ("offset", "leader_epoch", "timestamp", "is_control", "key", "value")
 
 
@@ -54,7 +54,7 @@ def read_image(
     """
     if as_of is not None and as_of < 0:
         raise ValueError(f"as_of is an offset, not {as_of}")
-    files = _one_log(discover(path, filesystem))
+    files = _one_log(metadata_files(path, filesystem))
     image = MetadataImage()
     checkpoint = _checkpoint(files, as_of)
     if checkpoint is not None:
@@ -73,16 +73,13 @@ def read_image(
 
 
 def _one_log(files: list[LogFile]) -> list[LogFile]:
-    found = [file for file in files if file.topic in (METADATA_TOPIC, None)]
-    directories = sorted({posixpath.dirname(file.path) for file in found})
-    if not directories:
-        raise ValueError(f"there is no metadata log here: no {METADATA_TOPIC}-0")
+    directories = sorted({directory_of(file) for file in files})
     if len(directories) > 1:
         raise ValueError(
             f"there are {len(directories)} metadata logs, and an image is of one: name one of "
             + ", ".join(directories)
         )
-    return found
+    return files
 
 
 def _checkpoint(files: list[LogFile], as_of: int | None) -> LogFile | None:

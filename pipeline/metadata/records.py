@@ -46,9 +46,11 @@ from kraftspec.pipeline.metadata.frames import (
     record_classes,
     record_names,
 )
+from kraftspec.pipeline.metadata.log import metadata_files
+from kraftspec.pipeline.reader import read_split
 from kraftspec.pipeline.report import Damaged, DamagedLogError, Report
-from kraftspec.pipeline.rows import ERROR_TYPE, MODES
-from kraftspec.pipeline.stream import scan
+from kraftspec.pipeline.rows import ERROR_TYPE, MODES, read_options
+from kraftspec.pipeline.splits import plan_splits
 
 # What the decoder asks of a reader of log files; in mode PERMISSIVE also the columns of errors.
 SOURCE_COLUMNS: Final = (
@@ -320,17 +322,22 @@ def records(
 
     Paths, filters, modes and further options are ``scan``'s; the columns are the module's, and what
     bad records are in each mode ``MetadataDecoder`` says. Segments and checkpoints are both read:
-    ``checkpoint`` tells their rows apart.
+    ``checkpoint`` tells their rows apart. Other topics of a log directory are passed over;
+    ValueError where there is no metadata log.
     """
     decoder = MetadataDecoder(columns, mode, record_type=record_type)
-    said = report if report is not None else Report()
-    found = scan(
-        path, decoder.source_columns, filters, decoder.mode,
-        filesystem=filesystem, report=said, values="binary", timestamps=TIMESTAMPS, **more,
+    options = read_options(
+        decoder.source_columns, filters, decoder.mode,
+        values="binary", timestamps=TIMESTAMPS, **more,
     )  # fmt: skip
+    files = metadata_files(path, filesystem)
+    splits = plan_splits(files, filters=options.filter, isolation=options.isolation)
+    said = report if report is not None else Report()
 
     def batches() -> Iterator[pa.RecordBatch]:
-        for batch in found:
-            yield decoder.decode(batch, said)
+        for split in splits:
+            for batch in read_split(split, options=options, report=said):
+                yield decoder.decode(batch, said)
+        said.warn()
 
     return pa.RecordBatchReader.from_batches(decoder.schema, batches())

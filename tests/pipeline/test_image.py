@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
@@ -19,7 +20,7 @@ from kraftspec.pipeline.metadata.image import ImageError, MetadataImage
 from kraftspec.pipeline.report import DamagedLogError
 
 from .metadata_corpus import DATA, oracle, read_gzip, run
-from .metadata_writer import Writer, write_log
+from .metadata_writer import Writer, frame, write_log
 
 SEGMENT = "00000000000000000000.log"
 RECORDS = {
@@ -273,3 +274,35 @@ def test_an_image_is_of_one_log(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no metadata log here: no __cluster_metadata-0"):
         read_image(tmp_path / "orders-0")
     assert read_image(tmp_path / "a").end_offset == read_image(DATA).end_offset
+
+
+def test_no_log_is_too_strange(tmp_path: Path) -> None:
+    """Records that are bent, left out, doubled and swapped: an image, or an error that says why."""
+    draw = random.Random(3)
+    made = refused = 0
+    values = [frame(record) for batch in Writer(5).batches(60) for record in batch]
+    for _ in range(60):
+        bent = list(values)
+        at, other = draw.randrange(len(bent)), draw.randrange(len(bent))
+        kind = draw.randrange(4)
+        if kind == 0:
+            record = bytearray(bent[at])
+            record[draw.randrange(len(record))] = draw.randrange(256)
+            bent[at] = bytes(record)
+        elif kind == 1:
+            del bent[at]
+        elif kind == 2:
+            bent.insert(at, bent[other])
+        else:
+            bent[at], bent[other] = bent[other], bent[at]
+        (tmp_path / SEGMENT).write_bytes(encode_batch(bent, timestamps=0))
+        try:
+            image = read_image(tmp_path)
+        except ValueError as error:
+            assert SEGMENT in str(error)  # noqa: PT017 - both ends are right
+            refused += 1
+        else:
+            assert image.end_offset == len(bent)
+            made += 1
+    assert made > 10
+    assert refused > 10

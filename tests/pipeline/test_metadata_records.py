@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import shutil
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -255,3 +256,14 @@ def test_no_record_is_lost_in_silence(data: st.DataObject) -> None:
 def real_values() -> tuple[bytes, ...]:
     table = scan(DATA / SEGMENT, ["value"], [("is_control", "==", False)], values="binary")
     return tuple(table.read_all()["value"].to_pylist()[:60])
+
+
+def test_other_topics_are_passed_over(tmp_path: Path) -> None:
+    shutil.copytree(DATA, tmp_path / "__cluster_metadata-0")
+    (tmp_path / "orders-0").mkdir()
+    (tmp_path / "orders-0" / SEGMENT).write_bytes(encode_batch([b"paid"], timestamps=0))
+    rows = rows_of(tmp_path)
+    assert len(rows) == len(read_gzip("records.json.gz"))
+    assert not any(row["_error"] for row in rows)
+    with pytest.raises(ValueError, match="there is no metadata log here: no __cluster_metadata-0"):
+        records(tmp_path / "orders-0")

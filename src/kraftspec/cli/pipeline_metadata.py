@@ -233,13 +233,13 @@ def _records(
     as_json: bool,
 ) -> Report:
     """Print or write the records, and report what was read."""
-    from kraftspec.pipeline.layout import discover
     from kraftspec.pipeline.metadata import records
+    from kraftspec.pipeline.metadata.log import metadata_files
     from kraftspec.pipeline.metadata.output import json_lines, write_dataset
     from kraftspec.pipeline.report import Report
 
     report = Report()
-    size = sum(file.size for file in discover(paths))
+    size = sum(file.size for file in metadata_files(paths))
     reader = records(paths, mode=mode, record_type=record_type, report=report)
     types: Counter[str] = Counter()
     kept: list[pa.RecordBatch] = []
