@@ -20,6 +20,7 @@ from kraftspec.pipeline.filters import parse_filters
 from kraftspec.pipeline.headers import Search, is_good, is_plausible, read_at, walk
 from kraftspec.pipeline.indexes import Indexes
 from kraftspec.pipeline.layout import LogFile, discover
+from kraftspec.pipeline.metadata.log import of_metadata_log
 from kraftspec.pipeline.source.options import OptionError, Options
 
 Key = tuple[str, int]  # A topic and a partition.
@@ -199,7 +200,7 @@ def _is_wanted(file: LogFile, options: Options) -> bool:
         return re.fullmatch(options.topic_pattern, file.topic or "") is not None
     if options.assigned is not None:
         return file.partition in options.assigned.get(file.topic or "", ())
-    return True
+    return options.decode is None or of_metadata_log(file)
 
 
 def partitions_of(files: Iterable[LogFile]) -> dict[Key, PartitionLog]:
