@@ -55,7 +55,7 @@ class Lock(Protocol):
 
 
 class Files(Protocol):
-    """A file system. Paths are absolute, with slashes; every operation may raise OSError."""
+    """A file system. Paths have slashes; every operation may raise OSError."""
 
     def open(self, path: str, *, create: bool = False) -> File:
         """Open a file to read and write; FileNotFoundError unless ``create``."""
@@ -232,7 +232,8 @@ class LocalFiles:
 def ensure_directory(files: Files, path: str) -> None:
     """Make a directory where there is none; its name is durable on return."""
     files.make_directory(path)
-    files.sync_directory(path.rpartition("/")[0] or "/")
+    parent, slash, _ = path.rstrip("/").rpartition("/")
+    files.sync_directory(parent or slash or ".")
 
 
 def read_whole(files: Files, path: str) -> bytes:

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from kraftspec.fastpath.append import Recovery, find_end_by
+from kraftspec.fastpath.append import ZERO_AHEAD_BYTES_MAX, Recovery, find_end_by
 from kraftspec.reference.log.epochs import CHECKPOINT_NAME, EpochList
 from kraftspec.reference.log.files import read_whole
 from kraftspec.reference.log.segment import (
     INDEX_SUFFIXES,
+    INT32_MAX,
     BatchIndex,
     Segment,
     segment_name,
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 LOG_SUFFIX: Final = ".log"
 DELETED_SUFFIX: Final = ".deleted"
+# Kafka's positions are int32; of the last segment's, zeros may be written ahead.
+SEGMENT_BYTES_MAX: Final = INT32_MAX + ZERO_AHEAD_BYTES_MAX
 _SEGMENT = re.compile(r"(\d{20})\.log")
 
 
@@ -94,6 +97,8 @@ class _Chain:
         """Note a batch, or say why it cannot be the next."""
         if header.base_offset != self.due:
             return f"a batch of offset {header.base_offset}, where {self.due} is due"
+        if header.last_offset - self.index.base_offset > INT32_MAX:
+            return f"a batch up to offset {header.last_offset}, too far from the segment's first"
         epoch = header.partition_leader_epoch
         last = self.epochs.last_epoch
         if epoch < max(last, 0):
@@ -114,6 +119,9 @@ def _recover_segment(
     file = files.open(path + LOG_SUFFIX)
     try:
         file.settle()
+        if file.size() > SEGMENT_BYTES_MAX:
+            reason = f"{file.size()} bytes are more than a segment has, {SEGMENT_BYTES_MAX}"
+            raise CorruptMetadataLogError(path + LOG_SUFFIX, 0, reason)
         chain.index = BatchIndex(base_offset, interval_bytes)
         if chain.due is None:
             chain.due = base_offset

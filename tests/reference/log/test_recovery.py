@@ -7,15 +7,18 @@ import struct
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from random import Random
 
 import pytest
 
 from kraftspec.conformance.simulation.disk import MemoryFiles
-from kraftspec.fastpath import encode_batch
+from kraftspec.fastpath import crc32c, encode_batch
+from kraftspec.fastpath.errors import CodecError
 from kraftspec.generated.kafka import QuorumStateData, SnapshotHeaderRecord
 from kraftspec.reference.log import (
     CorruptMetadataLogError,
+    LocalFiles,
     LogConfig,
     LogDirectory,
     LogFailedError,
@@ -191,6 +194,46 @@ def test_a_flip_that_no_crc_covers_is_told(at: int, value: int, reason: str) -> 
     change(files, f"{DIR}/{0:020d}.log", lambda data: data.__setitem__(at, value))
     with pytest.raises(CorruptMetadataLogError, match=reason):
         open_log(files)
+
+
+def test_a_batch_that_says_too_many_offsets_is_told() -> None:
+    files = MemoryFiles()
+    log = open_log(files)
+    log.append_records(1, [b"x"], 1)
+    log.close()
+    for base in (1, 1 + (1 << 30)):
+        data = bytearray(encode_batch([b"y"], timestamps=1, base_offset=base))
+        struct.pack_into(">i", data, 12, 1)
+        struct.pack_into(">i", data, 23, (1 << 30) - 1 + (base > 1))
+        struct.pack_into(">I", data, 17, crc32c(data[21:]))
+        file = files.open(f"{DIR}/{0:020d}.log")
+        file.write_at(file.size(), data)
+    with pytest.raises(CorruptMetadataLogError, match="too far from the segment's first"):
+        open_log(files)
+
+
+def test_a_file_larger_than_any_segment_is_told(tmp_path: Path) -> None:
+    MetadataLog.open(str(tmp_path), LocalFiles()).close()
+    with (tmp_path / f"{0:020d}.log").open("r+b") as file:
+        file.truncate(3 << 30)  # A hole: it takes no room.
+    with pytest.raises(CorruptMetadataLogError, match="are more than a segment has"):
+        MetadataLog.open(str(tmp_path), LocalFiles())
+
+
+@pytest.mark.parametrize("at", [0, 8, 16, 17, 70, 200])
+def test_a_damaged_snapshot_is_told_when_it_is_read(at: int) -> None:
+    files = MemoryFiles()
+    log = filled(files, close=False)
+    id_ = snapshot(log, 30, 1)
+    change(files, f"{DIR}/{30:020d}-{1:010d}.checkpoint", lambda data: flip(data, at))
+    reader = log.open_snapshot(id_)
+    if at:
+        with pytest.raises(CodecError):
+            list(reader.batches())
+    reader.close()
+    change(files, f"{DIR}/{30:020d}-{1:010d}.checkpoint", lambda data: data.__delitem__(slice(9)))
+    with pytest.raises((CodecError, ValueError)):
+        log.open_snapshot(id_).header()
 
 
 def test_an_epoch_that_goes_back_is_told() -> None:
