@@ -51,8 +51,8 @@ def plan(
 
 def copied(reader: _Reader, tasks: list[Any]) -> tuple[_Reader, list[Any]]:
     """Return what arrives in a worker."""
-    pickler = CloudPickleSerializer()  # type: ignore[no-untyped-call]  # Spark's own.
-    found: tuple[_Reader, list[Any]] = pickler.loads(pickler.dumps((reader, tasks)))  # type: ignore[no-untyped-call]  # likewise
+    pickler: Any = CloudPickleSerializer()  # type: ignore[no-untyped-call]  # Spark's own.
+    found: tuple[_Reader, list[Any]] = pickler.loads(pickler.dumps((reader, tasks)))
     return found
 
 
