@@ -40,7 +40,9 @@ def configurations(swarm: Swarm, dice: Dice) -> list[Config]:
     voters = VoterSet(
         Voter(ReplicaKey(id, ZERO_UUID), endpoints_of(id)) for id in range(swarm.voters)
     )
-    servers = tuple(Node(-2 - id, "localhost", PORT_BASE + id) for id in range(swarm.voters))
+    servers = tuple(
+        Node(-2 - id, "localhost", PORT_BASE + id) for id in range(swarm.voters + swarm.joiners)
+    )
     return [
         Config(
             cluster_id=CLUSTER_ID,

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from kraftspec.conformance.simulation.schedule import Schedule
 
 VOTERS_MAX = 7
+# A leader that removes itself from among two, and goes down before the other has that record, is
+# not a voter by its own log, which is longer than the other's: nobody can be elected any more.
+GRIDLOCK_VOTERS = 2
 _ADDS = 3  # Of 0 to 6: one describes, three add, three remove.
 
 
@@ -66,7 +69,10 @@ class Operator:
             return self.schedule.dice.pick(gone)
         if len(voters) <= 1 or not self._may_shrink(leader):
             return None
-        return self.schedule.dice.pick(voters).key
+        key = self.schedule.dice.pick(voters).key
+        if len(voters) <= GRIDLOCK_VOTERS and key == leader.key:
+            return None
+        return key
 
     def _may_shrink(self, leader: Replica) -> bool:
         """Whether the quorum outlives a voter less: of those left a majority has its disk."""

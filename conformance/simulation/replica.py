@@ -146,7 +146,8 @@ class Replica:
         data = self.files.content(path)
         starts, position = [], 0
         while position + RECORDS_AT <= len(data):
-            starts.append(position)
+            if int.from_bytes(data[position : position + 8], "big") < self.durable_end:
+                starts.append(position)  # Not what a torn write left.
             position += LOG_OVERHEAD_BYTES + int.from_bytes(
                 data[position + 8 : position + 12], "big"
             )

@@ -27,7 +27,8 @@ from kraftspec.reference.raft.messages import Reply, Request
 from kraftspec.reference.raft.profile import Profile
 from kraftspec.reference.raft.types import NEVER_US
 
-BACKLOG_MAX = 200  # Records; with small fetches, followers take some seconds for them.
+BACKLOG_MAX = 200  # Records not committed; with small fetches, followers take seconds for them.
+LAG_MAX = 1_000  # Records that the slowest node lacks.
 STRAGGLES = 100  # How much longer a straggler takes.
 
 
@@ -203,7 +204,9 @@ class Schedule:
             if replica.is_up and replica.role is RoleName.LEADER:
                 if replica.paused_until_us > self.world.now_us:
                     continue
-                if replica.mirror.end_offset - self.world.ledger.high_watermark > BACKLOG_MAX:
-                    continue  # State machines wait when too much is not committed.
+                slowest = min(other.mirror.end_offset for other in self.world.running())
+                slowest = min(slowest + LAG_MAX - BACKLOG_MAX, self.world.ledger.high_watermark)
+                if replica.mirror.end_offset - slowest > BACKLOG_MAX:
+                    continue  # State machines wait when too much is not replicated.
                 count = dice.between(1, swarm.records_max)
                 self.world.append(replica, count, dice.between(14, swarm.record_bytes_max))

@@ -28,8 +28,9 @@ ALONE: Final = {
     "candidate": set[str](),
     "leader": set[str](),
 }
-# And who has resigned may campaign when its timer strikes: by way of Unattached, an epoch on.
-TWICE: Final = ("resigned", "prospective")
+# Who has resigned may campaign when its timer strikes: by way of Unattached, an epoch on. Who is
+# elected while it leaves the quorum resigns at once.
+TWICE: Final = {("resigned", "prospective"), ("candidate", "resigned")}
 
 
 class LegalTransitions(Invariant):
@@ -37,7 +38,7 @@ class LegalTransitions(Invariant):
 
     def role_changed(self, replica: Replica, old: RoleName | None, new: RoleName) -> None:
         """Look the pair up; a role that a node starts with was reached by no arrow."""
-        if old is None or new in LEGAL[old] or (old, new) == TWICE:
+        if old is None or new in LEGAL[old] or (old, new) in TWICE:
             return
         if new in ALONE[old] and len(replica.core.log.voters.last) <= 1:
             return
