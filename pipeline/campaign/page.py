@@ -28,7 +28,7 @@ _CSS = """
 .scroll { overflow-x: auto; }
 .versions { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 .versions th, .versions td { border-bottom: 1px solid var(--line); white-space: nowrap; }
-.versions th[scope="row"] { text-align: left; }
+.versions th[scope="row"], .versions .text { text-align: left; }
 td.bad { color: var(--failed-text); font-weight: 650; }
 details { margin: .4rem 0; padding: .4rem .8rem; background: var(--surface);
   border: 1px solid var(--line); border-radius: 8px; }

@@ -10,8 +10,10 @@ import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
@@ -30,6 +32,7 @@ from kraftspec.pipeline.campaign.conform import Conform
 from kraftspec.pipeline.campaign.differential import DifferentialFuzz
 from kraftspec.pipeline.campaign.kind import RESULTS, Kind, Result, digest, release
 from kraftspec.pipeline.campaign.store import MixedError, alone, open_store
+from kraftspec.pipeline.campaign.summary import Found, Summary, write
 
 HERE = Path(__file__).parent
 PLANTED = f"{sys.executable} {HERE.parent / 'conformance' / 'planted_adapter.py'}"
@@ -37,7 +40,8 @@ VOTE = "kafka/VoteRequest"
 
 
 @pytest.fixture(autouse=True)
-def _nothing_stays() -> None:
+def _nothing_stays() -> Iterator[None]:
+    yield
     release()
 
 
@@ -165,6 +169,27 @@ def test_differential_units_find_what_one_run_finds() -> None:
     assert sum(one.count for result in found for one in result.findings) == parted
     release()
     assert results(kind) == found
+
+
+def test_a_finding_of_two_adapters_is_asked_again_by_its_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind = DifferentialFuzz(
+        names=("kraftspec-python",), commands=(f"{PLANTED} sign",), cases=120, filter=VOTE
+    )
+    [first, *_] = [one for result in results(kind) for one in result.findings]
+    fields = msgspec.structs.asdict(first)
+    version = fields.pop("version")
+    found = Found(cases=fields.pop("count"), **fields, versions=[version], units=1)
+    summary = Summary(
+        kind=kind.name, options=kind.options(), units=1, done=1, cases=1, seconds=0.0, by_class=[],
+        by_message=[], findings=[found],
+    )  # fmt: skip
+    write(summary, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(main, [*shlex.split(found.reproduce)[1:], "--json"])
+    assert done.exit_code == 1, done.output
+    assert [one["id"] for one in json.loads(done.output)["findings"]] == [found.signature]
 
 
 def test_adapters_of_which_no_pair_is_served_by_both() -> None:
