@@ -368,8 +368,9 @@ class MetadataLog:
         self._flushed_offset = min(self._flushed_offset, self._end_offset)
         self._remove_producer_states(self._end_offset)
         self._epochs.truncate_to(self._end_offset)
-        self._last_epoch = self._epochs.last_epoch
-        self._keep_epochs()
+        if self._epochs.last_epoch != self._last_epoch:
+            self._last_epoch = self._epochs.last_epoch
+            self._keep_epochs()
 
     def _drop_last(self) -> None:
         """Remove the last segment, durably: a log has no hole at any moment."""
