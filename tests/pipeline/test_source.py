@@ -501,7 +501,7 @@ class TestMetadata:
         assert found == [row for row in every if row["offset"] < 5]
 
     def test_damage_without_a_column_to_show_it(self, tmp_path: Path) -> None:
-        write_segment(tmp_path / "m-0", [batch(0), b"\xff" * 99])
+        write_segment(tmp_path / "__cluster_metadata-0", [batch(0), b"\xff" * 99])
         given = source(tmp_path, {"decode": "metadata"})
         shown = rows(tmp_path, fields("offset", "_error", given=given), decode="metadata")
         assert [row["offset"] for row in shown] == [0, 1, 2, None]
@@ -509,6 +509,12 @@ class TestMetadata:
         report = tmp_path / "report"
         assert rows(tmp_path, fields("offset", given=given), decode="metadata", report=report) == []
         assert read_report(str(report)).damaged_regions == 4
+
+    def test_other_topics_are_passed_over(self, tmp_path: Path) -> None:
+        shutil.copytree(METADATA, tmp_path / "__cluster_metadata-0")
+        write_segment(tmp_path / "orders-0", [batch(0)])
+        found = rows(tmp_path, decode="metadata", mode="FAILFAST")
+        assert {Path(row["file"]).parent.name for row in found} == {"__cluster_metadata-0"}
 
     def test_a_stream_of_it(self, tmp_path: Path) -> None:
         copied = shutil.copytree(METADATA, tmp_path / "__cluster_metadata-0")
