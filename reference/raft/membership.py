@@ -98,15 +98,20 @@ class Membership:
         return next_us
 
     def high_watermark_moved(self, offset: int) -> None:
-        """End the changes that are committed; a leader that removed itself resigns then."""
+        """End the changes that are committed; a leader that is no voter by them resigns (KIP-853).
+
+        Kafka 4.3.1 (``RemoveVoterHandler``) lets it resign only as long as the request waits: one
+        that was told of a time-out leads on for good, votes in nothing, and nobody can add it.
+        """
         adding = self.adding
         if adding is not None and NONE < adding.last_offset < offset:
             self._end_adding(0)
         removing = self.removing
         if removing is not None and removing.last_offset < offset:
             self._end_removing(0)
-            if not self.core.is_voter:
-                self.leader.resign_requested = True
+        core = self.core
+        if not core.is_voter and (core.log.voters.last_offset or 0) < offset:
+            self.leader.resign_requested = True
 
     def leadership_lost(self) -> None:
         """Nobody here can say how a change ends that has begun."""

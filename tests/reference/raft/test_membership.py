@@ -382,6 +382,25 @@ def test_a_leader_that_removes_itself_resigns_once_that_is_committed() -> None:
     assert leader.role is RoleName.FOLLOWER
 
 
+def test_it_resigns_as_well_once_the_request_has_timed_out() -> None:
+    """Apache Kafka 4.3.1 leads on; `kraftspec simulate --seed 1140 --events 2000` met it."""
+    net, leader = led(request_timeout_us=300 * MS)
+    followers = others(net, leader)
+    for follower in followers:
+        follower.auto_flush = False
+    assert ask(net, leader, remove_request(leader.config.node_id)) is None
+    token = net.last_token
+    net.run(400 * MS)
+    assert net.answers[token].error == ErrorCode.REQUEST_TIMED_OUT
+    assert leader.role is RoleName.LEADER
+    for follower in followers:
+        follower.auto_flush = True
+        follower.flush()
+    net.run(3 * S)
+    assert net.leader in followers
+    assert not leader.core.is_voter
+
+
 def test_meanwhile_it_does_not_count_itself() -> None:
     """Two of the other two must have the record, and both must fetch for its quorum."""
     net, leader = led()
