@@ -294,10 +294,10 @@ class Faults:
         replica = self._one_up()
         if replica is None or not self.may_wipe(replica) or not replica.mirror.ends:
             return
-        self.schedule.met["bit rot"] += 1
         self._down(replica, None)
-        replica.rot(self.dice)
-        self._rotten[replica.id] = None
+        if replica.rot(self.dice):
+            self.schedule.met["bit rot"] += 1
+            self._rotten[replica.id] = None
         self._later(replica)
 
     def before_start(self, replica: Replica) -> None:

@@ -49,7 +49,8 @@ class Replica:
     """A node of the simulated quorum, up or down.
 
     ``mirror`` is what its log should be, ``durable_end`` how much of that was synced, ``stored``
-    the last quorum-state that was. ``life`` counts its starts.
+    the last quorum-state that was, ``storing`` the one whose write did not return. ``life`` counts
+    its starts.
     """
 
     def __init__(self, world: World, config: Config, files: MemoryFiles) -> None:
@@ -70,6 +71,7 @@ class Replica:
         self.mirror = Mirror()
         self.durable_end = 0
         self.stored = ElectionState()
+        self.storing: ElectionState | None = None  # It may be there, when the write fails.
         self.core_start = ElectionState()
         self.role: RoleName | None = None  # None before it starts.
         self.epoch = 0
@@ -130,6 +132,7 @@ class Replica:
         self.epoch = self.core.epoch
         self.high_watermark = -1
         self.world.hooks.started(self, before)
+        self.stored, self.storing = self.core_start, None
         self.durable_end = self.mirror.end_offset
         self.step(ev.Start())
 
@@ -138,8 +141,8 @@ class Replica:
         """The voter sets that its log has, by offset."""
         return self.core.log.voters.entries() if self.life and not self.is_new else []
 
-    def rot(self, dice: Dice) -> None:
-        """Flip a bit of a batch at rest, in the part of it that its CRC covers."""
+    def rot(self, dice: Dice) -> bool:
+        """Flip a bit of a synced batch, in the part of it that its CRC covers, if there is one."""
         directory = f"{DIRECTORY}/{METADATA_NAME}"
         segments = [name for name in self.files.names(directory) if name.endswith(".log")]
         path = f"{directory}/{dice.pick(segments)}"
@@ -156,6 +159,7 @@ class Replica:
             end = start + LOG_OVERHEAD_BYTES + int.from_bytes(data[start + 8 : start + 12], "big")
             at = dice.between(start + CRC_AT, min(end, len(data)) - 1)
             self.files.corrupt(path, at, 1 << dice.below(8))
+        return bool(starts)
 
     def check_rot_is_noticed(self) -> None:
         """A log whose synced bytes have changed must not be opened as if nothing were."""
@@ -286,8 +290,9 @@ class Replica:
         self.storage.carry_out(effect)
 
     def _persist(self, effect: fx.PersistElection) -> None:
+        self.storing = effect.state
         self.storage.persist_election(effect)
-        self.stored = effect.state
+        self.stored, self.storing = effect.state, None
         self.world.hooks.persisted(self, effect.state)
 
     def _truncate(self, effect: fx.TruncateLog) -> None:

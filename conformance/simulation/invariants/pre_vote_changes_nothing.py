@@ -1,30 +1,53 @@
-"""A pre-vote leaves no trace on the disk of who is asked, unless its epoch is a higher one."""
+"""A pre-vote, asked for or given, moves no epoch and no vote on disk.
+
+A request of a higher epoch moves its receiver to that epoch, as any request does (KIP-595). After
+its answer, a node does what its clock and its lost elections make it do in any step: it may forget
+a leader, or stand as candidate of the next epoch, and nothing else.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from kraftspec.conformance.simulation.invariants.base import Invariant
-from kraftspec.reference.raft.effects import PersistElection
+from kraftspec.reference.raft.effects import Answer, PersistElection
 from kraftspec.reference.raft.messages import Request, Vote
 
 if TYPE_CHECKING:
     from kraftspec.conformance.simulation.replica import Replica
+    from kraftspec.reference.raft import ElectionState
 
 
 class PreVoteChangesNothing(Invariant):
     """See the module (KIP-996)."""
 
     def request_handled(self, replica: Replica, request: Request, effects: list[Any]) -> None:
-        """Look for what a pre-vote would write."""
+        """Look for what a pre-vote would write, before its answer and behind it."""
         if not isinstance(request, Vote) or not request.pre_vote:
             return
+        stored = replica.stored
+        is_answered = False
         for effect in effects:
-            if isinstance(effect, PersistElection):
-                if request.epoch <= replica.stored.epoch:
-                    self.fail(f"node {replica.id} stored {effect.state} over a pre-vote")
-                if effect.state.voted is not None and effect.state.voted.id == request.replica_id:
-                    self.fail(f"node {replica.id} stored a vote for who asked for a pre-vote")
+            if isinstance(effect, Answer):
+                is_answered = True
+            elif isinstance(effect, PersistElection):
+                state = effect.state
+                if is_answered:
+                    is_right = _by_itself(replica, stored, state)
+                else:
+                    is_right = state.epoch == request.epoch > stored.epoch and state.voted is None
+                if not is_right:
+                    self.fail(
+                        f"node {replica.id} had stored {stored}, and stores {state} over a pre-vote"
+                    )
+                stored = state
+
+
+def _by_itself(replica: Replica, stored: ElectionState, state: ElectionState) -> bool:
+    """Whether a node may go from one state to the other when a timer strikes."""
+    if state.epoch == stored.epoch:
+        return state.voted == stored.voted and state.leader_id in (-1, stored.leader_id, replica.id)
+    return state.epoch == stored.epoch + 1 and state.voted == replica.key
 
 
 INVARIANT = PreVoteChangesNothing
