@@ -77,18 +77,15 @@ def decode_message(
         versions = _contiguous(version)
         if len(versions) != len(values):
             raise ValueError(f"{len(values)} values and {len(versions)} versions")
-    pieces = [
-        _decode_piece(
-            cls,
-            values.slice(start, count).to_pylist(),
-            [versions] * count
+    pieces = []
+    for start, piece in _pieces(values):
+        stamps: Sequence[int | None] = (
+            [versions] * len(piece)
             if isinstance(versions, int)
-            else versions.slice(start, count).to_pylist(),
-            start if mode == "FAILFAST" else None,
-            errors,
+            else versions.slice(start, len(piece)).to_pylist()
         )
-        for start, count in _pieces(values)
-    ]
+        first_row = start if mode == "FAILFAST" else None
+        pieces.append(_decode_piece(cls, piece, stamps, first_row, errors))
     if len(pieces) == 1:
         return pieces[0]
     return pa.concat_arrays(pieces) if pieces else pa.array([], decoded_type(cls, errors))
@@ -120,15 +117,19 @@ def _is_binary(type_: pa.DataType) -> bool:
     )
 
 
-def _pieces(values: pa.Array) -> Iterator[tuple[int, int]]:
-    """Yield (start, count) of slices that are decoded at once."""
-    rows = len(values)
-    step = PIECE_ROWS_MAX
-    if rows:
-        bytes_a_row = max(values.nbytes // rows, 1)
-        step = max(min(step, PIECE_BYTES_MAX // bytes_a_row), 1)
-    for start in range(0, rows, step):
-        yield start, min(step, rows - start)
+def _pieces(values: pa.Array) -> Iterator[tuple[int, list[bytes | None]]]:
+    """Yield (first row, values) of what is decoded at once."""
+    for start in range(0, len(values), PIECE_ROWS_MAX):
+        piece: list[bytes | None] = values.slice(start, PIECE_ROWS_MAX).to_pylist()
+        if sum(map(len, filter(None, piece))) <= PIECE_BYTES_MAX:
+            yield start, piece
+            continue
+        first = size = 0
+        for end, value in enumerate(piece, 1):
+            size += len(value or b"")
+            if size >= PIECE_BYTES_MAX or end == len(piece):
+                yield start + first, piece[first:end]
+                first, size = end, 0
 
 
 def _decode_piece(
