@@ -437,7 +437,7 @@ class Network:
         while True:
             alive = [r for r in self.replicas.values() if r.up]
             next_us = min((r.core.next_deadline_us() for r in alive), default=end_us)
-            if next_us > end_us:
+            if not alive or next_us > end_us:
                 break
             self.now_us = max(self.now_us, next_us)
             for replica in alive:
