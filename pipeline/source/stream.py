@@ -102,11 +102,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for key in ends.keys() - logs.keys():
             if ends[key] > read.get(key, 0):
                 lost(self.options, f"{key[0]}-{key[1]} is gone; offsets to {ends[key]} are lost")
-        starts = self._starts({key: read[key] for key in ends.keys() & read.keys()}, logs)
+        # What has appeared since the end was told is for the next batch of the query.
+        logs = {key: log for key, log in logs.items() if key in ends}
+        starts = self._starts(read, logs)
         size = self.options.split_bytes
         found: list[Stretch] = []
-        for key in ends.keys() & logs.keys():
-            log, until = logs[key], ends[key]
+        for key, log in logs.items():
+            until = ends[key]
             latest = self._latest(log)
             if until > latest:
                 lost(self.options, f"{log.name} ends at offset {latest}; it went to {until}")

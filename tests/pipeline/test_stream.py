@@ -331,6 +331,21 @@ class TestLoss:
         with pytest.raises(DataLossError, match="t-0: offsets 0 to 59 are deleted"):
             query.step()
 
+    def test_a_partition_of_one_that_was_planned_before(self, log: Path) -> None:
+        query = Query(log, OFFSET, **EARLIEST)
+        query.step(fails=True)
+        self.delete_all(log)
+        with pytest.raises(DataLossError, match="t-0 is gone; offsets to 90 are lost"):
+            query.step()
+
+    def test_what_appears_later_is_for_the_next_batch(self, log: Path) -> None:
+        query = Query(log, OFFSET, **EARLIEST)
+        query.step(ReadMaxRows(10), fails=True)
+        self.grow_late(log)
+        assert len(query.step()) == 10
+        with pytest.raises(DataLossError, match="late-0: offsets 0 to 49 are deleted"):
+            query.step()
+
     def test_the_end_of_one_that_was_planned_before(self, log: Path) -> None:
         query = Query(log, OFFSET, **EARLIEST)
         query.step(fails=True)
