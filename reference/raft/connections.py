@@ -12,37 +12,42 @@ from kraftspec.reference.raft.types import NEVER_US, Node
 
 
 class Connection:
-    """One node: ``until_us`` is when a request times out, or when a backoff is over."""
+    """One node, and the request that it was last sent.
 
-    __slots__ = ("node_id", "request_id", "until_us")
+    ``request_id`` is 0 unless an answer is awaited; ``until_us`` is when that times out, or when a
+    backoff is over.
+    """
 
-    def __init__(self, node_id: int) -> None:
-        self.node_id = node_id
+    __slots__ = ("node", "request", "request_id", "until_us")
+
+    def __init__(self, node: Node, request: Request) -> None:
+        self.node = node
+        self.request = request
         self.request_id = 0
         self.until_us = 0
 
 
-class Pending:
-    """A request that may still be answered."""
-
-    __slots__ = ("connection", "node", "request")
-
-    def __init__(self, node: Node, request: Request, connection: Connection) -> None:
-        self.node = node
-        self.request = request
-        self.connection = connection
-
-
 class Connections:
-    """All nodes that were sent something since the last change of role."""
+    """All nodes that were sent something since the last change of role.
 
-    __slots__ = ("_by_node", "_next_request_id", "_pending", "request_timeout_us", "retry_us")
+    ``check_us`` is a time before which no request times out.
+    """
+
+    __slots__ = (
+        "_by_node",
+        "_next_request_id",
+        "_pending",
+        "check_us",
+        "request_timeout_us",
+        "retry_us",
+    )
 
     def __init__(self, request_timeout_us: int, retry_us: int) -> None:
         self.request_timeout_us = request_timeout_us
         self.retry_us = retry_us
+        self.check_us = NEVER_US
         self._by_node: dict[int, Connection] = {}
-        self._pending: dict[int, Pending] = {}
+        self._pending: dict[int, Connection] = {}
         self._next_request_id = 1
 
     def sent(self, node: Node, request: Request, now_us: int) -> int:
@@ -51,36 +56,41 @@ class Connections:
         self._next_request_id = request_id + 1
         connection = self._by_node.get(node.id)
         if connection is None:
-            connection = self._by_node[node.id] = Connection(node.id)
+            connection = self._by_node[node.id] = Connection(node, request)
         elif connection.request_id:
             self._pending.pop(connection.request_id, None)
+        connection.node = node
+        connection.request = request
         connection.request_id = request_id
-        connection.until_us = now_us + self.request_timeout_us
-        self._pending[request_id] = Pending(node, request, connection)
+        connection.until_us = until_us = now_us + self.request_timeout_us
+        self._pending[request_id] = connection
+        self.check_us = min(self.check_us, until_us)
         return request_id
 
-    def take(self, request_id: int) -> Pending | None:
-        """Return the request that was answered, and await it no longer; None if nobody does."""
-        pending = self._pending.pop(request_id, None)
-        if pending is not None:
-            pending.connection.request_id = 0
-            pending.connection.until_us = 0
-        return pending
+    def take(self, request_id: int) -> Connection | None:
+        """Return the connection of a request that was answered, and await it no longer.
 
-    def back_off(self, pending: Pending, now_us: int) -> None:
+        None if nobody does.
+        """
+        connection = self._pending.pop(request_id, None)
+        if connection is not None:
+            connection.request_id = connection.until_us = 0
+        return connection
+
+    def back_off(self, connection: Connection, now_us: int) -> None:
         """Leave a node alone for a while, unless something was sent to it meanwhile."""
-        connection = pending.connection
-        if not connection.request_id and self._by_node.get(connection.node_id) is connection:
+        if not connection.request_id and self._by_node.get(connection.node.id) is connection:
             connection.until_us = now_us + self.retry_us
 
     def timed_out(self, now_us: int) -> list[Node]:
         """Give up the requests that are overdue; return the nodes that did not answer."""
-        overdue = [id for id, p in self._pending.items() if p.connection.until_us <= now_us]
         nodes = []
-        for request_id in overdue:
-            pending = self._pending.pop(request_id)
-            pending.connection.request_id = 0
-            nodes.append(pending.node)
+        for request_id, connection in list(self._pending.items()):
+            if connection.until_us <= now_us:
+                del self._pending[request_id]
+                connection.request_id = 0
+                nodes.append(connection.node)
+        self.check_us = min((c.until_us for c in self._pending.values()), default=NEVER_US)
         return nodes
 
     def ready(self, node_id: int, now_us: int) -> bool:
@@ -102,21 +112,18 @@ class Connections:
         """Return when the last request under way times out; 0 if none is."""
         if not self._pending:
             return 0
-        return max(pending.connection.until_us for pending in self._pending.values())
+        return max(connection.until_us for connection in self._pending.values())
 
     def next_ready_us(self, now_us: int) -> int:
         """Return when the first node that is not ready will be."""
-        soonest_us = NEVER_US
+        soonest_us = now_us + self.retry_us
         for connection in self._by_node.values():
             if now_us < connection.until_us < soonest_us:
                 soonest_us = connection.until_us
-        return min(soonest_us, now_us + self.retry_us)
-
-    def first_deadline_us(self) -> int:
-        """Return when the first request under way times out."""
-        return min((p.connection.until_us for p in self._pending.values()), default=NEVER_US)
+        return soonest_us
 
     def reset(self) -> None:
         """Forget everything: a new role expects no answers to what an old one asked."""
         self._by_node.clear()
         self._pending.clear()
+        self.check_us = NEVER_US

@@ -362,17 +362,20 @@ class Core:
         self._request_handlers[request.__class__](self, event.token, request)
 
     def _reply_received(self, event: ev.ReplyReceived) -> None:
-        pending = self.connections.take(event.request_id)
-        if pending is None:
+        connection = self.connections.take(event.request_id)
+        if connection is None:
             return
         reply = event.reply
-        if not self._reply_handlers[reply.__class__](self, pending.node, reply):
-            self.connections.back_off(pending, self.now_us)
+        if not self._reply_handlers[reply.__class__](self, connection.node, reply):
+            self.connections.back_off(connection, self.now_us)
 
     def _request_failed(self, event: ev.RequestFailed) -> None:
-        pending = self.connections.take(event.request_id)
-        if pending is not None and not self.role.on_failed(pending, event.unsupported):
-            self.connections.back_off(pending, self.now_us)
+        connection = self.connections.take(event.request_id)
+        if connection is None:
+            return
+        request = connection.request
+        if not self.role.on_failed(connection.node, request, event.unsupported):
+            self.connections.back_off(connection, self.now_us)
 
     def _log_flushed(self, event: ev.LogFlushed) -> None:
         log = self.log
@@ -406,7 +409,7 @@ class Core:
         now_us = self.now_us
         if self.shutdown_deadline_us != NEVER_US and self._shutdown_is_over():
             return
-        if self.connections.first_deadline_us() <= now_us:
+        if now_us >= self.connections.check_us:
             for node in self.connections.timed_out(now_us):
                 self.emit(fx.DropConnection(node))
                 self.role.on_timed_out(node)

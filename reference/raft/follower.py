@@ -34,7 +34,6 @@ from kraftspec.reference.raft.types import (
 )
 
 if TYPE_CHECKING:
-    from kraftspec.reference.raft.connections import Pending
     from kraftspec.reference.raft.core import Core
     from kraftspec.reference.raft.events import SnapshotStored
 
@@ -159,9 +158,9 @@ class Follower(Role):
         if node.id == self.leader.id:
             self.leader_was_silent = True
 
-    def on_failed(self, pending: Pending, unsupported: bool) -> bool:
+    def on_failed(self, node: Node, request: Request, unsupported: bool) -> bool:
         """Do not ask a leader again for what it does not know (KIP-853)."""
-        if unsupported and isinstance(pending.request, UpdateVoter):
+        if unsupported and isinstance(request, UpdateVoter):
             self.has_updated_leader = True
         return False
 

@@ -34,9 +34,10 @@ from kraftspec.reference.raft.types import (
 )
 
 if TYPE_CHECKING:
-    from kraftspec.reference.raft.connections import Pending
     from kraftspec.reference.raft.core import Core
     from kraftspec.reference.raft.events import AppendRequested
+    from kraftspec.reference.raft.messages import Request
+    from kraftspec.reference.raft.types import Node
 
 NOT_YET_US = -(1 << 62)  # A fetch that never happened is longer ago than any period.
 
@@ -110,6 +111,7 @@ class Leader(Role):
         "undrained_bytes",
         "undrained_records",
         "voters",
+        "wake_us",
     )
 
     name = RoleName.LEADER
@@ -132,6 +134,7 @@ class Leader(Role):
         self.undrained_records = 0
         self.drain_us = NEVER_US
         self.resign_requested = False
+        self.wake_us = 0
         self.membership = Membership(core, self)
 
     @classmethod
@@ -177,10 +180,10 @@ class Leader(Role):
         """Refuse: this epoch has its leader."""
         return False
 
-    def on_failed(self, pending: Pending, unsupported: bool) -> bool:
+    def on_failed(self, node: Node, request: Request, unsupported: bool) -> bool:
         """Give up adding a voter that cannot be asked what it speaks (KIP-853)."""
-        if isinstance(pending.request, ApiVersions):
-            self.membership.on_api_versions_failed(pending.node.id)
+        if isinstance(request, ApiVersions):
+            self.membership.on_api_versions_failed(node.id)
         return False
 
     # ---- timers ------------------------------------------------------------------------------
@@ -188,12 +191,11 @@ class Leader(Role):
     def poll(self, now_us: int) -> int:
         """Resign, drain appends, greet silent voters, answer fetches that waited long enough."""
         core = self.core
-        alone = len(self.voters) == 1
-        if (
-            self.resign_requested
-            or core.shutdown_deadline_us != NEVER_US
-            or (now_us >= self.check_quorum_deadline_us and not alone)
-        ):
+        leaving = self.resign_requested or core.shutdown_deadline_us != NEVER_US
+        if now_us < self.wake_us and not leaving:
+            return self.wake_us
+        check_us = self.check_quorum_deadline_us if len(self.voters) > 1 else NEVER_US
+        if leaving or now_us >= check_us:
             core.move(Cause.RESIGNED)
             return 0
         if now_us >= self.drain_us:
@@ -202,10 +204,18 @@ class Leader(Role):
             self._greet(now_us)
         if now_us >= self.parked_deadline_us:
             self._answer_overdue(now_us)
-        next_us = min(self.begin_deadline_us, self.drain_us, self.parked_deadline_us)
-        membership_us = self.membership.poll(now_us)
-        check_us = NEVER_US if alone else self.check_quorum_deadline_us
-        return min(next_us, membership_us, check_us)
+        self.wake_us = min(
+            check_us,
+            self.begin_deadline_us,
+            self.drain_us,
+            self.parked_deadline_us,
+            self.membership.poll(now_us),
+        )
+        return self.wake_us
+
+    def wake(self, us: int) -> None:
+        """Look at the timers at ``us`` at the latest. Looking too early does no harm."""
+        self.wake_us = min(self.wake_us, us)
 
     def _greet(self, now_us: int) -> None:
         """Tell voters that have not fetched for a period that this node leads (KIP-595).
@@ -269,6 +279,7 @@ class Leader(Role):
         deadline_us = core.now_us + request.max_wait_us
         self.parked.append(Parked(token, request, reply, deadline_us))
         self.parked_deadline_us = min(self.parked_deadline_us, deadline_us)
+        self.wake(deadline_us)
 
     def fetch_reply(self, request: Fetch) -> FetchReply:
         """Validate a fetch against the log, and count what it acknowledges."""
@@ -411,6 +422,7 @@ class Leader(Role):
         self.undrained_bytes += sum(map(len, event.records))
         if self.drain_us == NEVER_US:
             self.drain_us = core.now_us + core.config.append_linger_us
+            self.wake(self.drain_us)
         if core.config.append_linger_us == 0 or self.undrained_bytes >= BATCH_BYTES_MAX:
             self.drain()
 
@@ -465,6 +477,7 @@ class Leader(Role):
 
         Whoever leaves it is an observer; whoever joins keeps what it acknowledged as one.
         """
+        self.wake(0)
         old = self.voters
         self.voters = {}
         for voter in self.core.log.voters.last:

@@ -177,6 +177,7 @@ class Membership:
         core.ask(node, ApiVersions())
         deadline_us = core.now_us + core.config.request_timeout_us
         self.adding = Change(token, key, deadline_us, request.endpoints, request.ack_when_committed)
+        self.leader.wake(deadline_us)
 
     def on_api_versions(self, node_id: int, reply: ApiVersionsReply) -> bool:
         """Go on adding, now that it is known what the new voter speaks."""
@@ -244,6 +245,7 @@ class Membership:
             return
         deadline_us = core.now_us + core.config.request_timeout_us
         change = self.removing = Change(token, key, deadline_us)
+        self.leader.wake(deadline_us)
         change.last_offset = core.log.end_offset + self.leader.undrained_records
         self._append_voters(change, voters.without(key.id))
 

@@ -23,8 +23,9 @@ from kraftspec.reference.raft.types import (
 )
 
 if TYPE_CHECKING:
-    from kraftspec.reference.raft.connections import Pending
     from kraftspec.reference.raft.core import Core
+    from kraftspec.reference.raft.messages import Request
+    from kraftspec.reference.raft.types import Node
 
 
 class Prospective(Campaign):
@@ -82,9 +83,9 @@ class Prospective(Campaign):
         else:
             core.move(Cause.PRE_VOTE_LOST, leader_id=core.leader_id)
 
-    def on_failed(self, pending: Pending, unsupported: bool) -> bool:
+    def on_failed(self, node: Node, request: Request, unsupported: bool) -> bool:
         """Do without pre-votes as soon as one voter does not know them (KIP-996)."""
-        if unsupported and isinstance(pending.request, Vote):
+        if unsupported and isinstance(request, Vote):
             self.core.move(Cause.PRE_VOTE_UNSUPPORTED)
             return True
         return False

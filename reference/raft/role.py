@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, ClassVar
 from kraftspec.reference.raft.types import NEVER_US, Endpoints, ReplicaKey, RoleName
 
 if TYPE_CHECKING:
-    from kraftspec.reference.raft.connections import Pending
     from kraftspec.reference.raft.core import Core
+    from kraftspec.reference.raft.messages import Request
     from kraftspec.reference.raft.transitions import Cause
     from kraftspec.reference.raft.types import Node
 
@@ -72,7 +72,7 @@ class Role:
     def on_timed_out(self, node: Node) -> None:
         """A node did not answer within the request time-out."""
 
-    def on_failed(self, pending: Pending, unsupported: bool) -> bool:
+    def on_failed(self, node: Node, request: Request, unsupported: bool) -> bool:
         """A request will not be answered; return whether the node may be asked again at once."""
         return False
 

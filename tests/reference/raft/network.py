@@ -148,7 +148,9 @@ class Disk:
     def recover(self, static: VoterSet) -> LogState:
         voters: list[tuple[int, VoterSet]] = []
         levels: list[tuple[int, int]] = []
-        newest = max(self.snapshots, default=None)
+        newest = max(self.snapshots, key=lambda id: (id.epoch, id.end_offset), default=None)
+        if newest is not None and newest.end_offset > self.end:
+            self.reset(newest)  # Its records were committed, and had not been synced here.
         if newest is not None:
             level, known = self.snapshots[newest]
             if known is not None:
