@@ -513,3 +513,71 @@ def test_a_full_disk_stops_the_log(room: int) -> None:
     again = open_log(files)
     assert again.end_offset >= acknowledged[-1]
     assert again.read(0, 1) == log.read(0, 1)
+
+
+# Power that goes amid a change of many files.
+
+
+def lose_power_at(files: MemoryFiles, operation: int, what: Callable[[], object]) -> bool:
+    """Do something until its ``operation``-th call of the disk; whether it was done before."""
+    left = [operation]
+
+    def power(_: str, __: str, ___: int) -> None:
+        left[0] -= 1
+        if left[0] == 0:
+            raise KeyboardInterrupt
+
+    files.hook = power
+    is_done = False
+    with suppress(KeyboardInterrupt):
+        what()
+        is_done = True
+    files.hook = None
+    return is_done
+
+
+@pytest.mark.parametrize("operation", range(1, 60))
+def test_power_goes_anywhere_in_a_cut_of_many_segments(operation: int) -> None:
+    for seed in range(10):
+        files = MemoryFiles()
+        log = filled(files, close=False)
+        assert len(log.segment_offsets) > 3
+        is_done = lose_power_at(files, operation, partial(log.truncate_to, 21))
+        files.power_cut(Random(seed))
+        again = open_log(files)
+        assert again.end_offset == 21 if is_done else 21 <= again.end_offset <= 90
+        assert again.read(18, 1) == log.read(18, 1)
+
+
+@pytest.mark.parametrize("operation", range(1, 60))
+def test_power_goes_anywhere_in_deleting_the_front(operation: int) -> None:
+    for seed in range(10):
+        files = MemoryFiles()
+        log = filled(files, close=False)
+        snapshot(log, 30, 1)
+        id_ = snapshot(log, 60, 2)
+        is_done = lose_power_at(files, operation, partial(log.delete_before, id_))
+        files.power_cut(Random(seed))
+        again = open_log(files)
+        assert again.end_offset == 90
+        assert again.start_offset in ({60} if is_done else {0, 30, 60})
+        assert id_ in again.snapshots
+        assert again.read(60, 1) == log.read(60, 1)
+
+
+@pytest.mark.parametrize("operation", range(1, 16))
+def test_power_goes_anywhere_in_a_snapshot(operation: int) -> None:
+    """It is there whole, or not at all."""
+    whole = MemoryFiles()
+    snapshot(filled(whole, close=False), 30, 1)
+    name = f"{30:020d}-{1:010d}.checkpoint"
+    for seed in range(10):
+        files = MemoryFiles()
+        log = filled(files, close=False)
+        is_done = lose_power_at(files, operation, partial(snapshot, log, 30, 1))
+        files.power_cut(Random(seed))
+        again = open_log(files)
+        assert again.snapshots == [(30, 1)] if is_done else again.snapshots in ([], [(30, 1)])
+        if again.snapshots:
+            assert read_whole(files, f"{DIR}/{name}") == read_whole(whole, f"{DIR}/{name}")
+        assert not [one for one in files.names(DIR) if one.endswith(".part")]

@@ -1,0 +1,83 @@
+"""Golden transcripts: what the reference node does, as a person can read it.
+
+``pytest tests/reference/test_transcripts.py --rewrite`` writes the outputs anew; the expectations
+in a transcript are held all the same, so that a rewrite blesses nothing that they forbid.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.reference.transcripts import cluster, script
+
+ROOT = Path(__file__).resolve().parents[2]
+DIRECTORY = ROOT / "tests" / "transcripts"
+TRANSCRIPTS = sorted(DIRECTORY.glob("*.txt"))
+
+
+@pytest.mark.parametrize("path", TRANSCRIPTS, ids=lambda path: path.stem)
+def test_transcript(path: Path, request: pytest.FixtureRequest) -> None:
+    text = path.read_text("utf-8")
+    assert not script.faults(text)
+    now = script.play(text)
+    if now == text:
+        return
+    if request.config.getoption("--rewrite"):
+        path.write_text(now, "utf-8")
+        return
+    pytest.fail(
+        f"{path.name} no longer says what the node does:\n{script.difference(path, text, now)}\n"
+        "If that is how it should be: pytest tests/reference/test_transcripts.py --rewrite",
+        pytrace=False,
+    )
+
+
+def test_there_are_transcripts() -> None:
+    assert len(TRANSCRIPTS) >= 80
+
+
+def test_an_expectation_that_is_not_met_stops_a_transcript() -> None:
+    text = "quorum 1\n# expect: 1 role unattached -> leader\nstart\n"
+    with pytest.raises(script.Unexpected, match="line 3: start"):
+        script.play(text)
+
+
+@pytest.mark.parametrize(
+    ("expectation", "is_met"),
+    [
+        ("role follower", True),
+        ("1 epoch=5", True),
+        ("epoch=5 1", False),
+        ("role lead", False),
+        ("not role leader", True),
+        ("not epoch=5", False),
+        ("nothing", False),
+    ],
+)
+def test_expectations(expectation: str, is_met: bool) -> None:
+    output = ["1 role follower epoch=5", "1 persist epoch=5"]
+    assert (script.check([expectation], output) is None) == is_met
+
+
+def test_expectations_are_met_in_order() -> None:
+    output = ["1 persist epoch=5", "1->2 v2 Vote epoch=5"]
+    assert script.check(["persist", "Vote"], output) is None
+    assert script.check(["Vote", "persist"], output) == "persist"
+
+
+def test_a_transcript_that_changed_is_shown_line_by_line() -> None:
+    text = "quorum 1\nstart\n"
+    now = script.play(text)
+    changed = now.replace("leader-id=1", "leader-id=2")
+    assert script.play(changed) == now != changed
+    shown = script.difference(DIRECTORY / "some.txt", changed, now)
+    assert "-  " in shown
+    assert "+  " in shown
+
+
+def test_each_command_is_described() -> None:
+    page = (ROOT / "docs" / "transcripts.md").read_text("utf-8")
+    for name, described in cluster.commands():
+        assert described.startswith(f"{name}")
+        assert f"`{name} " in page or f"`{name}`" in page, name

@@ -1,0 +1,101 @@
+"""Transcripts as files: commands, what came out beneath each, and what had to come out.
+
+A line that begins with two spaces is output, ``#`` is a comment, anything else a command. An
+``# expect:`` speaks of the next command: each needs a line of its output that has the words of the
+expectation, in order; the lines come in the order of the expectations. ``# expect: not ...`` wants
+no such line, ``# expect: nothing`` no output at all.
+"""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+
+from tests.reference.transcripts.cluster import Cluster, ScriptError
+
+EXPECT = "# expect: "
+SOURCE = "# Source: "
+INDENT = "  "
+
+
+class Unexpected(AssertionError):
+    """A command did not do what the transcript's author wrote down before it was run."""
+
+
+def has_words(line: str, expected: list[str]) -> bool:
+    """Whether a line has these words, in this order, perhaps with others between."""
+    found = iter(line.split())
+    return all(any(word == other for other in found) for word in expected)
+
+
+def check(expectations: list[str], output: list[str]) -> str | None:
+    """Return the first expectation that the output of a command does not meet."""
+    rest = list(output)
+    for expectation in expectations:
+        if expectation == "nothing":
+            if output:
+                return expectation
+        elif expectation.startswith("not "):
+            wanted = expectation.removeprefix("not ").split()
+            if any(has_words(line, wanted) for line in output):
+                return expectation
+        else:
+            wanted = expectation.split()
+            index = next((i for i, line in enumerate(rest) if has_words(line, wanted)), None)
+            if index is None:
+                return expectation
+            del rest[: index + 1]
+    return None
+
+
+def play(text: str) -> str:
+    """Play a transcript; return it with the output as it came out now.
+
+    Raises Unexpected where an expectation is not met, and ScriptError for a bad command, each with
+    the number of its line.
+    """
+    cluster = Cluster()
+    lines: list[str] = []
+    expectations: list[str] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.startswith(INDENT):
+            continue
+        lines.append(line)
+        if line.startswith(EXPECT):
+            expectations.append(line.removeprefix(EXPECT).strip())
+        elif line and not line.startswith("#"):
+            try:
+                output = cluster.run(line)
+            except (ScriptError, ValueError, KeyError, AssertionError) as error:
+                raise ScriptError(f"line {number}: {line}: {error!r}") from error
+            failed = check(expectations, output)
+            if failed is not None:
+                shown = "\n".join(INDENT + out for out in output) or "  (nothing)"
+                raise Unexpected(f"line {number}: {line}\n{shown}\n  was expected: {failed}")
+            expectations = []
+            lines += [INDENT + out for out in output]
+    if expectations:
+        raise ScriptError(f"no command follows: {expectations}")
+    return "\n".join(lines) + "\n"
+
+
+def faults(text: str) -> list[str]:
+    """Return what every transcript has to have, and this one lacks."""
+    lines = text.splitlines()
+    found = []
+    if not lines or not lines[0].startswith("# "):
+        found.append("it begins with a comment: what it shows, in words")
+    if not any(line.startswith(SOURCE) for line in lines):
+        found.append(f"it has no {SOURCE.strip()} line: which document says so")
+    if not any(line.startswith(EXPECT) for line in lines):
+        found.append("it expects nothing: what has to come out is written before it is run")
+    return found
+
+
+def difference(path: Path, then: str, now: str) -> str:
+    """Return how the output differs from what the file has."""
+    diff = difflib.unified_diff(
+        then.splitlines(), now.splitlines(), f"{path.name} (kept)", f"{path.name} (now)",
+        lineterm="", n=2,
+    )  # fmt: skip
+    return "\n".join(diff)

@@ -1,0 +1,224 @@
+"""Messages, records and directories in words, and back: ``epoch=5 replica-id=2 pre-vote=true``.
+
+A field is named as the core names it, with dashes, and without the unit: ``max-wait=500ms``. What
+has its default is left out. ``d1`` is the directory of node 1, ``e1`` and so on are the ones that
+it gets when its disk is replaced.
+"""
+
+from __future__ import annotations
+
+import typing
+from typing import Any
+
+import msgspec
+
+from kraftspec.fastpath.types import ZERO_UUID, Uuid
+from kraftspec.generated.errors import ErrorCode
+from kraftspec.reference.raft import messages as ms
+from kraftspec.reference.raft.control import ControlRecord
+from kraftspec.reference.raft.types import (
+    Endpoint,
+    Endpoints,
+    ReplicaKey,
+    SnapshotId,
+    VersionRange,
+    Voter,
+)
+from kraftspec.reference.raft.voters import VoterSet
+
+CLUSTER_ID = "dHJhbnNjcmlwdHMtcXVvcg"
+LISTENER = "CONTROLLER"
+PORT_BASE = 9000
+
+_REPLIES_OF_NOBODY = (ms.AddVoterReply, ms.RemoveVoterReply, ms.ApiVersionsReply)  # No leader.
+_OF_THE_SHELL = ("read_offset", "read_max_bytes", "apis", "refused", "refused_partitions")
+_MS = 1000
+_UNITS = {"us": 1, "ms": _MS, "s": 1_000_000}
+
+
+def directory_of(node_id: int, generation: int = 0) -> Uuid:
+    """Return the id of a node's directory, the ``generation``-th one that it has."""
+    return Uuid(bytes([0xD0 + 0x10 * generation + node_id]) * 16)
+
+
+def endpoints_of(node_id: int) -> Endpoints:
+    """Return where a node listens."""
+    return (Endpoint(LISTENER, "localhost", PORT_BASE + node_id),)
+
+
+def directory_words(directory_id: bytes) -> str:
+    """Return ``d1`` for the first directory of node 1, or the 22 characters of any other."""
+    first = directory_id[0]
+    if directory_id == bytes([first]) * 16 and first > 0xD0:
+        return f"{'de'[(first >> 4) - 0xD]}{first & 0xF}" if first < 0xF0 else f"f{first & 0xF}"
+    return "none" if directory_id == ZERO_UUID else str(Uuid(directory_id))
+
+
+def read_directory(text: str) -> Uuid:
+    """Read what ``directory_words`` wrote."""
+    if text == "none":
+        return ZERO_UUID
+    if text[0] in "def" and text[1:].isdigit():
+        return Uuid(bytes([(ord(text[0]) - ord("d") + 0xD) << 4 | int(text[1:])]) * 16)
+    return Uuid(text)
+
+
+def duration_us(text: str) -> int:
+    """Read ``1500ms``, ``2s`` or ``10us``."""
+    digits = text.rstrip("usm")
+    return int(float(digits) * _UNITS[text[len(digits) :]])
+
+
+def duration_words(duration: int) -> str:
+    """Return whole milliseconds where that is exact."""
+    return f"{duration // _MS}ms" if duration % _MS == 0 else f"{duration}us"
+
+
+def key_words(key: ReplicaKey) -> str:
+    """Return ``2/d2``, or ``2`` where no directory is known."""
+    return f"{key.id}/{directory_words(key.directory_id)}" if any(key.directory_id) else f"{key.id}"
+
+
+def read_key(text: str) -> ReplicaKey:
+    """Read what ``key_words`` wrote."""
+    node_id, _, directory = text.partition("/")
+    return ReplicaKey(int(node_id), read_directory(directory) if directory else ZERO_UUID)
+
+
+def endpoints_words(endpoints: Endpoints) -> str:
+    """Return ``CONTROLLER://localhost:9001``, or several with commas."""
+    return ",".join(f"{e.name}://{e.host}:{e.port}" for e in endpoints) or "none"
+
+
+def read_endpoints(text: str) -> Endpoints:
+    """Read what ``endpoints_words`` wrote; a node's number stands for where it listens."""
+    if text == "none":
+        return ()
+    if text.isdigit():
+        return endpoints_of(int(text))
+    found = []
+    for part in text.split(","):
+        name, _, address = part.partition("://")
+        host, _, port = address.rpartition(":")
+        found.append(Endpoint(name, host, int(port)))
+    return tuple(found)
+
+
+def voters_words(voters: VoterSet) -> str:
+    """Return ``1/d1,2/d2``."""
+    return ",".join(key_words(voter.key) for voter in voters) or "none"
+
+
+def read_voters(text: str) -> VoterSet:
+    """Read voters that listen where their numbers say and speak kraft.version 0 to 1."""
+    keys = [read_key(part) for part in text.split(",")]
+    return VoterSet(Voter(key, endpoints_of(key.id), VersionRange(0, 1)) for key in keys)
+
+
+def snapshot_words(id: SnapshotId) -> str:
+    """Return ``5-2``: end offset 5, epoch 2, as files are named."""
+    return f"{id.end_offset}-{id.epoch}"
+
+
+def read_snapshot(text: str) -> SnapshotId:
+    """Read what ``snapshot_words`` wrote."""
+    end_offset, _, epoch = text.partition("-")
+    return SnapshotId(int(end_offset), int(epoch))
+
+
+def _description_words(replica: ms.ReplicaDescription) -> str:
+    return (
+        f"{key_words(replica.key)}:end={replica.end_offset},"
+        f"fetched={replica.last_fetch_timestamp_ms},"
+        f"caught-up={replica.last_caught_up_timestamp_ms}"
+    )
+
+
+def _value_words(name: str, value: Any) -> str:
+    match value:
+        case bool():
+            return str(value).lower()
+        case Uuid():
+            return directory_words(value)
+        case bytes() | memoryview():
+            return f"{len(value)}-bytes"
+        case VoterSet():
+            return voters_words(value)
+        case VersionRange():
+            return f"{value.min}..{value.max}"
+        case tuple() if value and isinstance(value[0], Endpoint):
+            return endpoints_words(value)
+        case tuple() if value and isinstance(value[0], ReplicaKey):
+            return ",".join(map(key_words, value))
+        case tuple() if value and isinstance(value[0], ms.ReplicaDescription):
+            return " ".join(map(_description_words, value))
+        case tuple() if value and isinstance(value[0], ms.Batch):
+            return ",".join(f"{b.base_offset}..{b.last_offset}/{b.epoch}" for b in value)
+        case tuple():
+            return ",".join(map(str, value)) or "none"
+        case str():
+            return f'"{value}"'
+    return duration_words(value) if name.endswith("_us") else str(value)
+
+
+def kind_words(message: Any) -> str:
+    """Return the name of a message of the core, which is its class's."""
+    return type(message).__name__
+
+
+def message_words(message: ms.Request | ms.Reply | ControlRecord) -> str:
+    """Return the name and the fields of a message of the core, or of a control record."""
+    parts = [kind_words(message)]
+    is_reply = isinstance(message, ms.Reply)
+    names_leader = is_reply and not isinstance(message, _REPLIES_OF_NOBODY)
+    top_error = isinstance(message, ms.Reply) and message.top_error
+    for field in msgspec.structs.fields(message):
+        value = getattr(message, field.name)
+        if field.name in _OF_THE_SHELL or (field.name == "cluster_id" and value == CLUSTER_ID):
+            continue
+        if field.name == "cluster_id" and value is None and isinstance(message, ms.Request):
+            has_it = not isinstance(message, ms.DescribeQuorum | ms.ApiVersions)
+            parts += ["cluster-id=null"] if has_it else []
+            continue
+        always = not top_error and (
+            (names_leader and field.name in ("leader_id", "leader_epoch"))
+            or field.name == "vote_granted"
+        )
+        if value == field.default and not always:
+            continue
+        words = _value_words(field.name, value)
+        parts.append(f"{field.name.removesuffix('_us').replace('_', '-')}={words}")
+        if field.name in ("error", "top_error"):
+            parts.append(ErrorCode(value).name)
+    return " ".join(parts)
+
+
+_READERS: dict[Any, Any] = {
+    int: int,
+    bool: lambda text: {"true": True, "false": False}[text],
+    Uuid: read_directory,
+    str: str,
+    Endpoints: read_endpoints,
+    tuple[ReplicaKey, ...]: lambda text: tuple(read_key(part) for part in text.split(",")),
+    VersionRange: lambda text: VersionRange(*map(int, text.split(".."))),
+    VersionRange | None: lambda text: (
+        None if text == "none" else VersionRange(*map(int, text.split("..")))
+    ),
+    str | None: lambda text: None if text == "null" else text,
+    VoterSet: read_voters,
+}
+
+
+def read_fields(kind: Any, words: dict[str, str]) -> dict[str, Any]:
+    """Read ``name=value`` words as fields of a struct; ValueError for what it does not have."""
+    hints = typing.get_type_hints(kind)
+    found: dict[str, Any] = {}
+    for word, text in words.items():
+        name = word.replace("-", "_")
+        if f"{name}_us" in hints:
+            found[f"{name}_us"] = duration_us(text)
+        elif name in hints and hints[name] in _READERS:
+            found[name] = _READERS[hints[name]](text)
+        else:
+            raise ValueError(f"{kind.__name__} has no {word}; it has {', '.join(hints)}")
+    return found
