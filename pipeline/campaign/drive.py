@@ -13,8 +13,7 @@ from kraftspec.pipeline.campaign.store import Store
 
 LOOK_EVERY_S = 0.5
 
-# Units done and cases done, of those that there are; and cases that were done before.
-Progress = Callable[[int, int], None]
+Progress = Callable[[int, int], None]  # Told of units done, cases done.
 
 
 def run_units(

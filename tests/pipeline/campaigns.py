@@ -21,8 +21,8 @@ SPARK = (
     "--master", "local[2]", "--conf", "spark.driver.memory=512m",
     "--conf", "spark.driver.extraJavaOptions=-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
 )  # fmt: skip
-UNITS, UNIT_CASES = 20, 300
-FUZZ = ("fuzz", "--target", "messages", "--cases", str(UNITS * UNIT_CASES),
+UNITS, UNIT_CASES = 20, 250
+FUZZ = ("fuzz", "--target", "records", "--cases", str(UNITS * UNIT_CASES),
         "--unit-cases", str(UNIT_CASES), "--twins-one-in", "1")  # fmt: skip
 WAIT_S = 600.0  # For what takes seconds where nothing else runs.
 
@@ -91,7 +91,7 @@ def unit_rows(kind: Kind, store: Store, unit: Unit) -> pa.Table:
 def check_all(out: Path) -> None:
     """Hold the results of ``FUZZ`` in a directory against those of the same units, done here."""
     kind = CodecFuzz(
-        cases=UNITS * UNIT_CASES, targets=("messages",), one_in=1, unit_cases=UNIT_CASES
+        cases=UNITS * UNIT_CASES, targets=("records",), one_in=1, unit_cases=UNIT_CASES
     )
     units = kind.plan()
     store = open_store(out, kind, units)

@@ -113,7 +113,7 @@ def test_what_is_wrong_is_counted_and_made_small(planted_target: str) -> None:
 
 
 def test_who_ends_the_process_from_outside_is_not_charged(planted_target: str) -> None:
-    with Within("messages") as within:
+    with Within("records") as within:
         whole = within.throw("x", 3000, 16)
         killed: list[int] = []
 
@@ -370,7 +370,7 @@ def test_documented_campaigns_run(arguments: list[str], monkeypatch: pytest.Monk
         return
     [kind] = given
     if isinstance(kind, CodecFuzz):
-        small: Kind = CodecFuzz(cases=40, targets=kind.targets, one_in=kind.one_in)
+        small: Kind = CodecFuzz(cases=40, targets=kind.targets[-1:], one_in=kind.one_in)
     elif isinstance(kind, DifferentialFuzz):
         small = DifferentialFuzz(names=("kraftspec", "kraftspec-python"), cases=40, filter=VOTE)
     else:
