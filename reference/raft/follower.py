@@ -240,16 +240,17 @@ class Follower(Role):
         """
         core = self.core
         log = core.log
-        if end_offset < max(core.high_watermark, core.committed_offset):
-            raise FatalError(
-                f"leader {core.leader_id} of epoch {core.epoch} wants the log truncated to "
-                f"{end_offset}, below the high watermark {core.committed_offset}"
-            )
         if epoch == 0:
             cut = min(end_offset, log.end_offset)
         else:
             local = log.end_offset_for_epoch(epoch)
             cut = min(local.end_offset, end_offset) if local.epoch == epoch else local.end_offset
+        committed = max(core.high_watermark, core.committed_offset)
+        if min(cut, end_offset) < committed:
+            raise FatalError(
+                f"leader {core.leader_id} of epoch {core.epoch} wants the log truncated to "
+                f"{min(cut, end_offset)}, below the high watermark {committed}"
+            )
         core.truncate(cut)
 
     # ---- snapshots ---------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from kraftspec.reference.raft import effects as fx
 from kraftspec.reference.raft.config import (
     BATCH_BYTES_MAX,
     OBSERVER_SESSION_US,
+    OBSERVERS_MAX,
     UNDRAINED_BATCHES_MAX,
 )
 from kraftspec.reference.raft.control import ControlRecord
@@ -311,7 +312,7 @@ class Leader(Role):
             high_watermark=core.high_watermark,
             log_start_offset=log.start_offset,
             read_offset=offset if has_more else NONE,
-            read_max_bytes=request.max_bytes if has_more else 0,
+            read_max_bytes=max(request.max_bytes, 0) if has_more else 0,
         )
 
     def _snapshot_reply(self) -> FetchReply:
@@ -344,7 +345,8 @@ class Leader(Role):
     def _observer(self, key: ReplicaKey) -> Progress:
         progress = self.observers.get(key)
         if progress is None:
-            self.forget_observers(self.core.now_us)
+            if len(self.observers) >= OBSERVERS_MAX:
+                del self.observers[next(iter(self.observers))]  # The one that came first.
             progress = self.observers[key] = Progress(key)
         return progress
 

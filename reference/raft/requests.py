@@ -202,7 +202,7 @@ def on_fetch_snapshot(core: Core, token: int, request: FetchSnapshot) -> None:
         reply.snapshot_end_offset, reply.snapshot_epoch = snapshot_id
         reply.size = snapshot.size
         reply.position = request.position
-        reply.read_max_bytes = min(request.max_bytes, snapshot.size - request.position)
+        reply.read_max_bytes = min(max(request.max_bytes, 0), snapshot.size - request.position)
     core.answer(token, reply)
 
 

@@ -8,13 +8,19 @@ import pytest
 from tests.reference.raft.network import CLUSTER, Network, Replica, joiner, quorum
 
 from kraftspec.fastpath import encode_batch
+from kraftspec.fastpath.types import Uuid
 from kraftspec.generated.errors import ErrorCode
 from kraftspec.reference.raft import FatalError, RoleName
 from kraftspec.reference.raft import effects as fx
 from kraftspec.reference.raft import events as ev
 from kraftspec.reference.raft import messages as ms
-from kraftspec.reference.raft.config import BATCH_BYTES_MAX, MS, S
-from kraftspec.reference.raft.types import UNSUPPORTED_HIGH_WATERMARK, ElectionState, SnapshotId
+from kraftspec.reference.raft.config import BATCH_BYTES_MAX, MS, OBSERVERS_MAX, S
+from kraftspec.reference.raft.types import (
+    UNSUPPORTED_HIGH_WATERMARK,
+    ElectionState,
+    ReplicaKey,
+    SnapshotId,
+)
 
 
 def led(count: int = 3, **changes: Any) -> tuple[Network, Replica, list[Replica]]:
@@ -424,6 +430,37 @@ def test_truncating_what_is_committed_is_fatal() -> None:
     _, _, others = led()
     with pytest.raises(FatalError, match="below the high watermark"):
         others[0].following.on_fetch_reply(ms.FetchReply(diverging_epoch=1, diverging_end_offset=0))
+
+
+def test_truncating_what_is_committed_by_the_own_epochs_is_fatal_too() -> None:
+    """The leader's offset is high enough, but its epoch is not here, and the one below ends low."""
+    _, _, others = led()
+    node = others[0]
+    log = node.core.log
+    log._epochs[:], log._epoch_starts[:] = [2, 5], [0, 10]
+    log.end_offset, log.last_epoch = 30, 5
+    node.core.committed_offset = node.core.high_watermark = 20
+    with pytest.raises(FatalError, match="truncated to 10"):
+        node.following.on_fetch_reply(ms.FetchReply(diverging_epoch=4, diverging_end_offset=25))
+    assert log.end_offset == 30
+
+
+def test_a_leader_remembers_so_many_observers_and_no_more() -> None:
+    net, leader, _ = led()
+    role = leader.leading
+    for number in range(OBSERVERS_MAX + 10):
+        role._observer(ReplicaKey(5, Uuid(number.to_bytes(16, "big"))))
+    assert len(role.observers) == OBSERVERS_MAX
+    assert net.leader is leader
+
+
+@pytest.mark.parametrize("max_bytes", [-1, -(1 << 31)])
+def test_a_negative_limit_of_bytes_is_none_at_all(max_bytes: int) -> None:
+    net, leader, _ = led()
+    reply = ask(
+        net, leader, fetch(leader, fetch_offset=0, last_fetched_epoch=0, max_bytes=max_bytes)
+    )
+    assert (reply.read_offset, reply.read_max_bytes) == (0, 0)
 
 
 def test_a_deposed_leader_loses_what_nobody_else_had() -> None:
