@@ -20,6 +20,7 @@ from kraftspec.reference.raft.types import NEVER_US
 if TYPE_CHECKING:
     from kraftspec.conformance.simulation.replica import Replica
     from kraftspec.conformance.simulation.schedule import Schedule
+    from kraftspec.reference.raft import ReplicaKey
 
 SLOW_SYNC_US = 400 * MS
 _ONE_LINK, _SPLIT = 2, 3  # Two of the ways to spoil links: one direction of one; two parts.
@@ -270,16 +271,22 @@ class Faults:
         self.schedule.world.spoil_disk(replica, 0)
         replica.files.capacity_bytes = None
 
+    def whole_disks(self) -> dict[ReplicaKey, None]:
+        """Return the keys of those whose disks have what was written to them."""
+        replicas = self.schedule.world.replicas.values()
+        return {replica.key: None for replica in replicas if replica.id not in self._rotten}
+
     def may_wipe(self, replica: Replica) -> bool:
-        """Whether every voter set that anybody knows keeps a majority without this replica."""
-        replicas = self.schedule.world.replicas
-        keys = {other.key: None for other in replicas.values() if other.id not in self._rotten}
+        """Whether every voter set that there is, or may be soon, has a majority without this."""
+        keys = self.whole_disks()
         keys.pop(replica.key, None)
-        for other in replicas.values():
-            for voters in (voters for _, voters in other.known_voters):
-                alive = sum(1 for voter in voters if voter.key in keys)
-                if alive < voters.majority:
-                    return False
+        removing = self.schedule.operator.removing
+        for other in self.schedule.world.replicas.values():
+            for _, voters in other.known_voters:
+                for gone in (None, *removing):
+                    left = [voter.key for voter in voters if voter.key != gone]
+                    if sum(1 for key in left if key in keys) < len(left) // 2 + 1:
+                        return False
         return True
 
     def _wipe(self) -> None:

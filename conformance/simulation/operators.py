@@ -16,6 +16,7 @@ VOTERS_MAX = 7
 # A leader that removes itself from among two, and goes down before the other has that record, is
 # not a voter by its own log, which is longer than the other's: nobody can be elected any more.
 GRIDLOCK_VOTERS = 2
+REMOVAL_US = 10 * S  # After this a removal that was asked for has happened, or never will.
 _ADDS = 3  # Of 0 to 6: one describes, three add, three remove.
 
 
@@ -26,6 +27,7 @@ class Operator:
         self.schedule = schedule
         self.done: dict[str, int] = {}  # What was answered, by kind and error.
         self.period_us = schedule.swarm.reconfigure_period_us
+        self._removing: list[tuple[int, ReplicaKey]] = []  # Until when it may yet happen, and who.
 
     def plan(self) -> None:
         """Plan the first change."""
@@ -76,12 +78,19 @@ class Operator:
 
     def _may_shrink(self, leader: Replica) -> bool:
         """Whether the quorum outlives a voter less: of those left a majority has its disk."""
-        alive = self.schedule.world.by_key_now()
+        alive = self.schedule.faults.whole_disks()
         voters = list(leader.core.log.voters.last)
         return all(
             sum(1 for v in voters if v.key in alive and v is not gone) >= (len(voters) - 1) // 2 + 1
             for gone in voters
         )
+
+    @property
+    def removing(self) -> list[ReplicaKey]:
+        """The voters whose removal was asked for, and may be on its way."""
+        now_us = self.schedule.world.now_us
+        self._removing = [(until, key) for until, key in self._removing if until > now_us]
+        return [key for _, key in self._removing]
 
     def add(self, leader: Replica, replica: Replica | None) -> None:
         """Ask for a replica to become a voter."""
@@ -100,5 +109,6 @@ class Operator:
         """Ask for a voter to be one no longer."""
         if key is not None:
             self.schedule.met["RemoveRaftVoter"] += 1
+            self._removing.append((self.schedule.world.now_us + REMOVAL_US, key))
             request = RemoveVoter(voter_id=key.id, voter_directory_id=key.directory_id)
             self.schedule.world.ask(leader.id, request)

@@ -28,6 +28,10 @@ class ReconfigurationFinishes(Liveness):
         if leader is None:
             return False
         voters = leader.core.log.voters.last
+        if not voters.is_voter(leader.key):
+            return False  # It will resign.
+        if schedule.operator.removing:
+            return False
         alive = world.by_key_now()
         gone = [voter.key for voter in voters if voter.key not in alive]
         if gone:
