@@ -74,19 +74,14 @@ def on_end_epoch_reply(core: Core, source: Node, reply: EndEpochReply) -> bool:
 
 
 def on_fetch_reply(core: Core, source: Node, reply: FetchReply) -> bool:
-    """Records, or where to truncate, or which snapshot to fetch: a follower's affair.
-
-    A server that was asked, refused, and told nothing new is left alone for a while. Kafka's nodes
-    ask it again at once, and so keep each other busy until somebody is elected.
-    """
+    """Records, or where to truncate, or which snapshot to fetch: a follower's affair."""
     if reply.top_error and not top_level_is_good(reply):
         return False
-    role = core.role
     if reply.leader_epoch != core.epoch or reply.error or reply.leader_id != core.leader_id:
         handled = handled_by_rule(core, reply)
         if handled is not None:
-            return handled and core.role is not role
-        role = core.role
+            return handled
+    role = core.role
     if reply.error or not isinstance(role, Follower):
         return False
     return role.on_fetch_reply(reply)

@@ -51,26 +51,23 @@ def learn(core: Core, leader_id: int, epoch: int, endpoints: Endpoints) -> None:
 def handled_by_rule(core: Core, reply: Reply) -> bool | None:
     """Apply the rules for every reply, in Kafka's order.
 
-    Return None if the reply is still to be handled; else whether it was good: False is a reason to
-    leave the node alone for a while.
+    Return None if the reply is still to be handled; else whether it was good. A refusal that taught
+    nothing is not: its sender is left alone for a while. Kafka's node asks it again at once, and so
+    two nodes can keep each other busy until somebody is elected.
     """
     error = reply.error
     epoch = reply.leader_epoch
     if epoch < core.epoch or error == ErrorCode.UNKNOWN_LEADER_EPOCH:
-        return True  # Old news, or a node that has not heard of this epoch yet.
-    if epoch > core.epoch or error in (
-        ErrorCode.FENCED_LEADER_EPOCH,
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-    ):
+        return error == 0  # Old news, or a node that has not heard of this epoch yet.
+    if epoch > core.epoch or error in _ASK_THE_LEADER:
+        before = core.role
         learn(core, reply.leader_id, epoch, reply.leader_endpoints)
-        return True
+        return core.role is not before
     if reply.leader_id != NONE and core.leader_id == NONE:
         learn(core, reply.leader_id, epoch, reply.leader_endpoints)
         return True if error else None
-    if error == ErrorCode.BROKER_NOT_AVAILABLE:
+    if error in (ErrorCode.BROKER_NOT_AVAILABLE, ErrorCode.INVALID_VOTER_KEY):
         return False
-    if error == ErrorCode.INVALID_VOTER_KEY:
-        return True
     if error == ErrorCode.INVALID_REQUEST:
         raise FatalError(f"a request of this node was found to be invalid: {reply!r}")
     return None
