@@ -104,7 +104,7 @@ class Storage:
         start = log.start_offset
         if log.snapshots:
             latest = log.snapshots[-1]
-            for _, record in self._snapshot_controls(latest):
+            for record in self.snapshot_controls(latest):
                 _note(record, latest.end_offset - 1, voters, levels)
             start = max(start, latest.end_offset)
         for offset, record in self._log_controls(start):
@@ -131,10 +131,12 @@ class Storage:
                 position = header.end
             offset = header.last_offset + 1
 
-    def _snapshot_controls(self, snapshot_id: SnapshotId) -> Iterator[tuple[int, ControlRecord]]:
+    def snapshot_controls(self, snapshot_id: SnapshotId) -> Iterator[ControlRecord]:
+        """Yield the control records of a snapshot that the core knows."""
         for header, records in self._snapshot_batches(snapshot_id):
             if header.is_control:
-                yield from self._controls(records)
+                for _, record in self._controls(records):
+                    yield record
 
     def _controls(self, records: Sequence[Record]) -> Iterator[tuple[int, ControlRecord]]:
         for record in records:
@@ -268,7 +270,7 @@ class Storage:
             )
         finally:
             reader.close()
-        for _, record in self._snapshot_controls(snapshot_id):
+        for record in self.snapshot_controls(snapshot_id):
             if isinstance(record, KRaftVersion):
                 stored.kraft_version = record.level
             elif isinstance(record, Voters):

@@ -41,6 +41,8 @@ class Operator:
         self.done[kind] = self.done.get(kind, 0) + 1
 
     def _change(self) -> None:
+        if not self.period_us:
+            return
         self.plan()
         leader = self.schedule.world.leader()
         if leader is None:

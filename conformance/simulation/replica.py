@@ -23,10 +23,12 @@ from kraftspec.reference.raft import (
     ElectionState,
     ReplicaKey,
     RoleName,
+    SnapshotId,
     VoterSet,
 )
 from kraftspec.reference.raft import effects as fx
 from kraftspec.reference.raft import events as ev
+from kraftspec.reference.raft.control import Voters
 from kraftspec.reference.raft.messages import FetchReply, FetchSnapshotReply, Request, VoteReply
 from kraftspec.reference.raft.transitions import FatalError
 from kraftspec.reference.storage import Storage
@@ -87,6 +89,7 @@ class Replica:
         self.flushing: fx.FlushLog | None = None
         self.asked: dict[int, tuple[Request, int]] = {}  # Request id → request, version.
         self.answering: dict[int, tuple[Request, Message]] = {}  # Token → what to answer.
+        self.has_new_voters = False  # Since the step began.
         self._token = 0
         self._carry: dict[type[fx.Effect], Callable[[Any], None]] = {
             fx.PersistElection: self._persist,
@@ -119,6 +122,7 @@ class Replica:
         self.asked.clear()
         self.answering.clear()
         self.flushing = None
+        self.has_new_voters = False
         self.tick_at_us = -1
         self.storage = Storage.open(
             DIRECTORY, self.profile, self.config, files=self.files, log_config=self.world.log_config
@@ -140,6 +144,12 @@ class Replica:
     def known_voters(self) -> list[tuple[int, VoterSet]]:
         """The voter sets that its log has, by offset."""
         return self.core.log.voters.entries() if self.life and not self.is_new else []
+
+    def snapshot_voters(self, snapshot: SnapshotId) -> list[tuple[int, VoterSet]]:
+        """Return the voter set that a snapshot has, if it has one, at its last offset."""
+        controls = self.storage.snapshot_controls(snapshot)
+        sets = [record.voters for record in controls if isinstance(record, Voters)]
+        return [(snapshot.end_offset - 1, voters) for voters in sets[-1:]]
 
     def rot(self, dice: Dice) -> bool:
         """Flip a bit of a synced batch, in the part of it that its CRC covers, if there is one."""
@@ -173,7 +183,7 @@ class Replica:
         finally:
             self.files.kill()
         if storage.log.end_offset >= self.durable_end:
-            raise Violation("bit_rot", f"node {self.id} opens a log whose bits flipped")
+            raise Violation("rot_is_noticed", f"node {self.id} opens a log whose bits flipped")
 
     def stop(self) -> None:
         """Be down: nothing in memory is left. The disk is another matter."""
@@ -223,7 +233,7 @@ class Replica:
         try:
             effects = self.core.step(event, self.clock_us())
         except FatalError as error:
-            raise Violation("fatal", f"node {self.id}: {error}") from error
+            raise Violation("no_fatal_error", f"node {self.id}: {error}") from error
         if effects:
             if event.__class__ is ev.RequestReceived:
                 self.world.hooks.request_handled(self, event.request, effects)
@@ -238,6 +248,9 @@ class Replica:
                     self._rest(effect)
                 else:
                     how(effect)
+            if self.has_new_voters:
+                self.has_new_voters = False
+                self.world.hooks.voters_changed(self)
         core = self.core
         if core.epoch != self.epoch:
             old, self.epoch = self.epoch, core.epoch
@@ -296,6 +309,7 @@ class Replica:
         self.world.hooks.persisted(self, effect.state)
 
     def _truncate(self, effect: fx.TruncateLog) -> None:
+        self.has_new_voters = True
         self.world.hooks.truncating(self, effect.end_offset)
         self.storage.truncate(effect.end_offset)
         self.mirror.truncate_to(effect.end_offset)
@@ -307,6 +321,7 @@ class Replica:
         chain = self.world.snapshot_chain(self, snapshot)
         self.mirror = Mirror(snapshot.end_offset, chain, snapshot.epoch)
         self.durable_end = snapshot.end_offset
+        self.has_new_voters = True
         self.world.hooks.log_reset(self, snapshot)
 
     def _took(self, data: Any) -> None:
@@ -323,6 +338,7 @@ class Replica:
     def _append_control(self, effect: fx.AppendControl) -> None:
         self.storage.append_control(effect)
         self._took(self.storage.log.read(effect.base_offset, ONE_BATCH))
+        self.has_new_voters = True
         for index, record in enumerate(effect.records):
             self.world.hooks.control_appended(self, effect.base_offset + index, record)
 
@@ -331,6 +347,7 @@ class Replica:
             self.storage.append_batch(batch)
             self._took(batch.data)
             for offset, record in batch.control:
+                self.has_new_voters = True
                 self.world.hooks.control_appended(self, offset, record)
 
     def _flush(self, effect: fx.FlushLog) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 
 from kraftspec.conformance.simulation.dice import Dice
-from kraftspec.conformance.simulation.invariants import NAMES, Violation
+from kraftspec.conformance.simulation.invariants import NAMES, OTHERS, Violation
+from kraftspec.conformance.simulation.liveness import NAMES as LIVENESS
 from kraftspec.conformance.simulation.liveness import all_liveness
 from kraftspec.conformance.simulation.schedule import Schedule
 from kraftspec.conformance.simulation.swarm import Swarm, draw_swarm
@@ -46,7 +47,7 @@ class Result(msgspec.Struct, kw_only=True):
             "faults": dict(sorted(self.faults.items())),
             "invariants": {
                 name: "broken" if self.violation and self.violation[0] == name else "held"
-                for name in NAMES
+                for name in (*NAMES, *OTHERS, *LIVENESS)
             },
             "violation": list(self.violation) if self.violation else None,
         }

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import hashlib
 import struct
+import traceback
 from collections.abc import Callable, Iterator
+from pathlib import PurePath
 from random import Random
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
 from kraftspec.conformance.simulation.clients import OPERATOR, Appends, records_of
-from kraftspec.conformance.simulation.invariants import Hooks, Invariant
+from kraftspec.conformance.simulation.invariants import Hooks, Invariant, Violation
 from kraftspec.conformance.simulation.ledger import Ledger
 from kraftspec.conformance.simulation.mirror import Mirror
 from kraftspec.conformance.simulation.network import Message
@@ -244,12 +246,16 @@ class World:
         """Do it; a node whose disk fails or whose power goes is down afterwards."""
         try:
             act(*args)
+        except Violation:
+            raise
         except PowerLostError:
             replica.is_failing = True
             self.crash(replica, replica.power_seed)
         except OSError:  # LogFailedError, and what quorum-state says: the node must stop.
             replica.is_failing = True
             self.crash(replica, None)
+        except Exception as error:
+            raise Violation("no_exception", f"node {replica.id}: {_where(error)}") from error
         self._count(replica, kind, detail)
 
     def _note(self, kind: int, replica: Replica, *detail: Any) -> None:
@@ -337,6 +343,7 @@ class World:
         if stored is None:
             return
         self.hooks.snapshot_stored(replica, effect.id, chain)
+        self.hooks.snapshot_written(replica, effect.id)
         replica.step(stored)
 
     def snapshot_chain(self, replica: Replica, snapshot: SnapshotId) -> int:
@@ -360,6 +367,11 @@ class World:
             mirror.append(log.read(offset, READ_BYTES))
             offset = mirror.end_offset
         return mirror
+
+
+def _where(error: Exception) -> str:
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{error!r} in {PurePath(last.filename).name}, {last.name}"
 
 
 def _operator_detail(request: Request) -> tuple[Any, ...]:

@@ -83,6 +83,12 @@ class Invariant:
     def snapshot_stored(self, replica: Replica, snapshot: SnapshotId, chain: int) -> None:
         """A snapshot is complete, and says that the log before it has this chain."""
 
+    def snapshot_written(self, replica: Replica, snapshot: SnapshotId) -> None:
+        """A node wrote a snapshot of its own."""
+
+    def voters_changed(self, replica: Replica) -> None:
+        """Voter sets came into the log, or went; the step that did it is over."""
+
     def log_reset(self, replica: Replica, snapshot: SnapshotId) -> None:
         """The log was thrown away for a snapshot."""
 

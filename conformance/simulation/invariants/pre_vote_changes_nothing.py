@@ -42,12 +42,23 @@ class PreVoteChangesNothing(Invariant):
                     )
                 stored = state
 
+    def asked(self, replica: Replica, request: Request) -> None:
+        """Who asks for a pre-vote is in the epoch that it has stored, and asks in that."""
+        if isinstance(request, Vote) and request.pre_vote and request.epoch != replica.stored.epoch:
+            self.fail(
+                f"node {replica.id} asks for a pre-vote in epoch {request.epoch}, and has stored "
+                f"{replica.stored}"
+            )
+
 
 def _by_itself(replica: Replica, stored: ElectionState, state: ElectionState) -> bool:
     """Whether a node may go from one state to the other when a timer strikes."""
     if state.epoch == stored.epoch:
         return state.voted == stored.voted and state.leader_id in (-1, stored.leader_id, replica.id)
-    return state.epoch == stored.epoch + 1 and state.voted == replica.key
+    if state.epoch != stored.epoch + 1:
+        return False
+    has_led = stored.leader_id == replica.id and state.voted is None  # It had resigned.
+    return has_led or state.voted == replica.key
 
 
 INVARIANT = PreVoteChangesNothing

@@ -1,0 +1,72 @@
+"""Who leads has heard from a majority of its voters lately, or resigns (Check Quorum).
+
+Lately is one and a half times the fetch time-out (KIP-996, KAFKA-15489), by the leader's own clock.
+A node is only held to that when it acts as a leader: when it writes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kraftspec.conformance.simulation.invariants.base import Invariant
+from kraftspec.reference.raft import ReplicaKey, RoleName
+from kraftspec.reference.raft.messages import Fetch, FetchSnapshot, Request, UpdateVoter
+
+if TYPE_CHECKING:
+    from kraftspec.conformance.simulation.replica import Replica
+
+SLACK_US = 50_000  # Between a deadline and what was asked before it.
+
+
+class LeaderHearsMajority(Invariant):
+    """See the module."""
+
+    def __init__(self) -> None:
+        self.since_us: dict[int, int] = {}  # Leader → when it was elected.
+        self.heard_us: dict[int, dict[ReplicaKey, int]] = {}  # Leader → voter → when.
+
+    def role_changed(self, replica: Replica, old: RoleName | None, new: RoleName) -> None:
+        """Being elected counts as hearing from everybody."""
+        if new is RoleName.LEADER:
+            self.since_us[replica.id] = replica.clock_us()
+            self.heard_us[replica.id] = {}
+
+    def request_handled(self, replica: Replica, request: Request, effects: list[Any]) -> None:
+        """Note who asks for more."""
+        if replica.role is RoleName.LEADER and isinstance(
+            request, (Fetch, FetchSnapshot, UpdateVoter)
+        ):
+            id = request.voter_id if isinstance(request, UpdateVoter) else request.replica_id
+            directory_id = (
+                request.voter_directory_id
+                if isinstance(request, UpdateVoter)
+                else request.replica_directory_id
+            )
+            self.heard_us[replica.id][ReplicaKey(id, directory_id)] = replica.clock_us()
+
+    def appended(self, replica: Replica, first: int) -> None:
+        """A leader writes: count whom it heard."""
+        if replica.role is not RoleName.LEADER or replica.core.role.name is not RoleName.LEADER:
+            return
+        voters = list(replica.core.log.voters.last)
+        if len(voters) <= 1:
+            return
+        period_us = replica.config.fetch_timeout_us * 3 // 2 + SLACK_US
+        after_us = replica.clock_us() - 2 * period_us
+        if self.since_us[replica.id] >= after_us:
+            return
+        heard = self.heard_us[replica.id]
+        lately = sum(
+            1
+            for voter in voters
+            if voter.key.id == replica.id
+            or any(voter.key.matches(key) and at >= after_us for key, at in heard.items())
+        )
+        if lately < len(voters) // 2 + 1:
+            self.fail(
+                f"leader {replica.id} of epoch {replica.core.epoch} writes, and heard {lately} of "
+                f"{len(voters)} voters in the last {2 * period_us} µs"
+            )
+
+
+INVARIANT = LeaderHearsMajority

@@ -1,0 +1,77 @@
+"""Every node acts on the last voter set in its log, committed or not, and on none that is cut.
+
+What its log has is noted here as it is written, cut and replaced; the core keeps a history of its
+own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kraftspec.conformance.simulation.invariants.base import Invariant
+from kraftspec.reference.raft import SnapshotId, VoterSet
+from kraftspec.reference.raft.control import ControlRecord, Voters
+
+if TYPE_CHECKING:
+    from kraftspec.conformance.simulation.mirror import Mirror
+    from kraftspec.conformance.simulation.replica import Replica
+
+
+class VotersFollowLog(Invariant):
+    """See the module (KIP-853)."""
+
+    def __init__(self) -> None:
+        # Replica key → the voter sets of its log by offset, ascending; what it started with first.
+        self.sets: dict[object, list[tuple[int, VoterSet]]] = {}
+
+    def control_appended(self, replica: Replica, offset: int, record: ControlRecord) -> None:
+        """Note a set that is written."""
+        if isinstance(record, Voters):
+            self.sets[replica.key].append((offset, record.voters))
+
+    def truncating(self, replica: Replica, end_offset: int) -> None:
+        """Forget sets that are cut."""
+        self._cut(replica, end_offset)
+
+    def log_reset(self, replica: Replica, snapshot: SnapshotId) -> None:
+        """A snapshot's set takes the place of those in the log."""
+        self.sets[replica.key] = replica.snapshot_voters(snapshot)
+
+    def started(self, replica: Replica, before: Mirror | None) -> None:
+        """What the log had before still stands, as far as recovery found the log."""
+        entries = replica.known_voters
+        if before is None:
+            self.sets[replica.key] = entries
+            return
+        self._cut(replica, replica.mirror.end_offset)
+        self.voters_changed(replica)
+
+    def voters_changed(self, replica: Replica) -> None:
+        """Hold the core's set against the log's."""
+        sets = self.sets[replica.key]
+        due = sets[-1][1] if sets else replica.config.voters
+        found = replica.core.log.voters.last
+        if found != due:
+            self.fail(f"node {replica.id} acts on {_named(found)}, its log has {_named(due)}")
+
+    def snapshot_written(self, replica: Replica, snapshot: SnapshotId) -> None:
+        """A snapshot has the set that was in force at its end, not a later one."""
+        sets = [voters for at, voters in self.sets[replica.key] if at < snapshot.end_offset]
+        written = replica.snapshot_voters(snapshot)
+        if sets and (not written or written[-1][1] != sets[-1]):
+            self.fail(
+                f"node {replica.id}: snapshot {snapshot} has voters "
+                f"{_named(written[-1][1]) if written else 'none'}, not {_named(sets[-1])}"
+            )
+
+    def _cut(self, replica: Replica, end_offset: int) -> None:
+        sets = self.sets[replica.key]
+        while sets and sets[-1][0] >= end_offset:
+            sets.pop()
+
+
+def _named(voters: VoterSet) -> str:
+    return f"{[f'{v.key.id}:{str(v.key.directory_id)[:4]}' for v in voters]}"
+
+
+INVARIANT = VotersFollowLog
