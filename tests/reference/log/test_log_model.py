@@ -107,15 +107,19 @@ class LogMachine(RuleBasedStateMachine):
         self.number += 1
         return [f"{self.number:06d}-{at}-".encode() * size for at in range(count)]
 
+    def stamp(self) -> int:
+        """Return a timestamp; clocks go back, too."""
+        return 1000 + self.number * 7919 % 50
+
     def append(self, log: MetadataLog, model: Model, values: list[bytes], epoch: int) -> None:
         data = encode_batch(
             values,
-            timestamps=self.number,
+            timestamps=self.stamp(),
             base_offset=model.end_offset,
             partition_leader_epoch=epoch,
         )
         self.took(model, epoch, len(values), data)
-        assert log.append_records(epoch, values, self.number).data == data
+        assert log.append_records(epoch, values, self.stamp()).data == data
 
     def took(self, model: Model, epoch: int, count: int, data: bytes) -> None:
         end = model.end_offset + count
@@ -206,7 +210,7 @@ class LogMachine(RuleBasedStateMachine):
         return [
             encode_batch(
                 self.values(2, 3),
-                timestamps=self.number,
+                timestamps=self.stamp(),
                 base_offset=first + 2 * at,
                 partition_leader_epoch=self.epoch,
             )
@@ -260,7 +264,13 @@ class LogMachine(RuleBasedStateMachine):
     @rule()
     def closes(self) -> None:
         self.do(self.close)
+        start = self.model.start_offset
         self.reopen()
+        found = self.log.recovery
+        assert found.stale_indexes == []
+        # Of a log that has its first segment still, nothing says that it had begun later.
+        assert found.epochs_were_stale <= (start > 0 and self.log.segment_offsets[0] == 0)
+        assert (found.torn_bytes, found.zero_bytes) == (0, 0)
 
     @rule()
     def is_killed(self) -> None:

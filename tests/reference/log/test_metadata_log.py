@@ -238,9 +238,13 @@ def test_a_cut_takes_whole_batches(offset: int) -> None:
     log = open_log(files, segment_bytes=1000, index_interval_bytes=200)
     for number in range(40):
         log.append_batches(batch(3 * number, 3, epoch=number // 4, timestamp=100 + number))
-    log.flush()
+    log.close()
+    log = open_log(files, segment_bytes=1000, index_interval_bytes=200)
     end = offset // 3 * 3
     assert log.truncate_to(offset) == end
+    indexes = {name.split(".")[0] for name in files.names(DIR) if name.endswith("index")}
+    is_cut = end < 120  # What is written to has no index that could be wrong.
+    assert indexes == {f"{base:020d}" for base in log.segment_offsets[: -1 if is_cut else None]}
     assert (log.end_offset, log.flushed_offset) == (end, end)
     assert all(entry.start_offset < end for entry in log.epochs)
     assert log.last_epoch == (end // 3 - 1) // 4
@@ -248,6 +252,9 @@ def test_a_cut_takes_whole_batches(offset: int) -> None:
         assert log.read(end - 3, 1 << 20) == batch(
             end - 3, 3, epoch=(end // 3 - 1) // 4, timestamp=99 + end // 3
         )
+    log.close()
+    log = open_log(files, segment_bytes=1000, index_interval_bytes=200)
+    assert (log.recovery.stale_indexes, log.end_offset) == ([], end)
     again = batch(end, 1, epoch=20, timestamp=500)
     assert log.append_batches(again).rejected is None
     log.close()

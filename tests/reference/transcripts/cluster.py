@@ -28,19 +28,23 @@ HEX_BYTES_A_LINE = 45
 STEPS_MAX = 20_000  # Of one command: more is a livelock.
 
 _REQUESTS: dict[str, type[ms.Request]] = {
-    kind.__name__: kind
-    for kind in (
-        ms.Vote,
-        ms.BeginEpoch,
-        ms.EndEpoch,
-        ms.Fetch,
-        ms.FetchSnapshot,
-        ms.DescribeQuorum,
-        ms.AddVoter,
-        ms.RemoveVoter,
-        ms.UpdateVoter,
-        ms.ApiVersions,
-    )
+    "Vote": ms.Vote,
+    "BeginEpoch": ms.BeginEpoch,
+    "EndEpoch": ms.EndEpoch,
+    "Fetch": ms.Fetch,
+    "FetchSnapshot": ms.FetchSnapshot,
+    "DescribeQuorum": ms.DescribeQuorum,
+    "AddVoter": ms.AddVoter,
+    "RemoveVoter": ms.RemoveVoter,
+    "UpdateVoter": ms.UpdateVoter,
+    "ApiVersions": ms.ApiVersions,
+}
+_WIRE_NAMES = {
+    "BeginEpoch": "BeginQuorumEpoch",
+    "EndEpoch": "EndQuorumEpoch",
+    "AddVoter": "AddRaftVoter",
+    "RemoveVoter": "RemoveRaftVoter",
+    "UpdateVoter": "UpdateRaftVoter",
 }
 
 
@@ -84,8 +88,7 @@ class Cluster:
     def send(self, message: Message) -> None:
         """Put a message on its way, unless nobody is there to take it."""
         source, target = (str(id) if id else "tool" for id in (message.source, message.target))
-        name = f"{source}->{target} v{message.version}"
-        self.say(f"{name} {message.words}", message.body)
+        self.say(_line(source, target, message), message.body)
         if message.target:
             self.flying.append(message)
 
@@ -149,8 +152,7 @@ class Cluster:
 
     def do_serves(self, arguments: list[str]) -> None:
         """serves NODE API vN: the highest version of an API that a node serves (an old release)."""
-        api = arguments[1]
-        name = self.profile.api_of(_blank(_REQUESTS[api])).name
+        name = self._api(arguments[1]).name
         self.api_max[int(arguments[0]), name] = int(arguments[2].removeprefix("v"))
 
     def do_disk(self, arguments: list[str]) -> None:
@@ -351,10 +353,8 @@ class Cluster:
         The answer goes to whoever asked, and is shown.
         """
         node = self._node(arguments[0])
-        kind = _REQUESTS.get(arguments[1])
-        if kind is None:
-            raise ScriptError(f"there is no request {arguments[1]}: {', '.join(_REQUESTS)}")
-        api = self.profile.api_of(_blank(kind))
+        api = self._api(arguments[1])
+        kind = _REQUESTS[arguments[1]]
         version = int(arguments[2].removeprefix("v"))
         rest = arguments[3:]
         if rest[:1] == ["hex"]:
@@ -366,23 +366,25 @@ class Cluster:
             said = f"{arguments[1]} {' '.join(rest)}"
         else:
             fields = {"cluster_id": words.CLUSTER_ID} | words.read_fields(kind, _options(rest))
+            if kind in (ms.Fetch, ms.FetchSnapshot):
+                fields.setdefault("max_bytes", words.MAX_BYTES)
             body = self.profile.encode_request(kind(**fields), version)
             said = words.message_words(self.profile.decode_request(api.key, version, body))
         self._correlation += 1
         message = Message(0, node.id, False, self._correlation, 0, api.key, version, body, said)
-        self.say(f"tool->{node.id} v{version} {said}", body)
+        self.say(_line("tool", node.id, message), body)
         node.receive(message)
 
     def do_reply(self, arguments: list[str]) -> None:
         """reply B->A [API] FIELD=VALUE...: a voter that is no node here answers A's request.
 
-        It is the oldest request that is on its way from A to B, of that API if one is named.
+        It is the newest request that is on its way from A to B, of that API if one is named.
         ``batches=2@5:a,b`` are records of epoch 2 at offset 5.
         """
         source, target = _links(arguments[0])[0]
         rest = arguments[1:]
         api = rest.pop(0) if rest and rest[0] in _REQUESTS else None
-        for asked in self.flying:
+        for asked in reversed(self.flying):
             if (asked.source, asked.target, asked.is_reply) == (target, source, False) and (
                 api is None or asked.words.split()[0] == api
             ):
@@ -403,7 +405,7 @@ class Cluster:
         if records:
             reply.records = records
         message = node.answer_to(asked, request, reply)
-        self.say(f"{source}->{target} v{message.version} {message.words}", message.body)
+        self.say(_line(source, target, message), message.body)
         message.source, message.target = source, target
         node.receive(message)
 
@@ -484,6 +486,12 @@ class Cluster:
 
     # ---- inside --------------------------------------------------------------------------------
 
+    def _api(self, request: str) -> ms.Api:
+        if request not in _REQUESTS:
+            raise ScriptError(f"there is no request {request}: {', '.join(_REQUESTS)}")
+        name = _WIRE_NAMES.get(request, request)
+        return next(api for api in self.profile.apis.values() if api.name == name)
+
     def _node(self, id: str) -> Machine:
         if int(id) not in self.nodes:
             raise ScriptError(f"node {id} is none of this transcript: {list(self.nodes)}")
@@ -514,10 +522,10 @@ def _links(text: str) -> list[tuple[int, int]]:
     return [(left, right), (right, left)]
 
 
-def _blank(kind: type[ms.Request]) -> ms.Request:
-    """Return a request of a kind, to look up its API by."""
-    blank: ms.Request = kind.__new__(kind)
-    return blank
+def _line(source: object, target: object, message: Message) -> str:
+    """Return ``1->2 Vote v2 epoch=5 ...``."""
+    name, _, fields = message.words.partition(" ")
+    return f"{source}->{target} {name} v{message.version} {fields}".rstrip()
 
 
 def _batches(text: str) -> bytes:

@@ -29,9 +29,11 @@ from kraftspec.reference.raft.voters import VoterSet
 CLUSTER_ID = "dHJhbnNjcmlwdHMtcXVvcg"
 LISTENER = "CONTROLLER"
 PORT_BASE = 9000
+MAX_BYTES = 1 << 20  # What every fetch of ours asks for; not said.
 
 _REPLIES_OF_NOBODY = (ms.AddVoterReply, ms.RemoveVoterReply, ms.ApiVersionsReply)  # No leader.
 _OF_THE_SHELL = ("read_offset", "read_max_bytes", "apis", "refused", "refused_partitions")
+_USUAL = ("max_bytes", MAX_BYTES)
 _MS = 1000
 _UNITS = {"us": 1, "ms": _MS, "s": 1_000_000}
 
@@ -86,8 +88,13 @@ def read_key(text: str) -> ReplicaKey:
 
 
 def endpoints_words(endpoints: Endpoints) -> str:
-    """Return ``CONTROLLER://localhost:9001``, or several with commas."""
-    return ",".join(f"{e.name}://{e.host}:{e.port}" for e in endpoints) or "none"
+    """Return ``localhost:9001``, and with its name any listener but the controllers' own."""
+    return (
+        ",".join(
+            (f"{e.name}://" if e.name != LISTENER else "") + f"{e.host}:{e.port}" for e in endpoints
+        )
+        or "none"
+    )
 
 
 def read_endpoints(text: str) -> Endpoints:
@@ -98,9 +105,9 @@ def read_endpoints(text: str) -> Endpoints:
         return endpoints_of(int(text))
     found = []
     for part in text.split(","):
-        name, _, address = part.partition("://")
+        name, _, address = part.rpartition("://")
         host, _, port = address.rpartition(":")
-        found.append(Endpoint(name, host, int(port)))
+        found.append(Endpoint(name or LISTENER, host, int(port)))
     return tuple(found)
 
 
@@ -184,7 +191,7 @@ def message_words(message: ms.Request | ms.Reply | ControlRecord) -> str:
             (names_leader and field.name in ("leader_id", "leader_epoch"))
             or field.name == "vote_granted"
         )
-        if value == field.default and not always:
+        if (value == field.default and not always) or (field.name, value) == _USUAL:
             continue
         words = _value_words(field.name, value)
         parts.append(f"{field.name.removesuffix('_us').replace('_', '-')}={words}")
