@@ -66,6 +66,14 @@ class TestGrowth:
             file.write(batch(3))
         assert offsets(query.step()) == [3, 4, 5]
 
+    def test_a_hole_of_zeros_waits(self, tmp_path: Path) -> None:
+        hole = bytes(len(batch(3)))
+        path = write_segment(tmp_path / "t-0", [batch(0), hole, batch(6)])
+        query = Query(tmp_path, OFFSET, **EARLIEST)
+        assert offsets(query.step()) == [0, 1, 2]
+        path.write_bytes(batch(0) + batch(3) + batch(6))
+        assert offsets(query.step()) == [3, 4, 5, 6, 7, 8]
+
     def test_an_open_appender_is_followed(self, tmp_path: Path) -> None:
         directory = tmp_path / "t-0"
         directory.mkdir()
@@ -214,6 +222,10 @@ class TestLimits:
         assert sorted(triples(query.rows)) == [
             *(("t", 0, at) for at in range(90)), *(("t", 1, at) for at in range(9)),
         ]  # fmt: skip
+
+    def test_a_partition_that_has_little_is_not_starved(self, log: Path) -> None:
+        query = Query(log, OFFSET, maxOffsetsPerTrigger=5, **EARLIEST)
+        assert [one for one in triples(query.step()) if one[1] == 1] == [("t", 1, 0)]
 
     def test_bytes(self, log: Path) -> None:
         size = len(batch(0))
