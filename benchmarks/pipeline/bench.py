@@ -23,7 +23,7 @@ from benchmarks.pipeline.data import (
     java_version,
     linked,
 )
-from benchmarks.pipeline.measure import MeasureError, Time, python_json, timed_process, tree_cpu_s
+from benchmarks.pipeline.measure import MeasureError, Meter, Time, python_json, timed_process
 from benchmarks.pipeline.queries import Queries
 from benchmarks.pipeline.segments import grown
 from rich.progress import Progress
@@ -71,7 +71,7 @@ class Bench:
             MeasureError: a contestant failed, or read something else than was written.
             ClusterError: the broker or the producer did not do its work.
         """
-        quiet = machine.Quiet(lambda: tree_cpu_s(os.getpid()))
+        quiet = machine.Quiet(Meter(os.getpid()).read)
         shutil.rmtree(self.directory, ignore_errors=True)
         self._steps = self.progress.add_task("", total=self._step_count())
         queries = None

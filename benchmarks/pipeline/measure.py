@@ -6,12 +6,14 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+SAMPLE_S = 0.5
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -33,8 +35,43 @@ class Time:
         return Time(self.wall_s - other.wall_s, self.cpu_s - other.cpu_s)
 
 
-def tree_cpu_s(pid: int) -> float:
-    """Return the processor time of a process and all that it started, ended ones included."""
+class Meter:
+    """The processor time of a process and all that it starts, from now on.
+
+    Processes come and go, and what one had used goes with it (Spark's daemon waits for none of its
+    workers): so the tree is looked at again and again, and what each has used since is added up.
+    """
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._used_s = 0.0
+        self._last = _tree(pid)
+        self._lock = threading.Lock()
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def _watch(self) -> None:
+        while Path(f"/proc/{self._pid}").exists():
+            self.read()
+            time.sleep(SAMPLE_S)
+
+    def read(self) -> float:
+        """Return the seconds used so far."""
+        with self._lock:
+            now = _tree(self._pid)
+            self._used_s += sum(used - self._last.get(pid, 0.0) for pid, used in now.items())
+            self._last = now
+            return self._used_s
+
+    def timed(self, work: Callable[[], Any]) -> tuple[Time, Any]:
+        """Do something that these processes work at; return what it gave too."""
+        cpu_s, begin = self.read(), time.perf_counter()
+        given = work()
+        wall_s = time.perf_counter() - begin
+        return Time(wall_s, self.read() - cpu_s), given
+
+
+def _tree(pid: int) -> dict[int, float]:
+    """Return the processor time of a process and each that descends from it, by id."""
     parents: dict[int, int] = {}
     used: dict[int, float] = {}
     for path in Path("/proc").iterdir():
@@ -44,23 +81,15 @@ def tree_cpu_s(pid: int) -> float:
             # The name of the command is in brackets, and may hold anything.
             fields = (path / "stat").read_text("utf-8").rpartition(")")[2].split()
         except OSError:
-            continue  # It has just ended; its parent counts it.
+            continue  # It has just ended.
         parents[int(path.name)] = int(fields[1])
-        used[int(path.name)] = sum(map(int, fields[11:15])) / _TICKS
+        used[int(path.name)] = (int(fields[11]) + int(fields[12])) / _TICKS
     tree, grown = {pid}, True
     while grown:
         found = {child for child, parent in parents.items() if parent in tree}
         grown = not found <= tree
         tree |= found
-    return sum(used.get(one, 0.0) for one in tree)
-
-
-def timed(work: Callable[[], Any], pid: int) -> tuple[Time, Any]:
-    """Do something that the tree of processes under ``pid`` works at; return what it gave too."""
-    cpu_s, begin = tree_cpu_s(pid), time.perf_counter()
-    given = work()
-    wall_s = time.perf_counter() - begin
-    return Time(wall_s, tree_cpu_s(pid) - cpu_s), given
+    return {one: used[one] for one in tree if one in used}
 
 
 def timed_process(command: Sequence[str]) -> Time:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from benchmarks.pipeline.ceiling import Ceiling
 from benchmarks.pipeline.data import HERE, Topic
-from benchmarks.pipeline.measure import MeasureError, Time, timed
+from benchmarks.pipeline.measure import MeasureError, Meter, Time
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as Spark's own pages have it
 
@@ -50,7 +50,7 @@ class Queries:
         self.spark.sparkContext.setLogLevel(log_level)
         self.spark.dataSource.register(Ceiling)
         gateway: Any = self.spark.sparkContext._gateway
-        self._pid = gateway.proc.pid
+        self._meter = Meter(gateway.proc.pid)
 
     def close(self) -> None:
         """End Spark."""
@@ -85,7 +85,8 @@ class Queries:
 
     def seven(self, frame: DataFrame) -> Time:
         """Read all columns and do nothing with them."""
-        return self._timed(lambda: frame.write.format("noop").mode("overwrite").save())[0]
+        work = frame.write.format("noop").mode("overwrite").save
+        return self._meter.timed(work)[0]
 
     def grouped(self, frame: DataFrame, expected: Totals) -> Time:
         """Count records and bytes by partition, in Spark."""
@@ -99,20 +100,20 @@ class Queries:
 
         def work() -> Totals:
             splits = plan_splits(discover(path))
-            found = self.spark.sparkContext.parallelize(splits, len(splits)).flatMap(_totals)
-            return [(key, *rest) for key, rest in found.reduceByKey(_added).collect()]
+            parts = self.spark.sparkContext.parallelize(splits, len(splits)).flatMap(_totals)
+            found: dict[int, Sums] = {}
+            for partition, sums in parts.collect():
+                found[partition] = _added(found[partition], sums) if partition in found else sums
+            return [(partition, *sums) for partition, sums in found.items()]
 
         return self._checked(work, expected)
 
     def _checked(self, work: Callable[[], Iterable[Any]], expected: Totals) -> Time:
-        took, rows = self._timed(work)
+        took, rows = self._meter.timed(work)
         found = sorted(tuple(row) for row in rows)
         if found != expected:
             raise MeasureError(f"read: {found}\nwritten: {expected}")
         return took
-
-    def _timed(self, work: Callable[[], Any]) -> tuple[Time, Any]:
-        return timed(work, self._pid)
 
 
 Sums = tuple[int, int, int]  # Records, bytes of their values, the last timestamp.

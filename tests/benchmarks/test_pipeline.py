@@ -198,11 +198,25 @@ def test_processor_time_of_a_tree() -> None:
     nested = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {burn!r}], check=True)"
     took = measure.timed_process([sys.executable, "-c", nested])
     assert 0.4 <= took.cpu_s < 2.0
-    with subprocess.Popen([sys.executable, "-c", f"{nested}\nimport time; time.sleep(60)"]) as one:
-        deadline = time.monotonic() + 30
-        while measure.tree_cpu_s(one.pid) < 0.4:  # The grandchild has ended by then.
+    # A child that nobody waits for, as Spark's daemon has them: what it used goes with it.
+    unseen = (
+        "import signal, subprocess, sys, time\n"
+        "signal.signal(signal.SIGCHLD, signal.SIG_IGN)\n"
+        f"child = subprocess.Popen([sys.executable, '-c', {burn!r} + chr(10) + 'time.sleep(1)'])\n"
+        "time.sleep(60)"
+    )
+    with subprocess.Popen([sys.executable, "-c", unseen]) as one:
+        meter, deadline = measure.Meter(one.pid), time.monotonic() + 30
+        while meter.read() < 0.4:
             assert time.monotonic() < deadline
-            time.sleep(0.05)
+            time.sleep(0.1)
+        while len(measure._tree(one.pid)) > 1:
+            time.sleep(0.1)
+        assert 0.4 <= meter.read() < 2.0
+        took, given = meter.timed(lambda: [7, time.sleep(0.2)])
+        assert given == [7, None]
+        assert took.wall_s >= 0.2
+        assert took.cpu_s < 0.2
         one.kill()
     fails = "import sys; sys.stderr.write('oh no'); sys.exit(3)"
     with pytest.raises(measure.MeasureError, match="ended with 3:\noh no"):
