@@ -18,6 +18,13 @@ settings.register_profile("deep", max_examples=5_000, deadline=None, print_blob=
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let golden transcripts be written anew."""
+    parser.addoption(
+        "--rewrite", action="store_true", help="write the outputs of tests/transcripts/ anew"
+    )
+
+
 @cache
 def _java_missing() -> str | None:
     return java_missing()

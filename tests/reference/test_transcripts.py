@@ -39,7 +39,7 @@ def test_there_are_transcripts() -> None:
 
 def test_an_expectation_that_is_not_met_stops_a_transcript() -> None:
     text = "quorum 1\n# expect: 1 role unattached -> leader\nstart\n"
-    with pytest.raises(script.Unexpected, match="line 3: start"):
+    with pytest.raises(script.UnexpectedError, match="line 3: start"):
         script.play(text)
 
 

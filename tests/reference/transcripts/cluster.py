@@ -11,18 +11,19 @@ import shlex
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from tests.reference.transcripts import words
+from tests.reference.transcripts.machine import PATH, Machine, Message
+
+from kraftspec.fastpath import encode_batch
 from kraftspec.generated import kafka as generated
 from kraftspec.reference.log.directory import METADATA_NAME
-from kraftspec.reference.log.snapshots import checkpoint_bytes, snapshot_name
 from kraftspec.reference.profiles.kafka import KafkaProfile
-from kraftspec.reference.raft import Cause, Config, FatalError
+from kraftspec.reference.raft import Cause, Config, ElectionState, FatalError
 from kraftspec.reference.raft import effects as fx
 from kraftspec.reference.raft import events as ev
 from kraftspec.reference.raft import messages as ms
 from kraftspec.reference.raft.types import NONE, Node, VersionRange, Voter
 from kraftspec.reference.raft.voters import VoterSet
-from tests.reference.transcripts import words
-from tests.reference.transcripts.machine import Machine, Message
 
 HEX_BYTES_A_LINE = 45
 STEPS_MAX = 20_000  # Of one command: more is a livelock.
@@ -95,7 +96,8 @@ class Cluster:
     def run(self, command: str) -> list[str]:
         """Carry out a command; return what happened, line by line."""
         self.lines = []
-        parts = shlex.split(command)
+        words_part, brace, json_part = command.partition("{")
+        parts = shlex.split(words_part) + ([brace + json_part] if brace else [])
         self._quiet = parts[0] == "quiet"
         if self._quiet:
             parts = parts[1:]
@@ -128,10 +130,8 @@ class Cluster:
             Voter(words.read_key(str(voter)), words.endpoints_of(voter)) for voter in voters
         )
         dynamic = words.read_voters(",".join(f"{voter}/d{voter}" for voter in voters))
-        servers = tuple(
-            Node(-2 - voter, "localhost", words.PORT_BASE + voter) for voter in (*voters, NONE)
-        )[:-1]
-        given = {
+        servers = tuple(Node(-2 - voter, "localhost", words.PORT_BASE + voter) for voter in voters)
+        given: dict[str, Any] = {
             "cluster_id": words.CLUSTER_ID,
             "node_id": id,
             "directory_id": words.directory_of(id),
@@ -175,9 +175,7 @@ class Cluster:
         else:
             options = _options(arguments[2:])
             voted = words.read_key(options["voted"]) if "voted" in options else None
-            state = fx.ElectionState(
-                int(options["epoch"]), int(options.get("leader-id", NONE)), voted
-            )
+            state = ElectionState(int(options["epoch"]), int(options.get("leader-id", NONE)), voted)
             level = int(options.get("version", "0" if node.config.voters else "1"))
             storage.persist_election(fx.PersistElection(state, level, node.config.voters.ids))
         storage.close()
@@ -223,7 +221,7 @@ class Cluster:
     def do_files(self, arguments: list[str]) -> None:
         """files NODE: the names of the files of the metadata log."""
         node = self._node(arguments[0])
-        names = node.files.names(f"{'/log'}/{METADATA_NAME}")
+        names = node.files.names(f"{PATH}/{METADATA_NAME}")
         self.say(f"{node.id} files {' '.join(names)}")
 
     # ---- time and messages ---------------------------------------------------------------------
@@ -400,7 +398,11 @@ class Cluster:
         records = _batches(options.pop("batches", ""))
         kind: Any = getattr(ms, f"{type(request).__name__}Reply")
         reply = kind(**words.read_fields(kind, options))
-        if reply.leader_id >= 0 and not reply.leader_endpoints and "leader-endpoints" not in options:
+        if (
+            reply.leader_id >= 0
+            and not reply.leader_endpoints
+            and "leader-endpoints" not in options
+        ):
             reply.leader_endpoints = words.endpoints_of(reply.leader_id)
         if records:
             reply.records = records
@@ -421,9 +423,7 @@ class Cluster:
     def do_resign(self, arguments: list[str]) -> None:
         """resign NODE [epoch=N]: the state machine does not want to lead any longer."""
         node = self._node(arguments[0])
-        node.step(
-            ev.ResignRequested(int(_options(arguments[1:]).get("epoch", node.core.epoch)))
-        )
+        node.step(ev.ResignRequested(int(_options(arguments[1:]).get("epoch", node.core.epoch))))
 
     def do_shutdown(self, arguments: list[str]) -> None:
         """shutdown NODE TIME: leave in good order, within that time."""
@@ -530,14 +530,13 @@ def _line(source: object, target: object, message: Message) -> str:
 
 def _batches(text: str) -> bytes:
     """Return the batches that ``2@5:a,b;3@7:c`` says: epoch, base offset, values."""
-    from kraftspec.fastpath import encode_batch  # noqa: PLC0415 - Only some transcripts need it.
-
     data = b""
     for batch in text.split(";") if text else []:
         where, _, values = batch.partition(":")
         epoch, base_offset = map(int, where.split("@"))
         data += encode_batch(
             [value.encode() for value in values.split(",")],
+            timestamps=0,
             base_offset=base_offset,
             partition_leader_epoch=epoch,
         )

@@ -10,6 +10,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from tests.reference.transcripts import words
 
 from kraftspec.conformance.simulation.disk import MemoryFiles
 from kraftspec.fastpath.errors import CodecError
@@ -33,12 +34,12 @@ from kraftspec.reference.raft.types import (
 )
 from kraftspec.reference.raft.voters import VoterSet
 from kraftspec.reference.storage import Storage
-from tests.reference.transcripts import words
 
 if TYPE_CHECKING:
+    from tests.reference.transcripts.cluster import Cluster
+
     from kraftspec.reference.raft.profile import Profile
     from kraftspec.reference.raft.role import Role
-    from tests.reference.transcripts.cluster import Cluster
 
 PATH = "/log"
 LOG_CONFIG = LogConfig(zero_ahead_bytes=0)  # So that files hold what was appended, and no zeros.
@@ -391,7 +392,7 @@ class Machine:
         api = self.profile.api_of(request)
         version = min(api.max_version, self.cluster.api_max.get((target, api.name), 99))
         if version < self.profile.min_version(request):
-            self.say(f"cannot ask {target} {words.message_words(request)}: it serves v{version}")
+            self.say(f"cannot ask {target} {words.message_words(request)} (it serves v{version})")
             self._after.append(ev.RequestFailed(effect.request_id, unsupported=True))
             return
         body = self.profile.encode_request(request, version)

@@ -18,14 +18,17 @@ SOURCE = "# Source: "
 INDENT = "  "
 
 
-class Unexpected(AssertionError):
+class UnexpectedError(AssertionError):
     """A command did not do what the transcript's author wrote down before it was run."""
 
 
 def has_words(line: str, expected: list[str]) -> bool:
-    """Whether a line has these words, in this order, perhaps with others between."""
-    found = iter(line.split())
-    return all(any(word == other for other in found) for word in expected)
+    """Whether a line has these words, in this order, perhaps with others between.
+
+    A colon or a comma that follows a word is not part of it.
+    """
+    found = iter(word.rstrip(":,") for word in line.split())
+    return all(any(word.rstrip(":,") == other for other in found) for word in expected)
 
 
 def check(expectations: list[str], output: list[str]) -> str | None:
@@ -51,8 +54,8 @@ def check(expectations: list[str], output: list[str]) -> str | None:
 def play(text: str) -> str:
     """Play a transcript; return it with the output as it came out now.
 
-    Raises Unexpected where an expectation is not met, and ScriptError for a bad command, each with
-    the number of its line.
+    Raises UnexpectedError where an expectation is not met, and ScriptError for a bad command, with
+    the number of the line.
     """
     cluster = Cluster()
     lines: list[str] = []
@@ -71,7 +74,7 @@ def play(text: str) -> str:
             failed = check(expectations, output)
             if failed is not None:
                 shown = "\n".join(INDENT + out for out in output) or "  (nothing)"
-                raise Unexpected(f"line {number}: {line}\n{shown}\n  was expected: {failed}")
+                raise UnexpectedError(f"line {number}: {line}\n{shown}\n  was expected: {failed}")
             expectations = []
             lines += [INDENT + out for out in output]
     if expectations:
