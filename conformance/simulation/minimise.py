@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 
 import msgspec
 
@@ -17,7 +18,7 @@ from kraftspec.conformance.simulation.replay import Replay
 from kraftspec.conformance.simulation.run import settle, swarm_of
 from kraftspec.conformance.simulation.schedule import Schedule
 from kraftspec.conformance.simulation.swarm import Swarm
-from kraftspec.conformance.simulation.world import Decision
+from kraftspec.conformance.simulation.world import DELIVER, Decision
 from kraftspec.reference.raft.profile import Profile
 
 SECONDS_MAX = 120.0
@@ -85,6 +86,9 @@ def minimise(
 
     if not attempt(decisions) or best is None:
         return None
+    for without in _kinds(best[0]):
+        if time.monotonic() < deadline:
+            attempt([decision for decision in best[0] if not without(decision)])
     size = len(best[0]) // 2
     while size and time.monotonic() < deadline:
         size = _pass(best[0], size, attempt, lambda: best[0], deadline, progress)
@@ -92,6 +96,31 @@ def minimise(
         seed=seed, swarm=swarm, decisions=best[0], violation=(best[1].name, best[1].text),
         recorded=len(decisions), trials=trials,
     )  # fmt: skip
+
+
+def _kinds(decisions: list[Decision]) -> list[Callable[[Decision], bool]]:
+    """Return what may be left out as a whole: a node with all it sends, a link, a kind of event."""
+    nodes = sorted({decision.node for decision in decisions})
+    kinds = sorted({decision.kind for decision in decisions})
+    apis = sorted({(d.detail[2], d.detail[3]) for d in decisions if d.kind == DELIVER})
+    return [
+        *(partial(_is_of_node, node) for node in nodes),
+        *(partial(_is_of_kind, kind) for kind in kinds),
+        *(partial(_is_of_api, *api) for api in apis),
+    ]
+
+
+def _is_of_node(node: int, decision: Decision) -> bool:
+    is_from = decision.kind == DELIVER and decision.detail[0] == node
+    return decision.node == node or is_from
+
+
+def _is_of_kind(kind: int, decision: Decision) -> bool:
+    return decision.kind == kind
+
+
+def _is_of_api(is_reply: bool, api_key: int, decision: Decision) -> bool:
+    return decision.kind == DELIVER and decision.detail[2:4] == (is_reply, api_key)
 
 
 def _pass(

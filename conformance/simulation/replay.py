@@ -21,6 +21,8 @@ from kraftspec.reference.raft.messages import AddVoter, DescribeQuorum, RemoveVo
 from kraftspec.reference.raft.profile import Profile
 from kraftspec.reference.raft.types import NEVER_US
 
+_Link = tuple[int, int, bool, int]  # Source, target, whether it is a reply, API key.
+
 
 class Replay:
     """A world that does what decisions say; what they do not say does not happen.
@@ -34,8 +36,10 @@ class Replay:
         log_config = LogConfig(segment_bytes=swarm.segment_bytes, zero_ahead_bytes=0)
         self.world = World(profile, all_invariants(), self, log_config)
         self.applied: list[Decision] = []
-        self.arrivals: list[tuple[Decision, Message]] = []
-        self._in_flight: dict[tuple[int, int, bool, int], list[Message]] = {}
+        self.arrivals: list[tuple[int, Message]] = []  # Which of the decisions brought it.
+        self.departures: list[tuple[int, Message]] = []
+        self._in_flight: dict[_Link, list[Message]] = {}
+        self._delivered: dict[_Link, list[Message]] = {}
         self._finishing: dict[int, SnapshotId] = {}
         self._failing: dict[int, list[tuple[int, bool]]] = {}
         form(self.world, swarm, self.dice)
@@ -66,6 +70,7 @@ class Replay:
 
     def sent(self, message: Message) -> None:
         """Keep it; the decisions say whether it arrives."""
+        self.departures.append((len(self.applied), message))
         self._in_flight.setdefault(message.key[:4], []).append(message)
 
     def stepped(self, replica: Replica) -> None:
@@ -90,17 +95,30 @@ class Replay:
     def _deliver(self, replica: Replica, decision: Decision) -> bool:
         if not replica.is_up:
             return False
-        source, target, is_reply, api_key, crc, _ = decision.detail
-        waiting = self._in_flight.get((source, target, is_reply, api_key))
-        if not waiting:
+        message = self._message(*decision.detail)
+        if message is None:
             return False
-        same = [message for message in waiting if message.key[4] == crc]
-        message = same[0] if same else waiting[-1]
-        if not same:
-            waiting.remove(message)
-        self.arrivals.append((decision, message))
+        self.arrivals.append((len(self.applied), message))
         self.world.deliver(message)
         return True
+
+    def _message(
+        self, source: int, target: int, is_reply: bool, api_key: int, crc: int, correlation: int
+    ) -> Message | None:
+        """Find the message that is meant, or else one of its kind: the last that is under way."""
+        link = (source, target, is_reply, api_key)
+        waiting = self._in_flight.get(link, [])
+        delivered = self._delivered.setdefault(link, [])
+        alike = [message for message in waiting if message.key[4] == crc]
+        exact = [message for message in alike if message.correlation == correlation]
+        again = [m for m in delivered if m.correlation == correlation and m.key[4] == crc]
+        for found in (exact[:1], again[:1], alike[-1:], waiting[-1:]):
+            if found:
+                if found[0] in waiting:
+                    waiting.remove(found[0])
+                    delivered.append(found[0])
+                return found[0]
+        return None
 
     def _tick(self, replica: Replica, _: Decision) -> bool:
         if not replica.is_up or replica.core.deadline_us == NEVER_US:
@@ -130,8 +148,6 @@ class Replay:
         failing = self._failing.get(replica.id)
         if unsupported and failing:
             request_id, unsupported = failing.pop(0)
-        elif request_id not in replica.asked:
-            return False
         self.world.fail(replica, request_id, unsupported)
         return True
 

@@ -234,9 +234,9 @@ class Replica:
             effects = self.core.step(event, self.clock_us())
         except FatalError as error:
             raise Violation("no_fatal_error", f"node {self.id}: {error}") from error
+        if event.__class__ is ev.RequestReceived:
+            self.world.hooks.request_handled(self, event.request, effects)
         if effects:
-            if event.__class__ is ev.RequestReceived:
-                self.world.hooks.request_handled(self, event.request, effects)
             carry = self._carry
             for effect in effects:
                 if self.effects_left >= 0:

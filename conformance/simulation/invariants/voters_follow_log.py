@@ -40,10 +40,13 @@ class VotersFollowLog(Invariant):
     def started(self, replica: Replica, before: Mirror | None) -> None:
         """What the log had before still stands, as far as recovery found the log."""
         entries = replica.known_voters
-        if before is None:
+        if before is None or replica.mirror.start_offset > before.end_offset:
+            # New, or a snapshot took the place of the log when the power went, or just now.
             self.sets[replica.key] = entries
             return
         self._cut(replica, replica.mirror.end_offset)
+        # A write that failed may have got to the disk.
+        self.sets[replica.key] += [entry for entry in entries if entry[0] >= before.end_offset]
         self.voters_changed(replica)
 
     def voters_changed(self, replica: Replica) -> None:

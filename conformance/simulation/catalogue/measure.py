@@ -1,0 +1,64 @@
+"""How soon the simulator finds a seeded bug, and how small the trace becomes that shows it."""
+
+from __future__ import annotations
+
+import time
+
+import msgspec
+
+from kraftspec.conformance.simulation.catalogue import planted
+from kraftspec.conformance.simulation.minimise import Minimal, minimise
+from kraftspec.conformance.simulation.run import simulate
+from kraftspec.reference.raft.profile import Profile
+
+EVENTS = 2_000  # A run is short: most bugs show early, and other seeds have other faults.
+SECONDS_MAX = 600.0  # Of processor time.
+MINIMISE_SECONDS_MAX = 60.0
+
+
+class Found(msgspec.Struct, kw_only=True):
+    """What became of a search. ``seed`` is None where nothing was found."""
+
+    bug: str
+    seeds: int
+    events: int
+    seconds: float  # Of processor time, until it was found.
+    seed: int | None = None
+    violation: tuple[str, str] | None = None
+    minimised: int | None = None  # Events that are left; None for what shows in no event.
+
+
+def search(
+    bug: str,
+    profile: Profile,
+    *,
+    first_seed: int = 0,
+    events: int = EVENTS,
+    seconds_max: float = SECONDS_MAX,
+) -> Found:
+    """Try seed after seed with a bug planted until one breaks a property."""
+    found = Found(bug=bug, seeds=0, events=0, seconds=0.0)
+    started = time.process_time()
+    with planted(bug):
+        seed = first_seed
+        while time.process_time() - started < seconds_max:
+            result = simulate(seed, profile, events=events)
+            found.seeds += 1
+            found.events += result.events
+            if result.violation is not None:
+                found.seed, found.violation = seed, result.violation
+                break
+            seed += 1
+    found.seconds = time.process_time() - started
+    return found
+
+
+def shrink(found: Found, profile: Profile, *, events: int = EVENTS) -> Minimal | None:
+    """Minimise what ``search`` found, and note its size."""
+    if found.seed is None:
+        return None
+    with planted(found.bug):
+        minimal = minimise(found.seed, profile, events=events, seconds_max=MINIMISE_SECONDS_MAX)
+    if minimal is not None:
+        found.minimised = len(minimal.decisions)
+    return minimal
