@@ -9,7 +9,7 @@ import msgspec
 from kraftspec.conformance.simulation import world as kinds
 from kraftspec.conformance.simulation.dice import Dice
 from kraftspec.conformance.simulation.formation import add_node, form
-from kraftspec.conformance.simulation.invariants import Violation, all_invariants
+from kraftspec.conformance.simulation.invariants import Invariant, Violation, all_invariants
 from kraftspec.conformance.simulation.network import Message
 from kraftspec.conformance.simulation.replica import Replica
 from kraftspec.conformance.simulation.swarm import Swarm
@@ -30,11 +30,13 @@ class Replay:
     ``applied`` are the decisions that made sense. Messages that nobody delivers are lost.
     """
 
-    def __init__(self, seed: int, swarm: Swarm, profile: Profile) -> None:
+    def __init__(
+        self, seed: int, swarm: Swarm, profile: Profile, *, extra: Sequence[Invariant] = ()
+    ) -> None:
         self.swarm = swarm
         self.dice = Dice(seed)
         log_config = LogConfig(segment_bytes=swarm.segment_bytes, zero_ahead_bytes=0)
-        self.world = World(profile, all_invariants(), self, log_config)
+        self.world = World(profile, [*extra, *all_invariants()], self, log_config)
         self.applied: list[Decision] = []
         self.arrivals: list[tuple[int, Message]] = []  # Which of the decisions brought it.
         self.departures: list[tuple[int, Message]] = []

@@ -15,7 +15,7 @@ from kraftspec import __version__
 from kraftspec.cli import main
 from kraftspec.fastpath import native
 
-COMMANDS = ("adapter", "completion", "conform", "demo", "generate", "pipeline", "spec")
+COMMANDS = ("adapter", "completion", "conform", "demo", "generate", "pipeline", "simulate", "spec")
 
 
 def run_python(code: str, **env: str) -> str:

@@ -32,6 +32,10 @@ class DurableSurvives(Invariant):
         is_new = storing is not None and _same(replica.core_start, storing)
         if not is_new and not _same(replica.core_start, replica.stored):
             self.fail(f"node {replica.id} stored {replica.stored}, and reads {replica.core_start}")
+        core = replica.core
+        begins = ElectionState(core.epoch, core.leader_id, core.voted)
+        if not _same(begins, replica.core_start):
+            self.fail(f"node {replica.id} reads {replica.core_start}, and starts with {begins}")
 
 
 def _same(read: ElectionState, stored: ElectionState) -> bool:

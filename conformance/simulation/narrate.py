@@ -1,0 +1,211 @@
+"""A trace in words: what happened, to whom, and what it changed.
+
+A witness listens to the same hooks as the invariants do, while the decisions are carried out again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from kraftspec.conformance.simulation.clients import OPERATOR
+from kraftspec.conformance.simulation.decisions import WORDS
+from kraftspec.conformance.simulation.invariants import Invariant, Violation
+from kraftspec.conformance.simulation.replay import Replay
+from kraftspec.conformance.simulation.swarm import Swarm
+from kraftspec.conformance.simulation.world import (
+    APPEND,
+    ASK,
+    BOUNDARY,
+    CRASH,
+    JUMP,
+    STOP,
+    Decision,
+)
+from kraftspec.reference.raft import ElectionState, RoleName, SnapshotId
+from kraftspec.reference.raft.messages import Request
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kraftspec.conformance.simulation.mirror import Mirror
+    from kraftspec.conformance.simulation.network import Message
+    from kraftspec.conformance.simulation.replica import Replica
+    from kraftspec.reference.raft.profile import Profile
+
+# What a reader wants to know of a message; the rest says who it is from, or repeats itself.
+_FIELDS = (
+    "epoch", "leader_epoch", "leader_id", "pre_vote", "vote_granted", "last_epoch", "end_offset",
+    "fetch_offset", "last_fetched_epoch", "high_watermark", "diverging_epoch",
+    "diverging_end_offset", "snapshot_end_offset", "snapshot_epoch", "position", "voter_id",
+    "error", "top_error",
+)  # fmt: skip
+
+
+class Event(msgspec.Struct, kw_only=True):
+    """An event of a trace. ``sent_by`` is the index of the event whose message it is, or -1."""
+
+    index: int
+    at_us: int
+    node: int
+    what: str
+    changes: list[str]
+    role: str
+    epoch: int
+    sent_by: int = -1
+
+
+class Witness(Invariant):
+    """Notes what changes; it never fails."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def role_changed(self, replica: Replica, old: RoleName | None, new: RoleName) -> None:
+        """A role."""
+        self.notes.append(f"is {new} of epoch {replica.core.epoch}")
+
+    def persisted(self, replica: Replica, state: ElectionState) -> None:
+        """A vote, a leader, an epoch."""
+        voted = f", voted for {state.voted.id}" if state.voted is not None else ""
+        led = f", leader {state.leader_id}" if state.leader_id >= 0 else ""
+        self.notes.append(f"stores epoch {state.epoch}{led}{voted}")
+
+    def appended(self, replica: Replica, first: int) -> None:
+        """Batches."""
+        mirror = replica.mirror
+        self.notes.append(f"log to {mirror.end_offset}, epoch {mirror.last_epoch}")
+
+    def truncating(self, replica: Replica, end_offset: int) -> None:
+        """A cut."""
+        self.notes.append(f"cuts its log at {end_offset}")
+
+    def flushed(self, replica: Replica) -> None:
+        """A sync."""
+        self.notes.append(f"durable to {replica.durable_end}")
+
+    def high_watermark_changed(self, replica: Replica, old: int, new: int) -> None:
+        """What is committed."""
+        self.notes.append(f"high watermark {new}")
+
+    def snapshot_stored(self, replica: Replica, snapshot: SnapshotId, chain: int) -> None:
+        """A snapshot."""
+        self.notes.append(f"has snapshot {snapshot.end_offset}-{snapshot.epoch}")
+
+    def log_reset(self, replica: Replica, snapshot: SnapshotId) -> None:
+        """A log replaced."""
+        self.notes.append(f"log starts anew at {snapshot.end_offset}")
+
+    def log_start_changed(self, replica: Replica) -> None:
+        """A log shortened."""
+        self.notes.append(f"log starts at {replica.mirror.start_offset}")
+
+    def started(self, replica: Replica, before: Mirror | None) -> None:
+        """A recovery."""
+        self.notes.append(f"recovers a log of {replica.mirror.end_offset}")
+
+
+class _Told(Replay):
+    """A replay that tells each event."""
+
+    def __init__(self, seed: int, swarm: Swarm, profile: Profile) -> None:
+        self.witness = Witness()
+        self.asked: dict[tuple[int, int, int], Request] = {}
+        super().__init__(seed, swarm, profile, extra=[self.witness])
+
+    def sent(self, message: Message) -> None:
+        """Remember what was asked, so that the answer can be read."""
+        if not message.is_reply and message.source != OPERATOR:
+            replica = self.world.replicas[message.source]
+            key = (message.source, message.life, message.correlation)
+            self.asked[key] = replica.asked[message.correlation][0]
+        super().sent(message)
+
+    def said(self, message: Message) -> str:
+        """Return a message in words."""
+        profile = self.world.profile
+        if not message.is_reply:
+            value: Any = profile.decode_request(message.api_key, message.version, message.body)
+            return f"{type(value).__name__}({_fields(value)}) from {_who(message.source)}"
+        request = self.asked.get((message.target, message.life, message.correlation))
+        if request is None:
+            return f"an answer from {_who(message.source)}"
+        value = profile.decode_reply(request, message.version, message.body)
+        batches = getattr(value, "batches", ())
+        records = (
+            f", offsets {batches[0].base_offset} to {batches[-1].last_offset}" if batches else ""
+        )
+        return f"{type(value).__name__}({_fields(value)}{records}) from {_who(message.source)}"
+
+
+def _who(node: int) -> str:
+    return "the operator" if node == OPERATOR else f"node {node}"
+
+
+def _fields(value: Any) -> str:
+    told = []
+    for name in _FIELDS:
+        field = getattr(value, name, None)
+        is_error = name.endswith("error")
+        if field is not None and field is not False and field != (0 if is_error else -1):
+            told.append(f"{name}={int(field) if is_error else field}")
+    return ", ".join(told)
+
+
+def narrate(
+    seed: int, swarm: Swarm, profile: Profile, decisions: Sequence[Decision]
+) -> tuple[list[Event], Violation | None]:
+    """Carry decisions out again and return them as events, with the breach that ends them."""
+    replay = _Told(seed, swarm, profile)
+    events: list[Event] = []
+    violation = None
+    for decision in decisions:
+        before = len(replay.applied)
+        arrived = len(replay.arrivals)
+        replay.witness.notes = []
+        violation = replay.run([decision])
+        if len(replay.applied) > before:
+            message = replay.arrivals[-1][1] if len(replay.arrivals) > arrived else None
+            events.append(_event(replay, decision, before, message))
+        if violation is not None:
+            break
+    return events, violation
+
+
+def _event(replay: _Told, decision: Decision, index: int, message: Message | None) -> Event:
+    replica = replay.world.replicas[decision.node]
+    sent_by = -1
+    if message is None:
+        what = f"{WORDS[decision.kind]}{_detail(decision)}"
+    else:
+        what = f"receives {replay.said(message)}"
+        sent_by = next(at for at, one in replay.departures if one is message)
+    return Event(
+        index=index, at_us=replay.world.now_us, node=decision.node, what=what,
+        changes=replay.witness.notes, role=str(replica.role) if replica.is_up else "down",
+        epoch=replica.epoch, sent_by=sent_by,
+    )  # fmt: skip
+
+
+def _detail(decision: Decision) -> str:
+    detail = decision.detail
+    if decision.kind == APPEND:
+        return f" {detail[0]} records"
+    if decision.kind == CRASH:
+        return "" if detail[0] is None else ", without power"
+    if decision.kind == ASK:
+        return f": {detail[0]} {' '.join(map(str, detail[1:2]))}"
+    if decision.kind == JUMP:
+        return f" by {detail[0] // 1000} ms"
+    if decision.kind == BOUNDARY:
+        return f" after {detail[0]} effects"
+    if decision.kind == STOP and detail[0] < 0:
+        return " no more: it resigns"
+    return ""
+
+
+def told(event: Event) -> str:
+    """Return an event as a line: number, simulated time, node, what happened → what changed."""
+    changes = f" → {'; '.join(event.changes)}" if event.changes else ""
+    return f"{event.index:4}  {event.at_us / 1e6:10.3f} s  node {event.node} {event.what}{changes}"
