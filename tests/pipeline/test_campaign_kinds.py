@@ -31,6 +31,7 @@ from kraftspec.pipeline.campaign.codec import CodecFuzz
 from kraftspec.pipeline.campaign.conform import Conform
 from kraftspec.pipeline.campaign.differential import DifferentialFuzz
 from kraftspec.pipeline.campaign.kind import RESULTS, Kind, Result, digest, release
+from kraftspec.pipeline.campaign.simulate import Simulations
 from kraftspec.pipeline.campaign.store import MixedError, alone, open_store
 from kraftspec.pipeline.campaign.summary import Found, Summary, write
 
@@ -144,6 +145,22 @@ def test_there_is_no_such_target() -> None:
 
 
 # ------------------------------------------------------------------------ differential fuzz
+
+
+def test_simulations_find_what_is_planted_and_make_it_small() -> None:
+    kind = Simulations(seeds=5, events=1_000, bugs=("forgets_the_vote",), unit_seeds=2)
+    units = kind.plan()
+    assert [unit.work for unit in units] == [
+        {"first": 0, "count": 2}, {"first": 2, "count": 2}, {"first": 4, "count": 1},
+    ]  # fmt: skip
+    result = kind.run(units[0])
+    [found] = result.findings
+    assert found.class_ == "one_vote"
+    assert "--seed 0 --events 1000 --bug forgets_the_vote" in found.reproduce
+    assert len(found.example.splitlines()) <= 20
+    clean = Simulations(seeds=1, events=1_000).run(units[0])
+    assert clean.findings == []
+    assert {tally.class_ for tally in clean.tallies} == {"clean"}
 
 
 def test_differential_units_find_what_one_run_finds() -> None:
@@ -373,6 +390,8 @@ def test_documented_campaigns_run(arguments: list[str], monkeypatch: pytest.Monk
         small: Kind = CodecFuzz(cases=40, targets=kind.targets[-1:], one_in=kind.one_in)
     elif isinstance(kind, DifferentialFuzz):
         small = DifferentialFuzz(names=("kraftspec", "kraftspec-python"), cases=40, filter=VOTE)
+    elif isinstance(kind, Simulations):
+        small = Simulations(seeds=1, events=200)
     else:
         assert isinstance(kind, Conform)
         small = Conform(names=kind.names[:1], filters=("message:VoteRequest",), unit_cases=20)
@@ -389,6 +408,7 @@ def test_documented_campaigns_run(arguments: list[str], monkeypatch: pytest.Monk
         (["fuzz", "--adapter", "a", "--adapter", "b", "--target", "records"], 2, "not for adapt"),
         (["fuzz", "--filter", "Vote"], 2, "are for two adapters"),
         (["fuzz", "--target", "massages", "--out", "x"], 3, "no target 'massages'"),
+        (["simulate", "--bug", "forgets", "--out", "x"], 3, "no bug 'forgets' in the catalogue"),
         (["fuzz", "--input", "00"], 2, "needs the --target"),
         (["fuzz", "--input", "0", "--target", "records"], 2, "two hex digits"),
         (["fuzz", "--out", "x", "--conf", "key"], 2, "'key' is not KEY=VALUE"),

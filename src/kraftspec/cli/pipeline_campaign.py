@@ -183,6 +183,45 @@ def fuzz(
     )  # fmt: skip
 
 
+@campaign.command()
+@click.option(
+    "--seeds", default=1_000, show_default=True, type=click.IntRange(1), help="How many runs."
+)
+@click.option(
+    "--first-seed", default=0, show_default=True, type=click.IntRange(0), help="The first."
+)
+@click.option(
+    "--events",
+    default=10_000,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Of a run, before its faults end.",
+)
+@click.option(
+    "--bug", "bugs", multiple=True, metavar="NAME", help="Plant a seeded bug; repeatable."
+)
+@click.option("--unit-seeds", type=click.IntRange(1), help="Runs of a unit of work.")
+@_common
+def simulate(
+    seeds: int,
+    first_seed: int,
+    events: int,
+    bugs: tuple[str, ...],
+    unit_seeds: int | None,
+    **where: Any,
+) -> None:
+    """Run quorums in the simulator, seed after seed, as kraftspec simulate does.
+
+    Exit code 0: every property held. 1: findings. 3: it could not run. 130: interrupted.
+    """
+    from kraftspec.pipeline.campaign.simulate import Simulations
+
+    sizes = {} if unit_seeds is None else {"unit_seeds": unit_seeds}
+    _run(
+        Simulations(seeds=seeds, first_seed=first_seed, events=events, bugs=bugs, **sizes), **where
+    )
+
+
 def _check_input(targets: tuple[str, ...], shown: str, as_json: bool) -> None:
     """Give one input to a target."""
     from kraftspec.conformance.fuzz.within import Within

@@ -1,0 +1,116 @@
+"""Simulations of the quorum, seed after seed: each a run with faults, all invariants looked at.
+
+A case is an event of a run. A property that breaks is a finding, and its trace is made small on
+the executor that met it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any, ClassVar
+
+import msgspec
+import pyarrow as pa
+
+from kraftspec.conformance.simulation.catalogue import all_bugs, planted
+from kraftspec.conformance.simulation.minimise import minimise
+from kraftspec.conformance.simulation.narrate import narrate, told
+from kraftspec.conformance.simulation.run import Result as Run
+from kraftspec.conformance.simulation.run import simulate, swarm_of
+from kraftspec.fastpath import native
+from kraftspec.pipeline.campaign.kind import RESULTS, Finding, Result, Tally, Unit, room
+from kraftspec.reference.profiles.kafka import KafkaProfile
+
+SEEDS_PER_UNIT = 20  # Some seconds.
+MINIMISE_SECONDS_MAX = 30.0  # Of each property that a unit sees broken, once.
+
+
+class Simulations(msgspec.Struct, frozen=True, kw_only=True):
+    """Seeds for ``kraftspec simulate``.
+
+    Attributes:
+        seeds: how many, from ``first_seed`` on.
+        events: of a run, before its faults end; liveness takes some more.
+        bugs: of the catalogue, planted in every run: a campaign that must find something.
+    """
+
+    name: ClassVar[str] = "simulate"
+    schema: ClassVar[pa.Schema] = RESULTS
+
+    seeds: int
+    first_seed: int = 0
+    events: int = 10_000
+    bugs: tuple[str, ...] = ()
+    unit_seeds: int = SEEDS_PER_UNIT
+
+    def options(self) -> dict[str, Any]:
+        """Return the options, and which codec it is."""
+        made: dict[str, Any] = msgspec.to_builtins(self)
+        return {**made, "codec": native.describe()}
+
+    def sources(self) -> list[Path]:
+        """Return the core, its log and profiles, the codecs, and the simulator."""
+        rooms = ("fastpath", "generated", "reference", "conformance/simulation")
+        return [*map(room, rooms), Path(__file__)]
+
+    def plan(self) -> list[Unit]:
+        """Divide the seeds. Raises ``ValueError`` for a bug that is not in the catalogue."""
+        for bug in self.bugs:
+            if bug not in all_bugs():
+                raise ValueError(f"there is no bug {bug!r} in the catalogue of docs/simulation.md")
+        units: list[Unit] = []
+        end = self.first_seed + self.seeds
+        for first in range(self.first_seed, end, self.unit_seeds):
+            count = min(self.unit_seeds, end - first)
+            work = {"first": first, "count": count}
+            units.append(Unit(len(units), count * self.events, work))
+        return units
+
+    def run(self, unit: Unit) -> Result:
+        """Run the seeds of a unit."""
+        profile = KafkaProfile()
+        tally: Counter[tuple[str, int, str]] = Counter()
+        findings: dict[str, Finding] = {}
+        first = unit.work["first"]
+        with planted(*self.bugs):
+            for seed in range(first, first + unit.work["count"]):
+                result = simulate(seed, profile, events=self.events)
+                swarm = swarm_of(seed)
+                shape = f"{swarm.voters} voters", swarm.kraft_version
+                broken = result.violation[0] if result.violation else "clean"
+                tally[(*shape, broken)] += result.events
+                if result.violation is not None and broken not in findings:
+                    findings[broken] = self._finding(result, *shape, profile)
+        return Result(
+            [
+                Tally("simulation", profile.name, size, version, "", outcome, count)
+                for (size, version, outcome), count in sorted(tally.items())
+            ],
+            list(findings.values()),
+        )
+
+    def _finding(self, run: Run, size: str, version: int, profile: KafkaProfile) -> Finding:
+        assert run.violation is not None
+        name, text = run.violation
+        minimal = minimise(run.seed, profile, events=self.events, seconds_max=MINIMISE_SECONDS_MAX)
+        trace = [f"seed {run.seed}: {text}"]
+        if minimal is not None:
+            events, _ = narrate(minimal.seed, minimal.swarm, profile, minimal.decisions)
+            trace += [told(event) for event in events]
+        planted_too = "".join(f" --bug {bug}" for bug in self.bugs)
+        return Finding(
+            adapter="simulation",
+            set=profile.name,
+            message=size,
+            version=version,
+            entry="",
+            class_=name,
+            count=run.events,
+            signature=name,
+            title=f"{name}: {text}",
+            detail=text,
+            example="\n".join(trace),
+            reproduce=f"kraftspec simulate --seed {run.seed} --events {self.events}{planted_too} "
+            "--minimise",
+        )
