@@ -177,20 +177,21 @@ def pre_vote_is_stored(plant: Planter) -> None:
 def candidate_does_not_store(plant: Planter) -> None:
     """A candidate votes for itself in a new epoch, and writes neither."""
 
-    def enter(cls: Any, node: Any, *_: Any) -> None:
+    def enter(node: Any, *_: Any) -> None:
         state = ElectionState(node.epoch + 1, NONE, node.config.key)
-        node.enter(cls(node), state, (), persist=False)
+        node.enter(candidate.Candidate(node), state, (), persist=False)
 
-    plant(candidate.Candidate, "enter", classmethod(enter))
+    plant(core._ENTER, RoleName.CANDIDATE, enter)
 
 
 def candidate_keeps_its_epoch(plant: Planter) -> None:
     """A candidate asks for votes in the epoch that it is in already."""
 
-    def enter(cls: Any, node: Any, *_: Any) -> None:
-        node.enter(cls(node), ElectionState(max(node.epoch, 1), NONE, node.config.key), ())
+    def enter(node: Any, *_: Any) -> None:
+        state = ElectionState(max(node.epoch, 1), NONE, node.config.key)
+        node.enter(candidate.Candidate(node), state, ())
 
-    plant(candidate.Candidate, "enter", classmethod(enter))
+    plant(core._ENTER, RoleName.CANDIDATE, enter)
 
 
 def epoch_is_not_stored(plant: Planter) -> None:

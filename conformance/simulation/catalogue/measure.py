@@ -24,6 +24,7 @@ class Found(msgspec.Struct, kw_only=True):
     events: int
     seconds: float  # Of processor time, until it was found.
     seed: int | None = None
+    events_of_run: int = 0  # Of the one that broke.
     violation: tuple[str, str] | None = None
     minimised: int | None = None  # Events that are left; None for what shows in no event.
 
@@ -47,10 +48,29 @@ def search(
             found.events += result.events
             if result.violation is not None:
                 found.seed, found.violation = seed, result.violation
+                found.events_of_run = result.events
                 break
             seed += 1
     found.seconds = time.process_time() - started
     return found
+
+
+SHORT_EVENTS = 500  # A run that fails sooner is made small well enough.
+SEEDS_MORE = 10
+
+
+def shorter(found: Found, profile: Profile, *, events: int = EVENTS) -> int:
+    """Return the seed of those tried next whose run fails soonest in the same way."""
+    assert found.seed is not None and found.violation is not None
+    best, shortest = found.seed, found.events_of_run
+    for seed in range(found.seed + 1, found.seed + 1 + SEEDS_MORE):
+        if shortest <= SHORT_EVENTS:
+            break
+        result = simulate(seed, profile, events=events)
+        is_same = result.violation is not None and result.violation[0] == found.violation[0]
+        if is_same and result.events < shortest:
+            best, shortest = seed, result.events
+    return best
 
 
 def shrink(found: Found, profile: Profile, *, events: int = EVENTS) -> Minimal | None:
@@ -58,7 +78,8 @@ def shrink(found: Found, profile: Profile, *, events: int = EVENTS) -> Minimal |
     if found.seed is None:
         return None
     with planted(found.bug):
-        minimal = minimise(found.seed, profile, events=events, seconds_max=MINIMISE_SECONDS_MAX)
+        seed = shorter(found, profile, events=events)
+        minimal = minimise(seed, profile, events=events, seconds_max=MINIMISE_SECONDS_MAX)
     if minimal is not None:
         found.minimised = len(minimal.decisions)
     return minimal
