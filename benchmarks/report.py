@@ -152,6 +152,8 @@ def rate(row: dict[str, Any], unit: str) -> float:
         return float(row["bytes"] / call_ns)
     if unit == "M records/s":
         return float(row["records"] * 1e3 / call_ns)
+    if unit == "thousand records/s":
+        return float(row["records"] * 1e6 / call_ns)
     return 1e9 / call_ns if unit == "calls/s" else call_ns / {"µs": 1e3, "ms": 1e6}[unit]
 
 
@@ -162,6 +164,12 @@ FAMILIES = (
     ("Record batches: decode, million records a second", "batch decode ", "M records/s"),
     ("Append and sync by several threads, µs for 64 batches of 100", "append 100, ", "µs"),
     ("Append and sync, µs", "append ", "µs"),
+    (
+        "A quorum of three, thousand records a second, by records a batch, 8 batches on their way",
+        "quorum ",
+        "thousand records/s",
+    ),
+    ("A quorum of three: from giving a batch to its acknowledgement, ms", "acknowledged ", "ms"),
     ("Messages: encode, µs", "encode ", "µs"),
     ("Messages: decode, µs", "decode ", "µs"),
     ("Compress, µs", "compress ", "µs"),

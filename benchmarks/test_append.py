@@ -1,16 +1,12 @@
 """Encode, write and sync, beside a plain write and fsync of the same bytes to a growing file.
 
-A disk changes its pace from second to second, so the contestants take turns, round by round, in one
-loop with a clock of its own; pytest-benchmark is then told the times of each, by the hands of
-``told_time``. The files are beside the checkout and not in /tmp, which may be memory;
-``fileSystem`` says what they are on. Zeros written ahead are in the rounds they fall in: they show
-in the mean, and hardly in the median.
+The contestants take turns, round by round. Zeros written ahead are in the rounds they fall in: they
+show in the mean, and hardly in the median.
 """
 
 from __future__ import annotations
 
 import os
-import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -24,7 +20,8 @@ import pytest
 from kraftspec.fastpath.append import LogAppender
 from kraftspec.fastpath.batch_writer import encode_batch
 
-ROOT = Path(__file__).resolve().parents[1]
+from .turns import by_turns, directory_on_disk, tell
+
 OURS, PEER = "kraftspec", "write + fsync"
 TIMESTAMP_MS = 1_700_000_000_000
 VALUE = bytes(range(100))
@@ -55,34 +52,16 @@ class Growing:
             os.fsync(self.file.fileno())
 
 
-def file_system(path: Path) -> str:
-    """The kind of file system that ``path`` is on, where Linux tells it."""
-    mounts = Path("/proc/mounts")
-    if not mounts.exists():
-        return "unknown"
-    rows = [line.split()[1:3] for line in mounts.read_text("utf-8").splitlines()]
-    return max((row for row in rows if path.is_relative_to(row[0])), key=lambda row: len(row[0]))[1]
-
-
-_told_time_s = 0.0
-
-
-def told_time() -> float:
-    """Return the time that the rounds told so far have taken."""
-    return _told_time_s
-
-
-pytestmark = pytest.mark.benchmark(timer=told_time)
+pytestmark = by_turns
 
 
 @cache
 def race(what: str, number: int, rounds: int) -> dict[str, list[float]]:
     """Let both take turns at ``MEASURED[what](number)``; return the seconds of each round."""
-    (ROOT / ".benchmarks").mkdir(exist_ok=True)
     with ExitStack() as stack:
-        directory = stack.enter_context(tempfile.TemporaryDirectory(dir=ROOT / ".benchmarks"))
-        log = stack.enter_context(LogAppender(Path(directory, "log")))
-        growing = stack.enter_context(Growing(Path(directory, "growing")))
+        directory = stack.enter_context(directory_on_disk())
+        log = stack.enter_context(LogAppender(directory / "log"))
+        growing = stack.enter_context(Growing(directory / "growing"))
         contestants = MEASURED[what](log, growing, number)
         times: dict[str, list[float]] = {who: [] for who in contestants}
         for _ in range(rounds):
@@ -92,18 +71,6 @@ def race(what: str, number: int, rounds: int) -> dict[str, list[float]]:
                 times[who].append(time.perf_counter() - start)
         assert log.durable_end == growing.file.tell()
     return times
-
-
-def tell(benchmark: Any, who: str, times: list[float], **info: Any) -> None:
-    """Give pytest-benchmark the times of one contestant."""
-    benchmark.extra_info.update(who=who, fileSystem=file_system(ROOT), **info)
-    left = iter(times)
-
-    def round_of_it() -> None:
-        global _told_time_s  # noqa: PLW0603 - the hands of the clock
-        _told_time_s += next(left)
-
-    benchmark.pedantic(round_of_it, rounds=len(times))
 
 
 def one_batch(log: LogAppender, growing: Growing, count: int) -> Contestants:

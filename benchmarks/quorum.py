@@ -1,0 +1,312 @@
+"""Three nodes in one process, each with a log directory of its own on this machine's disk.
+
+Everything is the reference node's own but sockets: cores, the profile's bytes for each request and
+reply, ``Storage`` on ``LocalFiles``. One thread runs the three cores, as an event loop would. Each
+node has a second one that does nothing but sync its log: while a sync is under way appends go on,
+and the next one serves whatever came meanwhile.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from queue import Empty, SimpleQueue
+
+from kraftspec.fastpath.types import ZERO_UUID, Uuid
+from kraftspec.reference.log import LogDirectory, MetaProperties
+from kraftspec.reference.profiles.kafka import KafkaProfile
+from kraftspec.reference.raft import Config, Core, ReplicaKey, RoleName, Voter, VoterSet
+from kraftspec.reference.raft import effects as fx
+from kraftspec.reference.raft import events as ev
+from kraftspec.reference.raft.config import MS, S
+from kraftspec.reference.raft.messages import FetchReply, FetchSnapshotReply, Request
+from kraftspec.reference.raft.types import Endpoint
+from kraftspec.reference.storage import Storage
+
+LISTENER = "CONTROLLER"
+CLUSTER_ID = "YtGxSdNvQRG40ENstXFRtw"
+PORT_BASE = 9000
+PATIENCE_S = 60.0
+
+Records = tuple[bytes, ...]
+
+
+class QuorumError(Exception):
+    """The quorum did not do what it was started for."""
+
+
+class Node:
+    """A core, its storage, and the thread that syncs it."""
+
+    def __init__(self, quorum: Quorum, config: Config, path: str) -> None:
+        self.quorum = quorum
+        self.id = config.node_id
+        self.profile = quorum.profile
+        self.storage = Storage.open(path, self.profile, config)
+        state = self.storage.log_state(config.voters)
+        election = self.storage.election
+        self.core = Core(
+            config, self.profile.policy, state, election, random.Random(config.node_id)
+        )
+        self.flushed: list[int] = []  # The end offset of each sync.
+        self._wanted: SimpleQueue[fx.FlushLog | None] = SimpleQueue()
+        self._flush: fx.FlushLog | None = None  # The last that was wanted while one is under way.
+        self._is_flushing = False
+        self._asked: dict[int, tuple[Request, int]] = {}
+        self._answering: dict[int, tuple[Node, int, Request, int]] = {}
+        self._token = 0
+        self._thread = threading.Thread(target=self._sync, name=f"sync {self.id}")
+        self._thread.start()
+
+    def close(self) -> None:
+        """End the thread, and leave the directory as after a clean stop."""
+        self._wanted.put(None)
+        self._thread.join()
+        self.storage.close()
+
+    def step(self, event: ev.Event) -> None:
+        """Let the core take an event, and do what it says, in its order."""
+        storage = self.storage
+        for effect in self.core.step(event, self.quorum.now_us()):
+            match effect:
+                case fx.AppendBatches():
+                    for batch in effect.batches:
+                        storage.append_batch(batch)
+                case fx.AppendRecords():
+                    storage.append_records(effect)
+                case fx.FlushLog():
+                    self._want(effect)
+                case fx.Ask():
+                    self._ask(effect)
+                case fx.Answer():
+                    self._answer(effect)
+                case fx.Appended():
+                    self.quorum.appended(effect)
+                case fx.Commit():
+                    self.quorum.committed(self, effect.high_watermark)
+                case fx.AppendControl():
+                    storage.append_control(effect)
+                case fx.PersistElection():
+                    storage.persist_election(effect)
+                case fx.LeaderChanged():
+                    pass
+                case _:
+                    raise QuorumError(f"node {self.id}: {effect!r}, which no quiet quorum needs")
+
+    # ---- group commit --------------------------------------------------------------------------
+
+    def _want(self, effect: fx.FlushLog) -> None:
+        if self._is_flushing:
+            self._flush = effect
+        else:
+            self._is_flushing = True
+            self._wanted.put(effect)
+
+    def _sync(self) -> None:
+        """The life of the node's second thread."""
+        while (effect := self._wanted.get()) is not None:
+            try:
+                self.quorum.call(partial(self._synced, self.storage.flush(effect)))
+            except BaseException as error:
+                self.quorum.call(partial(_throw, error))
+                return
+
+    def _synced(self, event: ev.LogFlushed) -> None:
+        effect, self._flush = self._flush, None
+        self._is_flushing = effect is not None and effect.end_offset > event.end_offset
+        if self._is_flushing:
+            self._wanted.put(effect)
+        self.flushed.append(event.end_offset)
+        self.step(event)
+
+    # ---- messages ------------------------------------------------------------------------------
+
+    def _ask(self, effect: fx.Ask) -> None:
+        request = effect.request
+        api = self.profile.api_of(request)
+        body = self.profile.encode_request(request, api.max_version)
+        self._asked[effect.request_id] = (request, api.max_version)
+        target = self.quorum.nodes[effect.node.port - PORT_BASE]
+        self.quorum.due.append(
+            partial(target._receive, self, effect.request_id, api.key, api.max_version, body)
+        )
+
+    def _receive(self, source: Node, id: int, api_key: int, version: int, body: bytes) -> None:
+        request = self.profile.decode_request(api_key, version, body)
+        self._token += 1
+        self._answering[self._token] = (source, id, request, version)
+        self.step(ev.RequestReceived(self._token, request))
+
+    def _answer(self, effect: fx.Answer) -> None:
+        source, id, request, version = self._answering.pop(effect.token)
+        reply = effect.reply
+        if isinstance(reply, FetchReply | FetchSnapshotReply):
+            self.storage.fill(reply)
+        body = self.profile.encode_reply(request, reply, version, LISTENER)
+        self.quorum.due.append(partial(source._answered, id, body))
+
+    def _answered(self, request_id: int, body: bytes) -> None:
+        request, version = self._asked.pop(request_id)
+        reply = self.profile.decode_reply(request, version, body)
+        self.step(ev.ReplyReceived(request_id, reply))
+
+
+def _throw(error: BaseException) -> None:
+    raise error
+
+
+class Quorum:
+    """Three voters, and a client that keeps some batches on their way.
+
+    ``due`` is what the thread of the cores has to do next. A batch is acknowledged when the leader
+    says that it is committed; ``latencies_s`` has how long each took since it was given, and
+    ``base_offsets`` where each is.
+    """
+
+    def __init__(self, directory: Path, *, in_flight: int) -> None:
+        self.profile = KafkaProfile(LISTENER)
+        self.due: deque[Callable[[], None]] = deque()
+        self.nodes: dict[int, Node] = {}
+        self.in_flight = in_flight
+        self.latencies_s: list[float] = []
+        self.base_offsets: list[int] = []
+        self._calls: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._to_give: deque[Records] = deque()
+        self._waiting: deque[tuple[int, float]] = deque()  # Last offset, when it was given.
+        self._given_s = 0.0
+        self._leader: Node | None = None
+        try:
+            for config in _configurations():
+                path = directory / str(config.node_id)
+                LogDirectory.format(
+                    str(path),
+                    MetaProperties(
+                        cluster_id=CLUSTER_ID,
+                        node_id=config.node_id,
+                        directory_id=config.directory_id,
+                    ),
+                )
+                self.nodes[config.node_id] = Node(self, config, str(path))
+            for node in self.nodes.values():
+                node.step(ev.Start())
+            self._run(self._has_leader)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Quorum:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop all nodes."""
+        for node in self.nodes.values():
+            node.close()
+
+    @property
+    def leader(self) -> Node:
+        """The node that leads."""
+        assert self._leader is not None
+        return self._leader
+
+    def append(self, batches: Sequence[Records]) -> None:
+        """Append batches; return once each is acknowledged, and all three logs are durable."""
+        self._to_give.extend(batches)
+        self._give_more()
+        self._run(self._is_done)
+
+    def settle(self) -> None:
+        """Return once all nodes know that everything is committed."""
+        end = self.leader.core.log.end_offset
+        self._run(lambda: all(node.core.high_watermark == end for node in self.nodes.values()))
+
+    def call(self, action: Callable[[], None]) -> None:
+        """Let the thread of the cores do something. From any thread."""
+        self._calls.put(action)
+
+    @staticmethod
+    def now_us() -> int:
+        """The clock of all nodes."""
+        return time.monotonic_ns() // 1000
+
+    # ---- the thread of the cores ---------------------------------------------------------------
+
+    def _run(self, is_done: Callable[[], bool]) -> None:
+        due, calls = self.due, self._calls
+        until_us = self.now_us() + int(PATIENCE_S * S)
+        while not is_done():
+            if due and calls.empty():
+                due.popleft()()
+                continue
+            now_us = self.now_us()
+            next_us = min(node.core.next_deadline_us() for node in self.nodes.values())
+            if now_us > until_us:
+                raise QuorumError(f"nothing more came of it in {PATIENCE_S:.0f} s")
+            try:
+                calls.get(timeout=max(0, min(next_us, until_us) - now_us) / S)()
+            except Empty:
+                for node in self.nodes.values():
+                    node.step(ev.Tick())
+
+    def _has_leader(self) -> bool:
+        leaders = [node for node in self.nodes.values() if node.core.role.name is RoleName.LEADER]
+        self._leader = leaders[0] if leaders else None
+        return self._leader is not None and self._leader.core.high_watermark >= 0
+
+    def _is_done(self) -> bool:
+        if self._to_give or self._waiting:
+            return False
+        end = self.leader.core.log.end_offset
+        return all(node.core.log.flushed_offset == end for node in self.nodes.values())
+
+    # ---- the client ----------------------------------------------------------------------------
+
+    def _give_more(self) -> None:
+        leader = self.leader
+        while self._to_give and len(self._waiting) < self.in_flight:
+            self._given_s = time.perf_counter()
+            records = self._to_give.popleft()
+            leader.step(ev.AppendRequested(len(self.base_offsets), leader.core.epoch, records))
+
+    def appended(self, effect: fx.Appended) -> None:
+        """Note where a batch will be."""
+        self.base_offsets.append(effect.base_offset)
+        self._waiting.append((effect.last_offset, self._given_s))
+
+    def committed(self, node: Node, high_watermark: int) -> None:
+        """Acknowledge what is committed, and let as much follow."""
+        if node is not self._leader:
+            return
+        now_s = time.perf_counter()
+        waiting = self._waiting
+        while waiting and waiting[0][0] < high_watermark:
+            self.latencies_s.append(now_s - waiting.popleft()[1])
+        if self._to_give:
+            self.due.append(self._give_more)
+
+
+def _configurations() -> list[Config]:
+    endpoints = {id: (Endpoint(LISTENER, "localhost", PORT_BASE + id),) for id in (1, 2, 3)}
+    voters = VoterSet(Voter(ReplicaKey(id, ZERO_UUID), endpoints[id]) for id in endpoints)
+    return [
+        Config(
+            cluster_id=CLUSTER_ID,
+            node_id=id,
+            directory_id=Uuid(bytes([*range(15), id])),
+            endpoints=endpoints[id],
+            voters=voters,
+            election_timeout_us=100 * MS,
+            # A disk that others use may keep a node for seconds.
+            fetch_timeout_us=30 * S,
+            request_timeout_us=30 * S,
+            append_linger_us=0,
+        )
+        for id in endpoints
+    ]
