@@ -362,7 +362,7 @@ class Network:
     ) -> Replica:
         """Add a node, with these snapshots on its disk, and start it."""
         replica = Replica(
-            self, config, self.profile.policy, config.node_id if seed is None else seed
+            self, config, self.profile.policy, config.node_id * 1_000 if seed is None else seed
         )
         self.replicas[config.node_id] = replica
         replica.disk.snapshots = dict(snapshots or {})

@@ -418,6 +418,19 @@ def test_meanwhile_it_does_not_count_itself() -> None:
     assert net.answers[token].error == 0
 
 
+def test_nor_for_its_quorum() -> None:
+    """Of the two voters that are left both must fetch, or it resigns (KAFKA-15489)."""
+    net, leader = led()
+    silent, fetching = others(net, leader)
+    silent.crash()
+    assert ask(net, leader, remove_request(leader.config.node_id)) is None
+    net.run(2500 * MS)
+    assert leader.role is RoleName.LEADER
+    net.run(1000 * MS)
+    assert [to for *_, to in leader.moves][-1] is not RoleName.LEADER
+    assert fetching.core.log.voters.last.ids == voters(leader)
+
+
 REMOVE: dict[str, tuple[dict[str, Any], Arrange, int]] = {
     "another cluster": ({"cluster_id": "x"}, nothing, 104),
     "no id": ({"voter_id": -1}, nothing, 42),
