@@ -13,6 +13,7 @@ import msgspec
 
 from kraftspec.conformance.simulation.formation import add_node, directory_id_of
 from kraftspec.conformance.simulation.network import Message
+from kraftspec.conformance.simulation.replica import FULL
 from kraftspec.conformance.simulation.swarm import MS, S
 from kraftspec.reference.raft import RoleName
 from kraftspec.reference.raft.types import NEVER_US
@@ -86,9 +87,10 @@ class Faults:
         schedule = self.schedule
         schedule.loss = schedule.duplicate = schedule.straggler = 0
         for replica in list(schedule.world.replicas.values()):
-            replica.effects_left = -1
-            replica.files.hook = None
-            replica.files.capacity_bytes = None
+            if replica.effects_left >= 0:
+                schedule.world.lose_power_within(replica, -1, 0)
+            if replica.is_disk_spoilt:
+                schedule.world.spoil_disk(replica, 0)
             replica.paused_until_us = min(replica.paused_until_us, schedule.world.now_us)
             if not replica.is_up:
                 schedule.restart(replica)
@@ -263,13 +265,12 @@ class Faults:
         replica = self._one_up()
         if replica is not None:
             self.schedule.met["full disk"] += 1
-            replica.files.capacity_bytes = 0
+            self.schedule.world.spoil_disk(replica, FULL)
             self.schedule.after(3 * S, self._repair, replica)
             self.schedule.after(4 * S, self.schedule.restart, replica)
 
     def _repair(self, replica: Replica) -> None:
         self.schedule.world.spoil_disk(replica, 0)
-        replica.files.capacity_bytes = None
 
     def whole_disks(self) -> dict[ReplicaKey, None]:
         """Return the keys of those whose disks have what was written to them."""

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 DIRECTORY = "/log"
 PORT_BASE = 9000  # A node listens where its id says, so that an address tells who it is.
 LISTENER = "CONTROLLER"
+FULL = -1  # In place of a number of operations: the disk is full at once.
 ONE_BATCH = 1  # Bytes: a read gives one batch at least, and so this one.
 
 
@@ -191,9 +192,13 @@ class Replica:
         self.world.appends.give_up(self.id)
 
     def spoil_disk(self, operations: int) -> None:
-        """Let one of the operations to come fail; whether its bytes got there, nobody knows."""
-        if not operations:
-            self.files.hook = None
+        """Let one of the operations to come fail; whether its bytes got there, nobody knows.
+
+        ``FULL`` lets no file grow; 0: all is well again.
+        """
+        self.files.hook = None
+        self.files.capacity_bytes = 0 if operations == FULL else None
+        if operations <= 0:
             return
         left = operations
 
@@ -205,6 +210,11 @@ class Replica:
                     raise OSError(errno.EIO, "the simulated disk failed", path)
 
         self.files.hook = fail
+
+    @property
+    def is_disk_spoilt(self) -> bool:
+        """Whether its disk has a fault that is not over."""
+        return self.files.hook is not None or self.files.capacity_bytes is not None
 
     @property
     def has_own_clock(self) -> bool:

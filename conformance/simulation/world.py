@@ -210,7 +210,7 @@ class World:
         replica.power_seed = seed
 
     def spoil_disk(self, replica: Replica, operations: int) -> None:
-        """Let an operation of a disk fail, that many from now on; 0: all is well again."""
+        """Let an operation of a disk fail, that many from now on; see ``Replica.spoil_disk``."""
         if self.decisions is not None:
             self._note(DISK, replica, operations)
         replica.spoil_disk(operations)

@@ -61,7 +61,8 @@ SEEDS_MORE = 10
 
 def shorter(found: Found, profile: Profile, *, events: int = EVENTS) -> int:
     """Return the seed of those tried next whose run fails soonest in the same way."""
-    assert found.seed is not None and found.violation is not None
+    assert found.seed is not None
+    assert found.violation is not None
     best, shortest = found.seed, found.events_of_run
     for seed in range(found.seed + 1, found.seed + 1 + SEEDS_MORE):
         if shortest <= SHORT_EVENTS:
