@@ -76,6 +76,14 @@ bench-report: .venv/.ready ## Write docs/performance.md again from benchmarks/re
 bench-pipeline: .venv/.ready ## Measure the pipeline, write docs/pipeline-performance.md; ARGS=--quick
 	$(BIN)/python -m benchmarks.pipeline $(ARGS)
 
+.PHONY: simulate
+simulate: .venv/.ready ## Simulate quorums; ARGS='--seeds A..B --events N'
+	$(BIN)/kraftspec simulate $(or $(ARGS),--seeds 0..999)
+
+.PHONY: simulate-catalogue
+simulate-catalogue: .venv/.ready ## Look for every seeded bug, write docs/simulation.md; ARGS='--jobs N'
+	$(BIN)/python -m kraftspec.conformance.simulation.catalogue.table $(ARGS)
+
 .PHONY: fuzz
 fuzz: .venv/.ready ## Throw two million inputs at each target; ARGS='--target T --runs N --jobs N --seed N'
 	@$(BIN)/python -c 'import atheris' 2>/dev/null \
