@@ -135,7 +135,9 @@ FILTERS: list[tuple[Any, Any]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("filters", "holds"), FILTERS, ids=lambda value: str(value)[:40])
+@pytest.mark.parametrize(
+    ("filters", "holds"), FILTERS, ids=[str(filters)[:40] for filters, _ in FILTERS]
+)
 def test_filters_are_exact(tmp_path: Path, filters: Any, holds: Any) -> None:
     path = write_all(tmp_path)
     everything = scan(path).read_all().to_pylist()
