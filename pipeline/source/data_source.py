@@ -6,13 +6,14 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.types import StructType
 
 from kraftspec.pipeline.source.batch import BatchReader, FilteringReader
-from kraftspec.pipeline.source.memory import allocate_modestly
+from kraftspec.pipeline.source.memory import allocate_modestly, keep_freed_memory
 from kraftspec.pipeline.source.options import Options
 from kraftspec.pipeline.source.schema import spark_schema
 from kraftspec.pipeline.source.stream import StreamReader
 
 # A worker that loads this has its limit by then.
 allocate_modestly()
+keep_freed_memory()
 
 
 class KafkaLog(DataSource):
