@@ -47,6 +47,11 @@ _WIRE_NAMES = {
     "RemoveVoter": "RemoveRaftVoter",
     "UpdateVoter": "UpdateRaftVoter",
 }
+# Left out of what is told briefly: what goes on all the time.
+_LONG_STORY = {
+    *("Fetch", "FetchReply", "BeginEpoch", "BeginEpochReply", "UpdateVoter", "UpdateVoterReply"),
+    *("flush", "drop-connection", "lost", "refused", "ignores"),
+}
 
 
 class ScriptError(ValueError):
@@ -66,6 +71,7 @@ class Cluster:
         self.lines: list[str] = []
         self._told_us = 0
         self._quiet = False
+        self._brief = False
         self._correlation = 0
         self._commands: dict[str, Callable[[list[str]], None]] = {
             name.removeprefix("do_"): getattr(self, name)
@@ -77,12 +83,14 @@ class Cluster:
 
     def say(self, text: str, data: bytes = b"") -> None:
         """Tell something, and its bytes in hex beneath."""
-        if self._quiet:
+        if self._quiet or (self._brief and not _LONG_STORY.isdisjoint(text.split())):
             return
         if self.now_us != self._told_us:
             self._told_us = self.now_us
             self.lines.append(f"at {words.duration_words(self.now_us)}")
         self.lines.append(text)
+        if self._brief:
+            return
         for start in range(0, len(data), HEX_BYTES_A_LINE):
             self.lines.append(f"    {data[start : start + HEX_BYTES_A_LINE].hex()}")
 
@@ -99,7 +107,8 @@ class Cluster:
         words_part, brace, json_part = command.partition("{")
         parts = shlex.split(words_part) + ([brace + json_part] if brace else [])
         self._quiet = parts[0] == "quiet"
-        if self._quiet:
+        self._brief = parts[0] == "brief"
+        if self._quiet or self._brief:
             parts = parts[1:]
         if parts[0] not in self._commands:
             raise ScriptError(f"there is no command {parts[0]}: {', '.join(self._commands)}")
@@ -377,7 +386,7 @@ class Cluster:
         """reply B->A [API] FIELD=VALUE...: a voter that is no node here answers A's request.
 
         It is the newest request that is on its way from A to B, of that API if one is named.
-        ``batches=2@5:a,b`` are records of epoch 2 at offset 5.
+        ``batches=2@5:a,b`` are records of epoch 2 at offset 5; ``damage=70`` spoils byte 70.
         """
         source, target = _links(arguments[0])[0]
         rest = arguments[1:]
@@ -395,7 +404,9 @@ class Cluster:
             raise ScriptError(f"{target} awaits no answer of {source} any more")
         request, _ = node.asked[asked.correlation]
         options = _options(rest)
-        records = _batches(options.pop("batches", ""))
+        records = bytearray(_batches(options.pop("batches", "")))
+        for position in options.pop("damage", "").split(",") if "damage" in options else ():
+            records[int(position)] ^= 1
         kind: Any = getattr(ms, f"{type(request).__name__}Reply")
         reply = kind(**words.read_fields(kind, options))
         if (
@@ -405,7 +416,7 @@ class Cluster:
         ):
             reply.leader_endpoints = words.endpoints_of(reply.leader_id)
         if records:
-            reply.records = records
+            reply.records = bytes(records)
         message = node.answer_to(asked, request, reply)
         self.say(_line(source, target, message), message.body)
         message.source, message.target = source, target

@@ -80,7 +80,7 @@ class Draws:
         self.fraction = fraction
 
     def getrandbits(self, k: int, /) -> int:
-        return int(self.fraction * (1 << k))
+        return int(self.fraction * (1 << k)) + (self.fraction > 0)  # 0.1 of a second is 100 ms.
 
 
 class Message(msgspec.Struct):
@@ -412,7 +412,12 @@ class Machine:
     def answer_to(self, asked: Message, request: Request, reply: Reply) -> Message:
         """Return the bytes of an answer, and what they say to whom asked."""
         body = self.profile.encode_reply(request, reply, asked.version, words.LISTENER)
-        said = words.message_words(self.profile.decode_reply(request, asked.version, body))
+        heard = self.profile.decode_reply(request, asked.version, body)
+        said = words.message_words(heard)
+        if heard.top_error != reply.top_error:
+            said = words.json_words(
+                heard, self.profile.apis[asked.api_key].name, asked.version, body
+            )
         return Message(
             self.id, asked.source, True, asked.correlation, asked.life,
             asked.api_key, asked.version, body, said,

@@ -7,12 +7,14 @@ it gets when its disk is replaced.
 
 from __future__ import annotations
 
+import json
 import typing
 from typing import Any
 
 import msgspec
 
 from kraftspec.fastpath.types import ZERO_UUID, Uuid
+from kraftspec.generated import kafka as generated
 from kraftspec.generated.errors import ErrorCode
 from kraftspec.reference.raft import messages as ms
 from kraftspec.reference.raft.control import ControlRecord
@@ -198,6 +200,13 @@ def message_words(message: ms.Request | ms.Reply | ControlRecord) -> str:
         if field.name in ("error", "top_error"):
             parts.append(ErrorCode(value).name)
     return " ".join(parts)
+
+
+def json_words(reply: ms.Reply, api: str, version: int, body: bytes) -> str:
+    """Return a reply that the core has no words for, since it is not about its log, as JSON."""
+    response: Any = getattr(generated, f"{api}Response").decode(body, version)
+    said = json.dumps(response.to_json(version))
+    return f"{kind_words(reply)} {said}"
 
 
 _READERS: dict[Any, Any] = {
