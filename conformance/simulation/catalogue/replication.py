@@ -184,7 +184,7 @@ def high_watermark_falls(plant: Planter) -> None:
 
     def follow(self: Any, offset: int) -> None:
         offset = min(offset, self.core.log.end_offset)
-        if offset >= 0 and offset != self.core.high_watermark:
+        if offset != self.core.high_watermark:
             self.core.raise_high_watermark(offset)
 
     plant(follower.Follower, "_follow_high_watermark", follow)

@@ -22,7 +22,7 @@ class LeaderHearsMajority(Invariant):
     """See the module."""
 
     def __init__(self) -> None:
-        self.since_us: dict[int, int] = {}  # Leader → when it was elected.
+        self.since_us: dict[int, int] = {}  # Leader → when it was elected, or its voters changed.
         self.heard_us: dict[int, dict[ReplicaKey, int]] = {}  # Leader → voter → when.
 
     def role_changed(self, replica: Replica, old: RoleName | None, new: RoleName) -> None:
@@ -30,6 +30,11 @@ class LeaderHearsMajority(Invariant):
         if new is RoleName.LEADER:
             self.since_us[replica.id] = replica.clock_us()
             self.heard_us[replica.id] = {}
+
+    def voters_changed(self, replica: Replica) -> None:
+        """Whoever was heard before counted by another set."""
+        if replica.role is RoleName.LEADER:
+            self.since_us[replica.id] = replica.clock_us()
 
     def request_handled(self, replica: Replica, request: Request, effects: list[Any]) -> None:
         """Note who asks for more."""

@@ -20,7 +20,7 @@ class MonotonicHighWatermark(Invariant):
 
     def high_watermark_changed(self, replica: Replica, old: int, new: int) -> None:
         """A leader of a later epoch starts by not knowing, which is no fall."""
-        if new < old and new >= 0:
+        if new < old and (new >= 0 or replica.core.role.name is not RoleName.LEADER):
             self.fail(f"node {replica.id} fell from high watermark {old} to {new}")
         if new >= 0 and replica.core.role.name is RoleName.LEADER:
             if new < self.leaders and replica.core.epoch >= self.epoch:
