@@ -23,7 +23,7 @@ from kraftspec.reference.raft.types import NONE, Snapshot
 if TYPE_CHECKING:
     from kraftspec.fastpath.records import BatchHeader, Record
     from kraftspec.reference.log import Files, LogConfig, MetadataLog
-    from kraftspec.reference.log.snapshots import PartialSnapshot
+    from kraftspec.reference.log.snapshots import PartialSnapshot, SnapshotReader
     from kraftspec.reference.raft import Config
     from kraftspec.reference.raft.profile import Profile
 
@@ -255,26 +255,42 @@ class Storage:
         return self._stored(effect.id)
 
     def finish_snapshot(self, snapshot_id: SnapshotId) -> ev.SnapshotStored | None:
-        """Complete the snapshot that was fetched; None where it was abandoned meanwhile."""
+        """Complete the snapshot that was fetched; None where it was abandoned meanwhile.
+
+        Raises ValueError for one that is damaged, of which nothing is left: under its own name it
+        would take the place of the log at the next start.
+        """
         if self._partial is None or self._partial.id != snapshot_id:
             return None
         partial, self._partial = self._partial, None
+        try:
+            stored = self._described(partial.reader())
+        except ValueError as error:
+            partial.abandon()
+            raise ValueError(
+                f"the snapshot {snapshot_id} that the leader sent is damaged: {error}; this log is "
+                f"as it was, so start the node again to fetch it anew"
+            ) from error
         partial.complete()
-        return self._stored(snapshot_id)
+        return stored
 
     def _stored(self, snapshot_id: SnapshotId) -> ev.SnapshotStored:
         reader = self.log.open_snapshot(snapshot_id)
         try:
-            stored = ev.SnapshotStored(
-                snapshot_id, reader.size, reader.header().last_contained_log_timestamp
-            )
+            return self._described(reader)
         finally:
             reader.close()
-        for record in self.snapshot_controls(snapshot_id):
-            if isinstance(record, KRaftVersion):
-                stored.kraft_version = record.level
-            elif isinstance(record, Voters):
-                stored.voters = record.voters
+
+    def _described(self, reader: SnapshotReader) -> ev.SnapshotStored:
+        """Read a snapshot to its end; every batch is checked."""
+        timestamp_ms = reader.header().last_contained_log_timestamp
+        stored = ev.SnapshotStored(reader.id, reader.size, timestamp_ms)
+        for header, records in reader.batches():
+            for _, record in self._controls(records) if header.is_control else ():
+                if isinstance(record, KRaftVersion):
+                    stored.kraft_version = record.level
+                elif isinstance(record, Voters):
+                    stored.voters = record.voters
         return stored
 
     def _begin_snapshot(self, effect: fx.BeginSnapshot) -> None:

@@ -354,11 +354,12 @@ class MetadataLog:
         """
         if offset < self._start_offset:
             raise ValueError(f"cut at {offset}, and the log starts at {self._start_offset}")
-        if offset < self._end_offset:
-            self._change(lambda: self._truncate(offset))
+        self._change(lambda: self._truncate(offset))
         return self._end_offset
 
     def _truncate(self, offset: int) -> None:
+        if offset >= self._end_offset:
+            return
         while len(self._segments) > 1 and self._segments[-1].base_offset >= offset:
             self._drop_last()
         self._active = self._segments[-1]

@@ -140,6 +140,12 @@ class PartialSnapshot:
         self._file.write_at(self.size, data)
         self.size += len(data)
 
+    def reader(self) -> SnapshotReader:
+        """Return what reads the bytes so far; it is not closed, since the file stays open."""
+        if self._file is None:
+            raise ValueError(f"snapshot {snapshot_name(self.id)} is complete, or was abandoned")
+        return SnapshotReader(self.id, self._file)
+
     def complete(self) -> None:
         """Sync, give it its name, and sync that: it is durable on return."""
         if self._file is None:

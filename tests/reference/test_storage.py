@@ -1,0 +1,713 @@
+"""From effects to a log directory and back, on this machine's disk and on one in memory."""
+
+from __future__ import annotations
+
+import errno
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from kraftspec.conformance.simulation.disk import MemoryFiles
+from kraftspec.fastpath import decode_batch, encode_batch, read_header
+from kraftspec.fastpath.errors import CodecError
+from kraftspec.fastpath.types import ZERO_UUID, Uuid
+from kraftspec.generated.kafka import SnapshotFooterRecord, SnapshotHeaderRecord
+from kraftspec.reference.log import (
+    LocalFiles,
+    LogConfig,
+    LogDirectory,
+    LogFailedError,
+    MetaProperties,
+)
+from kraftspec.reference.log.control import control_value, decode_control_record
+from kraftspec.reference.log.directory import METADATA_NAME
+from kraftspec.reference.log.files import Files, read_whole
+from kraftspec.reference.log.snapshots import checkpoint_bytes, snapshot_name
+from kraftspec.reference.profiles.kafka import KafkaProfile
+from kraftspec.reference.profiles.kafka.records import read_batches
+from kraftspec.reference.raft import (
+    Config,
+    Core,
+    ElectionState,
+    LogState,
+    ReplicaKey,
+    RoleName,
+    SnapshotId,
+    Voter,
+    VoterSet,
+)
+from kraftspec.reference.raft import effects as fx
+from kraftspec.reference.raft import events as ev
+from kraftspec.reference.raft.control import KRaftVersion, LeaderChange, Voters
+from kraftspec.reference.raft.messages import FetchReply, FetchSnapshotReply, VoteReply
+from kraftspec.reference.raft.types import BOOTSTRAP_SNAPSHOT, Endpoint, VersionRange
+from kraftspec.reference.storage import Storage
+
+PROFILE = KafkaProfile()
+CLUSTER = "YtGxSdNvQRG40ENstXFRtw"
+NOW_US = 1_700_000_000_000_000
+MANY = 1 << 20
+
+
+def directory_id(node_id: int) -> Uuid:
+    return Uuid(bytes([*range(1, 16), node_id]))
+
+
+def voters(*ids: int) -> VoterSet:
+    return VoterSet(
+        Voter(
+            ReplicaKey(id, directory_id(id)),
+            (Endpoint("CONTROLLER", f"node{id}", 9000 + id),),
+            VersionRange(0, 1),
+        )
+        for id in ids
+    )
+
+
+def static(*ids: int) -> VoterSet:
+    """What controller.quorum.voters can say: no directories."""
+    return VoterSet(
+        Voter(ReplicaKey(id, ZERO_UUID), (Endpoint("CONTROLLER", f"node{id}", 9000 + id),))
+        for id in ids
+    )
+
+
+def bootstrap(*ids: int) -> bytes:
+    """The checkpoint 0-0 of a quorum of these voters."""
+    header = [
+        control_value(SnapshotHeaderRecord()),
+        PROFILE.encode_control(KRaftVersion(1)),
+        PROFILE.encode_control(Voters(voters(*ids))),
+    ]
+    return checkpoint_bytes(header, [], timestamp_ms=0)
+
+
+class Disk:
+    """A directory of node 1 on some file system, and its storage while it is open."""
+
+    def __init__(self, files: Files, path: str, kill: Callable[[], None]) -> None:
+        self.files = files
+        self.path = path
+        self.kill = kill
+        self.config = Config(cluster_id=CLUSTER, node_id=1, directory_id=directory_id(1))
+        self.storage: Storage
+
+    def format(self, checkpoint: bytes | None = None) -> Disk:
+        name = f"{METADATA_NAME}/{snapshot_name(BOOTSTRAP_SNAPSHOT)}"
+        meta = MetaProperties(cluster_id=CLUSTER, node_id=1, directory_id=self.config.directory_id)
+        LogDirectory.format(self.path, meta, {name: checkpoint} if checkpoint else None, self.files)
+        return self.open()
+
+    def open(self, config: Config | None = None) -> Disk:
+        log_config = LogConfig(segment_bytes=2000, zero_ahead_bytes=0)
+        self.storage = Storage.open(
+            self.path, PROFILE, config or self.config, files=self.files, log_config=log_config
+        )
+        return self
+
+    def restart(self) -> Storage:
+        self.storage.close()
+        return self.open().storage
+
+    def names(self) -> list[str]:
+        return self.files.names(f"{self.path}/{METADATA_NAME}")
+
+    def whole(self, name: str) -> bytes:
+        return read_whole(self.files, f"{self.path}/{METADATA_NAME}/{name}")
+
+
+def in_memory() -> Disk:
+    files = MemoryFiles()
+    return Disk(files, "/data", files.kill)
+
+
+@pytest.fixture(params=["memory", "local"])
+def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Disk]:
+    made = in_memory()
+    if request.param == "local":
+        made = Disk(LocalFiles(), str(tmp_path / "data"), lambda: None)
+    yield made
+    if hasattr(made, "storage"):
+        made.storage.close()
+
+
+def append(storage: Storage, epoch: int, *values: bytes) -> None:
+    base_offset = storage.log.end_offset
+    storage.append_records(fx.AppendRecords(epoch, base_offset, values, NOW_US // 1000))
+
+
+def append_control(storage: Storage, epoch: int, *records: Any) -> None:
+    base_offset = storage.log.end_offset
+    storage.append_control(fx.AppendControl(epoch, base_offset, records, NOW_US // 1000))
+
+
+def contents(storage: Storage) -> bytes:
+    """All batches, over all segments."""
+    data = b""
+    offset = storage.log.start_offset
+    while offset < storage.log.end_offset:
+        data += storage.log.read(offset, MANY)
+        offset = 1 + max(batch.last_offset for batch in read_batches(data))
+    return data
+
+
+def values(data: bytes) -> list[bytes | None]:
+    """The values of data records."""
+    return [
+        record.value
+        for batch in read_batches(data)
+        if not read_header(batch.data).is_control
+        for record in decode_batch(batch.data)
+    ]
+
+
+def picture(state: LogState) -> dict[str, Any]:
+    """What a core knows of its log, as far as a restart must find it again."""
+    latest = state.latest_snapshot
+    first = latest.end_offset - 1 if latest is not None else -1
+    offsets = range(first, state.end_offset)
+    return {
+        "offsets": (state.start_offset, state.end_offset, state.flushed_offset),
+        "epochs": state.epochs,
+        "last epoch": state.last_epoch,
+        "snapshots": list(state.snapshots.values()),
+        "ends": (state.earliest_snapshot, state.latest_snapshot),
+        "voters": [state.voters.at(offset) for offset in offsets],
+        "levels": [state.kraft_versions.at(offset) for offset in offsets],
+    }
+
+
+# ---- quorum-state -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("state", "version", "expected"),
+    [
+        (
+            ElectionState(5, 2),
+            0,
+            {"leaderId": 2, "leaderEpoch": 5, "votedId": -1, "data_version": 0},
+        ),
+        (
+            ElectionState(6, -1, ReplicaKey(3)),
+            0,
+            {"leaderId": -1, "leaderEpoch": 6, "votedId": 3, "data_version": 0},
+        ),
+        (
+            ElectionState(7, -1, ReplicaKey(3, directory_id(3))),
+            1,
+            {
+                "leaderId": -1,
+                "leaderEpoch": 7,
+                "votedId": 3,
+                "votedDirectoryId": str(directory_id(3)),
+                "data_version": 1,
+            },
+        ),
+    ],
+)
+def test_election_state(
+    disk: Disk, state: ElectionState, version: int, expected: dict[str, Any]
+) -> None:
+    storage = disk.format().storage
+    assert storage.election is None
+    storage.persist_election(fx.PersistElection(state, version, (1, 2, 3)))
+    written = json.loads(disk.whole("quorum-state"))
+    if version == 0:
+        assert written.pop("currentVoters") == [{"voterId": id} for id in (1, 2, 3)]
+        assert (written.pop("clusterId"), written.pop("appliedOffset")) == ("", 0)
+    assert written == expected
+    assert storage.election == state
+    assert disk.restart().election == state
+
+
+def test_a_higher_kraft_version_has_the_newest_file(disk: Disk) -> None:
+    storage = disk.format().storage
+    storage.persist_election(fx.PersistElection(ElectionState(1), 2, (1,)))
+    assert json.loads(disk.whole("quorum-state"))["data_version"] == 1
+
+
+def test_a_power_cut_leaves_the_old_vote_or_the_new() -> None:
+    old, new = ElectionState(1, -1, ReplicaKey(2)), ElectionState(2, -1, ReplicaKey(3))
+    for seed in range(40):
+        made = in_memory().format()
+        files = made.files
+        assert isinstance(files, MemoryFiles)
+        made.storage.persist_election(fx.PersistElection(old, 0, (1, 2, 3)))
+        left = seed % 8
+
+        def lose_power(operation: str, path: str, size: int) -> None:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                raise KeyboardInterrupt
+
+        files.hook = lose_power
+        returned = False
+        try:
+            made.storage.persist_election(fx.PersistElection(new, 0, (1, 2, 3)))
+            returned = True
+        except KeyboardInterrupt:
+            pass
+        files.hook = None
+        files.power_cut(Random(seed))
+        found = made.open().storage.election
+        assert found == new if returned else found in (old, new)
+
+
+# ---- the log ----------------------------------------------------------------------------------
+
+
+def test_what_a_leader_and_a_follower_append(disk: Disk) -> None:
+    storage = disk.format().storage
+    append_control(storage, 3, LeaderChange(1, (1, 2, 3), (1, 2)))
+    append(storage, 3, b"one", b"two")
+    sent = encode_batch([b"three"], base_offset=3, partition_leader_epoch=4, timestamps=1)
+    (batch,) = read_batches(sent)
+    storage.append_batch(batch)
+    first, second, third = read_batches(contents(storage))
+    (change,) = (decode_control_record(record) for record in decode_batch(first.data))
+    assert change is not None
+    assert change.to_json(0) == {
+        "version": 0,
+        "leaderId": 1,
+        "voters": [{"voterId": id} for id in (1, 2, 3)],
+        "grantingVoters": [{"voterId": id} for id in (1, 2)],
+    }
+    assert values(contents(storage)) == [b"one", b"two", b"three"]
+    assert bytes(third.data) == sent
+    assert (second.base_offset, second.epoch, third.base_offset, third.epoch) == (1, 3, 3, 4)
+    assert read_header(second.data).max_timestamp == NOW_US // 1000
+
+
+def test_a_batch_that_does_not_follow_is_an_error(disk: Disk) -> None:
+    storage = disk.format().storage
+    append(storage, 2, b"one")
+    for offset, epoch in ((2, 2), (0, 2), (1, 1)):
+        sent = encode_batch([b"x"], base_offset=offset, partition_leader_epoch=epoch, timestamps=1)
+        (batch,) = read_batches(sent)
+        with pytest.raises(CodecError):
+            storage.append_batch(batch)
+    assert storage.log.end_offset == 1
+
+
+def test_a_flush_is_told_with_its_generation(disk: Disk) -> None:
+    storage = disk.format().storage
+    append(storage, 1, b"one", b"two")
+    append(storage, 1, b"three")
+    assert storage.flush(fx.FlushLog(2, 7)) == ev.LogFlushed(3, 7)  # One sync serves both.
+    assert storage.log.flushed_offset == 3
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_what_was_flushed_outlives_the_power(seed: int) -> None:
+    made = in_memory().format()
+    append(made.storage, 1, b"one")
+    made.storage.flush(fx.FlushLog(1))
+    append(made.storage, 1, b"two")
+    assert isinstance(made.files, MemoryFiles)
+    made.files.power_cut(Random(seed))
+    storage = made.open().storage
+    assert values(contents(storage)) in ([b"one"], [b"one", b"two"])
+    assert storage.log.flushed_offset == storage.log.end_offset
+
+
+def test_cuts(disk: Disk) -> None:
+    storage = disk.format().storage
+    append(storage, 1, b"one", b"two")
+    append(storage, 2, b"three")
+    append(storage, 2, b"four")
+    storage.truncate(3)
+    assert values(contents(storage)) == [b"one", b"two", b"three"]
+    storage.truncate(2)
+    state = disk.restart().log_state(static(1))
+    assert (state.end_offset, state.epochs) == (2, [(1, 0)])
+
+
+def test_a_fetch_is_filled_with_whole_batches(disk: Disk) -> None:
+    storage = disk.format().storage
+    append(storage, 1, b"one")
+    append(storage, 1, b"two" * 30)
+    reply = FetchReply(read_offset=0, read_max_bytes=1)
+    storage.fill(reply)
+    assert values(bytes(reply.records or b"")) == [b"one"]
+    reply = FetchReply(read_offset=0, read_max_bytes=MANY)
+    storage.fill(reply)
+    assert reply.records == contents(storage)
+    nothing, other = FetchReply(), VoteReply()
+    storage.fill(nothing)
+    storage.fill(other)
+    assert not nothing.records
+
+
+def test_what_is_not_of_the_disk_is_let_be(disk: Disk) -> None:
+    storage = disk.format().storage
+    before = disk.names()
+    storage.carry_out(fx.Commit(3))
+    storage.carry_out(fx.AbandonSnapshot(SnapshotId(1, 1)))
+    storage.carry_out(fx.ExtendSnapshot(SnapshotId(1, 1), 0, b"nobody asked"))
+    assert disk.names() == before
+
+
+# ---- snapshots --------------------------------------------------------------------------------
+
+ONE = SnapshotId(3, 2)
+
+
+def with_snapshot(storage: Storage, level: int, known: VoterSet | None) -> ev.SnapshotStored:
+    append(storage, 2, b"a", b"b", b"c")
+    stored = storage.write_snapshot(fx.WriteSnapshot(ONE, 77, level, known), [b"abc"], 99)
+    assert stored is not None
+    return stored
+
+
+@pytest.mark.parametrize("level", [0, 1])
+def test_a_snapshot_that_is_written(disk: Disk, level: int) -> None:
+    storage = disk.format().storage
+    known = voters(1, 2) if level else None
+    stored = with_snapshot(storage, level, known)
+    name = "00000000000000000003-0000000002.checkpoint"
+    assert name in disk.names()
+    assert stored == ev.SnapshotStored(ONE, len(disk.whole(name)), 77, level or None, known)
+    first, *_, last = (list(decode_batch(b.data)) for b in read_batches(disk.whole(name)))
+    (head, *_), (foot,) = map(decode_control_record, first), map(decode_control_record, last)
+    assert head == SnapshotHeaderRecord(last_contained_log_timestamp=77)
+    assert foot == SnapshotFooterRecord()
+    assert len(first) == (3 if level else 1)
+    assert storage.snapshot_values(ONE) == [b"abc"]
+    again = storage.write_snapshot(fx.WriteSnapshot(ONE, 77, level, known), [b"abc"], 99)
+    assert again is None
+    assert disk.restart().snapshot_values(ONE) == [b"abc"]
+
+
+def test_a_snapshot_that_fails_leaves_nothing(disk: Disk) -> None:
+    storage = disk.format().storage
+    append(storage, 2, b"a", b"b", b"c")
+    before = disk.names()
+    too_large = [bytes(9 << 20)]
+    with pytest.raises(ValueError, match="a batch has at most"):
+        storage.write_snapshot(fx.WriteSnapshot(ONE, 77, 0, None), too_large, 99)
+    assert disk.names() == before
+    with pytest.raises(ValueError, match="no snapshot can be taken"):
+        storage.write_snapshot(fx.WriteSnapshot(SnapshotId(2, 2), 77, 0, None), [], 99)
+
+
+@pytest.mark.parametrize("level", [0, 1])
+def test_a_snapshot_that_is_fetched(disk: Disk, level: int) -> None:
+    leader = in_memory().format().storage
+    known = voters(1, 2, 3) if level else None
+    written = with_snapshot(leader, level, known)
+    storage = disk.format().storage
+    append(storage, 1, b"of no use")
+    storage.carry_out(fx.BeginSnapshot(ONE))
+    position = 0
+    while position < written.size:
+        reply = FetchSnapshotReply(
+            snapshot_end_offset=3, snapshot_epoch=2, position=position, read_max_bytes=50
+        )
+        leader.fill(reply)
+        storage.carry_out(fx.ExtendSnapshot(SnapshotId(9, 9), position, b"another's"))
+        storage.carry_out(fx.ExtendSnapshot(ONE, position, reply.data))
+        position += len(reply.data)
+    assert storage.finish_snapshot(SnapshotId(9, 9)) is None
+    assert storage.finish_snapshot(ONE) == written
+    assert storage.finish_snapshot(ONE) is None
+    storage.reset(ONE)
+    for is_new in (False, True):
+        found = disk.restart() if is_new else storage
+        assert found.snapshot_values(ONE) == [b"abc"]
+        state = found.log_state(static(1))
+        assert (state.start_offset, state.end_offset, state.epochs) == (3, 3, [])
+        assert state.voters.last == (known or static(1))
+        assert state.voters.entries() == ([(2, known)] if known else [])
+        assert state.kraft_versions.entries() == ([(2, 1)] if level else [])
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"rubbish" * 9, bootstrap(1)[:-1], bootstrap(1)[:80] + b"!" + bootstrap(1)[81:]],
+    ids=["none", "rubbish", "cut", "changed"],
+)
+def test_a_fetched_snapshot_that_is_damaged_changes_nothing(disk: Disk, data: bytes) -> None:
+    storage = disk.format().storage
+    append(storage, 1, b"one")
+    storage.flush(fx.FlushLog(1))
+    before = disk.names()
+    with pytest.raises(ValueError, match="that the leader sent is damaged"):
+        fetch(storage, ONE, data)
+    assert disk.names() == before
+    assert values(contents(disk.restart())) == [b"one"]
+
+
+def test_a_fetch_that_is_abandoned_or_begun_anew(disk: Disk) -> None:
+    storage = disk.format().storage
+    before = disk.names()
+    storage.carry_out(fx.BeginSnapshot(ONE))
+    storage.carry_out(fx.ExtendSnapshot(ONE, 0, b"some bytes"))
+    assert len(disk.names()) == len(before) + 1
+    storage.carry_out(fx.BeginSnapshot(SnapshotId(5, 2)))
+    assert len(disk.names()) == len(before) + 1
+    storage.carry_out(fx.AbandonSnapshot(SnapshotId(5, 2)))
+    assert disk.names() == before
+    assert storage.finish_snapshot(SnapshotId(5, 2)) is None
+    storage.carry_out(fx.BeginSnapshot(ONE))
+    assert [name for name in disk.names() if name.endswith(".part")]
+    disk.restart()
+    assert not [name for name in disk.names() if name.endswith(".part")]
+
+
+def test_cleaning(disk: Disk) -> None:
+    storage = disk.format().storage
+    with_snapshot(storage, 0, None)
+    append(storage, 2, b"d" * 1500)
+    append(storage, 2, b"e" * 1500)
+    two = SnapshotId(4, 2)
+    storage.write_snapshot(fx.WriteSnapshot(two, 78, 0, None), [b"abcd"], 99)
+    storage.delete_before(two)
+    for is_new in (False, True):
+        found = disk.restart() if is_new else storage
+        state = found.log_state(static(1))
+        assert (state.start_offset, list(state.snapshots)) == (4, [two])
+        assert values(contents(found)) == [b"e" * 1500]
+
+
+# ---- voters by snapshot and log ----------------------------------------------------------------
+
+
+def test_the_history_of_voters_is_of_the_latest_snapshot_and_what_follows(disk: Disk) -> None:
+    storage = disk.format(bootstrap(1, 2)).storage
+    state = storage.log_state(static(9))
+    assert (state.voters.entries(), state.kraft_versions.entries()) == (
+        [(-1, voters(1, 2))],
+        [(-1, 1)],
+    )
+    append_control(storage, 1, LeaderChange(1, (1, 2)), Voters(voters(1, 2, 3)))
+    append(storage, 1, b"a")
+    append_control(storage, 1, Voters(voters(1, 3)))
+    found = disk.restart().log_state(static(9)).voters.entries()
+    assert found == [(-1, voters(1, 2)), (1, voters(1, 2, 3)), (3, voters(1, 3))]
+    three = SnapshotId(3, 1)
+    disk.storage.write_snapshot(
+        fx.WriteSnapshot(three, 0, 1, voters(1, 2, 3)), [b"a"], NOW_US // 1000
+    )
+    state = disk.restart().log_state(static(9))
+    assert state.voters.entries() == [(2, voters(1, 2, 3)), (3, voters(1, 3))]
+    assert state.kraft_versions.entries() == [(2, 1)]
+    disk.storage.truncate(3)
+    state = disk.restart().log_state(static(9))
+    assert state.voters.entries() == [(2, voters(1, 2, 3))]
+    state.voters.truncate_from(0)
+    assert state.voters.last == static(9)
+
+
+def test_voters_amid_many_segments_are_found(disk: Disk) -> None:
+    storage = disk.format().storage
+    expected = []
+    for number in range(12):
+        append(storage, 1, b"x" * 900)
+        if number % 4 == 1:
+            expected.append((storage.log.end_offset, voters(1, number)))
+            append_control(storage, 1, Voters(voters(1, number)))
+    assert len(storage.log.segment_offsets) > 3
+    assert disk.restart().log_state(VoterSet()).voters.entries() == expected
+
+
+# ---- a core and its restarts -------------------------------------------------------------------
+
+
+class Alone:
+    """A quorum of one: a core that leads, on a storage."""
+
+    def __init__(self, disk: Disk, config: Config) -> None:
+        self.disk = disk
+        self.config = config
+        self.refused: list[int] = []
+        self.now_us = NOW_US
+        self.core: Core
+        self.start()
+
+    def start(self) -> None:
+        storage = self.disk.storage
+        state = storage.log_state(self.config.voters)
+        self.core = Core(self.config, PROFILE.policy, state, storage.election, Random(1))
+        self.step(ev.Start())
+
+    def restart(self) -> None:
+        self.disk.storage.close()
+        self.disk.open(self.config)
+
+    def step(self, event: ev.Event) -> None:
+        self.now_us += 1000
+        storage = self.disk.storage
+        for effect in self.core.step(event, self.now_us):
+            match effect:
+                case fx.PersistElection():
+                    storage.persist_election(effect)
+                case fx.AppendRecords():
+                    storage.append_records(effect)
+                case fx.AppendControl():
+                    storage.append_control(effect)
+                case fx.FlushLog():
+                    self.step(storage.flush(effect))
+                case fx.WriteSnapshot():
+                    data = values(contents(storage))
+                    stored = storage.write_snapshot(effect, [bytes(v or b"") for v in data], 5)
+                    assert stored is not None
+                    self.step(stored)
+                case fx.DeleteBefore():
+                    storage.delete_before(effect.snapshot_id)
+                case fx.AppendRefused() | fx.SnapshotRefused():
+                    raise AssertionError(effect)
+                case fx.UpgradeAnswered():
+                    assert effect.error == 0
+                case _:
+                    storage.carry_out(effect)
+
+    def append(self, *records: bytes) -> None:
+        self.step(ev.AppendRequested(1, self.core.epoch, records))
+
+    def snapshot(self) -> SnapshotId:
+        made = SnapshotId(self.core.high_watermark, self.core.epoch)
+        self.step(ev.SnapshotRequested(made, self.now_us // 1000))
+        assert made in self.core.log.snapshots
+        return made
+
+
+@pytest.mark.parametrize("level", [0, 1])
+def test_a_restart_finds_what_the_core_knew(disk: Disk, level: int) -> None:
+    config = Config(
+        cluster_id=CLUSTER,
+        node_id=1,
+        directory_id=directory_id(1),
+        endpoints=(Endpoint("CONTROLLER", "node1", 9001),),
+        voters=VoterSet() if level else static(1),
+        append_linger_us=0,
+        retention_bytes=0,
+    )
+    disk.format(bootstrap(1) if level else None)
+    alone = Alone(disk, config)
+    alone.append(b"one", b"two")
+    deeds: list[Callable[[], object]] = [
+        lambda: alone.append(b"three" * 300),
+        alone.snapshot,
+        lambda: alone.append(b"four" * 400),
+        lambda: alone.step(ev.UpgradeRequested(1, alone.core.epoch, 1)),
+        lambda: alone.append(b"five"),
+        alone.snapshot,
+        lambda: alone.step(ev.CleanRequested(disk.storage.log.size_bytes)),
+    ]
+    for deed in deeds:
+        assert alone.core.role.name is RoleName.LEADER
+        deed()
+        knew, stood = picture(alone.core.log), contents(disk.storage)
+        elected = ElectionState(alone.core.epoch, alone.core.leader_id, alone.core.voted)
+        alone.restart()
+        assert picture(disk.storage.log_state(config.voters)) == knew
+        assert disk.storage.election == elected
+        assert contents(disk.storage) == stood
+        alone.start()
+    assert disk.storage.log.start_offset > 0
+    assert alone.core.log.kraft_versions.last == 1
+    assert json.loads(disk.whole("quorum-state"))["data_version"] == 1
+    assert alone.core.log.voters.last.ids == (1,)
+
+
+# ---- disks that fail ----------------------------------------------------------------------------
+
+Deed = Callable[[Storage], object]
+
+
+def fetch(storage: Storage, snapshot_id: SnapshotId, data: bytes) -> ev.SnapshotStored | None:
+    storage.carry_out(fx.BeginSnapshot(snapshot_id))
+    storage.carry_out(fx.ExtendSnapshot(snapshot_id, 0, data))
+    return storage.finish_snapshot(snapshot_id)
+
+
+DEEDS: dict[str, Deed] = {
+    "persist": lambda s: s.persist_election(fx.PersistElection(ElectionState(9), 0, (1,))),
+    "records": lambda s: append(s, 2, b"d"),
+    "a new epoch": lambda s: append(s, 3, b"d"),
+    "a new segment": lambda s: append(s, 2, b"d" * 1900),
+    "control": lambda s: append_control(s, 2, LeaderChange(1)),
+    "batch": lambda s: s.append_batch(
+        read_batches(encode_batch([b"d"], base_offset=4, partition_leader_epoch=2, timestamps=1))[0]
+    ),
+    "flush": lambda s: s.flush(fx.FlushLog(4)),
+    "truncate": lambda s: s.truncate(3),
+    "reset": lambda s: s.reset(ONE),
+    "delete": lambda s: s.delete_before(ONE),
+    "snapshot": lambda s: s.write_snapshot(fx.WriteSnapshot(SnapshotId(4, 2), 0, 0, None), [], 9),
+    "fetched": lambda s: fetch(s, SnapshotId(9, 3), bootstrap(1)),
+}
+
+
+def prepared() -> Disk:
+    """Three records that are durable, a snapshot of them, and a fourth that is not."""
+    made = in_memory().format()
+    made.storage.persist_election(fx.PersistElection(ElectionState(2, 1), 0, (1,)))
+    with_snapshot(made.storage, 0, None)
+    made.storage.flush(fx.FlushLog(3))
+    append(made.storage, 2, b"unsynced")
+    return made
+
+
+@pytest.mark.parametrize("deed", DEEDS)
+def test_each_operation_that_fails_is_told(deed: str) -> None:
+    """No effect returns as if it were done, whichever of its operations the disk refuses."""
+    failures = 0
+    for number in range(100):
+        made = prepared()
+        files = made.files
+        assert isinstance(files, MemoryFiles)
+        left = number
+        failed = ""
+
+        def refuse(operation: str, path: str, size: int) -> None:
+            nonlocal left, failed
+            left -= 1
+            if left < 0 and not failed:
+                failed = operation
+                raise OSError(errno.EIO, "the disk refused", path)
+
+        files.hook = refuse
+        error = None
+        try:
+            DEEDS[deed](made.storage)
+        except OSError as raised:
+            error = raised
+        files.hook = None
+        if not failed:
+            assert error is None
+            break
+        failures += 1
+        assert error is not None, failed
+        assert error.errno == errno.EIO
+        if isinstance(error, LogFailedError):
+            for dead in ("a new epoch", "flush", "truncate"):
+                with pytest.raises(LogFailedError):
+                    DEEDS[dead](made.storage)
+            made.storage.close()
+        files.kill()
+        check_after(made.open().storage, deed)
+    else:
+        raise AssertionError("an effect without end")
+    assert failures > 0
+
+
+def check_after(storage: Storage, deed: str) -> None:
+    """What a node finds that starts again on a disk that failed once."""
+    state = storage.log_state(static(1))
+    data = [value for value in values(contents(storage)) if value != b"unsynced"]
+    assert storage.election in (ElectionState(2, 1), ElectionState(9))
+    assert ONE in state.snapshots or deed == "fetched"
+    if deed == "reset":
+        assert data in ([], [b"a", b"b", b"c"])
+    elif deed == "delete":
+        assert state.start_offset in (0, 3)
+    elif deed != "fetched":
+        assert data[:3] == [b"a", b"b", b"c"]
+        assert deed in ("records", "a new epoch", "a new segment", "batch") or not data[3:]
