@@ -37,6 +37,33 @@ def test_there_are_transcripts() -> None:
     assert len(TRANSCRIPTS) >= 80
 
 
+def test_what_must_not_come_out_is_something_that_can() -> None:
+    """A ``not`` of a word that no transcript ever says would be met by a slip of the pen."""
+    said = {
+        word
+        for path in TRANSCRIPTS
+        for line in path.read_text("utf-8").splitlines()
+        if line.startswith(script.INDENT)
+        for word in line.split()
+    }
+    forbidden = {
+        word
+        for path in TRANSCRIPTS
+        for line in path.read_text("utf-8").splitlines()
+        if line.startswith(f"{script.EXPECT}not ")
+        for word in line.removeprefix(f"{script.EXPECT}not ").split()
+    }
+    assert forbidden
+    unheard = {w for w in forbidden if not any(script.is_word(w, other) for other in said)}
+    assert not unheard
+
+
+@pytest.mark.parametrize("command", ["quiet start", "brief start"])
+def test_an_expectation_that_cannot_fail_is_refused(command: str) -> None:
+    with pytest.raises(script.ScriptError, match="cannot fail"):
+        script.play(f"quorum 1\n# expect: not Fetch\n{command}\n")
+
+
 def test_an_expectation_that_is_not_met_stops_a_transcript() -> None:
     text = "quorum 1\n# expect: 1 role unattached -> leader\nstart\n"
     with pytest.raises(script.UnexpectedError, match="line 3: start"):
@@ -52,6 +79,8 @@ def test_an_expectation_that_is_not_met_stops_a_transcript() -> None:
         ("role lead", False),
         ("not role leader", True),
         ("not epoch=5", False),
+        ("not epoch=", False),
+        ("not epoch", True),
         ("nothing", False),
     ],
 )

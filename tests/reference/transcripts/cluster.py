@@ -48,7 +48,7 @@ _WIRE_NAMES = {
     "UpdateVoter": "UpdateRaftVoter",
 }
 # Left out of what is told briefly: what goes on all the time.
-_LONG_STORY = {
+LONG_STORY = {
     *("Fetch", "FetchReply", "BeginEpoch", "BeginEpochReply", "UpdateVoter", "UpdateVoterReply"),
     *("flush", "drop-connection", "lost", "refused", "ignores"),
 }
@@ -83,7 +83,7 @@ class Cluster:
 
     def say(self, text: str, data: bytes = b"") -> None:
         """Tell something, and its bytes in hex beneath."""
-        if self._quiet or (self._brief and not _LONG_STORY.isdisjoint(text.split())):
+        if self._quiet or (self._brief and not LONG_STORY.isdisjoint(text.split())):
             return
         if self.now_us != self._told_us:
             self._told_us = self.now_us
@@ -122,7 +122,7 @@ class Cluster:
     # ---- nodes ---------------------------------------------------------------------------------
 
     def do_quorum(self, arguments: list[str]) -> None:
-        """quorum VOTERS [kraft=0|1] [nodes=IDS] [old=IDS] [SETTING=VALUE]...: make nodes.
+        """quorum VOTERS [kraft=0|1] [nodes=IDS] [SETTING=VALUE]...: make nodes.
 
         VOTERS is 1,2,3; ``nodes`` are those that the transcript runs, all voters if not said.
         """
@@ -190,7 +190,7 @@ class Cluster:
         storage.close()
 
     def do_start(self, arguments: list[str]) -> None:
-        """start NODE... [draw=F]: begin a life; all nodes that are down if none is named."""
+        """start [NODE]...: begin a life; all nodes that are down if none is named."""
         ids = [int(id) for id in arguments] or [id for id, n in self.nodes.items() if not n.is_up]
         for id in ids:
             self.nodes[id].start()

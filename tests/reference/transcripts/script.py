@@ -11,7 +11,7 @@ from __future__ import annotations
 import difflib
 from pathlib import Path
 
-from tests.reference.transcripts.cluster import Cluster, ScriptError
+from tests.reference.transcripts.cluster import LONG_STORY, Cluster, ScriptError
 
 EXPECT = "# expect: "
 SOURCE = "# Source: "
@@ -25,10 +25,17 @@ class UnexpectedError(AssertionError):
 def has_words(line: str, expected: list[str]) -> bool:
     """Whether a line has these words, in this order, perhaps with others between.
 
-    A colon or a comma that follows a word is not part of it.
+    A colon or a comma that follows a word is not part of it; ``error=`` is met by any error.
     """
-    found = iter(word.rstrip(":,") for word in line.split())
-    return all(any(word.rstrip(":,") == other for other in found) for word in expected)
+    found = iter(line.split())
+    return all(any(is_word(word, other) for other in found) for word in expected)
+
+
+def is_word(expected: str, word: str) -> bool:
+    """Whether a word of a line is the one that is expected."""
+    if expected.endswith("="):
+        return word.startswith(expected)
+    return word.rstrip(":,") == expected.rstrip(":,")
 
 
 def check(expectations: list[str], output: list[str]) -> str | None:
@@ -51,6 +58,23 @@ def check(expectations: list[str], output: list[str]) -> str | None:
     return None
 
 
+def cannot_fail(command: str, expectations: list[str]) -> list[str]:
+    """Return expectations of what a command does not tell: ``not`` of these is always met.
+
+    After ``quiet`` only what nodes are is told, after ``brief`` not what goes on all the time.
+    """
+    told = command.split()[0]
+    return [
+        expectation
+        for expectation in expectations
+        if expectation.startswith("not ")
+        and (
+            (told == "quiet" and "is" not in expectation.split())
+            or (told == "brief" and not LONG_STORY.isdisjoint(expectation.split()))
+        )
+    ]
+
+
 def play(text: str) -> str:
     """Play a transcript; return it with the output as it came out now.
 
@@ -67,6 +91,9 @@ def play(text: str) -> str:
         if line.startswith(EXPECT):
             expectations.append(line.removeprefix(EXPECT).strip())
         elif line and not line.startswith("#"):
+            vain = cannot_fail(line, expectations)
+            if vain:
+                raise ScriptError(f"line {number}: {line}: this cannot fail: {vain}")
             try:
                 output = cluster.run(line)
             except (ScriptError, ValueError, KeyError, AssertionError) as error:
