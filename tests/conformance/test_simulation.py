@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from kraftspec.cli import main
+from kraftspec.conformance.simulation import operators
 from kraftspec.conformance.simulation.catalogue import all_bugs, planted
 from kraftspec.conformance.simulation.catalogue.measure import search, shrink
 from kraftspec.conformance.simulation.diagram import draw
@@ -56,6 +57,20 @@ def test_the_runs_are_worth_something() -> None:
 @pytest.mark.parametrize("seed", REGRESSIONS)
 def test_what_was_broken_once(seed: int) -> None:
     assert simulate(seed, PROFILE, events=2_000).violation is None
+
+
+def test_the_gridlock_of_two_voters(monkeypatch: pytest.MonkeyPatch) -> None:
+    """docs/findings/kraft-gridlock.md: nobody can be elected, and nothing is broken."""
+    monkeypatch.setattr(operators, "GRIDLOCK_VOTERS", 0)
+    schedule, violation = record(161, PROFILE, events=1_500)
+    assert violation is not None
+    assert violation.name == "leader_elected"
+    other, removed = schedule.world.replicas.values()
+    assert other.is_up
+    assert removed.is_up
+    assert other.core.log.voters.last.ids == (0, 1)
+    assert removed.core.log.voters.last.ids == (0,)
+    assert removed.mirror.end_offset > other.mirror.end_offset
 
 
 # ---- the same seed, the same run ---------------------------------------------------------------
