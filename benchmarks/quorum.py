@@ -118,7 +118,9 @@ class Node:
 
     def _synced(self, event: ev.LogFlushed) -> None:
         effect, self._flush = self._flush, None
-        self._is_flushing = effect is not None and effect.end_offset > event.end_offset
+        # A sync that a cut overtook says nothing about what was asked for after the cut.
+        done = (event.generation, event.end_offset)
+        self._is_flushing = effect is not None and (effect.generation, effect.end_offset) > done
         if self._is_flushing:
             self._wanted.put(effect)
         self.flushed.append(event.end_offset)
