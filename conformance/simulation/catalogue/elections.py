@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from kraftspec.conformance.simulation.catalogue.bug import Planter
-from kraftspec.generated.errors import ErrorCode
 from kraftspec.reference.raft import (
     campaign,
     candidate,
@@ -15,7 +14,6 @@ from kraftspec.reference.raft import (
     prospective,
     replies,
     requests,
-    resigned,
     role,
     rules,
     unattached,
@@ -225,16 +223,6 @@ def accepts_old_leaders(plant: Planter) -> None:
     plant(requests, "voter_error", lambda node, sender_id, epoch: 0)
 
 
-def resigned_leader_votes(plant: Planter) -> None:
-    """Who led an epoch and resigned gives its vote in that very epoch."""
-    plant(resigned.Resigned, "grants", lambda self, key, good, pre_vote: good)
-
-
-def leader_votes(plant: Planter) -> None:
-    """A leader gives its vote to a candidate of its own epoch."""
-    plant(leader.Leader, "grants", lambda self, key, good, pre_vote: good)
-
-
 def follower_votes(plant: Planter) -> None:
     """A follower that never voted in its leader's epoch gives another its vote in it."""
     plant(
@@ -313,14 +301,3 @@ def takes_refusals_for_success(plant: Planter) -> None:
 def votes_for_old_disks(plant: Planter) -> None:
     """A vote that is addressed to a disk that was replaced is answered by the new one."""
     plant(requests, "is_meant", lambda node, voter_id, directory_id: True)
-
-
-def fenced_is_no_error(plant: Planter) -> None:
-    """Requests of an earlier epoch are served, by a leader as by others."""
-
-    def lenient(self: Any, epoch: int) -> int:
-        if self.role.name is not RoleName.LEADER:
-            return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        return 0 if epoch <= self.epoch else ErrorCode.UNKNOWN_LEADER_EPOCH
-
-    plant(core.Core, "leader_error", lenient)

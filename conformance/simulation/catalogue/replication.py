@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from kraftspec.conformance.simulation.catalogue.bug import Planter
-from kraftspec.generated.errors import ErrorCode
 from kraftspec.reference.raft import connections as links
 from kraftspec.reference.raft import core, follower, leader, replies
 from kraftspec.reference.raft import effects as fx
@@ -198,17 +197,6 @@ def all_that_is_fetched_is_committed(plant: Planter) -> None:
             self.core.raise_high_watermark(self.core.log.end_offset)
 
     plant(follower.Follower, "_follow_high_watermark", follow)
-
-
-def serves_later_epochs(plant: Planter) -> None:
-    """A deposed leader counts the fetches of those who are in a later epoch."""
-
-    def lenient(self: Any, epoch: int) -> int:
-        if self.role.name is not RoleName.LEADER:
-            return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        return ErrorCode.FENCED_LEADER_EPOCH if epoch < self.epoch else 0
-
-    plant(core.Core, "leader_error", lenient)
 
 
 def takes_answers_of_earlier_epochs(plant: Planter) -> None:
