@@ -67,20 +67,23 @@ class Mirror:
 
     def start_at(self, offset: int) -> None:
         """Forget batches that end at ``offset`` or before; it is the end of one."""
-        index = bisect_left(self.ends, offset)
-        if index < len(self.ends) and self.ends[index] == offset:
+        index = self.index_of(offset)
+        if index >= 0:
             self.start_offset, self.start_chain = offset, self.chains[index]
             self.start_epoch = self.epochs[index]
             del self.ends[: index + 1], self.epochs[: index + 1], self.chains[: index + 1]
+
+    def index_of(self, offset: int) -> int:
+        """Return the index of the batch that ends at ``offset``; -1 if none does."""
+        index = bisect_left(self.ends, offset)
+        return index if index < len(self.ends) and self.ends[index] == offset else -1
 
     def chain_at(self, offset: int) -> int | None:
         """Return the chain of everything before ``offset``; None if no batch ends there."""
         if offset == self.start_offset:
             return self.start_chain
-        index = bisect_left(self.ends, offset)
-        if index < len(self.ends) and self.ends[index] == offset:
-            return self.chains[index]
-        return None
+        index = self.index_of(offset)
+        return self.chains[index] if index >= 0 else None
 
     def base_of(self, index: int) -> int:
         """Return the base offset of a batch."""

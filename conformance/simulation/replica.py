@@ -29,7 +29,16 @@ from kraftspec.reference.raft import (
 from kraftspec.reference.raft import effects as fx
 from kraftspec.reference.raft import events as ev
 from kraftspec.reference.raft.control import Voters
-from kraftspec.reference.raft.messages import FetchReply, FetchSnapshotReply, Request, VoteReply
+from kraftspec.reference.raft.messages import (
+    Fetch,
+    FetchReply,
+    FetchSnapshot,
+    FetchSnapshotReply,
+    Request,
+    UpdateVoter,
+    Vote,
+    VoteReply,
+)
 from kraftspec.reference.raft.transitions import FatalError
 from kraftspec.reference.storage import Storage
 
@@ -245,7 +254,16 @@ class Replica:
         except FatalError as error:
             raise Violation("no_fatal_error", f"node {self.id}: {error}") from error
         if event.__class__ is ev.RequestReceived:
-            self.world.hooks.request_handled(self, event.request, effects)
+            request: Any = event.request
+            kind = request.__class__
+            if kind is Fetch or kind is FetchSnapshot:
+                self.world.hooks.fetch_handled(
+                    self, request.replica_id, request.replica_directory_id
+                )
+            elif kind is Vote:
+                self.world.hooks.vote_handled(self, request, effects)
+            elif kind is UpdateVoter:
+                self.world.hooks.fetch_handled(self, request.voter_id, request.voter_directory_id)
         if effects:
             carry = self._carry
             for effect in effects:
@@ -379,11 +397,16 @@ class Replica:
 
     def _ask(self, effect: fx.Ask) -> None:
         request = effect.request
-        self.world.hooks.asked(self, request)
+        kind = request.__class__
+        if kind is Fetch:
+            self.world.hooks.fetch_asked(self, request)
+        elif kind is Vote:
+            self.world.hooks.vote_asked(self, request)
         target = effect.node.port - PORT_BASE
         api = self.profile.api_of(request)
-        version = self.world.version_between(self, target, api.key, api.max_version)
-        if version < self.profile.min_version(request):
+        newest = api.max_version
+        version = self.world.version_between(self, target, api.key, newest)
+        if version < newest and version < self.profile.min_version(request):
             self.world.scheduler.will_fail(self, effect.request_id, True)
             return
         body = self.profile.encode_request(request, version)

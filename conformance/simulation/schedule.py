@@ -106,7 +106,9 @@ class Schedule:
                 self.met["duplicate"] += 1
                 again_us = delay_us * self.dice.between(1, STRAGGLES)
                 self.after(again_us + held_us, self._deliver, message)
-        self.at(self.world.now_us + delay_us + held_us, self._deliver, message)
+        self._number += 1
+        at_us = self.world.now_us + delay_us + held_us
+        heappush(self._heap, (at_us, self._number, self._deliver, (message,)))
 
     def stepped(self, replica: Replica) -> None:
         """Plan the next strike of a node's clock, if it is earlier than the one that is planned."""

@@ -153,7 +153,7 @@ class World:
         end = min(replica.high_watermark, mirror.end_offset)
         if end <= mirror.start_offset or mirror.chain_at(end) is None:
             return
-        epoch = mirror.epochs[mirror.ends.index(end)]
+        epoch = mirror.epochs[mirror.index_of(end)]
         event = ev.SnapshotRequested(SnapshotId(end, epoch))
         self._run(replica, SNAPSHOT, end & 0xFFFFFFFF, replica.step, event)
 
@@ -296,8 +296,10 @@ class World:
 
     def version_between(self, replica: Replica, target: int, api_key: int, version: int) -> int:
         """Return the highest version of an API that both speak."""
-        other = self.replicas[target].api_max.get(api_key, version)
-        return min(version, replica.api_max.get(api_key, version), other)
+        own, other = replica.api_max, self.replicas[target].api_max
+        if own or other:
+            return min(version, own.get(api_key, version), other.get(api_key, version))
+        return version
 
     def replica_of(self, key: ReplicaKey) -> Replica | None:
         """Return the node that has this key; with no directory, the one that has the id."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kraftspec.reference.raft import ElectionState, RoleName, SnapshotId
 from kraftspec.reference.raft.control import ControlRecord
-from kraftspec.reference.raft.messages import Request
+from kraftspec.reference.raft.messages import Fetch, Vote
 
 if TYPE_CHECKING:
     from kraftspec.conformance.simulation.clients import Operation
@@ -56,14 +56,20 @@ class Invariant:
     def persisted(self, replica: Replica, state: ElectionState) -> None:
         """Quorum-state was written and synced."""
 
-    def request_handled(self, replica: Replica, request: Request, effects: list[Any]) -> None:
-        """A node took a request; these effects it had, not yet carried out."""
+    def vote_handled(self, replica: Replica, request: Vote, effects: list[Any]) -> None:
+        """A node took a Vote; these effects it had, not yet carried out."""
 
-    def vote_answered(self, replica: Replica, request: Request, granted: bool) -> None:
+    def fetch_handled(self, replica: Replica, replica_id: int, directory_id: bytes) -> None:
+        """A node took a request by which a follower shows that it follows."""
+
+    def vote_answered(self, replica: Replica, request: Vote, granted: bool) -> None:
         """An answer to a vote leaves the node."""
 
-    def asked(self, replica: Replica, request: Request) -> None:
-        """A request leaves the node."""
+    def vote_asked(self, replica: Replica, request: Vote) -> None:
+        """A Vote leaves the node."""
+
+    def fetch_asked(self, replica: Replica, request: Fetch) -> None:
+        """A Fetch leaves the node."""
 
     def appended(self, replica: Replica, first: int) -> None:
         """Batches are in the log: those of ``replica.mirror`` from index ``first`` on."""

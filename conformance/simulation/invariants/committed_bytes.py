@@ -35,7 +35,7 @@ class CommittedBytes(Invariant):
         if known is not None and known != chain:
             self.fail(f"node {replica.id} has other bytes before {new} than were committed there")
         if replica.core.role.name is RoleName.LEADER and new > old:
-            index = mirror.ends.index(new) if new in mirror.ends else -1
+            index = mirror.index_of(new)
             if index >= 0 and mirror.epochs[index] != replica.core.epoch:
                 self.fail(
                     f"leader {replica.id} of {replica.core.epoch} commits up to {new}, where the "

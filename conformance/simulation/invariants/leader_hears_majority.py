@@ -6,11 +6,11 @@ A node is only held to that when it acts as a leader: when it writes.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kraftspec.conformance.simulation.invariants.base import Invariant
+from kraftspec.fastpath.types import Uuid
 from kraftspec.reference.raft import ReplicaKey, RoleName
-from kraftspec.reference.raft.messages import Fetch, FetchSnapshot, Request, UpdateVoter
 
 if TYPE_CHECKING:
     from kraftspec.conformance.simulation.replica import Replica
@@ -36,18 +36,11 @@ class LeaderHearsMajority(Invariant):
         if replica.role is RoleName.LEADER:
             self.since_us[replica.id] = replica.clock_us()
 
-    def request_handled(self, replica: Replica, request: Request, effects: list[Any]) -> None:
+    def fetch_handled(self, replica: Replica, replica_id: int, directory_id: bytes) -> None:
         """Note who asks for more."""
-        if replica.role is RoleName.LEADER and isinstance(
-            request, (Fetch, FetchSnapshot, UpdateVoter)
-        ):
-            id = request.voter_id if isinstance(request, UpdateVoter) else request.replica_id
-            directory_id = (
-                request.voter_directory_id
-                if isinstance(request, UpdateVoter)
-                else request.replica_directory_id
-            )
-            self.heard_us[replica.id][ReplicaKey(id, directory_id)] = replica.clock_us()
+        if replica.role is RoleName.LEADER:
+            key = ReplicaKey(replica_id, Uuid(directory_id))
+            self.heard_us[replica.id][key] = replica.clock_us()
 
     def appended(self, replica: Replica, first: int) -> None:
         """A leader writes: count whom it heard."""

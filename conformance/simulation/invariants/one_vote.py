@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kraftspec.conformance.simulation.invariants.base import Invariant
-from kraftspec.reference.raft.messages import Request, Vote
+from kraftspec.reference.raft.messages import Vote
 
 if TYPE_CHECKING:
     from kraftspec.conformance.simulation.replica import Replica
@@ -17,9 +17,8 @@ class OneVote(Invariant):
     def __init__(self) -> None:
         self.given: dict[tuple[object, int], int] = {}  # (voter's key, epoch) → whom it voted for.
 
-    def vote_answered(self, replica: Replica, request: Request, granted: bool) -> None:
+    def vote_answered(self, replica: Replica, request: Vote, granted: bool) -> None:
         """A granted vote is the first of its epoch, and stored."""
-        assert isinstance(request, Vote)
         if not granted or request.pre_vote:
             return
         self._gives(replica, request.epoch, request.replica_id)
@@ -33,9 +32,9 @@ class OneVote(Invariant):
                 f"and has stored {stored}"
             )
 
-    def asked(self, replica: Replica, request: Request) -> None:
+    def vote_asked(self, replica: Replica, request: Vote) -> None:
         """A candidate has voted for itself, and stored that."""
-        if not isinstance(request, Vote) or request.pre_vote:
+        if request.pre_vote:
             return
         self._gives(replica, request.epoch, replica.id)
         stored = replica.stored

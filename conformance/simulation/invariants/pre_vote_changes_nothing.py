@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from kraftspec.conformance.simulation.invariants.base import Invariant
 from kraftspec.reference.raft.effects import Answer, PersistElection
-from kraftspec.reference.raft.messages import Request, Vote
+from kraftspec.reference.raft.messages import Vote
 
 if TYPE_CHECKING:
     from kraftspec.conformance.simulation.replica import Replica
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 class PreVoteChangesNothing(Invariant):
     """See the module (KIP-996)."""
 
-    def request_handled(self, replica: Replica, request: Request, effects: list[Any]) -> None:
+    def vote_handled(self, replica: Replica, request: Vote, effects: list[Any]) -> None:
         """Look for what a pre-vote would write, before its answer and behind it."""
-        if not isinstance(request, Vote) or not request.pre_vote:
+        if not request.pre_vote:
             return
         stored = replica.stored
         is_answered = False
@@ -42,9 +42,9 @@ class PreVoteChangesNothing(Invariant):
                     )
                 stored = state
 
-    def asked(self, replica: Replica, request: Request) -> None:
+    def vote_asked(self, replica: Replica, request: Vote) -> None:
         """Who asks for a pre-vote is in the epoch that it has stored, and asks in that."""
-        if isinstance(request, Vote) and request.pre_vote and request.epoch != replica.stored.epoch:
+        if request.pre_vote and request.epoch != replica.stored.epoch:
             self.fail(
                 f"node {replica.id} asks for a pre-vote in epoch {request.epoch}, and has stored "
                 f"{replica.stored}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kraftspec.conformance.simulation.invariants.base import Invariant
-from kraftspec.reference.raft.messages import Fetch, Request
+from kraftspec.reference.raft.messages import Fetch
 
 if TYPE_CHECKING:
     from kraftspec.conformance.simulation.replica import Replica
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 class SyncedBeforeFetch(Invariant):
     """See the module (KIP-595, "the leader counts what was fetched")."""
 
-    def asked(self, replica: Replica, request: Request) -> None:
+    def fetch_asked(self, replica: Replica, request: Fetch) -> None:
         """Compare a fetch offset to what is durable."""
-        if isinstance(request, Fetch) and replica.syncs:
+        if replica.syncs:
             durable = replica.durable_end
             if request.fetch_offset > durable:
                 self.fail(
