@@ -411,7 +411,8 @@ class Leader(Role):
     def on_append(self, event: AppendRequested) -> None:
         """Append the state machine's records, all in one batch, at once or after the linger."""
         core = self.core
-        refusal = self._append_error(event)
+        size_bytes = sum(map(len, event.records))
+        refusal = self._append_error(event, size_bytes)
         if refusal:
             core.emit(fx.AppendRefused(event.append_id, refusal))
             return
@@ -421,20 +422,20 @@ class Leader(Role):
         core.emit(fx.Appended(event.append_id, core.epoch, base_offset, base_offset + count - 1))
         self.undrained.append(batch)
         self.undrained_records += count
-        self.undrained_bytes += sum(map(len, event.records))
+        self.undrained_bytes += size_bytes
         if self.drain_us == NEVER_US:
             self.drain_us = core.now_us + core.config.append_linger_us
             self.wake(self.drain_us)
         if core.config.append_linger_us == 0 or self.undrained_bytes >= BATCH_BYTES_MAX:
             self.drain()
 
-    def _append_error(self, event: AppendRequested) -> int:
+    def _append_error(self, event: AppendRequested, size_bytes: int) -> int:
         epoch = self.core.epoch
         if event.epoch < epoch or self.resign_requested:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         if event.epoch > epoch or not event.records:
             return ErrorCode.INVALID_REQUEST
-        if sum(map(len, event.records)) > BATCH_BYTES_MAX:
+        if size_bytes > BATCH_BYTES_MAX:
             return ErrorCode.RECORD_LIST_TOO_LARGE
         if len(self.undrained) >= UNDRAINED_BATCHES_MAX:
             return ErrorCode.THROTTLING_QUOTA_EXCEEDED
