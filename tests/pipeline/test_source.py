@@ -232,7 +232,7 @@ NAMED: list[tuple[Filter, Callable[[Row], bool]]] = [
 
 
 class TestFilters:
-    @pytest.mark.parametrize(("found", "test"), NAMED, ids=lambda one: str(one)[:60])
+    @pytest.mark.parametrize(("found", "test"), NAMED, ids=[str(one)[:60] for one, _ in NAMED])
     def test_that_are_taken_keep_the_same_rows(
         self, logs: Path, found: Filter, test: Callable[[Row], bool]
     ) -> None:
