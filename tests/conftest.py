@@ -43,3 +43,10 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     if os.environ.get("CI", "").lower() in ("1", "true"):
         pytest.fail(missing, pytrace=False)
     pytest.skip(missing)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Refuse names that differ from process to process: workers could not share such tests."""
+    named = [item.nodeid for item in items if " at 0x" in item.nodeid]
+    if named:
+        raise pytest.UsageError(f"name the parameters of these tests by ids: {named[:3]}")
