@@ -327,7 +327,7 @@ class Faults:
     def _snapshot(self) -> None:
         replica = self._one_up()
         if replica is not None and replica.paused_until_us <= self.schedule.world.now_us:
-            self.schedule.world.snapshot(replica)
+            self.schedule.world.snapshot(replica, self.dice.below(8) == 0)
 
     def _clean(self) -> None:
         replica = self._one_up()

@@ -158,9 +158,9 @@ class Replay:
             self.world.append(replica, *decision.detail)
         return replica.is_up
 
-    def _snapshot(self, replica: Replica, _: Decision) -> bool:
+    def _snapshot(self, replica: Replica, decision: Decision) -> bool:
         if replica.is_up:
-            self.world.snapshot(replica)
+            self.world.snapshot(replica, *decision.detail)
         return replica.is_up
 
     def _clean(self, replica: Replica, _: Decision) -> bool:

@@ -145,12 +145,12 @@ class World:
         event = ev.AppendRequested(operation.id, replica.core.epoch, records)
         self._run(replica, APPEND, operation.id, replica.step, event)
 
-    def snapshot(self, replica: Replica) -> None:
-        """A state machine writes what is committed to a snapshot."""
+    def snapshot(self, replica: Replica, is_mistaken: bool) -> None:
+        """A state machine asks to write what is committed, or by mistake all that there is."""
         if self.decisions is not None:
-            self._note(SNAPSHOT, replica)
+            self._note(SNAPSHOT, replica, is_mistaken)
         mirror = replica.mirror
-        end = min(replica.high_watermark, mirror.end_offset)
+        end = mirror.end_offset if is_mistaken else min(replica.high_watermark, mirror.end_offset)
         if end <= mirror.start_offset or mirror.chain_at(end) is None:
             return
         epoch = mirror.epochs[mirror.index_of(end)]
