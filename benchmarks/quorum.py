@@ -55,8 +55,8 @@ class Node:
         )
         self.flushed: list[int] = []  # The end offset of each sync.
         self._wanted: SimpleQueue[fx.FlushLog | None] = SimpleQueue()
-        self._flush: fx.FlushLog | None = None  # The last that was wanted while one is under way.
-        self._is_flushing = False
+        self._flush: fx.FlushLog | None = None  # The last that was wanted and is not begun.
+        self._is_flushing = False  # Or will, after this turn.
         self._asked: dict[int, tuple[Request, int]] = {}
         self._answering: dict[int, tuple[Node, int, Request, int]] = {}
         self._token = 0
@@ -101,11 +101,15 @@ class Node:
     # ---- group commit --------------------------------------------------------------------------
 
     def _want(self, effect: fx.FlushLog) -> None:
-        if self._is_flushing:
-            self._flush = effect
-        else:
+        """Keep the last flush; it begins after this turn, so that it serves the whole of it."""
+        self._flush = effect
+        if not self._is_flushing:
             self._is_flushing = True
-            self._wanted.put(effect)
+            self.quorum.due.append(self._begin_sync)
+
+    def _begin_sync(self) -> None:
+        effect, self._flush = self._flush, None
+        self._wanted.put(effect)
 
     def _sync(self) -> None:
         """The life of the node's second thread."""
@@ -117,12 +121,14 @@ class Node:
                 return
 
     def _synced(self, event: ev.LogFlushed) -> None:
-        effect, self._flush = self._flush, None
+        effect = self._flush
         # A sync that a cut overtook says nothing about what was asked for after the cut.
         done = (event.generation, event.end_offset)
-        self._is_flushing = effect is not None and (effect.generation, effect.end_offset) > done
-        if self._is_flushing:
-            self._wanted.put(effect)
+        if effect is not None and (effect.generation, effect.end_offset) > done:
+            self._begin_sync()
+        else:
+            self._flush = None
+            self._is_flushing = False
         self.flushed.append(event.end_offset)
         self.step(event)
 
