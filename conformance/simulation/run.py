@@ -94,7 +94,11 @@ def settle(schedule: Schedule) -> None:
     for liveness in all_liveness():
         liveness.begin(schedule)
         until_us = world.now_us + liveness.within_us
+        progress = liveness.progress(schedule)
         while not liveness.is_so(schedule):
+            now = liveness.progress(schedule)
+            if now > progress:
+                progress, until_us = now, world.now_us + liveness.within_us
             if world.now_us >= until_us or world.events >= limit:
                 raise Violation(liveness.name, liveness.why_not(schedule))
             schedule.run(limit, world.now_us + liveness.step_us)

@@ -13,8 +13,8 @@ from kraftspec.conformance.simulation.liveness.base import Liveness
 NAMES: Final = (
     "leader_elected",
     "appends_acknowledged",
-    "reconfiguration_finishes",
     "replicas_catch_up",
+    "reconfiguration_finishes",
     "leadership_stays",
 )
 

@@ -11,7 +11,10 @@ if TYPE_CHECKING:
 
 
 class Liveness:
-    """Base of all: looked at every ``step_us`` until it is so, for ``within_us`` at the most."""
+    """Base of all: looked at every ``step_us`` until it is so.
+
+    ``within_us`` is how long that may take, from the beginning or from the last progress.
+    """
 
     within_us = 60 * S
     step_us = S // 10
@@ -27,6 +30,10 @@ class Liveness:
     def is_so(self, schedule: Schedule) -> bool:
         """Whether it has come true."""
         raise NotImplementedError
+
+    def progress(self, schedule: Schedule) -> int:
+        """Return a number that grows as long as it gets nearer; by default it never does."""
+        return 0
 
     def why_not(self, schedule: Schedule) -> str:
         """Say what there is instead."""
