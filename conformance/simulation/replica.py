@@ -339,13 +339,15 @@ class Replica:
     def _truncate(self, effect: fx.TruncateLog) -> None:
         self.has_new_voters = True
         self.world.hooks.truncating(self, effect.end_offset)
+        self.durable_end = min(self.durable_end, effect.end_offset)  # A cut may end half-way.
         self.storage.truncate(effect.end_offset)
         self.mirror.truncate_to(effect.end_offset)
         self.durable_end = min(self.durable_end, self.mirror.end_offset)
 
     def _reset(self, effect: fx.ResetLog) -> None:
-        self.storage.reset(effect.snapshot_id)
         snapshot = effect.snapshot_id
+        self.durable_end = min(self.durable_end, snapshot.end_offset)
+        self.storage.reset(snapshot)
         chain = self.world.snapshot_chain(self, snapshot)
         self.mirror = Mirror(snapshot.end_offset, chain, snapshot.epoch)
         self.durable_end = snapshot.end_offset
