@@ -320,11 +320,13 @@ class Membership:
         if voters is None:
             return invalid, f"kraft.version cannot go from {current} to {event.level}"
         if not voters.all_support(event.level):
-            return invalid, f"not all voters speak kraft.version {event.level}: {voters}"
+            lacking = [v.key.id for v in voters if not v.kraft_versions.covers(event.level)]
+            return invalid, f"of voters {lacking} it is not known that they speak {event.level}"
         if voters.ids != core.log.voters.last.ids or any(
             voter.key.directory_id == NO_DIRECTORY for voter in voters
         ):
-            return ErrorCode.UNKNOWN_SERVER_ERROR, f"not all voters are known: {voters}"
+            unknown = [voter.key.id for voter in voters if voter.key.directory_id == NO_DIRECTORY]
+            return ErrorCode.UNKNOWN_SERVER_ERROR, f"of voters {unknown} no directory is known"
         return 0, None
 
     def _append_voters(self, change: Change, voters: VoterSet) -> None:
