@@ -50,8 +50,9 @@ _WIRE_NAMES = {
 # Left out of what is told briefly: what goes on all the time.
 LONG_STORY = {
     *("Fetch", "FetchReply", "BeginEpoch", "BeginEpochReply", "UpdateVoter", "UpdateVoterReply"),
-    *("flush", "drop-connection", "lost", "refused", "ignores"),
+    *("flush", "drop-connection", "ignores"),
 }
+_LOST = ("lost", "refused")
 
 
 class ScriptError(ValueError):
@@ -83,7 +84,7 @@ class Cluster:
 
     def say(self, text: str, data: bytes = b"") -> None:
         """Tell something, and its bytes in hex beneath."""
-        if self._quiet or (self._brief and not LONG_STORY.isdisjoint(text.split())):
+        if self._quiet or (self._brief and _is_long_story(text)):
             return
         if self.now_us != self._told_us:
             self._told_us = self.now_us
@@ -522,6 +523,11 @@ def _options(arguments: list[str]) -> dict[str, str]:
         if not equals:
             raise ScriptError(f"{name} is no NAME=VALUE")
     return {name: value for name, _, value in pairs}
+
+
+def _is_long_story(text: str) -> bool:
+    first, second = (*text.split(maxsplit=2), "", "")[:2]
+    return first in _LOST or second in LONG_STORY
 
 
 def _links(text: str) -> list[tuple[int, int]]:
