@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Mapping
 from typing import Final
@@ -18,8 +19,19 @@ _SETTINGS: Final = {
     "spark.sql.session.timeZone": "UTC",  # Kafka's timestamps have no zone of their own.
     "spark.ui.showConsoleProgress": "false",
 }
+# What Spark's launcher takes; of another one it tells only in a trace of Java.
+_MASTER: Final = re.compile(r"local(-cluster)?(\[.+\])?|spark://.+|k8s://.+|yarn")
 # A machine alone listens to itself alone, whatever its name resolves to.
 _LOCAL: Final = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+
+
+def check_master(master: str) -> None:
+    """Refuse what is no master of Spark: ValueError."""
+    if _MASTER.fullmatch(master) is None:
+        raise ValueError(
+            f"{master!r} is no master of Spark: local, local[N], local[*], spark://HOST:PORT, "
+            "k8s://… and yarn are"
+        )
 
 
 def session(
@@ -32,8 +44,10 @@ def session(
 
     ``settings`` are Spark's own (``spark.driver.memory``) and win over those set here. Workers run
     this interpreter unless ``PYSPARK_PYTHON`` names another one. In a session that you made by
-    yourself, call ``kraftspec.pipeline.source.register`` instead.
+    yourself, call ``kraftspec.pipeline.source.register`` instead. ValueError for a ``master`` that
+    is none; what Spark itself refuses is an exception of pyspark or py4j.
     """
+    check_master(master)
     # Spark would start whatever python3 comes first on PATH, which may have no kraftspec.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)

@@ -86,6 +86,24 @@ def test_what_cannot_be_read_exits_3(tmp_path: Path) -> None:
         assert "Traceback" not in result.output
 
 
+def test_what_is_no_master_of_spark_exits_3(tmp_path: Path) -> None:
+    write(tmp_path, [[batch(0)]])
+    result = run(tmp_path, "--master", "nonsense")
+    assert (result.exit_code, result.stdout) == (3, "")
+    assert result.stderr.startswith("Error: 'nonsense' is no master of Spark: local, ")
+    assert isinstance(result.exception, SystemExit)
+
+
+def test_a_page_that_cannot_be_written_costs_the_page_alone(tmp_path: Path) -> None:
+    write(tmp_path / "logs", [[batch(0), batch(9)]])
+    (tmp_path / "file").write_text("")
+    result = run(tmp_path / "logs", "--html", tmp_path / "file" / "audit.html")
+    assert result.exit_code == 3
+    assert result.stdout == run(tmp_path / "logs").stdout
+    assert result.stderr.startswith("Error: ")
+    assert isinstance(result.exception, SystemExit)
+
+
 def test_a_log_that_shrinks_while_it_is_read_exits_3(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

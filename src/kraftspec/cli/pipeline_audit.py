@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,6 +18,7 @@ from kraftspec.cli.output import (
     printable,
     progress,
 )
+from kraftspec.cli.pipeline_exits import EXIT_UNREAD, unread
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -23,7 +26,6 @@ if TYPE_CHECKING:
     from kraftspec.pipeline.audit.model import Report
     from kraftspec.pipeline.audit.page import Kind
 
-EXIT_UNREAD = 3  # A file, or all of it, could not be read: there is no verdict on the whole.
 FINDINGS_SHOWN_MAX = 5  # Of a kind; --json has a hundred of each, and all are counted.
 TOPICS_SHOWN_MAX = 30
 
@@ -49,38 +51,52 @@ def audit(paths: tuple[str, ...], as_json: bool, html: Path | None, master: str 
     those before it and against the indexes and checkpoints beside the log.
 
     Exit code: 0 no errors (notes do not count), 1 errors were found, 2 wrong usage, 3 something
-    could not be read.
+    could not be read, or the page not be written.
     """
     from kraftspec.pipeline.audit import audit as examine
 
-    spark = None
-    if master is not None:
-        from kraftspec.pipeline.session import session
-
-        spark = session("kraftspec audit", master=master)
-    try:
-        with progress("Auditing") as advance:
-            report = examine(paths, spark=spark, advance=advance)
-    except (ValueError, OSError) as error:
-        click.echo(f"Error: {error}", err=True)
-        raise click.exceptions.Exit(EXIT_UNREAD) from error
-    finally:
-        if spark is not None:
-            spark.stop()
-    if html is not None:
-        from kraftspec.pipeline.audit.page import page
-
-        html.parent.mkdir(parents=True, exist_ok=True)
-        html.write_text(page(report), encoding="utf-8")
+    with unread(), _session(master) as spark, progress("Auditing") as advance:
+        report = examine(paths, spark=spark, advance=advance)
     if as_json:
         emit_json(report.to_json())
     else:
         _show(report)
     if html is not None:
+        with unread():  # The report is out, whatever becomes of the page.
+            _write(html, report)
         click.echo(f"wrote {html}", err=as_json)
     if report.unread:
         raise click.exceptions.Exit(EXIT_UNREAD)
     raise click.exceptions.Exit(EXIT_FINDINGS if report.errors else 0)
+
+
+@contextmanager
+def _session(master: str | None) -> Iterator[Any]:
+    """Give a session of this master, none without one; ValueError where Spark gives none."""
+    if master is None:
+        yield None
+        return
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    from kraftspec.pipeline.session import session
+
+    try:
+        spark = session("kraftspec audit", master=master)
+        try:
+            yield spark
+        finally:
+            spark.stop()
+    except (PySparkException, Py4JError, ConnectionError) as error:
+        said = str(error).strip().splitlines() or [type(error).__name__]
+        raise ValueError(f"Spark at {master} did not finish: {said[0]}") from error
+
+
+def _write(path: Path, report: Report) -> None:
+    from kraftspec.pipeline.audit.page import page
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(page(report), encoding="utf-8")
 
 
 def _show(report: Report) -> None:

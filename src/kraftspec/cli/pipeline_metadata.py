@@ -21,13 +21,13 @@ from kraftspec.cli.output import (
     printable,
     progress,
 )
+from kraftspec.cli.pipeline_exits import unread
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from kraftspec.pipeline.report import Report
 
-EXIT_UNREAD = 3  # There is no answer: a path or a table could not be read, or not be written.
 ROWS_SHOWN = 100
 DAMAGE_SHOWN_MAX = 5  # --json has them all.
 GAP = "  "
@@ -105,7 +105,7 @@ def metadata(
     """
     form = form or ("parquet" if out is not None else "table")
     _check_usage(form, out, is_image, as_of, names, record_type)
-    with _unread():
+    with unread():
         if is_image:
             _image(paths, form, out, as_of, names, limit, as_json)
             return
@@ -143,18 +143,6 @@ def _check_usage(
             record_class(record_type)
         except ValueError as error:
             raise click.BadParameter(str(error), param_hint="--record-type") from error
-
-
-@contextmanager
-def _unread() -> Iterator[None]:
-    """Turn what cannot be read into a line on stderr and an exit code of its own."""
-    try:
-        yield
-    except BrokenPipeError:
-        raise  # Who reads has had enough: click ends quietly.
-    except (ValueError, OSError) as error:
-        click.echo(f"Error: {printable(str(error))}", err=True)
-        raise click.exceptions.Exit(EXIT_UNREAD) from error
 
 
 def _image(
