@@ -287,7 +287,8 @@ class Replica:
         if role is not self.role:
             old_role, self.role = self.role, role
             if role is RoleName.LEADER:
-                self.epoch_start = self.mirror.base_of(len(self.mirror.ends) - 1)
+                last = len(self.mirror.ends) - 1
+                self.epoch_start = self.mirror.base_of(last) if last >= 0 else 0
             elif old_role is RoleName.LEADER:
                 self.world.appends.give_up(self.id)
             self.world.hooks.role_changed(self, old_role, role)

@@ -22,7 +22,6 @@ from kraftspec.reference.raft import connections as links
 from kraftspec.reference.raft import effects as fx
 from kraftspec.reference.raft import events as ev
 from kraftspec.reference.raft.messages import Vote, VoteReply
-from kraftspec.reference.raft.transitions import Cause
 from kraftspec.reference.raft.types import NEVER_US, NONE, ElectionState, ReplicaKey, RoleName
 
 
@@ -266,18 +265,6 @@ def leads_without_a_majority(plant: Planter) -> None:
         self.check_quorum_us = self.check_quorum_deadline_us = NEVER_US
 
     plant(leader.Leader, "__init__", stubborn)
-
-
-def leader_ignores_higher_epochs(plant: Planter) -> None:
-    """A leader that hears of a higher epoch stays in its own."""
-    move = core.Core.move
-
-    def deaf(self: Any, cause: Cause, **changes: Any) -> None:
-        news = (Cause.HIGHER_EPOCH, Cause.NEW_LEADER)
-        if not (self.role.name is RoleName.LEADER and cause in news):
-            move(self, cause, **changes)
-
-    plant(core.Core, "move", deaf)
 
 
 def takes_refusals_for_success(plant: Planter) -> None:

@@ -212,22 +212,6 @@ def takes_answers_of_earlier_epochs(plant: Planter) -> None:
     plant(links.Connections, "reset", lambda self: None)
 
 
-def appends_what_it_has(plant: Planter) -> None:
-    """A follower appends whatever comes, wherever its log ends."""
-
-    def append(self: Any, batches: Any) -> None:
-        node = self.core
-        for batch in batches:
-            node.log.append(batch.epoch, batch.last_offset + 1 - batch.base_offset)
-        node.emit(fx.AppendBatches(batches))
-        node.flush()
-        for batch in batches:
-            node.apply_control(batch)
-
-    plant(follower.Follower, "_append", append)
-    plant(links.Connections, "reset", lambda self: None)
-
-
 def counts_other_disks(plant: Planter) -> None:
     """A leader counts the fetches of a voter's id, whichever disk it has now."""
     acknowledged = leader.Leader._acknowledged
@@ -289,16 +273,12 @@ def does_not_open_its_epoch(plant: Planter) -> None:
 
 def stands_still_without_answers(plant: Planter) -> None:
     """A request that is not answered is awaited for ever."""
-    plant(links.Connections, "timed_out", lambda self, now_us: [])
-    plant(links.Connections, "first_deadline_us", lambda self: 1 << 62)
-    sent = links.Connections.sent
+    init = links.Connections.__init__
 
-    def patient(self: Any, node: Any, request: Any, now_us: int) -> int:
-        request_id = sent(self, node, request, now_us)
-        self._by_node[node.id].until_us = 1 << 62
-        return request_id
+    def patient(self: Any, request_timeout_us: int, retry_us: int) -> None:
+        init(self, 1 << 60, retry_us)
 
-    plant(links.Connections, "sent", patient)
+    plant(links.Connections, "__init__", patient)
 
 
 def never_tells_the_high_watermark(plant: Planter) -> None:

@@ -1,4 +1,4 @@
-"""A leader never cuts its own log, and writes no epoch but its own."""
+"""A leader never cuts its own log, opens its epoch with a record, and writes no other epoch."""
 
 from __future__ import annotations
 
@@ -13,6 +13,11 @@ if TYPE_CHECKING:
 
 class LeaderAppendOnly(Invariant):
     """See the module (Raft, figure 3)."""
+
+    def role_changed(self, replica: Replica, old: RoleName | None, new: RoleName) -> None:
+        """The step that made a leader wrote the first record of its epoch (KIP-595)."""
+        if new is RoleName.LEADER and replica.mirror.last_epoch != replica.core.epoch:
+            self.fail(f"node {replica.id} leads epoch {replica.core.epoch}, and did not open it")
 
     def truncating(self, replica: Replica, end_offset: int) -> None:
         """Not while it leads."""
