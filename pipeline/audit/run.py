@@ -73,9 +73,12 @@ def audit(
 
     Raises:
         FileNotFoundError: there is nothing at a path.
-        ValueError: a directory holds no logs.
+        ValueError: a directory holds no logs, or there is no file in them.
     """
     known = survey(paths, filesystem)
+    if not known.files:
+        listed = ", ".join(map(os.fspath, _listed(paths)))
+        raise ValueError(f"{listed}: there is no segment and no checkpoint, so nothing to audit")
     found = Found()
     stretches = list(_stretches(known.files, found))
     tasks = [task for stretch in stretches for task in stretch.tasks]

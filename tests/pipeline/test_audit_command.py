@@ -86,6 +86,17 @@ def test_what_cannot_be_read_exits_3(tmp_path: Path) -> None:
         assert "Traceback" not in result.output
 
 
+def test_a_log_without_a_file_has_no_verdict(tmp_path: Path) -> None:
+    (tmp_path / "t-0").mkdir()
+    (tmp_path / "t-0" / f"{9:020}.log.deleted").write_bytes(batch(9))
+    for path in (tmp_path, tmp_path / "t-0"):
+        result = run(path)
+        assert (result.exit_code, result.stdout) == (3, "")
+        assert result.stderr == (
+            f"Error: {path}: there is no segment and no checkpoint, so nothing to audit\n"
+        )
+
+
 def test_what_is_no_master_of_spark_exits_3(tmp_path: Path) -> None:
     write(tmp_path, [[batch(0)]])
     result = run(tmp_path, "--master", "nonsense")
