@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from tests.reference.transcripts import cluster, script
 
+from kraftspec.conformance.simulation.catalogue import planted
+
 ROOT = Path(__file__).resolve().parents[2]
 DIRECTORY = ROOT / "tests" / "transcripts"
 TRANSCRIPTS = sorted(DIRECTORY.glob("*.txt"))
@@ -60,8 +62,28 @@ def test_what_must_not_come_out_is_something_that_can() -> None:
 
 @pytest.mark.parametrize("command", ["quiet start", "brief start"])
 def test_an_expectation_that_cannot_fail_is_refused(command: str) -> None:
-    with pytest.raises(script.ScriptError, match="cannot fail"):
+    with pytest.raises(cluster.ScriptError, match="cannot fail"):
         script.play(f"quorum 1\n# expect: not Fetch\n{command}\n")
+
+
+@pytest.mark.parametrize(
+    ("bug", "transcript"),
+    [
+        ("compares_lengths_alone", "vote-log-not-up-to-date"),
+        ("pre_vote_is_stored", "vote-log-not-up-to-date"),
+        ("votes_for_old_disks", "vote-wrong-voter-key"),
+        ("leads_again_after_a_restart", "start-led"),
+        ("counts_old_epochs", "watermark-own-epoch-first"),
+        ("counts_other_disks", "watermark-directory"),
+        ("leader_counts_itself_at_once", "watermark-leader-not-flushed"),
+        ("fetches_before_it_syncs", "follower-flushes-first"),
+        ("truncates_what_is_committed", "truncate-below-watermark"),
+    ],
+)
+def test_expectations_notice_a_planted_bug(bug: str, transcript: str) -> None:
+    text = (DIRECTORY / f"{transcript}.txt").read_text("utf-8")
+    with planted(bug), pytest.raises(script.UnexpectedError):
+        script.play(text)
 
 
 def test_an_expectation_that_is_not_met_stops_a_transcript() -> None:

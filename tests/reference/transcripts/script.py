@@ -63,7 +63,7 @@ def cannot_fail(command: str, expectations: list[str]) -> list[str]:
 
     After ``quiet`` only what nodes are is told, after ``brief`` not what goes on all the time.
     """
-    told = command.split()[0]
+    told = command.split(maxsplit=1)[0]
     return [
         expectation
         for expectation in expectations
