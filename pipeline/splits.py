@@ -64,8 +64,8 @@ def plan_splits(
     A split is larger where there is no batch to divide at: a batch that is larger, or damage.
     ``filters`` leave out files, and by their indexes parts of files, in which no row can match;
     what is left out is not looked at, its damage neither. With ``isolation="read_committed"`` the
-    markers of all transactions are looked for, see ``transactions``. ``use_indexes=False`` trusts
-    no index.
+    markers of all transactions are looked for, see ``transactions``. ``use_indexes=False`` reads no
+    index.
     """
     if split_bytes <= 0:
         raise ValueError(f"split_bytes {split_bytes} is not positive")

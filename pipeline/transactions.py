@@ -1,8 +1,9 @@
 """Which transactional data was aborted, and up to where it is decided.
 
 Kafka writes the data of a transaction at once, and a control record that commits or aborts it
-later (KIP-98). What was aborted stands in the ``.txnindex`` of the segment that has the abort
-marker (``TransactionIndex``); where there is no such file, the markers themselves are read.
+later (KIP-98). Only these markers are believed. The ``.txnindex`` of a segment
+(``TransactionIndex``) says the same without a checksum, and nothing more of the data that is there:
+a marker stands after its data, and is deleted or compacted away no sooner.
 
 A transaction that is open at the end of the log is not decided. Its first offset is the *last
 stable offset*: as Kafka's consumers do, a reader of committed data stops there, before all that
@@ -20,14 +21,13 @@ import msgspec
 from kraftspec.fastpath.batch_reader import decode_batch
 from kraftspec.fastpath.errors import CodecError
 from kraftspec.fastpath.records import BatchHeader
-from kraftspec.pipeline.files import Source, resolve, store_of
+from kraftspec.pipeline.files import Source, resolve
 from kraftspec.pipeline.headers import Search, walk
 from kraftspec.pipeline.layout import LogFile, survey
 
 ABORT: Final = 0  # ControlRecordType
 COMMIT: Final = 1
 _KEY = struct.Struct(">hh")  # version, type
-_ENTRY = struct.Struct(">hqqqq")  # version, producer id, first and last offset, last stable offset
 OFFSET_MAX: Final = (1 << 63) - 1
 MARKER_BYTES_MAX: Final = 1 << 16  # A marker takes 78 bytes.
 
@@ -92,29 +92,25 @@ class _Finder:
     def run(self, files: Sequence[LogFile]) -> Transactions:
         """Walk all files, in the order of their offsets."""
         for file in files:
-            indexed = read_index(file)
-            self.aborted += indexed or ()
             try:
                 with file.open() as source:
-                    self._walk(source, is_indexed=indexed is not None)
+                    self._walk(source)
             except FileNotFoundError:
                 continue  # Retention took it; with it went its data.
-        return Transactions(
-            tuple(dict.fromkeys(self.aborted)), min(self.open.values(), default=OFFSET_MAX)
-        )
+        return Transactions(tuple(self.aborted), min(self.open.values(), default=OFFSET_MAX))
 
-    def _walk(self, source: Source, *, is_indexed: bool) -> None:
+    def _walk(self, source: Source) -> None:
         position, search = 0, Search(source, source.size)
         while position < source.size:
             for header in walk(source, position, source.size):
                 if header.is_transactional:
-                    self._note(source, header, is_indexed=is_indexed)
+                    self._note(source, header)
                 position = header.end
             if position >= source.size or not search.written(position):
                 return
             position = search.after(position, 0)
 
-    def _note(self, source: Source, header: BatchHeader, *, is_indexed: bool) -> None:
+    def _note(self, source: Source, header: BatchHeader) -> None:
         if not header.is_control:
             self.open.setdefault(header.producer_id, header.base_offset)
             return
@@ -122,7 +118,7 @@ class _Finder:
         if kind not in (ABORT, COMMIT):
             return
         first = self.open.pop(header.producer_id, None)
-        if kind == ABORT and first is not None and not is_indexed:
+        if kind == ABORT and first is not None:
             self.aborted.append(Aborted(header.producer_id, first, header.last_offset))
 
 
@@ -139,24 +135,3 @@ def marker_type(source: Source, header: BatchHeader) -> int | None:
         return None
     kind: int = _KEY.unpack_from(key)[1]
     return kind
-
-
-def read_index(file: LogFile) -> list[Aborted] | None:
-    """Return what the ``.txnindex`` of a segment says; None without one that can be believed."""
-    if ".txnindex" not in file.indexes:
-        return None
-    store, path = store_of(file.filesystem), file.sibling(".txnindex")
-    entry = store.entry(path)
-    if entry is None or not entry.size or entry.size % _ENTRY.size:
-        return None
-    try:
-        with store.open(path, entry.size) as source:
-            data = source.read(0, entry.size)
-    except FileNotFoundError:
-        return None
-    found = []
-    for version, producer_id, first, last, _ in _ENTRY.iter_unpack(data):
-        if version or not 0 <= first <= last or not file.base_offset <= last:
-            return None
-        found.append(Aborted(producer_id, first, last))
-    return found
