@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,24 +9,33 @@ from random import Random
 from typing import Any
 
 import pytest
+from tests.reference.storage_disk import (
+    CLUSTER,
+    MANY,
+    NOW_US,
+    ONE,
+    PROFILE,
+    Disk,
+    append,
+    append_control,
+    bootstrap,
+    contents,
+    directory_id,
+    fetch,
+    in_memory,
+    static,
+    values,
+    voters,
+    with_snapshot,
+)
 
-from kraftspec.conformance.simulation.disk import MemoryFiles
 from kraftspec.fastpath import decode_batch, encode_batch, read_header
 from kraftspec.fastpath.errors import CodecError
-from kraftspec.fastpath.types import ZERO_UUID, Uuid
 from kraftspec.generated.kafka import SnapshotFooterRecord, SnapshotHeaderRecord
 from kraftspec.reference.log import (
     LocalFiles,
-    LogConfig,
-    LogDirectory,
-    LogFailedError,
-    MetaProperties,
 )
-from kraftspec.reference.log.control import control_value, decode_control_record
-from kraftspec.reference.log.directory import METADATA_NAME
-from kraftspec.reference.log.files import Files, read_whole
-from kraftspec.reference.log.snapshots import checkpoint_bytes, snapshot_name
-from kraftspec.reference.profiles.kafka import KafkaProfile
+from kraftspec.reference.log.control import decode_control_record
 from kraftspec.reference.profiles.kafka.records import read_batches
 from kraftspec.reference.raft import (
     Config,
@@ -37,92 +45,13 @@ from kraftspec.reference.raft import (
     ReplicaKey,
     RoleName,
     SnapshotId,
-    Voter,
     VoterSet,
 )
 from kraftspec.reference.raft import effects as fx
 from kraftspec.reference.raft import events as ev
-from kraftspec.reference.raft.control import KRaftVersion, LeaderChange, Voters
+from kraftspec.reference.raft.control import LeaderChange, Voters
 from kraftspec.reference.raft.messages import FetchReply, FetchSnapshotReply, VoteReply
-from kraftspec.reference.raft.types import BOOTSTRAP_SNAPSHOT, Endpoint, VersionRange
-from kraftspec.reference.storage import Storage
-
-PROFILE = KafkaProfile()
-CLUSTER = "YtGxSdNvQRG40ENstXFRtw"
-NOW_US = 1_700_000_000_000_000
-MANY = 1 << 20
-
-
-def directory_id(node_id: int) -> Uuid:
-    return Uuid(bytes([*range(1, 16), node_id]))
-
-
-def voters(*ids: int) -> VoterSet:
-    return VoterSet(
-        Voter(
-            ReplicaKey(id, directory_id(id)),
-            (Endpoint("CONTROLLER", f"node{id}", 9000 + id),),
-            VersionRange(0, 1),
-        )
-        for id in ids
-    )
-
-
-def static(*ids: int) -> VoterSet:
-    """What controller.quorum.voters can say: no directories."""
-    return VoterSet(
-        Voter(ReplicaKey(id, ZERO_UUID), (Endpoint("CONTROLLER", f"node{id}", 9000 + id),))
-        for id in ids
-    )
-
-
-def bootstrap(*ids: int) -> bytes:
-    """The checkpoint 0-0 of a quorum of these voters."""
-    header = [
-        control_value(SnapshotHeaderRecord()),
-        PROFILE.encode_control(KRaftVersion(1)),
-        PROFILE.encode_control(Voters(voters(*ids))),
-    ]
-    return checkpoint_bytes(header, [], timestamp_ms=0)
-
-
-class Disk:
-    """A directory of node 1 on some file system, and its storage while it is open."""
-
-    def __init__(self, files: Files, path: str, kill: Callable[[], None]) -> None:
-        self.files = files
-        self.path = path
-        self.kill = kill
-        self.config = Config(cluster_id=CLUSTER, node_id=1, directory_id=directory_id(1))
-        self.storage: Storage
-
-    def format(self, checkpoint: bytes | None = None) -> Disk:
-        name = f"{METADATA_NAME}/{snapshot_name(BOOTSTRAP_SNAPSHOT)}"
-        meta = MetaProperties(cluster_id=CLUSTER, node_id=1, directory_id=self.config.directory_id)
-        LogDirectory.format(self.path, meta, {name: checkpoint} if checkpoint else None, self.files)
-        return self.open()
-
-    def open(self, config: Config | None = None) -> Disk:
-        log_config = LogConfig(segment_bytes=2000, zero_ahead_bytes=0)
-        self.storage = Storage.open(
-            self.path, PROFILE, config or self.config, files=self.files, log_config=log_config
-        )
-        return self
-
-    def restart(self) -> Storage:
-        self.storage.close()
-        return self.open().storage
-
-    def names(self) -> list[str]:
-        return self.files.names(f"{self.path}/{METADATA_NAME}")
-
-    def whole(self, name: str) -> bytes:
-        return read_whole(self.files, f"{self.path}/{METADATA_NAME}/{name}")
-
-
-def in_memory() -> Disk:
-    files = MemoryFiles()
-    return Disk(files, "/data", files.kill)
+from kraftspec.reference.raft.types import Endpoint
 
 
 @pytest.fixture(params=["memory", "local"])
@@ -133,36 +62,6 @@ def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Disk]:
     yield made
     if hasattr(made, "storage"):
         made.storage.close()
-
-
-def append(storage: Storage, epoch: int, *values: bytes) -> None:
-    base_offset = storage.log.end_offset
-    storage.append_records(fx.AppendRecords(epoch, base_offset, values, NOW_US // 1000))
-
-
-def append_control(storage: Storage, epoch: int, *records: Any) -> None:
-    base_offset = storage.log.end_offset
-    storage.append_control(fx.AppendControl(epoch, base_offset, records, NOW_US // 1000))
-
-
-def contents(storage: Storage) -> bytes:
-    """All batches, over all segments."""
-    data = b""
-    offset = storage.log.start_offset
-    while offset < storage.log.end_offset:
-        data += storage.log.read(offset, MANY)
-        offset = 1 + max(batch.last_offset for batch in read_batches(data))
-    return data
-
-
-def values(data: bytes) -> list[bytes | None]:
-    """The values of data records."""
-    return [
-        record.value
-        for batch in read_batches(data)
-        if not read_header(batch.data).is_control
-        for record in decode_batch(batch.data)
-    ]
 
 
 def picture(state: LogState) -> dict[str, Any]:
@@ -231,34 +130,6 @@ def test_a_higher_kraft_version_has_the_newest_file(disk: Disk) -> None:
     assert json.loads(disk.whole("quorum-state"))["data_version"] == 1
 
 
-def test_a_power_cut_leaves_the_old_vote_or_the_new() -> None:
-    old, new = ElectionState(1, -1, ReplicaKey(2)), ElectionState(2, -1, ReplicaKey(3))
-    for seed in range(40):
-        made = in_memory().format()
-        files = made.files
-        assert isinstance(files, MemoryFiles)
-        made.storage.persist_election(fx.PersistElection(old, 0, (1, 2, 3)))
-        left = seed % 8
-
-        def lose_power(operation: str, path: str, size: int) -> None:
-            nonlocal left
-            left -= 1
-            if left < 0:
-                raise KeyboardInterrupt
-
-        files.hook = lose_power
-        returned = False
-        try:
-            made.storage.persist_election(fx.PersistElection(new, 0, (1, 2, 3)))
-            returned = True
-        except KeyboardInterrupt:
-            pass
-        files.hook = None
-        files.power_cut(Random(seed))
-        found = made.open().storage.election
-        assert found == new if returned else found in (old, new)
-
-
 # ---- the log ----------------------------------------------------------------------------------
 
 
@@ -303,19 +174,6 @@ def test_a_flush_is_told_with_its_generation(disk: Disk) -> None:
     assert storage.log.flushed_offset == 3
 
 
-@pytest.mark.parametrize("seed", range(10))
-def test_what_was_flushed_outlives_the_power(seed: int) -> None:
-    made = in_memory().format()
-    append(made.storage, 1, b"one")
-    made.storage.flush(fx.FlushLog(1))
-    append(made.storage, 1, b"two")
-    assert isinstance(made.files, MemoryFiles)
-    made.files.power_cut(Random(seed))
-    storage = made.open().storage
-    assert values(contents(storage)) in ([b"one"], [b"one", b"two"])
-    assert storage.log.flushed_offset == storage.log.end_offset
-
-
 def test_cuts(disk: Disk) -> None:
     storage = disk.format().storage
     append(storage, 1, b"one", b"two")
@@ -354,15 +212,6 @@ def test_what_is_not_of_the_disk_is_let_be(disk: Disk) -> None:
 
 
 # ---- snapshots --------------------------------------------------------------------------------
-
-ONE = SnapshotId(3, 2)
-
-
-def with_snapshot(storage: Storage, level: int, known: VoterSet | None) -> ev.SnapshotStored:
-    append(storage, 2, b"a", b"b", b"c")
-    stored = storage.write_snapshot(fx.WriteSnapshot(ONE, 77, level, known), [b"abc"], 99)
-    assert stored is not None
-    return stored
 
 
 @pytest.mark.parametrize("level", [0, 1])
@@ -614,100 +463,3 @@ def test_a_restart_finds_what_the_core_knew(disk: Disk, level: int) -> None:
     assert alone.core.log.kraft_versions.last == 1
     assert json.loads(disk.whole("quorum-state"))["data_version"] == 1
     assert alone.core.log.voters.last.ids == (1,)
-
-
-# ---- disks that fail ----------------------------------------------------------------------------
-
-Deed = Callable[[Storage], object]
-
-
-def fetch(storage: Storage, snapshot_id: SnapshotId, data: bytes) -> ev.SnapshotStored | None:
-    storage.carry_out(fx.BeginSnapshot(snapshot_id))
-    storage.carry_out(fx.ExtendSnapshot(snapshot_id, 0, data))
-    return storage.finish_snapshot(snapshot_id)
-
-
-DEEDS: dict[str, Deed] = {
-    "persist": lambda s: s.persist_election(fx.PersistElection(ElectionState(9), 0, (1,))),
-    "records": lambda s: append(s, 2, b"d"),
-    "a new epoch": lambda s: append(s, 3, b"d"),
-    "a new segment": lambda s: append(s, 2, b"d" * 1900),
-    "control": lambda s: append_control(s, 2, LeaderChange(1)),
-    "batch": lambda s: s.append_batch(
-        read_batches(encode_batch([b"d"], base_offset=4, partition_leader_epoch=2, timestamps=1))[0]
-    ),
-    "flush": lambda s: s.flush(fx.FlushLog(4)),
-    "truncate": lambda s: s.truncate(3),
-    "reset": lambda s: s.reset(ONE),
-    "delete": lambda s: s.delete_before(ONE),
-    "snapshot": lambda s: s.write_snapshot(fx.WriteSnapshot(SnapshotId(4, 2), 0, 0, None), [], 9),
-    "fetched": lambda s: fetch(s, SnapshotId(9, 3), bootstrap(1)),
-}
-
-
-def prepared() -> Disk:
-    """Three records that are durable, a snapshot of them, and a fourth that is not."""
-    made = in_memory().format()
-    made.storage.persist_election(fx.PersistElection(ElectionState(2, 1), 0, (1,)))
-    with_snapshot(made.storage, 0, None)
-    made.storage.flush(fx.FlushLog(3))
-    append(made.storage, 2, b"unsynced")
-    return made
-
-
-@pytest.mark.parametrize("deed", DEEDS)
-def test_each_operation_that_fails_is_told(deed: str) -> None:
-    """No effect returns as if it were done, whichever of its operations the disk refuses."""
-    failures = 0
-    for number in range(100):
-        made = prepared()
-        files = made.files
-        assert isinstance(files, MemoryFiles)
-        left = number
-        failed = ""
-
-        def refuse(operation: str, path: str, size: int) -> None:
-            nonlocal left, failed
-            left -= 1
-            if left < 0 and not failed:
-                failed = operation
-                raise OSError(errno.EIO, "the disk refused", path)
-
-        files.hook = refuse
-        error = None
-        try:
-            DEEDS[deed](made.storage)
-        except OSError as raised:
-            error = raised
-        files.hook = None
-        if not failed:
-            assert error is None
-            break
-        failures += 1
-        assert error is not None, failed
-        assert error.errno == errno.EIO
-        if isinstance(error, LogFailedError):
-            for dead in ("a new epoch", "flush", "truncate"):
-                with pytest.raises(LogFailedError):
-                    DEEDS[dead](made.storage)
-            made.storage.close()
-        files.kill()
-        check_after(made.open().storage, deed)
-    else:
-        raise AssertionError("an effect without end")
-    assert failures > 0
-
-
-def check_after(storage: Storage, deed: str) -> None:
-    """What a node finds that starts again on a disk that failed once."""
-    state = storage.log_state(static(1))
-    data = [value for value in values(contents(storage)) if value != b"unsynced"]
-    assert storage.election in (ElectionState(2, 1), ElectionState(9))
-    assert ONE in state.snapshots or deed == "fetched"
-    if deed == "reset":
-        assert data in ([], [b"a", b"b", b"c"])
-    elif deed == "delete":
-        assert state.start_offset in (0, 3)
-    elif deed != "fetched":
-        assert data[:3] == [b"a", b"b", b"c"]
-        assert deed in ("records", "a new epoch", "a new segment", "batch") or not data[3:]
