@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pyarrow.parquet
@@ -107,18 +108,57 @@ def test_parquet(damaged: Path, tmp_path: Path) -> None:
     assert list(tmp_path.glob("*.part")) == []
 
 
-def test_what_is_refused(logs: Path) -> None:
-    for words, code, reason in (
-        (["--where", "offset"], 2, "COLUMN OPERATOR VALUE"),
-        (["--where", "offset>x"], 2, "offset>x"),
-        (["--where", "value=1"], 1, "no filter on 'value'"),
-        (["--columns", "nothing"], 1, "no column 'nothing'"),
-        (["--to", "out.csv"], 2, ".parquet"),
-        (["--limit", "0"], 2, "0"),
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["--where", "offset"], "COLUMN OPERATOR VALUE"),
+        (["--where", "offset>=abc"], "offset takes an integer, not 'abc'"),
+        (["--where", "offset in 1,x"], "offset takes an integer, not 'x'"),
+        (["--where", "offset<=99999999999999999999"], "99999999999999999999 is beyond 64 bits"),
+        (["--where", "is_control=1"], "is_control takes true and false, not '1'"),
+        (
+            ["--where", "compression=brotli"],
+            "compression takes an integer or one of none, gzip, snappy, lz4, zstd, not 'brotli'",
+        ),
+        (["--where", "timestamp>=noon"], "milliseconds, or a time as 2026-01-31T12:00:00+00:00"),
+        (["--where", "timestamp>=2026-01-31"], "has no time zone"),
+        (["--where", "value=1"], "no filter on 'value'"),
+        (["--columns", "nothing"], "no column 'nothing'"),
+        (["--to", "out.csv"], ".parquet"),
+        (["--limit", "0"], "0"),
+    ],
+)
+def test_wrong_usage_exits_2(logs: Path, words: list[str], reason: str) -> None:
+    found = run(logs, *words)
+    assert (found.exit_code, found.stdout) == (2, "")
+    assert reason in re.sub(r"[\s│]+", " ", found.stderr)
+
+
+@pytest.mark.parametrize("comparison", [">=", "<=", ">", "<", "=", "!=", " in ", " not in "])
+@pytest.mark.parametrize(
+    "value", ["9" * 18, "9" * 20, "-" + "9" * 20, "9" * 5000, "1e3", "0001-01-01"]
+)
+def test_whatever_is_typed_no_trace_is_the_answer(logs: Path, comparison: str, value: str) -> None:
+    for column in ("offset", "partition", "timestamp", "compression", "is_control", "topic"):
+        found = run(logs, "--where", f"{column}{comparison}{value}", "--json")
+        assert found.exception is None or isinstance(found.exception, SystemExit), column
+        assert found.exit_code in (0, 2), column
+
+
+def test_what_cannot_be_read_or_written_exits_3(logs: Path, tmp_path: Path) -> None:
+    for words in ([logs / "nowhere"], [tmp_path / "logs/orders-0/x"],
+                  [logs, "--to", logs / "none/out.parquet"]):  # fmt: skip
+        found = run(*words)
+        assert (found.exit_code, found.stdout) == (3, "")
+        assert found.stderr.startswith("Error: ")
+
+
+def test_names_for_numbers(logs: Path) -> None:
+    for condition, count in (
+        ("compression=none", 12),
+        ("compression=zstd", 0),
+        ("compression in lz4,NONE", 12),
+        ("timestamp_type=create_time", 12),
     ):
-        found = run(logs, *words)
-        assert (found.exit_code, reason in found.stderr) == (code, True), found.stderr
-        assert "Traceback" not in found.stderr
-    found = run(logs / "nowhere")
-    assert found.exit_code == 1
-    assert "nowhere" in found.stderr
+        found = run(logs, "--json", "--where", condition)
+        assert (found.exit_code, len(found.stdout.splitlines())) == (0, count)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +17,8 @@ from kraftspec.cli.output import (
     json_option,
     printable,
     progress,
-    refusals,
 )
+from kraftspec.cli.pipeline_exits import unread
 
 if TYPE_CHECKING:
     from kraftspec.pipeline import Report
@@ -26,24 +27,39 @@ SHOWN_COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value")
 SHOWN_ROWS = 20  # Of a table for people, unless --limit says more.
 SHOWN_DAMAGE = 20  # Of the lines on stderr; `_error` of --json has all.
 CELL_CHARS_MAX = 60
+INT64_BITS = 64
 
 _TERM = re.compile(r"\s*(\w+)\s*(>=|<=|!=|==?|<|>|\bnot in\b|\bin\b)\s*(.+?)\s*")
 
 
 def _literal(column: str, text: str) -> Any:
-    """Read a value as the column has it: text, a bool, an integer, or a time in ISO 8601."""
+    """Read a value as the column has it: text, a bool, a number, a name of it, or a time."""
     from datetime import datetime
+
+    from kraftspec.fastpath.records import Compression, TimestampType
 
     if column in ("topic", "file"):
         return text
-    if column.startswith("is_") and text.lower() in ("true", "false"):
+    if column.startswith("is_"):
+        if text.lower() not in ("true", "false"):
+            raise ValueError(f"{column} takes true and false, not {text!r}")
         return text.lower() == "true"
-    try:
-        return int(text)
-    except ValueError:
-        if column != "timestamp":
-            raise
-        return datetime.fromisoformat(text)
+    names = {"compression": Compression, "timestamp_type": TimestampType}.get(column)
+    if names is not None and text.upper() in names.__members__:
+        return int(names[text.upper()])
+    with suppress(ValueError):
+        number = int(text)
+        if number.bit_length() >= INT64_BITS:
+            raise click.BadParameter(f"{number} is beyond 64 bits", param_hint="--where")
+        return number
+    if column == "timestamp":
+        with suppress(ValueError):
+            return datetime.fromisoformat(text)
+        raise ValueError(
+            f"{column} takes milliseconds, or a time as 2026-01-31T12:00:00+00:00, not {text!r}"
+        )
+    known = "" if names is None else f" or one of {', '.join(names.__members__).lower()}"
+    raise ValueError(f"{column} takes an integer{known}, not {text!r}")
 
 
 def _filter(text: str) -> tuple[str, str, Any]:
@@ -97,9 +113,10 @@ def scan(
     object store (s3://bucket/logs). With --json a row is a line; bytes that are no UTF-8 are
     {"base64": ...}. What was read, left out and damaged is said on stderr.
 
-    Exit code 1: there was damage.
+    Exit code: 0 no damage was met, 1 there was damage, 2 wrong usage, 3 something could not be
+    read or written.
     """
-    from kraftspec.pipeline import Report
+    from kraftspec.pipeline import DamagedLogError, Report
     from kraftspec.pipeline.rows import read_options
 
     if target is not None and (as_json or target.suffix != ".parquet"):
@@ -107,18 +124,23 @@ def scan(
     is_table = target is None and not as_json
     names = _listed(columns) or (list(SHOWN_COLUMNS) if is_table else None)
     report = Report()
-    with refusals():
+    try:
         filters = [_filter(each) for each in conditions] or None
         options = read_options(names, filters, mode.upper(), isolation=isolation)
-        rows_max = limit or (SHOWN_ROWS if is_table else None)
-        with progress("Reading") as advance:
-            batches = _limited(_batches(paths, options, report, advance), rows_max)
+    except (ValueError, OverflowError) as error:
+        raise click.UsageError(str(error)) from error
+    rows_max = limit or (SHOWN_ROWS if is_table else None)
+    with unread(), progress("Reading") as advance:
+        batches = _limited(_batches(paths, options, report, advance), rows_max)
+        try:
             if target is not None:
                 _write(target, batches, options)
             elif as_json:
                 _print_lines(batches)
             else:
                 _print_table(batches, options.columns)
+        except DamagedLogError as error:  # In mode FAILFAST.
+            raise click.ClickException(printable(str(error))) from error
     _say(report, rows_max, target)
     raise click.exceptions.Exit(EXIT_FINDINGS if report.damaged_regions else 0)
 
