@@ -51,7 +51,29 @@ def test_a_table_for_people(logs: Path) -> None:
     assert lines[1].split()[:4] == ["orders", "0", "0", "2023-11-14"]
     assert "\x1b" not in found.output  # What is in a record is not for the terminal to obey.
     assert r"k\x1b[31m" in lines[1]
-    assert "4 at most shown" in found.stderr
+    said = "read 6 rows of 2 batches, 4 shown\nstopped at the limit of 4 rows: what follows was not"
+    assert found.stderr.startswith(said)
+
+
+def test_a_table_stops_and_says_so(tmp_path: Path) -> None:
+    """Exit code 0 is no statement about what was not looked at."""
+    (tmp_path / "t-0").mkdir()
+    batches = [encode_batch([b"x"], base_offset=at, timestamps=at) for at in range(50)]
+    bad = bytearray(batches[40])
+    bad[-1] ^= 1
+    for number, some in enumerate((batches[:30], [*batches[30:40], bytes(bad), *batches[41:]])):
+        (tmp_path / "t-0" / f"{30 * number:020}.log").write_bytes(b"".join(some))
+    found = run(tmp_path, "--columns", "offset")
+    assert len(found.stdout.splitlines()) == 1 + 20
+    assert "--limit" in found.stderr
+    assert "[default: 20 for a table; all with --json and --to]" in " ".join(
+        run("--help").stdout.split()
+    )
+    found = run(tmp_path, "--columns", "offset", "--limit", "20", "--json")
+    assert ", 20 shown\nstopped at the limit of 20 rows: " in found.stderr
+    found = run(tmp_path, "--columns", "offset", "--limit", "50")
+    assert (found.exit_code, "49 shown\n" in found.stderr) == (1, True)
+    assert "stopped" not in found.stderr
 
 
 def test_what_is_passed_over_is_said(logs: Path) -> None:
@@ -100,6 +122,12 @@ def test_parquet(damaged: Path, tmp_path: Path) -> None:
     assert found.exit_code == 1
     assert pyarrow.parquet.read_table(target) == scan(damaged).read_all()
     assert list(tmp_path.glob("*.part")) == []
+    # A row of damage is a row of the file, and none of the log.
+    assert found.stderr.startswith(f"read 9 rows of 3 batches, 10 written to {target}\n")
+    target.unlink()
+    found = run(damaged, "--to", target, "--limit", "2")
+    assert f", 2 written to {target}\nstopped at the limit of 2 rows: " in found.stderr
+    assert pyarrow.parquet.read_table(target).num_rows == 2
     target.unlink()
     found = run(damaged, "--to", target, "--mode", "FAILFAST")
     assert found.exit_code == 1

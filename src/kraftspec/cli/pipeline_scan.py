@@ -93,7 +93,9 @@ def _listed(text: str | None) -> list[str] | None:
 @click.option("--isolation", default="read_uncommitted", show_default=True,
               type=click.Choice(["read_uncommitted", "read_committed"]),
               help="Whether aborted and undecided data is left out.")  # fmt: skip
-@click.option("--limit", type=click.IntRange(1), help="Stop after so many rows.")
+@click.option("--limit", type=click.IntRange(1),
+              help="Stop reading after so many rows.  "
+                   f"[default: {SHOWN_ROWS} for a table; all with --json and --to]")  # fmt: skip
 @click.option("--to", "target", type=click.Path(dir_okay=False, path_type=Path),
               metavar="OUT.parquet", help="Write the rows to a Parquet file.")  # fmt: skip
 @json_option
@@ -113,8 +115,8 @@ def scan(
     object store (s3://bucket/logs). With --json a row is a line; bytes that are no UTF-8 are
     {"base64": ...}. What was read, left out and damaged is said on stderr.
 
-    Exit code: 0 no damage was met, 1 there was damage, 2 wrong usage, 3 something could not be
-    read or written.
+    Exit code: 0 no damage in what was read (up to --limit), 1 there was damage, 2 wrong usage,
+    3 something could not be read or written.
     """
     from kraftspec.pipeline import DamagedLogError, Report
     from kraftspec.pipeline.rows import read_options
@@ -129,9 +131,9 @@ def scan(
         options = read_options(names, filters, mode.upper(), isolation=isolation)
     except (ValueError, OverflowError) as error:
         raise click.UsageError(str(error)) from error
-    rows_max = limit or (SHOWN_ROWS if is_table else None)
+    taken = _Taken(limit or (SHOWN_ROWS if is_table else None))
     with unread(), progress("Reading") as advance:
-        batches = _limited(_batches(paths, options, report, advance), rows_max)
+        batches = taken.of(_batches(paths, options, report, advance))
         try:
             if target is not None:
                 _write(target, batches, options)
@@ -141,8 +143,26 @@ def scan(
                 _print_table(batches, options.columns)
         except DamagedLogError as error:  # In mode FAILFAST.
             raise click.ClickException(printable(str(error))) from error
-    _say(report, rows_max, target)
+    _say(report, taken, "shown" if target is None else f"written to {target}")
     raise click.exceptions.Exit(EXIT_FINDINGS if report.damaged_regions else 0)
+
+
+class _Taken:
+    """Takes rows up to a limit, and knows how many it took and whether the limit ended it."""
+
+    def __init__(self, rows_max: int | None) -> None:
+        self.rows_max = rows_max
+        self.rows = 0
+        self.is_cut = False
+
+    def of(self, batches: Iterable[Any]) -> Iterator[Any]:
+        for batch in batches:
+            wanted = batch if self.rows_max is None else batch.slice(0, self.rows_max - self.rows)
+            self.rows += wanted.num_rows
+            self.is_cut = self.rows == self.rows_max
+            yield wanted
+            if self.is_cut:
+                return
 
 
 def _batches(
@@ -158,18 +178,6 @@ def _batches(
     for number, split in enumerate(splits):
         advance(Path(split.parts[0].file.path).name, number, len(splits))
         yield from read_split(split, options=options, report=report)
-
-
-def _limited(batches: Iterable[Any], rows_max: int | None) -> Iterator[Any]:
-    left = rows_max
-    for batch in batches:
-        if left is None:
-            yield batch
-            continue
-        yield batch.slice(0, left)
-        left -= min(left, batch.num_rows)
-        if not left:
-            return
 
 
 def _write(target: Path, batches: Iterable[Any], options: Any) -> None:
@@ -242,14 +250,17 @@ def _print_table(batches: Iterable[Any], names: Iterable[str]) -> None:
     console().print(table)
 
 
-def _say(report: Report, rows_max: int | None, target: Path | None) -> None:
-    """Say on stderr what was read, and what was left out."""
-    written = f"wrote {target}: " if target is not None else ""
-    shown = "" if rows_max is None or report.rows < rows_max else f", {rows_max:,} at most shown"
-    click.echo(
-        f"{written}{counted(report.rows, 'row')} of {counted(report.batches, 'batch')}"
-        f"{shown}".replace("batchs", "batches"), err=True,
-    )  # fmt: skip
+def _say(report: Report, taken: _Taken, how: str) -> None:
+    """Say on stderr what was read, what became of it, and what was left out."""
+    batches = f"{report.batches:,} {'batch' if report.batches == 1 else 'batches'}"
+    said = f"read {counted(report.rows, 'row')} of {batches}, {taken.rows:,} {how}"
+    click.echo(printable(said), err=True)
+    if taken.is_cut:
+        click.echo(
+            f"stopped at the limit of {counted(taken.rows, 'row')}: what follows was not looked "
+            "at, and may be damaged; --limit says how many",
+            err=True,
+        )
     left_out = [
         f"{getattr(report, f'{name}_rows'):,} {name}"
         for name in ("filtered", "aborted", "undecided", "control")
