@@ -8,6 +8,7 @@ decompressed. Its checksum is looked at all the same: damage is found whatever i
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterable
 from typing import Any, Final, Self
 
 import msgspec
@@ -18,7 +19,7 @@ from kraftspec.fastpath.records import COMPRESSION_MASK, BatchHeader, TimestampT
 from kraftspec.pipeline.filters import Filter
 from kraftspec.pipeline.report import Report
 from kraftspec.pipeline.rows import ReadOptions
-from kraftspec.pipeline.transactions import Transactions
+from kraftspec.pipeline.transactions import Transaction, Transactions
 
 _TIME_MIN: Final = -(1 << 63)
 # What a header knows of each of its records.
@@ -48,10 +49,8 @@ class Selection:
         self.filter = wanted
         self.is_committed = transactions is not None
         self.last_stable_offset = transactions.last_stable_offset if transactions else 0
-        self.aborted = {
-            producer: sorted(spans)
-            for producer, spans in (transactions.by_producer() if transactions else {}).items()
-        }
+        self.aborted = _by_producer(transactions.aborted if transactions else ())
+        self.undecided = _by_producer(transactions.undecided if transactions else ())
 
     @classmethod
     def of(cls, options: ReadOptions, transactions: Transactions | None) -> Self | None:
@@ -75,18 +74,13 @@ class Selection:
                 return "undecided_rows"
             if header.is_control:
                 return "control_rows"
-            if header.is_transactional and self._was_aborted(header):
+            if header.is_transactional and _is_of(self.undecided, header):
+                return "undecided_rows"
+            if header.is_transactional and _is_of(self.aborted, header):
                 return "aborted_rows"
         if self.filter is not None and not self.filter.may_match(_ranges(header)):
             return "filtered_rows"
         return ""
-
-    def _was_aborted(self, header: BatchHeader) -> bool:
-        spans = self.aborted.get(header.producer_id)
-        if not spans:
-            return False
-        at = bisect_right(spans, (header.base_offset, (1 << 63) - 1)) - 1
-        return at >= 0 and header.base_offset <= spans[at][1]
 
     def run(self, view: memoryview, at: int, rows_max: int, report: Report) -> Run:
         """Return the next wanted batches from byte ``at`` on, of ``rows_max`` rows or one batch."""
@@ -111,6 +105,25 @@ class Selection:
                 start = header.end
             at = header.end
         return Run(start, batches, None)
+
+
+_Spans = dict[int, list[tuple[int, int]]]
+
+
+def _by_producer(transactions: Iterable[Transaction]) -> _Spans:
+    """Return the offsets of transactions, from and to and sorted, of each producer."""
+    found: _Spans = {}
+    for each in transactions:
+        found.setdefault(each.producer_id, []).append((each.first_offset, each.last_offset))
+    return {producer: sorted(spans) for producer, spans in found.items()}
+
+
+def _is_of(transactions: _Spans, header: BatchHeader) -> bool:
+    spans = transactions.get(header.producer_id)
+    if not spans:
+        return False
+    at = bisect_right(spans, (header.base_offset, (1 << 63) - 1)) - 1
+    return at >= 0 and header.base_offset <= spans[at][1]
 
 
 def _ranges(header: BatchHeader) -> dict[str, tuple[Any, Any]]:

@@ -8,6 +8,9 @@ a marker stands after its data, and is deleted or compacted away no sooner.
 A transaction that is open at the end of the log is not decided. Its first offset is the *last
 stable offset*: as Kafka's consumers do, a reader of committed data stops there, before all that
 follows, data of no transaction included.
+
+Damage may have been a marker, of any producer. Of each transaction that is open where damage lies,
+the data before it is undecided, whichever marker follows: that one may end another transaction.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ from kraftspec.fastpath.batch_reader import decode_batch
 from kraftspec.fastpath.errors import CodecError
 from kraftspec.fastpath.records import BatchHeader
 from kraftspec.pipeline.files import Source, resolve
-from kraftspec.pipeline.headers import Search, walk
+from kraftspec.pipeline.headers import Search, is_good, walk
 from kraftspec.pipeline.layout import LogFile, survey
 
 ABORT: Final = 0  # ControlRecordType
@@ -30,10 +33,12 @@ COMMIT: Final = 1
 _KEY = struct.Struct(">hh")  # version, type
 OFFSET_MAX: Final = (1 << 63) - 1
 MARKER_BYTES_MAX: Final = 1 << 16  # A marker takes 78 bytes.
+# A batch of more bytes, that claims more than one record, is no marker that one wrong byte made so.
+_MARKER_BYTES_USUAL: Final = 128
 
 
-class Aborted(msgspec.Struct, frozen=True):
-    """An aborted transaction: its data lies from its first offset to its marker's."""
+class Transaction(msgspec.Struct, frozen=True):
+    """A transaction, or a part of one: its producer's data between two offsets, both included."""
 
     producer_id: int
     first_offset: int
@@ -41,20 +46,15 @@ class Aborted(msgspec.Struct, frozen=True):
 
 
 class Transactions(msgspec.Struct, frozen=True):
-    """What is known of a partition's transactions: aborted ones, and the last stable offset.
+    """What is known of a partition's transactions: those that are not committed.
 
+    An aborted one goes to its marker. ``undecided`` are those whose marker may be what is damaged.
     ``last_stable_offset`` is ``OFFSET_MAX`` when no transaction is open.
     """
 
-    aborted: tuple[Aborted, ...] = ()
+    aborted: tuple[Transaction, ...] = ()
+    undecided: tuple[Transaction, ...] = ()
     last_stable_offset: int = OFFSET_MAX
-
-    def by_producer(self) -> dict[int, list[tuple[int, int]]]:
-        """Return the offsets of aborted transactions, from and to, of each producer."""
-        found: dict[int, list[tuple[int, int]]] = {}
-        for each in self.aborted:
-            found.setdefault(each.producer_id, []).append((each.first_offset, each.last_offset))
-        return found
 
 
 def transactions_of(files: Sequence[LogFile]) -> Transactions:
@@ -82,44 +82,111 @@ def _whole(files: Sequence[LogFile]) -> list[LogFile]:
     return sorted(found.values(), key=lambda file: file.base_offset)
 
 
+class _Open(msgspec.Struct):
+    """An open transaction's first offset, and the last one before damage within it; -1 for none."""
+
+    first_offset: int
+    doubted_offset: int = -1
+
+
 class _Finder:
     """Walks the headers of a partition, and remembers who has a transaction open since when."""
 
     def __init__(self) -> None:
-        self.open: dict[int, int] = {}  # Producer id → first offset.
-        self.aborted: list[Aborted] = []
+        self.open: dict[int, _Open] = {}  # By producer id.
+        self.aborted: list[Transaction] = []
+        self.undecided: list[Transaction] = []
+        self.last_offset = -1
 
     def run(self, files: Sequence[LogFile]) -> Transactions:
         """Walk all files, in the order of their offsets."""
         for file in files:
             try:
                 with file.open() as source:
-                    self._walk(source)
+                    self._walk(source, is_last=file is files[-1])
             except FileNotFoundError:
                 continue  # Retention took it; with it went its data.
-        return Transactions(tuple(self.aborted), min(self.open.values(), default=OFFSET_MAX))
+        return Transactions(
+            tuple(self.aborted),
+            tuple(self.undecided),
+            min((one.first_offset for one in self.open.values()), default=OFFSET_MAX),
+        )
 
-    def _walk(self, source: Source) -> None:
+    def _walk(self, source: Source, *, is_last: bool) -> None:
         position, search = 0, Search(source, source.size)
         while position < source.size:
-            for header in walk(source, position, source.size):
-                if header.is_transactional:
-                    self._note(source, header)
-                position = header.end
-            if position >= source.size or not search.written(position):
+            bad = self._run(source, position)
+            if isinstance(bad, int):
+                position, framed_end = bad, 0
+            else:
+                position, framed_end = bad.position, bad.end
+            if position >= source.size:
                 return
-            position = search.after(position, 0)
+            # What comes after these bytes was written later. Only the last segment may have a
+            # tail of zeros that nothing was ever written to.
+            if search.written(position):
+                position = search.after(position, framed_end)
+            elif is_last:
+                return
+            else:
+                position = source.size
+            self._doubt()
+
+    def _run(self, source: Source, position: int) -> BatchHeader | int:
+        """Note batches from ``position`` on; return the one that is bad, or where they end."""
+        held: BatchHeader | None = None
+        bad: BatchHeader | None = None
+        for header in walk(source, position, source.size):
+            is_open = bool(self.open) or (held is not None and held.is_transactional)
+            if is_open and _is_bad_marker(source, header):
+                bad = header
+                break
+            if held is not None:
+                self._note(source, held)
+            held, position = header, header.end
+        if held is None:
+            return position if bad is None else bad
+        # Where no batch follows, the length of the last one may be what is wrong.
+        if bad is None and position < source.size and not _is_whole(source, held):
+            return held
+        self._note(source, held)
+        return position if bad is None else bad
+
+    def _doubt(self) -> None:
+        """Note damage, which may have been the marker of each open transaction."""
+        for one in self.open.values():
+            one.doubted_offset = self.last_offset
 
     def _note(self, source: Source, header: BatchHeader) -> None:
+        self.last_offset, producer_id = header.last_offset, header.producer_id
+        if not header.is_transactional:
+            return
         if not header.is_control:
-            self.open.setdefault(header.producer_id, header.base_offset)
+            self.open.setdefault(producer_id, _Open(header.base_offset))
             return
         kind = marker_type(source, header)
         if kind not in (ABORT, COMMIT):
             return
-        first = self.open.pop(header.producer_id, None)
-        if kind == ABORT and first is not None:
-            self.aborted.append(Aborted(header.producer_id, first, header.last_offset))
+        found = self.open.pop(producer_id, None)
+        if found is None:
+            return
+        first, doubted = found.first_offset, found.doubted_offset
+        if doubted >= first:
+            self.undecided.append(Transaction(producer_id, first, doubted))
+            first = doubted + 1
+        if kind == ABORT:
+            self.aborted.append(Transaction(producer_id, first, header.last_offset))
+
+
+def _is_bad_marker(source: Source, header: BatchHeader) -> bool:
+    """Whether this may be a marker that is damaged, whatever its header has become."""
+    if header.size > _MARKER_BYTES_USUAL and header.record_count > 1 and not header.is_control:
+        return False
+    return not _is_whole(source, header)
+
+
+def _is_whole(source: Source, header: BatchHeader) -> bool:
+    return is_good(source, header.position, source.size)
 
 
 def marker_type(source: Source, header: BatchHeader) -> int | None:

@@ -14,7 +14,7 @@ import pytest
 from kraftspec.conformance.logs import kafka_logs, partitions, records
 from kraftspec.pipeline import Report, discover, plan_splits, read_split, scan
 from kraftspec.pipeline.layout import LogFile
-from kraftspec.pipeline.transactions import OFFSET_MAX, Aborted, transactions_of
+from kraftspec.pipeline.transactions import OFFSET_MAX, Transaction, transactions_of
 
 from .made_logs import batch, marker, transactional, write_segment
 
@@ -104,11 +104,11 @@ def test_the_last_stable_offset_is_the_brokers() -> None:
     assert was_open
 
 
-def indexed(file: LogFile) -> list[Aborted]:
+def indexed(file: LogFile) -> list[Transaction]:
     """What Kafka wrote into the ``.txnindex`` of a segment."""
     path = Path(file.sibling(".txnindex"))
     data = path.read_bytes() if path.exists() else b""
-    return [Aborted(*entry[1:4]) for entry in struct.iter_unpack(">hqqqq", data)]
+    return [Transaction(*entry[1:4]) for entry in struct.iter_unpack(">hqqqq", data)]
 
 
 @pytest.mark.java
@@ -199,3 +199,56 @@ def test_splits_know_what_was_aborted(tmp_path: Path) -> None:
     assert found == list(range(2, 40))
     with pytest.raises(ValueError, match="isolation"):
         list(read_split(plan_splits(discover(tmp_path))[0], isolation="read_committed"))
+
+
+def flipped(data: bytes, at: int) -> bytes:
+    return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
+
+
+@pytest.mark.parametrize("kind", [0, 1])
+@pytest.mark.parametrize("later", [0, 1])
+def test_no_wrong_byte_of_a_marker_commits_what_was_aborted(
+    tmp_path: Path, kind: int, later: int
+) -> None:
+    """Whatever bit of the first marker is wrong, the data before it is left out, and counted."""
+    before, bad = transactional(0, 7), marker(2, 7, kind)
+    after = [transactional(3, 7), marker(5, 7, later), batch(6)]
+    certain = [3, 4] * later + [6, 7, 8]
+    for at in range(8, len(bad)):  # No checksum covers the base offset and the leader's epoch.
+        if 12 <= at < 16:
+            continue
+        write_segment(tmp_path / "t-0", [before, flipped(bad, at), *after])
+        report = Report()
+        assert offsets(tmp_path, report) == certain, at
+        assert report.undecided_rows == 2, at
+        assert report.aborted_rows == 2 * (1 - later), at
+
+
+def test_damage_makes_undecided_what_is_open_and_nothing_else(tmp_path: Path) -> None:
+    first = [transactional(0, 7), marker(2, 7, 1), transactional(3, 8), batch(5, 1)]
+    last = [transactional(7, 8), transactional(9, 9), marker(11, 8, 1), marker(12, 9, 1)]
+    for hole in (b"\xff" * 100, bytes(300), flipped(marker(6, 9, 1), 70)):
+        write_segment(tmp_path / "t-0", [*first, hole, *last])
+        report = Report()
+        assert offsets(tmp_path, report) == [0, 1, 5, 7, 8, 9, 10]
+        assert report.undecided_rows == 2
+    # The hole may be at the end of a segment, too.
+    for tail in (bytes(300), marker(6, 9, 1)[:-20]):
+        write_segment(tmp_path / "t-0", [*first, tail])
+        write_segment(tmp_path / "t-0", last, 7)
+        assert offsets(tmp_path) == [0, 1, 5, 7, 8, 9, 10]
+
+
+def test_without_a_later_marker_reading_stops_before_damage(tmp_path: Path) -> None:
+    bad = flipped(marker(2, 7, 1), 70)
+    write_segment(tmp_path / "t-0", [transactional(0, 7), bad, batch(3)])
+    report = Report()
+    assert offsets(tmp_path, report) == []
+    assert report.undecided_rows == 5
+
+
+def test_a_length_that_is_wrong_hides_no_transaction(tmp_path: Path) -> None:
+    bad = bytearray(batch(0, 5))
+    bad[10] ^= 1  # 256 bytes more: the data below is in them, and the marker is not.
+    write_segment(tmp_path / "t-0", [bytes(bad), transactional(5, 9), marker(7, 9, 0), batch(8)])
+    assert offsets(tmp_path) == [8, 9, 10]
