@@ -128,6 +128,11 @@ def test_parquet(damaged: Path, tmp_path: Path) -> None:
     found = run(damaged, "--to", target, "--limit", "2")
     assert f", 2 written to {target}\nstopped at the limit of 2 rows: " in found.stderr
     assert pyarrow.parquet.read_table(target).num_rows == 2
+    found = run(damaged, "--to", target)
+    assert (found.exit_code, "is there already: name a file that is not" in found.stderr) == (
+        3, True,
+    )  # fmt: skip
+    assert pyarrow.parquet.read_table(target).num_rows == 2
     target.unlink()
     found = run(damaged, "--to", target, "--mode", "FAILFAST")
     assert found.exit_code == 1

@@ -106,6 +106,18 @@ def test_records_as_json(tmp_path: Path) -> None:
     assert names == [row["record"]["name"] for row in found if row["type"] == "TopicRecord"]
 
 
+@pytest.mark.parametrize("image", [[], ["--image"]])
+@pytest.mark.parametrize("form", ["json", "parquet"])
+def test_what_is_there_is_never_written_over(tmp_path: Path, image: list[str], form: str) -> None:
+    kept = tmp_path / "kept"
+    kept.write_text("mine")
+    result = run(DATA, *image, "--to", form, "--out", kept)
+    assert (result.exit_code, result.stdout) == (UNREAD, "")
+    assert f"{kept} is there already: name a " in result.stderr
+    assert kept.read_text() == "mine"
+    assert [path.name for path in tmp_path.iterdir()] == ["kept"]
+
+
 def test_a_table_for_people() -> None:
     result = run(DATA, "--limit", "3")
     head, *rows, more, _, count = result.stdout.splitlines()

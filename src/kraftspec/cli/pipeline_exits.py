@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import click
 
 from kraftspec.cli.output import printable
 
 EXIT_UNREAD = 3  # There is no verdict on the whole: something could not be read, or not be written.
+
+
+def refuse_existing(path: Path) -> None:
+    """Raise FileExistsError where there is something already: data is never written over."""
+    if path.exists():
+        raise FileExistsError(f"{path} is there already: name a file that is not")
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from kraftspec.cli.output import (
     printable,
     progress,
 )
-from kraftspec.cli.pipeline_exits import unread
+from kraftspec.cli.pipeline_exits import refuse_existing, unread
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -58,7 +58,7 @@ SHOWN = {
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
-    help="Where to write: a new directory of Parquet files, or a file of JSON.",
+    help="Where to write: a new directory of Parquet files, or a new file of JSON.",
 )
 @click.option("--record-type", metavar="NAME", help="Only this record, typed: TopicRecord.")
 @click.option(
@@ -200,6 +200,7 @@ def _opened(path: Path | None) -> AbstractContextManager[IO[bytes]]:
 @contextmanager
 def _made(path: Path) -> Iterator[IO[bytes]]:
     """Give a file that becomes ``path`` at the end: nobody sees a half of it."""
+    refuse_existing(path)
     half = path.with_name(f".{path.name}.half")
     path.parent.mkdir(parents=True, exist_ok=True)
     try:

@@ -18,7 +18,7 @@ from kraftspec.cli.output import (
     printable,
     progress,
 )
-from kraftspec.cli.pipeline_exits import unread
+from kraftspec.cli.pipeline_exits import refuse_existing, unread
 
 if TYPE_CHECKING:
     from kraftspec.pipeline import Report
@@ -97,7 +97,7 @@ def _listed(text: str | None) -> list[str] | None:
               help="Stop reading after so many rows.  "
                    f"[default: {SHOWN_ROWS} for a table; all with --json and --to]")  # fmt: skip
 @click.option("--to", "target", type=click.Path(dir_okay=False, path_type=Path),
-              metavar="OUT.parquet", help="Write the rows to a Parquet file.")  # fmt: skip
+              metavar="OUT.parquet", help="Write the rows to a new Parquet file.")  # fmt: skip
 @json_option
 def scan(
     paths: tuple[str, ...],
@@ -186,6 +186,7 @@ def _write(target: Path, batches: Iterable[Any], options: Any) -> None:
 
     from kraftspec.pipeline import schema_of
 
+    refuse_existing(target)
     half = target.with_name(target.name + ".part")
     try:
         schema = schema_of(options.columns, options.mode)
