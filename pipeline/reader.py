@@ -200,10 +200,11 @@ class _PartReader:
 
     def _tell(self, found: Damaged, data: bytes) -> Iterator[Any]:
         """Do with damage what the mode says."""
-        self.report.note(found, is_dropped=not self.options.shows_damage)
+        is_shown = self.rows.shows(found)
+        self.report.note(found, is_dropped=not is_shown)
         if self.options.mode == "FAILFAST":
             raise DamagedLogError(found)
-        if self.options.shows_damage:
+        if is_shown:
             yield self.rows.damage(found, data)
 
 

@@ -56,10 +56,15 @@ INFLATED_BYTES_MAX: Final = 32 << 20
 
 
 class ReadOptions(msgspec.Struct, frozen=True):
-    """How to read; sizes in bytes. It pickles. ``window_bytes`` 0 is what suits the source."""
+    """How to read; sizes in bytes. It pickles. ``window_bytes`` 0 is what suits the source.
+
+    Damage passes ``filter``. ``damage_filter`` is one that it must pass to become a row: of such a
+    row the place is known, and all else is null.
+    """
 
     columns: tuple[str, ...]
     filter: Filter | None = None
+    damage_filter: Filter | None = None
     mode: Mode = "PERMISSIVE"
     isolation: Isolation = "read_uncommitted"
     values: Values = "binary"
@@ -201,6 +206,14 @@ class Rows:
             )
             self._repeated[name] = repeated
         return repeated.slice(0, rows)
+
+    def shows(self, found: Damaged) -> bool:
+        """Whether this damage becomes a row."""
+        wanted = self.options.damage_filter
+        if not self.options.shows_damage or wanted is None:
+            return self.options.shows_damage
+        known = {**self._constants, "position": found.position}
+        return wanted.may_match({name: (known.get(name),) * 2 for name in wanted.columns})
 
     def damage(self, found: Damaged, data: bytes) -> Any:
         """Return the one row that stands for damage whose first bytes are ``data``."""

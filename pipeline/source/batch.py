@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import Any
 
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
+from kraftspec.pipeline.filters import parse_filters
 from kraftspec.pipeline.reader import GONE, read_split
 from kraftspec.pipeline.report import Report
-from kraftspec.pipeline.rows import Mode, read_options
+from kraftspec.pipeline.rows import read_options
 from kraftspec.pipeline.source.logs import files_of, partitions_of, segments_of
 from kraftspec.pipeline.source.options import LATEST, OptionError, Options
 from kraftspec.pipeline.source.pushdown import Term, term_of
@@ -18,9 +19,6 @@ from kraftspec.pipeline.source.ranges import Stretch, ends_of, lost, starts_of, 
 from kraftspec.pipeline.source.reports import write_report
 from kraftspec.pipeline.source.schema import converter_of
 from kraftspec.pipeline.splits import Split, packed, plan_splits
-
-# What is known of damage, too.
-_PLACE: Final = frozenset({"topic", "partition", "file", "position"})
 
 
 class Work(InputPartition):
@@ -50,21 +48,13 @@ class WorkReader:
         if self.options.report is not None:
             write_report(self.options.report, partition.stretches, report)
 
-    @property
-    def _mode(self) -> Mode:
-        """The mode; but a row of damage, most of which is null, passes no filter on what is null.
-
-        It is counted, then, which is more than a filter of Spark's would do.
-        """
-        asks_more = any(column not in _PLACE for column, _, _ in self.terms)
-        mode = self.converter.mode
-        return "DROPMALFORMED" if mode == "PERMISSIVE" and asks_more else mode
-
     def _rows(self, stretch: Stretch, report: Report) -> Iterator[Any]:
         asked = read_options(
             self.converter.core,
             [*self.terms, *stretch.terms],
-            self._mode,
+            self.converter.mode,
+            # Spark applies no filter of these again, and nothing but a place passes one.
+            damage_filter=parse_filters(self.terms),
             isolation=self.options.isolation,
             values="binary",
             timestamps="timestamp[us, tz=UTC]",

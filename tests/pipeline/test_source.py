@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import operator
 import shutil
 from collections import Counter
 from collections.abc import Callable
@@ -35,10 +36,10 @@ from kraftspec.pipeline import DamagedLogError
 from kraftspec.pipeline.metadata import metadata_schema
 from kraftspec.pipeline.metadata import records as metadata_records
 from kraftspec.pipeline.metadata.frames import record_names
-from kraftspec.pipeline.source.options import OptionError
+from kraftspec.pipeline.source.options import OptionError, Options
 from kraftspec.pipeline.source.ranges import DataLossError
 from kraftspec.pipeline.source.reports import read_report
-from kraftspec.pipeline.source.schema import COLUMNS
+from kraftspec.pipeline.source.schema import COLUMNS, converter_of
 
 from .made_logs import TIME_MS, batch, marker, transactional, write_index, write_segment
 from .source_reading import Query, Row, batches, fields, plan, rows, source
@@ -403,6 +404,15 @@ class TestControlRecords:
         assert offsets(found) == [3, 4, 6, 7, 8]
 
 
+_FILTERS: list[tuple[Callable[[str, Any], Filter], Callable[[Any, Any], bool]]] = [
+    (lambda name, value: EqualTo((name,), value), operator.eq),
+    (lambda name, value: Not(EqualTo((name,), value)), operator.ne),
+    (lambda name, value: GreaterThan((name,), value), operator.gt),
+    (lambda name, value: LessThanOrEqual((name,), value), operator.le),
+    (lambda name, value: In((name,), (value, None)), operator.eq),
+]
+
+
 class TestDamage:
     @pytest.fixture
     def log(self, tmp_path: Path) -> Path:
@@ -446,6 +456,39 @@ class TestDamage:
         assert len([row for row in left if row["_error"]]) == rows_of_damage
         said = read_report(str(tmp_path / "report"))
         assert (said.damaged_regions, said.dropped_regions) == (1, 1 - rows_of_damage)
+
+    @pytest.mark.parametrize("decode", [None, "metadata"])
+    def test_passes_just_the_filters_that_spark_would_let_it_pass(
+        self, tmp_path: Path, decode: str | None
+    ) -> None:
+        records = METADATA / f"{0:020}.log"
+        real = b"" if decode is None else records.read_bytes()
+        bad = bytearray(batch(3))
+        bad[-1] ^= 1
+        options: Row = {"includeMetadata": True} if decode is None else {"decode": decode}
+        topic = "__cluster_metadata" if decode else "t"
+        for number in range(2):
+            written = [bytes(bad), real, batch(6_000), b"\xff" * 99, batch(6_003)]
+            write_segment(tmp_path / f"{topic}-{number}", written)
+        every = rows(tmp_path, None, (), **options)
+        assert sum(row["_error"] is not None for row in every) >= 4
+        schema = source(tmp_path, options).schema()
+        converter = converter_of(
+            Options.parse(
+                {"path": str(tmp_path), **{name: str(each) for name, each in options.items()}}
+            ),
+            schema,
+        )
+        for name in converter.filterable:
+            values = sorted({row[name] for row in every if row[name] is not None})
+            for value in {values[0], values[len(values) // 2], values[-1]}:
+                for found, passes in _FILTERS:
+                    if plan(tmp_path, None, [found(name, value)], **options)[2]:
+                        assert isinstance(value, (str, datetime))
+                        continue  # Spark applies it.
+                    wanted = [row for row in every if row[name] is not None]
+                    wanted = [row for row in wanted if passes(row[name], value)]
+                    assert rows(tmp_path, None, [found(name, value)], **options) == wanted, name
 
     def test_may_be_dropped_and_counted(self, log: Path, tmp_path: Path) -> None:
         found = rows(log, mode="DROPMALFORMED", report=tmp_path / "report")
