@@ -51,8 +51,28 @@ def test_a_table_for_people(logs: Path) -> None:
     assert lines[1].split()[:4] == ["orders", "0", "0", "2023-11-14"]
     assert "\x1b" not in found.output  # What is in a record is not for the terminal to obey.
     assert r"k\x1b[31m" in lines[1]
-    said = "read 6 rows of 2 batches, 4 shown\nstopped at the limit of 4 rows: what follows was not"
+    said = "read 6 rows of 2 batches, 4 shown\nstopped at the limit of 4 rows: the rest was not"
     assert found.stderr.startswith(said)
+
+
+@pytest.mark.parametrize(("width", "longest"), [(80, 80), (60, 76), (20, 76), (200, 107)])
+def test_no_column_is_lost_on_a_narrow_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, width: int, longest: int
+) -> None:
+    directory = tmp_path / "__consumer_offsets-7"
+    directory.mkdir()
+    data = encode_batch(
+        [b"a value of some length"], keys=[b"key of a record"], base_offset=1_234_567_890,
+        timestamps=1_700_000_000_000,
+    )  # fmt: skip
+    (directory / f"{1_234_567_890:020}.log").write_bytes(data)
+    monkeypatch.setattr("kraftspec.cli.output.PLAIN_WIDTH", width)
+    head, row = run(tmp_path).stdout.splitlines()
+    assert head.split() == ["topic", "partition", "offset", "timestamp", "key", "value"]
+    cells = re.split(r"  +", row.strip())
+    assert cells[1:4] == ["7", "1234567890", "2023-11-14 22:13:20.000"]
+    assert [len(cell) >= 8 for cell in (cells[0], *cells[4:])] == [True] * 3
+    assert len(row.rstrip()) == longest
 
 
 def test_a_table_stops_and_says_so(tmp_path: Path) -> None:

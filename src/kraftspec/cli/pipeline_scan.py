@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +27,9 @@ SHOWN_COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value")
 SHOWN_ROWS = 20  # Of a table for people, unless --limit says more.
 SHOWN_DAMAGE = 20  # Of the lines on stderr; `_error` of --json has all.
 CELL_CHARS_MAX = 60
+LONG_COLUMNS = ("key", "value", "headers", "file", "_error", "_corrupt_record")
+CUT_CHARS_MIN = 8  # What is left of a column that is cut.
+GAP_CHARS = 2
 INT64_BITS = 64
 
 _TERM = re.compile(r"\s*(\w+)\s*(>=|<=|!=|==?|<|>|\bnot in\b|\bin\b)\s*(.+?)\s*")
@@ -238,17 +241,39 @@ def _cell(name: str, value: Any) -> str:
     return text if len(text) <= CELL_CHARS_MAX else text[: CELL_CHARS_MAX - 1] + "…"
 
 
-def _print_table(batches: Iterable[Any], names: Iterable[str]) -> None:
+def _print_table(batches: Iterable[Any], names: Sequence[str]) -> None:
+    """Print rows; where the terminal is narrow, what is long is cut, and numbers never are."""
+    from rich.cells import cell_len
     from rich.table import Table
 
-    table = Table(box=None, pad_edge=False)
-    for name in names:
-        is_long = name in ("key", "value", "headers", "file", "_error", "_corrupt_record")
-        table.add_column(name, no_wrap=True, overflow="ellipsis" if is_long else "fold")
-    for batch in batches:
-        for row in batch.to_pylist():
-            table.add_row(*(_cell(name, value) for name, value in row.items()))
-    console().print(table)
+    rows = [
+        [_cell(name, value) for name, value in row.items()]
+        for batch in batches
+        for row in batch.to_pylist()
+    ]
+    out = console()
+    widths = [max(map(cell_len, cells)) for cells in zip(names, *rows, strict=True)]
+    _narrow(names, widths, out.width - GAP_CHARS * (len(names) - 1))
+    # What does not fit even so goes on in the next line: a table would lose columns.
+    out.width = max(out.width, sum(widths) + GAP_CHARS * len(names))
+    table = Table(box=None, pad_edge=False, padding=(0, GAP_CHARS, 0, 0))
+    for name, width in zip(names, widths, strict=True):
+        table.add_column(name, no_wrap=True, overflow="ellipsis", width=width)
+    for row in rows:
+        table.add_row(*row)
+    out.print(table)
+
+
+def _narrow(names: Sequence[str], widths: list[int], room: int) -> None:
+    """Take from the widest of the columns that may be cut, of topics last, until all fit."""
+    for cut in (LONG_COLUMNS, ("topic",)):
+        while sum(widths) > room:
+            able = [
+                at for at, name in enumerate(names) if name in cut and widths[at] > CUT_CHARS_MIN
+            ]
+            if not able:
+                break
+            widths[max(able, key=widths.__getitem__)] -= 1
 
 
 def _say(report: Report, taken: _Taken, how: str) -> None:
@@ -258,8 +283,8 @@ def _say(report: Report, taken: _Taken, how: str) -> None:
     click.echo(printable(said), err=True)
     if taken.is_cut:
         click.echo(
-            f"stopped at the limit of {counted(taken.rows, 'row')}: what follows was not looked "
-            "at, and may be damaged; --limit says how many",
+            f"stopped at the limit of {counted(taken.rows, 'row')}: the rest was not looked at "
+            "(see --limit)",
             err=True,
         )
     left_out = [
