@@ -83,6 +83,16 @@ class Draws:
         return int(self.fraction * (1 << k)) + (self.fraction > 0)  # 0.1 of a second is 100 ms.
 
 
+class WorstLuck(Random):
+    """Of what was not synced a power cut keeps nothing."""
+
+    def getrandbits(self, k: int, /) -> int:
+        return 0
+
+    def random(self) -> float:
+        return 0.0
+
+
 class Message(msgspec.Struct):
     """Bytes on their way, with what they say. ``source`` and ``target`` 0 are nobody of ours."""
 
@@ -215,9 +225,9 @@ class Machine:
         self.is_up = False
 
     def kill(self, power_cut: bool) -> None:
-        """End the process; a power cut loses what was not synced, or any part of it."""
+        """End the process; a power cut loses all that was not synced."""
         if power_cut:
-            self.files.power_cut(Random(0))
+            self.files.power_cut(WorstLuck())
         else:
             self.files.kill()
         self.is_up = False
