@@ -38,6 +38,8 @@ _COMPUTE = {
 OPERATORS: Final = (*_COMPARE, "=", "in", "not in")
 
 Range = tuple[Any, Any]  # The least and the greatest, both of them included.
+_INT64_MIN: Final = -(1 << 63)
+_INT64_MAX: Final = (1 << 63) - 1
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -75,6 +77,10 @@ class Term(msgspec.Struct, frozen=True):
             if self.comparison == "not in":
                 found = pc.and_(pc.invert(found), pc.is_valid(column))
             return found
+        if isinstance(value, int) and not _INT64_MIN <= value <= _INT64_MAX:
+            # Every value of the column is on the same side of this one.
+            is_matched = _COMPARE[self.comparison](0, value)
+            return pc.and_(pc.is_valid(column), pa.scalar(is_matched))
         return _COMPUTE[self.comparison](column, _wide(value))
 
     def _scaled(self, unit: str) -> Any:

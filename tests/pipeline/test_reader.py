@@ -122,6 +122,11 @@ FILTERS: list[tuple[Any, Any]] = [
     ([("sequence", "=", 3)], lambda row: row["sequence"] == 3),
     ([("topic", "=", "other")], lambda row: False),
     ([("partition", ">=", 3), ("file", "!=", "x")], lambda row: True),
+    ([("offset", "<=", 2**70), ("timestamp", ">", -(2**61))], lambda row: True),
+    ([("offset", "!=", 2**63), ("partition", "<", 2**40)], lambda row: True),
+    ([("timestamp", ">=", 2**61)], lambda row: False),
+    ([[("offset", "=", -(2**70))], [("sequence", ">", 2**63)]], lambda row: False),
+    ([("offset", "in", [2**70, 4])], lambda row: row["offset"] == 4),
     ([("position", "<", 100)], lambda row: row["position"] < 100),
     ([("timestamp", ">", TIME_MS + 900)], lambda row: row["timestamp"] > TIME_MS + 900),
     (
@@ -154,6 +159,17 @@ def test_filters_are_exact(tmp_path: Path, filters: Any, holds: Any) -> None:
         assert (report.rows, report.filtered_rows) in (
             (len(expected), len(everything) - len(expected)), (0, 0),
         )  # fmt: skip
+
+
+def test_times_beyond_microseconds_are_the_last_one_and_no_filter_fails(tmp_path: Path) -> None:
+    path = write_segment(tmp_path / "t-0", [batch(0, 1), batch(1, 1, timestamps=2**62)])
+    micros = {"timestamps": "timestamp[us, tz=UTC]"}
+    found = scan(path, ["timestamp"], **micros).read_all()["timestamp"].cast(pa.int64())
+    assert found.to_pylist() == [TIME_MS * 1_000, 2**63 - 1]
+    for limit, kept in ((TIME_MS + 1, [1]), (2**61, [])):
+        wanted = [("timestamp", ">=", limit)]
+        assert scan(path, ["offset"], wanted, **micros).read_all()["offset"].to_pylist() == kept
+        assert scan(path, ["offset"], wanted).read_all()["offset"].to_pylist() == [1]
 
 
 @pytest.mark.parametrize(
