@@ -78,11 +78,15 @@ class Transaction(msgspec.Struct, array_like=True):
 
 
 class Marker(msgspec.Struct, array_like=True):
-    """An end marker, the first that the stretch has of its producer, with no record before it."""
+    """An end marker, the first that the stretch has of its producer, with no record before it.
+
+    ``is_unindexed`` says that it aborts, and that the index of its segment has no entry of it.
+    """
 
     position: int
     offset: int
     file: str
+    is_unindexed: bool = False
 
 
 class Trail(msgspec.Struct):
@@ -116,8 +120,11 @@ def in_sequence(last: int, first: int) -> bool:
     return first == last + 1 or (first == 0 and last == SEQUENCE_MAX)
 
 
-def step(trail: Trail, header: BatchHeader, say: Say) -> None:
+def step(trail: Trail, header: BatchHeader, say: Say, *, is_unindexed: bool = False) -> None:
     """Add the next batch of a stretch, and say what does not follow.
+
+    ``is_unindexed`` says of an abort marker that the index of its segment has no entry of it. Only
+    transactions that have records are indexed (``ProducerAppendInfo.appendEndTxnMarker``).
 
     Sequences are not looked at where ``trail.has_sequences`` is false: a coordinator writes
     transactional offsets at sequence 0 each time (``AppendOrigin.COORDINATOR``).
@@ -139,7 +146,7 @@ def step(trail: Trail, header: BatchHeader, say: Say) -> None:
     trail.damages_at_last = trail.damages
     trail.epoch = epoch
     if header.producer_id >= 0:
-        _produced(trail, header, last, say)
+        _produced(trail, header, last, say, is_unindexed=is_unindexed)
     if header.attributes & (CONTROL | LOG_APPEND_TIME):
         _tick(trail, header.max_timestamp)
 
@@ -171,11 +178,13 @@ def _offsets(trail: Trail, base: int, last: int, position: int, damages: int, sa
         say("offset_out_of_order", position, base, detail)
 
 
-def _produced(trail: Trail, header: BatchHeader, last: int, say: Say) -> None:
+def _produced(
+    trail: Trail, header: BatchHeader, last: int, say: Say, *, is_unindexed: bool
+) -> None:
     """Add a batch of a producer that has an id."""
     attributes, number = header.attributes, header.producer_id
     if attributes & CONTROL:
-        _marker(trail, header, say)
+        _marker(trail, header, say, is_unindexed=is_unindexed)
     elif attributes & TRANSACTIONAL and number not in trail.open:
         trail.open[number] = Transaction(
             header.position, header.base_offset, header.producer_epoch, trail.file
@@ -228,15 +237,24 @@ def _sequence(number: int, last: int, offset: int, one: Step, lost: bool, say: S
         say("sequence_duplicate", one.position, one.offset, detail)
 
 
-def _marker(trail: Trail, header: BatchHeader, say: Say) -> None:
+def _marker(trail: Trail, header: BatchHeader, say: Say, *, is_unindexed: bool) -> None:
     """Add the end marker of a transaction."""
     number = header.producer_id
-    if trail.open.pop(number, None) is None:
-        if number in trail.marked:
-            _alone(number, header.position, header.base_offset, say)
-        else:
-            trail.ended[number] = Marker(header.position, header.base_offset, trail.file)
+    marker = Marker(header.position, header.base_offset, trail.file, is_unindexed)
+    if trail.open.pop(number, None) is not None:
+        _indexed(number, marker, say)
+    elif number in trail.marked:
+        _alone(number, marker.position, marker.offset, say)
+    else:
+        trail.ended[number] = marker
     trail.marked.add(number)
+
+
+def _indexed(number: int, marker: Marker, say: Say) -> None:
+    """Say it where the marker of a transaction that has records should be in the index."""
+    if marker.is_unindexed:
+        detail = f"the .txnindex has no entry of producer {number} that ends at {marker.offset}"
+        say("abort_not_indexed", marker.position, marker.offset, detail)
 
 
 def _alone(number: int, position: int, offset: int, say: Say) -> None:
@@ -271,11 +289,12 @@ def join(left: Trail, right: Trail, say: Say) -> Trail:
     for number, producer in right.producers.items():
         _join_producer(left, right, number, producer, say)
     for number, marker in right.ended.items():
-        if number not in left.open:
-            if number in left.marked:
-                _alone(number, marker.position, marker.offset, say)
-            else:
-                left.ended[number] = marker
+        if number in left.open:
+            _indexed(number, marker, say)
+        elif number in left.marked:
+            _alone(number, marker.position, marker.offset, say)
+        else:
+            left.ended[number] = marker
     for number in right.marked:
         left.open.pop(number, None)
     for transaction in left.open.values():

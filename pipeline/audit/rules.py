@@ -66,6 +66,9 @@ RULES: Final[dict[str, Rule]] = {
     "index_entry": Rule(_ERROR, "an .index entry leads to a wrong place of the segment"),
     "time_index_entry": Rule(_ERROR, "a .timeindex entry disagrees with the batches"),
     "transaction_index_entry": Rule(_ERROR, "a .txnindex entry has no such abort marker"),
+    "abort_not_indexed": Rule(
+        _ERROR, "an aborted transaction is not in the .txnindex: readers take it as committed"
+    ),
     "checkpoint_unreadable": Rule(_ERROR, "a checkpoint file is not in Kafka's format"),
 }
 

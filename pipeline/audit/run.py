@@ -77,7 +77,7 @@ def audit(
     """
     known = survey(paths, filesystem)
     if not known.files:
-        listed = ", ".join(map(os.fspath, _listed(paths)))
+        listed = ", ".join(str(os.fspath(path)) for path in _listed(paths))
         raise ValueError(f"{listed}: there is no segment and no checkpoint, so nothing to audit")
     found = Found()
     stretches = list(_stretches(known.files, found))

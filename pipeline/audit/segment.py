@@ -32,7 +32,7 @@ from kraftspec.fastpath.scan import TORN_ZEROS_MIN, is_framed
 from kraftspec.pipeline.audit import continuity, plain, roundtrip, typed
 from kraftspec.pipeline.audit.model import Counts, Finding, Found, Share
 from kraftspec.pipeline.audit.rules import EXPLAINED
-from kraftspec.pipeline.audit.sidecars import Epochs, Index, open_indexes
+from kraftspec.pipeline.audit.sidecars import Epochs, Index, TransactionIndex, open_indexes
 from kraftspec.pipeline.files import LOCAL_WINDOW_BYTES, REMOTE_WINDOW_BYTES, Source
 from kraftspec.pipeline.headers import BATCH_BYTES_MAX, Search, header_at
 from kraftspec.pipeline.layout import LogFile
@@ -221,7 +221,7 @@ class _Audit:
         for number, header in enumerate(part.headers[:count]):
             data = part.data[part.starts[number] : part.starts[number + 1]]
             end = row + header.record_count
-            self._follow(header)
+            self._follow(header, data)
             if header.attributes & CONTROL:
                 self._control(header, data)
             elif (
@@ -257,7 +257,7 @@ class _Audit:
             with_headers = pc.sum(pc.greater(pc.list_value_length(headers), 0))
             self.counts.records_with_headers += with_headers.as_py()
 
-    def _follow(self, header: BatchHeader) -> None:
+    def _follow(self, header: BatchHeader, data: memoryview) -> None:
         """Hold a batch against those before, and against what stands beside the log."""
         attributes, size = header.attributes, header.size
         tally = self._codecs.setdefault(attributes & COMPRESSION_MASK, [0, 0, 0])
@@ -284,7 +284,13 @@ class _Audit:
                 self.say("epoch_checkpoint_differs", header.position, base, detail)
             for index in self.indexes:
                 index.batch(header, base + header.last_offset_delta)
-        continuity.step(self.trail, header, self.say)
+        is_unindexed = any(
+            isinstance(index, TransactionIndex) and index.unindexed == base
+            for index in self.indexes
+        )  # fmt: skip
+        continuity.step(
+            self.trail, header, self.say, is_unindexed=is_unindexed and typed.is_abort(data)
+        )
 
     def _first(self, base: int) -> None:
         """Hold the first batch of a segment against the file's name."""

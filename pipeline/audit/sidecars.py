@@ -239,7 +239,9 @@ class TimeIndex(Index):
 class TransactionIndex(Index):
     """A .txnindex file, held against the abort markers of its segment.
 
-    Entries whose marker the cleaner may have taken away are passed over.
+    Entries whose marker the cleaner may have taken away are passed over. ``unindexed`` is the
+    offset of the last batch looked at where that is a marker and no entry leads there, else -1.
+    Whether it has to be in the index depends on what it ends: who knows the transactions decides.
     """
 
     suffix = ".txnindex"
@@ -248,6 +250,7 @@ class TransactionIndex(Index):
 
     def __init__(self, data: bytes, base_offset: int, say: Say, clean_until: int) -> None:
         self.clean_until = clean_until
+        self.unindexed = -1
         super().__init__(data, base_offset, say)
 
     def _due(self, row: tuple[int, ...]) -> int:
@@ -258,9 +261,13 @@ class TransactionIndex(Index):
 
     def batch(self, header: BatchHeader, last: int) -> None:
         """Look at the entries that this batch decides."""
+        is_new = header.is_control and header.base_offset >= self.clean_until
+        self.unindexed = header.base_offset if is_new else -1
         while self.due <= last:
             number, start = self.row[1], self.row[2]
             is_marker = header.is_control and header.producer_id == number
+            if is_marker and header.base_offset == self.due:
+                self.unindexed = -1
             is_sure = self.due >= self.clean_until and not self.is_damaged
             if is_sure and (not is_marker or header.base_offset != self.due):
                 detail = f"offset {self.due} has no abort marker of producer {number}"

@@ -13,6 +13,7 @@ import struct
 from functools import cache
 from typing import Any, Final
 
+from kraftspec.fastpath.batch_reader import read_batch
 from kraftspec.fastpath.errors import CodecError, ErrorClass
 from kraftspec.fastpath.wire import RefusedError, read_uvarint, uvarint
 from kraftspec.generated import kafka
@@ -93,3 +94,10 @@ def control_record(key: bytes | None, value: bytes | None) -> tuple[str, bool]:
     message = codec.decode(memoryview(value)[len(head) :], version)
     is_same = head + message.encode(version) == value and _KEY.pack(key_version, number) == key
     return f"{kind.name} v{version}", is_same
+
+
+def is_abort(data: memoryview) -> bool:
+    """Whether a control batch, whose bytes these are, aborts a transaction."""
+    keys = [record.key or b"" for record in read_batch(data, check_crc=False).records]
+    return any(len(key) >= _KEY.size and _KEY.unpack_from(key)[1] == ControlRecordType.ABORT
+               for key in keys)  # fmt: skip

@@ -526,7 +526,47 @@ def test_an_aborted_transaction_has_its_marker(tmp_path: Path) -> None:
     index.write_bytes(struct.pack(">hqqqq", 0, 7, 0, 3, 4))
     assert found(tmp_path) == []
     index.write_bytes(struct.pack(">hqqqq", 0, 8, 0, 3, 4))
-    assert found(tmp_path) == [("transaction_index_entry", index.name, 0, 3)]
+    assert found(tmp_path) == [
+        ("transaction_index_entry", index.name, 0, 3), ("abort_not_indexed", FIRST, SIZE, 3),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("cut_at", [None, 1, 2])
+@pytest.mark.parametrize("clean_until", [0, 20])
+def test_an_abort_that_the_index_lacks(
+    tmp_path: Path, cut_at: int | None, clean_until: int
+) -> None:
+    """Of two aborts, the data of one of them in another segment or not, either may be left out."""
+    batches = [
+        produced(0, 0, transactional=True), produced(3, 0, producer=8, transactional=True),
+        marker(6, commit=False), marker(7, commit=False, producer=8), batch(8),
+    ]  # fmt: skip
+    segments = cut(batches, set() if cut_at is None else {cut_at})
+    directory = write(tmp_path, segments, clean_until=clean_until)
+    log = sorted(directory.glob("*.log"))[-1]
+    start = 0 if cut_at is None else len(b"".join(batches[:cut_at]))
+    entries = [struct.pack(">hqqqq", 0, 7, 0, 6, 3), struct.pack(">hqqqq", 0, 8, 3, 7, 8)]
+    for kept, offset in ((0, 7), (1, 6)):
+        log.with_suffix(".txnindex").write_bytes(b"".join(entries))
+        assert found(tmp_path) == []
+        log.with_suffix(".txnindex").write_bytes(entries[kept])
+        at = len(b"".join(batches[: offset - 4])) - start
+        wanted = [("abort_not_indexed", log.name, at, offset)]
+        assert found(tmp_path) == ([] if clean_until else wanted)
+    log.with_suffix(".txnindex").unlink()  # Where Kafka would write none, readers ask the markers.
+    assert found(tmp_path) == []
+
+
+def test_markers_that_are_in_no_index(tmp_path: Path) -> None:
+    """Commits are not, nor the aborts of transactions without a record."""
+    batches = [
+        produced(0, 0, transactional=True), marker(3, commit=False),
+        produced(4, 3, transactional=True), marker(7), marker(8, commit=False, producer=9),
+    ]  # fmt: skip
+    directory = write(tmp_path, [batches])
+    index = (directory / FIRST).with_suffix(".txnindex")
+    index.write_bytes(struct.pack(">hqqqq", 0, 7, 0, 3, 4))
+    assert [place[0] for place in found(tmp_path)] == ["marker_without_transaction"]
 
 
 def test_an_index_into_damage_is_no_second_finding(tmp_path: Path) -> None:
