@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from kraftspec.pipeline.files import LOCAL_WINDOW_BYTES, REMOTE_WINDOW_BYTES
+
 END = "\x1e"  # Between what one example prints and the next.
 PAGE = Path(__file__).resolve().parents[2] / "docs/pipeline.md"
 # Python, and the block right after it, if there is one, with what it prints.
@@ -38,3 +40,10 @@ def test_every_option_is_in_the_guide() -> None:
     text = PAGE.read_text("utf-8")
     assert len(options) > 12
     assert [name for name in [*options, *sides] if f"`{name}`" not in text and name != "path"] == []
+
+
+def test_the_windows_are_those_of_the_code() -> None:
+    for page in (PAGE, PAGE.with_name("arrow.md")):
+        text = page.read_text("utf-8")
+        assert f"windows of {LOCAL_WINDOW_BYTES >> 20} MiB" in text
+        assert f"{REMOTE_WINDOW_BYTES >> 20} MiB" in text
