@@ -12,7 +12,7 @@ from kraftspec.pipeline.filters import parse_filters
 from kraftspec.pipeline.reader import GONE, read_split
 from kraftspec.pipeline.report import Report
 from kraftspec.pipeline.rows import read_options
-from kraftspec.pipeline.source.logs import files_of, partitions_of, segments_of
+from kraftspec.pipeline.source.logs import files_of, partitions_of, segments_among
 from kraftspec.pipeline.source.options import LATEST, OptionError, Options
 from kraftspec.pipeline.source.pushdown import Term, term_of
 from kraftspec.pipeline.source.ranges import Stretch, ends_of, lost, starts_of, stretches
@@ -82,10 +82,11 @@ class BatchReader(DataSourceReader):
         """Divide what is there into tasks."""
         options, terms = self.options, self.work.terms
         is_bounded = options.starting is not None or options.ending is not None
-        files = segments_of(options)
+        every = files_of(options, must_exist=True)
+        files = segments_among(every)
         # The metadata log's checkpoints are part of what it says, and have no offsets of the log.
         if not is_bounded and (options.decode == "metadata" or not files):
-            files = files_of(options)
+            files = every
         size = options.split_bytes_for(files)
         if not is_bounded:
             splits = plan_splits(files, size, terms, isolation=options.isolation)

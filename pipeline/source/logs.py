@@ -20,7 +20,7 @@ from kraftspec.pipeline.filters import parse_filters
 from kraftspec.pipeline.headers import Search, is_good, is_plausible, read_at, walk
 from kraftspec.pipeline.indexes import Indexes
 from kraftspec.pipeline.layout import LogFile, discover
-from kraftspec.pipeline.metadata.log import of_metadata_log
+from kraftspec.pipeline.metadata.log import METADATA_TOPIC, of_metadata_log
 from kraftspec.pipeline.source.options import OptionError, Options
 
 Key = tuple[str, int]  # A topic and a partition.
@@ -180,9 +180,52 @@ def place_of(file: LogFile, offset: int) -> Place:
     return found
 
 
-def files_of(options: Options) -> list[LogFile]:
-    """Return the files to read, those of the topics asked for."""
-    return [file for file in discover(options.path) if _is_wanted(file, options)]
+def files_of(options: Options, *, must_exist: bool = False) -> list[LogFile]:
+    """Return the files to read, those of the topics asked for.
+
+    Raises:
+        OptionError: what an option names ``must_exist``, and is not there.
+    """
+    every = discover(options.path)
+    found = [file for file in every if _is_wanted(file, options)]
+    if must_exist:
+        _refuse_missing(options, every, found)
+    return found
+
+
+def _refuse_missing(options: Options, every: list[LogFile], found: list[LogFile]) -> None:
+    option, missing = "", list[str]()
+    if options.topics is not None:
+        there = {file.topic for file in found}
+        option, missing = "subscribe", [name for name in options.topics if name not in there]
+    elif options.assigned is not None:
+        option = "assign"
+        partitions = {(file.topic, file.partition) for file in found}
+        asked = ((topic, number) for topic, some in options.assigned.items() for number in some)
+        missing = [
+            f"{topic}-{number}" for topic, number in asked if (topic, number) not in partitions
+        ]
+    elif options.topic_pattern is not None and not found:
+        option, missing = "subscribePattern", [options.topic_pattern]
+    elif options.decode is not None and not found:
+        option, missing = "decode", [METADATA_TOPIC]
+    if missing:
+        raise OptionError(
+            f"option {option}: there is no {_listed(missing)} below the path; "
+            f"it has {_listed(_names(every)) or 'no log'}"
+        )
+
+
+def _names(files: list[LogFile]) -> list[str]:
+    """Return the partitions that files are of; of none, the files."""
+    names = {
+        file.path if file.topic is None else f"{file.topic}-{file.partition}" for file in files
+    }
+    return sorted(names)
+
+
+def _listed(names: list[str], most: int = 10) -> str:
+    return ", ".join(names[:most]) + (" …" if len(names) > most else "")
 
 
 def segments_of(options: Options) -> list[LogFile]:
@@ -190,7 +233,12 @@ def segments_of(options: Options) -> list[LogFile]:
 
     What a checkpoint holds stands in segments too, or did.
     """
-    return [file for file in files_of(options) if file.kind == "segment"]
+    return segments_among(files_of(options))
+
+
+def segments_among(files: Iterable[LogFile]) -> list[LogFile]:
+    """Return the segments of these files."""
+    return [file for file in files if file.kind == "segment"]
 
 
 def _is_wanted(file: LogFile, options: Options) -> bool:
