@@ -10,6 +10,9 @@ from kraftspec.reference.raft import RoleName
 if TYPE_CHECKING:
     from kraftspec.conformance.simulation.replica import Replica
 
+# Who was elected knows none at first, and may have resigned in that very step.
+_LED = (RoleName.LEADER, RoleName.RESIGNED)
+
 
 class MonotonicHighWatermark(Invariant):
     """See the module (Kafka's MonotonicHighWatermark)."""
@@ -20,7 +23,7 @@ class MonotonicHighWatermark(Invariant):
 
     def high_watermark_changed(self, replica: Replica, old: int, new: int) -> None:
         """A leader of a later epoch starts by not knowing, which is no fall."""
-        if new < old and (new >= 0 or replica.core.role.name is not RoleName.LEADER):
+        if new < old and (new >= 0 or replica.core.role.name not in _LED):
             self.fail(f"node {replica.id} fell from high watermark {old} to {new}")
         if new >= 0 and replica.core.role.name is RoleName.LEADER:
             if new < self.leaders and replica.core.epoch >= self.epoch:
