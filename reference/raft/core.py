@@ -341,8 +341,13 @@ class Core:
         role: Role
         if self.leader_id == own_id != NONE:
             role, endpoints, self.voted = Resigned(self), self.config.endpoints, None
-        elif self.voted is not None and self.voted.matches(self.config.key) and self.is_voter:
-            role, endpoints, self.leader_id = Candidate(self), (), NONE
+        elif (
+            self.voted is not None
+            and self.voted.matches(self.config.key)
+            and self.is_voter
+            and self.leader_id == NONE  # Else an epoch that has its leader could get another one.
+        ):
+            role = Candidate(self)
         elif leader is not None:
             role = Follower(self, leader)
         else:
