@@ -92,7 +92,8 @@ class Store(msgspec.Struct, frozen=True):
 def open_store(directory: Path, kind: Kind, units: Sequence[Unit], *, new: bool = False) -> Store:
     """Open a campaign's directory, or begin one; ``new`` throws away what it has.
 
-    Raises ``MixedError`` where it has results of something else, ``OSError``.
+    A campaign of something else that has no result yet is replaced. Raises ``MixedError`` where it
+    has results of something else, ``OSError``.
     """
     made = {
         "schemaVersion": SCHEMA_VERSION,
@@ -106,12 +107,13 @@ def open_store(directory: Path, kind: Kind, units: Sequence[Unit], *, new: bool 
     path = directory / MANIFEST
     if new:
         _empty(directory)
+    has_results = any((directory / UNITS).glob("*.parquet"))
     if path.exists():
-        _compare(path, manifest)
-    elif (directory / UNITS).exists():
+        _compare(path, manifest, has_results=has_results)
+    elif has_results:
         raise MixedError(f"{directory} has results and no {MANIFEST}: give --new, or another --out")
     (directory / UNITS).mkdir(parents=True, exist_ok=True)
-    if not path.exists():
+    if not has_results:  # Then it may be of a campaign that never started.
         beside = path.with_suffix(".new")
         beside.write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
         beside.replace(path)
@@ -127,8 +129,8 @@ def _empty(directory: Path) -> None:
         (directory / name).unlink(missing_ok=True)
 
 
-def _compare(path: Path, manifest: dict[str, Any]) -> None:
-    """Refuse to go on with a campaign that is of something else."""
+def _compare(path: Path, manifest: dict[str, Any], *, has_results: bool) -> None:
+    """Refuse to go on with results of something else, or where the file is no manifest."""
     try:
         known = json.loads(path.read_bytes())
         differ = [
@@ -144,7 +146,7 @@ def _compare(path: Path, manifest: dict[str, Any]) -> None:
             differ = ["its units are others"]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise MixedError(f"{path} is no campaign's manifest: {error!r}") from error
-    if differ:
+    if differ and has_results:
         raise MixedError(
             f"{path.parent} has another campaign's results: {'; '.join(differ)}. Run it as it was "
             "to go on with it, give another --out, or --new to throw its results away"

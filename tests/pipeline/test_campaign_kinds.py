@@ -320,11 +320,31 @@ def test_other_options_are_not_mixed_in(tmp_path: Path) -> None:
     assert open_store(tmp_path, other, other.plan()) == fresh
 
 
+def test_a_campaign_that_never_started_is_in_nobodys_way(tmp_path: Path) -> None:
+    kind, other = CodecFuzz(cases=600), Conform(names=("kraftspec",), filters=("VoteRequest",))
+    open_store(tmp_path, kind, kind.plan())
+    (tmp_path / "units" / ".left").write_bytes(b"PAR1")  # Of a unit that did not end.
+    store = open_store(tmp_path, other, other.plan())
+    assert json.loads((tmp_path / "campaign.json").read_text())["kind"] == "conform"
+    store.write(other.schema, other.plan()[0], Result([], []), 0.0)
+    with pytest.raises(MixedError, match="it is of conform, not fuzz-codec"):
+        open_store(tmp_path, kind, kind.plan())
+
+
+def test_what_is_no_master_of_spark(tmp_path: Path) -> None:
+    words = ["fuzz", "--cases", "10", "--out", str(tmp_path / "out"), "--master", "nonsense"]
+    done = CliRunner().invoke(main, ["pipeline", "campaign", *words])
+    assert (done.exit_code, done.stdout) == (3, "")
+    assert done.stderr.startswith("Error: 'nonsense' is no master of Spark: local, ")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_results_of_other_code_are_not_mixed_in(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kind = CodecFuzz(cases=600)
     store = open_store(tmp_path, kind, kind.plan())
+    store.write(kind.schema, kind.plan()[0], Result([], []), 0.0)
     monkeypatch.setattr(store_room, "digest", lambda paths: "0" * 16)
     with pytest.raises(MixedError, match="the code or the vectors have changed"):
         open_store(tmp_path, kind, kind.plan())

@@ -278,10 +278,13 @@ def _run(
     as_json: bool,
 ) -> None:
     from kraftspec.pipeline.campaign.store import alone, open_store
+    from kraftspec.pipeline.session import check_master
 
     if directory is None:
         raise click.UsageError("give --out DIR, where the results go")
     given = dict(_setting(text) for text in settings)
+    with _exits():
+        check_master(master)
     with _exits(), alone(directory):
         units = kind.plan()
         store = open_store(directory, kind, units, new=new)
