@@ -39,18 +39,20 @@ class Tail(msgspec.Struct, frozen=True):
 
 
 class DamagedLogError(ValueError):
-    """Damage that was not to be read around; ``damaged`` is what was met."""
+    """Damage that was not to be read around: ``damaged`` is what was met, ``advice`` what helps."""
 
-    def __init__(self, damaged: Damaged) -> None:
-        super().__init__(damaged)
+    def __init__(
+        self,
+        damaged: Damaged,
+        advice: str = "mode PERMISSIVE or DROPMALFORMED reads around it",
+    ) -> None:
+        super().__init__(damaged, advice)
         self.damaged = damaged
+        self.advice = advice
 
     def __str__(self) -> str:
         found = self.damaged
-        return (
-            f"{found.file}, byte {found.position}: {found.detail}; "
-            "mode PERMISSIVE or DROPMALFORMED reads around it"
-        )
+        return f"{found.file}, byte {found.position}: {found.detail}; {self.advice}"
 
 
 class Report(msgspec.Struct):

@@ -17,9 +17,10 @@ from kraftspec.pipeline.layout import LogFile, Paths
 from kraftspec.pipeline.metadata.frames import FrameError, explain, read_control, read_frame
 from kraftspec.pipeline.metadata.image import ImageError, MetadataImage
 from kraftspec.pipeline.metadata.log import directory_of, metadata_files
+from kraftspec.pipeline.report import DamagedLogError, Report
 from kraftspec.pipeline.stream import scan
 
-_COLUMNS: Final = ("offset", "leader_epoch", "timestamp", "is_control", "key", "value")
+_COLUMNS: Final = ("offset", "leader_epoch", "timestamp", "is_control", "key", "value", "_error")
 
 
 class _Row(msgspec.Struct, frozen=True):
@@ -94,7 +95,7 @@ def _checkpoint(files: list[LogFile], as_of: int | None) -> LogFile | None:
 def _load(image: MetadataImage, file: LogFile) -> None:
     """Replay a checkpoint, whose own offsets only count its records; its last one is its footer."""
     last: Message | None = None
-    for row in _rows(file, None):
+    for row in _rows(file, None, image):
         with _Named(file, row):
             image.replay(row.message, row.offset, row.epoch, row.timestamp)
         if isinstance(row.message, kafka.SnapshotHeaderRecord):
@@ -107,7 +108,7 @@ def _load(image: MetadataImage, file: LogFile) -> None:
 
 def _add(image: MetadataImage, file: LogFile, as_of: int | None) -> None:
     """Replay what a segment has from the image's end on and below ``as_of``."""
-    for row in _rows(file, as_of):
+    for row in _rows(file, as_of, image):
         if row.offset < image.end_offset:
             continue
         if row.offset > image.end_offset:
@@ -137,20 +138,33 @@ class _Named:
             ) from error
 
 
-def _rows(file: LogFile, below: int | None) -> Iterator[_Row]:
-    """Yield the records of a file whose offsets are below one."""
-    filters = None if below is None else [("offset", "<", below)]
-    found = scan(
-        file.path, _COLUMNS, filters, "FAILFAST", filesystem=file.filesystem, values="binary"
-    )
+def _rows(file: LogFile, below: int | None, image: MetadataImage) -> Iterator[_Row]:
+    """Yield the records of a file up to the offset before ``below``; what follows may be anything.
+
+    ``image`` is what they go into: where one cannot be read, it says what can be had all the same.
+    """
+    report = Report()
+    found = scan(file.path, _COLUMNS, filesystem=file.filesystem, values="binary", report=report)
     for batch in found:
-        for offset, epoch, timestamp, control, key, value in zip(
+        for offset, epoch, timestamp, control, key, value, error in zip(
             *(column.to_pylist() for column in batch.columns), strict=True
         ):
+            if error is not None:
+                raise DamagedLogError(report.damaged[0], _advice(file, image))
             try:
                 frame = read_control(key, value) if control else read_frame(value)
                 message = frame.decode(value)
-            except (FrameError, CodecError) as error:
-                why = error.error if isinstance(error, FrameError) else error
-                raise ValueError(f"{file.path}: {explain(offset, why)}") from error
+            except (FrameError, CodecError) as refused:
+                why = refused.error if isinstance(refused, FrameError) else refused
+                said = f"{file.path}: {explain(offset, why)}; {_advice(file, image)}"
+                raise ValueError(said) from refused
             yield _Row(offset, epoch, timestamp, message)
+            if below is not None and offset + 1 >= below:
+                return
+
+
+def _advice(file: LogFile, image: MetadataImage) -> str:
+    """Say what image can be had in spite of something in this file that cannot be read."""
+    if file.kind == "checkpoint":
+        return f"as_of (--as-of) below {file.base_offset} does without this checkpoint"
+    return f"as_of (--as-of) {image.end_offset} gives the image before it"

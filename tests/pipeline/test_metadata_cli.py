@@ -164,6 +164,39 @@ def test_an_image_that_cannot_be_made(tmp_path: Path, damaged: Path) -> None:
     assert run(tmp_path / "none", "--image").exit_code == UNREAD
 
 
+def test_the_advice_of_a_damaged_log_works(tmp_path: Path) -> None:
+    directory = tmp_path / "__cluster_metadata-0"
+    directory.mkdir()
+    noop = b"\x01\x14\x00\x00"
+    batches = [
+        bytearray(encode_batch([noop] * 3, timestamps=0, base_offset=at)) for at in (0, 3, 6)
+    ]
+    batches[1][-1] ^= 1
+    for bad in (b"".join(batches), encode_batch([noop] * 3 + [b"\x01\x63\x00"], timestamps=0)):
+        (directory / SEGMENT).write_bytes(bad)
+        result = run(tmp_path, "--image")
+        assert (result.exit_code, result.stdout) == (UNREAD, "")
+        assert result.stderr.endswith("; as_of (--as-of) 3 gives the image before it\n")
+        assert "PERMISSIVE" not in result.stderr
+        said = run(tmp_path, "--image", "--as-of", "3").stdout
+        assert said.endswith("of the offsets below 3\n")
+        assert run(tmp_path, "--image", "--as-of", "4").exit_code == UNREAD
+
+
+def test_an_image_without_the_damaged_checkpoint(tmp_path: Path) -> None:
+    directory = tmp_path / DATA.name
+    shutil.copytree(DATA, directory)
+    checkpoint = sorted(directory.glob("*.checkpoint"))[-1]
+    data = bytearray(checkpoint.read_bytes())
+    data[70] ^= 1
+    checkpoint.write_bytes(data)
+    end = int(checkpoint.name[:20])
+    result = run(directory, "--image")
+    assert result.exit_code == UNREAD
+    assert result.stderr.endswith(f"; as_of (--as-of) below {end} does without this checkpoint\n")
+    assert run(directory, "--image", "--as-of", str(end - 1)).exit_code == CLEAN
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
