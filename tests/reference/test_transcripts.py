@@ -22,7 +22,10 @@ TRANSCRIPTS = sorted(DIRECTORY.glob("*.txt"))
 def test_transcript(path: Path, request: pytest.FixtureRequest) -> None:
     text = path.read_text("utf-8")
     assert not script.faults(text)
-    now = script.play(text)
+    try:
+        now = script.play(text)
+    except (script.UnexpectedError, cluster.ScriptError) as error:
+        pytest.fail(f"{path.name}, {error}", pytrace=False)
     if now == text:
         return
     if request.config.getoption("--rewrite"):
