@@ -92,6 +92,11 @@ def minimise(
     size = len(best[0]) // 2
     while size and time.process_time() < deadline:
         size = _pass(best[0], size, attempt, lambda: best[0], deadline, progress)
+    for belongs in _groups(best[0]):
+        _thin(belongs, attempt, lambda: best[0], deadline)
+    size = 1
+    while size and time.process_time() < deadline:
+        size = _pass(best[0], size, attempt, lambda: best[0], deadline, progress)
     return Minimal(
         seed=seed, swarm=swarm, decisions=best[0], violation=(best[1].name, best[1].text),
         recorded=len(decisions), trials=trials,
@@ -108,6 +113,39 @@ def _kinds(decisions: list[Decision]) -> list[Callable[[Decision], bool]]:
         *(partial(_is_of_kind, kind) for kind in kinds),
         *(partial(_is_of_api, *api) for api in apis),
     ]
+
+
+def _groups(decisions: list[Decision]) -> list[Callable[[Decision], bool]]:
+    """Return what hangs together though it does not stand together: a link, a node."""
+    nodes = sorted({decision.node for decision in decisions})
+    links = [(a, b) for a in nodes for b in nodes if a < b]
+    return [
+        *(partial(_is_of_link, a, b) for a, b in links),
+        *(partial(_is_of_node, node) for node in nodes),
+    ]
+
+
+def _is_of_link(a: int, b: int, decision: Decision) -> bool:
+    return decision.kind == DELIVER and decision.detail[:2] in ((a, b), (b, a))
+
+
+def _thin(
+    belongs: Callable[[Decision], bool],
+    attempt: Callable[[list[Decision]], bool],
+    current: Callable[[], list[Decision]],
+    deadline: float,
+) -> None:
+    """Try to leave out each part of a group, from its end on, the larger parts first."""
+    size = sum(map(belongs, current())) // 2
+    while size:
+        end = sum(map(belongs, current()))
+        while end > 0 and time.process_time() < deadline:
+            row = current()
+            members = [index for index, decision in enumerate(row) if belongs(decision)]
+            part = frozenset(members[max(0, end - size) : end])
+            attempt([decision for index, decision in enumerate(row) if index not in part])
+            end -= size
+        size //= 2
 
 
 def _is_of_node(node: int, decision: Decision) -> bool:

@@ -149,7 +149,9 @@ class Replay:
             return False
         failing = self._failing.get(replica.id)
         if unsupported and failing:
-            request_id, unsupported = failing.pop(0)
+            exact = (request_id, unsupported)
+            request_id, unsupported = exact if exact in failing else failing[-1]
+            failing.remove((request_id, unsupported))
         self.world.fail(replica, request_id, unsupported)
         return True
 
@@ -190,6 +192,7 @@ class Replay:
     def _start(self, replica: Replica, decision: Decision) -> bool:
         if replica.is_up:
             return False
+        self._failing.pop(replica.id, None)
         self.world.start(replica, *decision.detail)
         return True
 

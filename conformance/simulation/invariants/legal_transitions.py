@@ -29,8 +29,13 @@ ALONE: Final = {
     "leader": set[str](),
 }
 # Who has resigned may campaign when its timer strikes: by way of Unattached, an epoch on. Who is
-# elected while it leaves the quorum resigns at once.
-TWICE: Final = {("resigned", "prospective"), ("candidate", "resigned")}
+# elected while it leaves the quorum resigns at once. A leader that hears from one of a later epoch
+# that it resigns is its follower, and campaigns at once.
+TWICE: Final = {
+    ("resigned", "prospective"),
+    ("candidate", "resigned"),
+    ("leader", "prospective"),
+}
 
 
 class LegalTransitions(Invariant):
