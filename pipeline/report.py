@@ -103,6 +103,7 @@ class Report(msgspec.Struct):
         if self.dropped_regions:
             first = self.damaged[0]
             LOG.warning(
-                "%d damaged regions (%d bytes in all) gave no rows; the first is %s, byte %d: %s",
-                self.dropped_regions, self.damaged_bytes, first.file, first.position, first.detail,
+                "%d damaged region%s (%d bytes in all) gave no rows; the first is %s, byte %d: %s",
+                self.dropped_regions, "" if self.dropped_regions == 1 else "s",
+                self.damaged_bytes, first.file, first.position, first.detail,
             )  # fmt: skip

@@ -458,7 +458,7 @@ class TestDamage:
         with caplog.at_level(logging.WARNING):
             found = rows(log, fields("offset"), report=tmp_path / "report")
         assert offsets(found) == [0, 1, 2, 6, 7, 8]
-        assert "1 damaged regions" in caplog.text
+        assert "1 damaged region (" in caplog.text
         said = read_report(str(tmp_path / "report"))
         assert (said.rows, said.dropped_regions, said.damaged[0].records) == (6, 1, 3)
 

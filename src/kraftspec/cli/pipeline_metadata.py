@@ -272,7 +272,9 @@ def _say(report: Report, *, err: bool) -> None:
         said.append(f"{report.dropped_regions:,} of them dropped")
     click.echo(", ".join(said), err=err)
     for found in report.damaged[:DAMAGE_SHOWN_MAX]:
-        text = f"{found.file}, byte {found.position}: {found.detail} [{found.error_class}]"
+        text = f"{found.file}, byte {found.position}: {found.detail}"
+        name = f" [{found.error_class}]"
+        text += "" if text.endswith(name) else name  # What a batch is refused for ends in it.
         click.echo(f"  {printable(text)}", err=err)
     if len(report.damaged) > DAMAGE_SHOWN_MAX:
         click.echo(f"  and {len(report.damaged) - DAMAGE_SHOWN_MAX:,} more", err=err)
