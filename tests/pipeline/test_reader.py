@@ -163,7 +163,7 @@ def test_filters_are_exact(tmp_path: Path, filters: Any, holds: Any) -> None:
 
 def test_times_beyond_microseconds_are_the_last_one_and_no_filter_fails(tmp_path: Path) -> None:
     path = write_segment(tmp_path / "t-0", [batch(0, 1), batch(1, 1, timestamps=2**62)])
-    micros = {"timestamps": "timestamp[us, tz=UTC]"}
+    micros: Any = {"timestamps": "timestamp[us, tz=UTC]"}
     found = scan(path, ["timestamp"], **micros).read_all()["timestamp"].cast(pa.int64())
     assert found.to_pylist() == [TIME_MS * 1_000, 2**63 - 1]
     for limit, kept in ((TIME_MS + 1, [1]), (2**61, [])):
