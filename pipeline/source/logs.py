@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -44,9 +45,43 @@ class Place:
         return self.position == self.batch_position
 
 
+class Mark(NamedTuple):
+    """What tells a batch from all that may stand at its offsets in another log.
+
+    The cleaner writes a batch anew with fewer records, or a delete horizon, but with the same
+    offsets and epoch (``MemoryRecords.filterTo``); it never touches the last segment.
+    """
+
+    base_offset: int
+    last_offset: int
+    leader_epoch: int
+    record_count: int
+    crc: int
+
+    @classmethod
+    def of(cls, header: BatchHeader) -> Self:
+        """Return the mark of a batch."""
+        return cls(
+            header.base_offset, header.last_offset, header.partition_leader_epoch,
+            header.record_count, header.crc,
+        )  # fmt: skip
+
+    def may_be(self, header: BatchHeader, *, may_be_cleaned: bool) -> bool:
+        """Whether a log whose last batch up to there is ``header`` had this one."""
+        found = Mark.of(header)
+        if (found.base_offset, found.crc) == (self.base_offset, self.crc):
+            return True
+        if not may_be_cleaned:
+            return False
+        if found.last_offset < self.base_offset:
+            return True  # Nothing was left of it.
+        is_less = header.has_delete_horizon or found.record_count < self.record_count
+        return found[:3] == self[:3] and is_less
+
+
 @dataclass(frozen=True)
 class End:
-    """How far a segment goes: its last whole batch, and the offset after it."""
+    """How far a segment goes, or what of it is before ``offset``: its last whole batch there."""
 
     path: str
     offset: int
@@ -105,6 +140,30 @@ class PartitionLog:
             for header in whole_batches(source, found.place.position, last.size, is_growing=True):
                 found = End(last.path, header.last_offset + 1, header)
         return found
+
+    def before(self, offset: int) -> End | None:
+        """Return the last batch that starts before ``offset``, None when there is none."""
+        for file in reversed(self.files):
+            if file.base_offset >= offset:
+                continue
+            wanted = parse_filters([("offset", ">=", offset - 1)])
+            assert wanted is not None
+            found: BatchHeader | None = None
+            with file.open() as source:
+                start, _ = Indexes(file, source).bytes_of(wanted)
+                is_growing = file is self.files[-1]
+                for header in whole_batches(source, start, file.size, is_growing=is_growing):
+                    if header.base_offset >= offset:
+                        break
+                    found = header
+            if found is not None:
+                return End(file.path, offset, found)
+        return None
+
+    def had(self, mark: Mark, end: End) -> bool:
+        """Whether the batch that was marked may be the one that ``end``, of this log, tells of."""
+        may_be_cleaned = end.path != self.files[-1].path
+        return end.batch is None or mark.may_be(end.batch, may_be_cleaned=may_be_cleaned)
 
     def offset_of(self, timestamp: int) -> int | None:
         """Return the first offset whose record is of ``timestamp`` (milliseconds) or later.

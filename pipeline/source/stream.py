@@ -1,8 +1,9 @@
 """Reading a stream: how far the logs have grown, and what lies between two such states.
 
 An offset of the stream has, for each partition, the offset of the next record to read, in the form
-that ``startingOffsets`` has. It never lies within a batch that is still being written. All that is
-kept here between two calls is a place to look on from: a restart loses nothing.
+that ``startingOffsets`` has. It never lies within a batch that is still being written. Beside them
+it has a mark of the last batch before each, which says whether the log is still the one that was
+read. All that is kept here between two calls is a place to look on from: a restart loses nothing.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from kraftspec.pipeline.source.batch import Work, WorkReader
 from kraftspec.pipeline.source.logs import (
     End,
     Key,
+    Mark,
     PartitionLog,
     Place,
     partitions_of,
@@ -39,6 +41,9 @@ from kraftspec.pipeline.splits import packed
 from kraftspec.pipeline.transactions import transactions_of
 
 Offsets = dict[Key, int]
+Marks = dict[Key, Mark]
+# Where an offset of the stream has its marks. No topic can be named so.
+_MARKS: Final = "last batches"
 # Between two batches of a query a partition is looked at a few times.
 _SEEN_MAX: Final = 8
 
@@ -53,11 +58,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.work = WorkReader(options, schema)
         # How far partitions went when they were looked at, the last one last.
         self._seen: dict[Key, deque[End]] = {}
+        # Batches that were looked up, since their marks will be asked for again.
+        self._before: dict[Key, deque[End]] = {}
         self._target: Offsets | None = None  # Where a query ends that reads what is there now.
 
-    def initialOffset(self) -> dict[str, dict[str, int]]:  # noqa: N802 (Spark's name)
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 (Spark's name)
         """Return where the first run of a query starts."""
-        return _to_json(starts_of(self.options, self._logs(), LATEST))
+        logs = self._logs()
+        starts = starts_of(self.options, logs, LATEST)
+        return _to_json(starts, self._marks(logs, starts))
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 (Spark's name)
         """Return how much one batch of the query may read."""
@@ -73,12 +82,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(  # noqa: N802 (Spark's name)
         self, start: dict[str, Any], limit: ReadLimit
-    ) -> dict[str, dict[str, int]]:
+    ) -> dict[str, Any]:
         """Return how far to read next."""
         logs, read = self._logs(), _from_json(start)
         for key in read.keys() - logs.keys():
             lost(self.options, f"{key[0]}-{key[1]} is gone; it was read to offset {read[key]}")
-        starts = self._starts(read, logs)
+        marks = _marks_of(start)
+        starts = self._starts(read, marks, logs)
         ends = {key: self._latest(log) for key, log in logs.items()}
         if self._target is not None:
             ends = {key: min(end, self._target.get(key, starts[key])) for key, end in ends.items()}
@@ -90,9 +100,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             ends = _limited(starts, ends, limit.max_rows)
         elif isinstance(limit, ReadMaxBytes):
             ends = _limited_bytes(logs, starts, ends, limit.max_bytes)
-        return _to_json(ends)
+        # Where nothing is new, the mark is the old one: Spark compares the text of offsets.
+        same = {key for key, end in ends.items() if end == starts[key] == read.get(key)}
+        moved = {key: end for key, end in ends.items() if key not in same}
+        kept = {key: mark for key, mark in marks.items() if key in same}
+        return _to_json(ends, kept | self._marks(logs, moved))
 
-    def reportLatestOffset(self) -> dict[str, dict[str, int]]:  # noqa: N802 (Spark's name)
+    def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802 (Spark's name)
         """Return how far the logs went when they were last looked at, for the query's status."""
         return _to_json({key: seen[-1].offset for key, seen in self._seen.items()})
 
@@ -104,7 +118,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 lost(self.options, f"{key[0]}-{key[1]} is gone; offsets to {ends[key]} are lost")
         # What has appeared since the end was told is for the next batch of the query.
         logs = {key: log for key, log in logs.items() if key in ends}
-        starts = self._starts(read, logs)
+        starts = self._starts(read, _marks_of(start), logs)
         size = self.options.split_bytes
         found: list[Stretch] = []
         for key, log in logs.items():
@@ -122,7 +136,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _logs(self) -> dict[Key, PartitionLog]:
         return partitions_of(segments_of(self.options))
 
-    def _starts(self, read: Offsets, logs: Mapping[Key, PartitionLog]) -> Offsets:
+    def _starts(self, read: Offsets, marks: Marks, logs: Mapping[Key, PartitionLog]) -> Offsets:
         """Return where to start each partition: where it was read to, if that is there still."""
         starts = {}
         for key, log in logs.items():
@@ -131,16 +145,60 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 gone = f"offsets {starts[key]} to {log.earliest - 1} are deleted"
                 lost(self.options, f"{log.name}: {gone}")
                 starts[key] = log.earliest
+            elif key in marks and self._is_another(log, starts[key], marks[key]):
+                another = f"was read to offset {starts[key]}, and has other records there now"
+                lost(self.options, f"{log.name} {another}: it was cut, or made anew")
+                starts[key] = log.earliest
         return starts
+
+    def _is_another(self, log: PartitionLog, offset: int, mark: Mark) -> bool:
+        """Whether a log cannot be the one that was read to ``offset``, and marked there.
+
+        One that ends before is told of as such.
+        """
+        if self._end(log).offset < offset:
+            return False
+        end = self._end_before(log, offset)
+        return end is not None and not log.had(mark, end)
+
+    def _marks(self, logs: Mapping[Key, PartitionLog], offsets: Offsets) -> Marks:
+        """Return the marks of the last batches before offsets."""
+        found = {key: self._end_before(logs[key], offset) for key, offset in offsets.items()}
+        return {
+            key: Mark.of(end.batch)
+            for key, end in found.items()
+            if end is not None and end.batch is not None
+        }
+
+    def _end_before(self, log: PartitionLog, offset: int) -> End | None:
+        """Return the last batch before an offset, looking first at what was seen before."""
+        files = {file.path: file for file in log.files}
+        known = self._before.setdefault(log.key, deque(maxlen=_SEEN_MAX))
+        seen: list[End] = [*known, *self._seen.get(log.key, ())]
+        for end in seen:
+            is_told = end.offset == offset and end.batch is not None and end.path in files
+            if is_told and end.is_in(files[end.path]):
+                return end
+        try:
+            found: End | None = log.before(offset)
+        except FileNotFoundError:  # Deleted just now: there is nothing to compare with.
+            return None
+        if found is not None:
+            known.append(found)
+        return found
 
     def _latest(self, log: PartitionLog) -> int:
         """Return the offset after the last record that may be read."""
-        seen = self._seen.setdefault(log.key, deque(maxlen=_SEEN_MAX))
-        end = log.end(seen[-1] if seen else None)
-        self._remember(log, end)
+        end = self._end(log)
         if self.options.isolation == "read_committed":
             return min(end.offset, transactions_of(log.files).last_stable_offset)
         return end.offset
+
+    def _end(self, log: PartitionLog) -> End:
+        seen = self._seen.setdefault(log.key, deque(maxlen=_SEEN_MAX))
+        end = log.end(seen[-1] if seen else None)
+        self._remember(log, end)
+        return end
 
     def _remember(self, log: PartitionLog, end: End) -> None:
         seen = self._seen[log.key]
@@ -194,17 +252,33 @@ def _after(log: PartitionLog, start: int, end: int, size: int) -> int:
     return end
 
 
-def _to_json(offsets: Offsets) -> dict[str, dict[str, int]]:
+def _to_json(offsets: Offsets, marks: Marks | None = None) -> dict[str, Any]:
     """Put offsets in Spark's form, and always in the same order: it compares the text."""
-    found: dict[str, dict[str, int]] = {}
-    for (topic, partition), offset in sorted(offsets.items()):
-        found.setdefault(topic, {})[str(partition)] = offset
+    found: dict[str, Any] = _by_topic(offsets)
+    if marks:
+        found[_MARKS] = _by_topic({key: list(mark) for key, mark in marks.items()})
+    return found
+
+
+def _by_topic(values: Mapping[Key, Any]) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {}
+    for (topic, partition), value in sorted(values.items()):
+        found.setdefault(topic, {})[str(partition)] = value
     return found
 
 
 def _from_json(found: Mapping[str, Mapping[str, int]]) -> Offsets:
+    return _by_key({topic: values for topic, values in found.items() if topic != _MARKS})
+
+
+def _by_key(found: Mapping[str, Mapping[str, Any]]) -> dict[Key, Any]:
     return {
-        (topic, int(partition)): offset
-        for topic, offsets in found.items()
-        for partition, offset in offsets.items()
+        (topic, int(partition)): value
+        for topic, values in found.items()
+        for partition, value in values.items()
     }
+
+
+def _marks_of(found: Mapping[str, Any]) -> Marks:
+    """Return the marks of an offset; an earlier version's has none."""
+    return {key: Mark(*mark) for key, mark in _by_key(found.get(_MARKS, {})).items()}

@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
 
 from kraftspec.fastpath import LogAppender
+from kraftspec.fastpath.crc import crc32c
 from kraftspec.pipeline.source.options import OptionError
 from kraftspec.pipeline.source.ranges import DataLossError
 from kraftspec.pipeline.source.reports import read_report
@@ -194,9 +195,15 @@ class TestStart:
         for name, end in (("t-0", 2), ("t-10", 3), ("t-9", 1), ("a-0", 0)):
             write_segment(tmp_path / name, [batch(0, end)] if end else [])
         reader = source(tmp_path, {}).streamReader(OFFSET)
-        assert json.dumps(reader.initialOffset()) == (
-            '{"a": {"0": 0}, "t": {"0": 2, "9": 1, "10": 3}}'
-        )
+        found = reader.initialOffset()
+        marks = found.pop("last batches")
+        assert json.dumps(found) == '{"a": {"0": 0}, "t": {"0": 2, "9": 1, "10": 3}}'
+        # First and last offset, epoch, records; and the checksum, which is bytes 17 to 21.
+        assert {number: mark[:4] for number, mark in marks["t"].items()} == {
+            "0": [0, 1, -1, 2], "9": [0, 0, -1, 1], "10": [0, 2, -1, 3],
+        }  # fmt: skip
+        assert marks["t"]["0"][4] == int.from_bytes(batch(0, 2)[17:21], "big")
+        assert marks.keys() == {"t"}
 
     @pytest.mark.parametrize("option", ["endingOffsets", "endingTimestamp"])
     def test_a_stream_has_no_end(self, tmp_path: Path, option: str) -> None:
@@ -332,8 +339,87 @@ class TestLoss:
         query.step()
         self.truncate(log)
         append(log / f"t-0/{60:020}.log", batch(63, 29, size=41), batch(92))
-        # From 63 to 89 other records stand now; the stream was past them.
-        assert offsets(query.step()) == [90, 91, 92, 93, 94]
+        # From 63 to 89 other records stand now, and where they begin is not known.
+        assert offsets(query.step()) == [*range(95)]
+        assert query.step() == []
+
+    @staticmethod
+    def cut(log: Path) -> None:
+        """Keep the first batch, and write others until the log is longer than before."""
+        TestLoss.truncate(log)
+        append(log / f"t-0/{60:020}.log", *(batch(at, size=50) for at in range(63, 120, 3)))
+
+    @staticmethod
+    def make_anew(log: Path) -> None:
+        for path in (log / "t-0").iterdir():
+            path.unlink()
+        write_segment(log / "t-0", [batch(at, size=50) for at in range(0, 120, 3)])
+
+    @staticmethod
+    def make_anew_as_long(log: Path) -> None:
+        for path in (log / "t-0").iterdir():
+            path.unlink()
+        write_segment(log / "t-0", [batch(at, size=50) for at in range(0, 90, 3)])
+
+    @staticmethod
+    def make_anew_and_roll(log: Path) -> None:
+        TestLoss.make_anew(log)
+        write_segment(log / "t-0", [batch(120)], 120)
+
+    @pytest.mark.parametrize("is_restarted", [False, True])
+    @pytest.mark.parametrize(
+        ("change", "read", "left"),
+        [
+            ("cut", 90, 120), ("cut", 89, 120), ("make_anew", 90, 120), ("make_anew", 50, 120),
+            ("make_anew_as_long", 90, 90), ("make_anew_and_roll", 90, 123),
+            ("make_anew_and_roll", 31, 123),
+        ],
+    )  # fmt: skip
+    def test_other_records_at_its_offsets(
+        self,
+        log: Path,
+        caplog: pytest.LogCaptureFixture,
+        change: str,
+        read: int,
+        left: int,
+        is_restarted: bool,
+    ) -> None:
+        query = Query(log, OFFSET, **EARLIEST)
+        query.step(ReadMaxRows(read))
+        getattr(self, change)(log)
+        if is_restarted:
+            query.restarted()
+        says = f"t-0 was read to offset {read}, and has other records there now"
+        with pytest.raises(DataLossError, match=says):
+            query.step()
+        going_on = Query(log, OFFSET, failOnDataLoss=False, **EARLIEST)
+        going_on.offset = query.offset
+        with caplog.at_level(logging.WARNING):
+            assert offsets(going_on.step()) == [*range(left)]
+        assert says in caplog.text
+        assert going_on.step() == []
+
+    @pytest.mark.parametrize("left", [0, 1])
+    def test_compaction_is_no_loss(self, log: Path, left: int) -> None:
+        query = Query(log, OFFSET, **EARLIEST)
+        query.step(ReadMaxRows(60))
+        # The cleaner keeps the offsets of a batch of which it keeps a record.
+        rest = bytearray(batch(57, 1))
+        rest[23:27] = (2).to_bytes(4, "big")
+        rest[17:21] = crc32c(rest[21:]).to_bytes(4, "big")
+        path = log / f"t-0/{30:020}.log"
+        path.write_bytes(batch(30) + bytes(rest) * left)
+        query.restarted()
+        assert offsets(query.step()) == [*range(60, 90)]
+
+    def test_offsets_of_an_earlier_version_have_no_marks(self, log: Path) -> None:
+        query = Query(log, OFFSET, **EARLIEST)
+        query.offset = '{"t": {"0": 90}}'
+        assert query.step() == []
+        assert query.offset == '{"t": {"0": 90}}'
+        append(log / f"t-0/{60:020}.log", batch(90))
+        assert offsets(query.step()) == [90, 91, 92]
+        assert "last batches" in json.loads(query.offset)
 
     def test_a_batch_that_was_planned_before(self, log: Path) -> None:
         query = Query(log, OFFSET, **EARLIEST)
