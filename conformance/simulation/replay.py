@@ -105,15 +105,15 @@ class Replay:
         return True
 
     def _message(
-        self, source: int, target: int, is_reply: bool, api_key: int, crc: int, correlation: int
+        self, source: int, target: int, is_reply: bool, api_key: int, crc: int, *same: int
     ) -> Message | None:
         """Find the message that is meant, or else one of its kind: the last that is under way."""
         link = (source, target, is_reply, api_key)
         waiting = self._in_flight.get(link, [])
         delivered = self._delivered.setdefault(link, [])
         alike = [message for message in waiting if message.key[4] == crc]
-        exact = [message for message in alike if message.correlation == correlation]
-        again = [m for m in delivered if m.correlation == correlation and m.key[4] == crc]
+        exact = [message for message in alike if (message.correlation, message.life) == same]
+        again = [m for m in delivered if (m.key[4], m.correlation, m.life) == (crc, *same)]
         for found in (exact[:1], again[:1], alike[-1:], waiting[-1:]):
             if found:
                 if found[0] in waiting:

@@ -107,7 +107,7 @@ class World:
         replica = self.replicas[message.target]
         if replica.is_up:
             if self.decisions is not None:
-                self._note(DELIVER, replica, *message.key, message.correlation)
+                self._note(DELIVER, replica, *message.key, message.correlation, message.life)
             self._run(replica, DELIVER, crc32c(message.body), replica.receive, message)
 
     def tick(self, replica: Replica) -> None:
