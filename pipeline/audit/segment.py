@@ -36,6 +36,9 @@ from kraftspec.pipeline.audit.sidecars import Epochs, Index, TransactionIndex, o
 from kraftspec.pipeline.files import LOCAL_WINDOW_BYTES, REMOTE_WINDOW_BYTES, Source
 from kraftspec.pipeline.headers import BATCH_BYTES_MAX, Search, header_at
 from kraftspec.pipeline.layout import LogFile
+from kraftspec.pipeline.messages.decode import detail_of
+from kraftspec.pipeline.metadata.frames import FrameError
+from kraftspec.pipeline.metadata.log import METADATA_TOPIC
 
 _COLUMNS: Final = ("timestamp", "key", "value", "headers")
 # What a coordinator appends has no sequences of a client's (AppendOrigin.COORDINATOR).
@@ -155,7 +158,7 @@ class _Audit:
         )  # fmt: skip
         self.sink = _Sink(self.part, file.path)
         self.say = self.sink.say
-        self.is_metadata = topic == typed.METADATA_TOPIC
+        self.is_metadata = topic == METADATA_TOPIC
         self.epochs = Epochs(task.epochs)
         self.indexes: list[Index] = []
         self.position = 0  # The byte of the file where the window starts.
@@ -358,11 +361,13 @@ class _Audit:
         position = self.position + header.position
         try:
             name, is_same = trip(*data)
-        except CodecError as error:
-            detail = f"byte {error.offset} of the value: {error.path or 'message'}: {error.detail}"
+        except (CodecError, FrameError) as error:
+            why = error.error if isinstance(error, FrameError) else error
+            at = "" if why.offset is None else f"byte {why.offset} of the value: "
             self.say(
-                "value_undecodable", position, offset, detail, error_class=str(error.error_class)
-            )
+                "value_undecodable", position, offset, at + detail_of(why),
+                error_class=str(why.error_class),
+            )  # fmt: skip
             return ""
         if is_same:
             self.counts.same_values += 1

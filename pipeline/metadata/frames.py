@@ -30,7 +30,7 @@ FRAME_VERSION: Final = 1
 # Records of another log, __remote_log_metadata, that are numbered from 0 again.
 _REMOTE_STORAGE: Final = "Remote"
 _INT16: Final = Struct(">h")
-_CONTROL_KEY: Final = Struct(">hh")
+CONTROL_KEY: Final = Struct(">hh")  # Version, type.
 _HEAD_BYTES: Final = 3  # Each of the three numbers has been one byte so far.
 
 CONTROL_MESSAGES: Final = {
@@ -142,10 +142,10 @@ def _frame(frame_version: int, key: int, version: int, at: int) -> Frame:
 
 def read_control(key: bytes | None, value: bytes | None) -> Frame:
     """Read which message a control record is; FrameError as ``read_frame`` has it."""
-    if key is None or len(key) < _CONTROL_KEY.size:
-        detail = f"the key of a control record has {_CONTROL_KEY.size} bytes"
+    if key is None or len(key) < CONTROL_KEY.size:
+        detail = f"the key of a control record has {CONTROL_KEY.size} bytes"
         raise FrameError(CodecError(ErrorClass.TRUNCATED, detail, path="key"))
-    kind = _CONTROL_KEY.unpack_from(key)[1]
+    kind = CONTROL_KEY.unpack_from(key)[1]
     cls = control_classes().get(kind)
     if cls is None:
         detail = f"there is no control record of type {kind}"

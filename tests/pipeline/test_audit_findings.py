@@ -17,7 +17,7 @@ from kraftspec.fastpath.records import Compression, TimestampType
 from kraftspec.generated import kafka
 from kraftspec.pipeline.audit import audit, roundtrip
 from kraftspec.pipeline.audit.rules import EXPLAINED, RULES, Severity
-from kraftspec.pipeline.audit.typed import METADATA_TOPIC
+from kraftspec.pipeline.metadata.log import METADATA_TOPIC
 
 from .audit_logs import (
     TIME_MS,
@@ -251,6 +251,10 @@ def test_metadata_records_that_no_codec_reads_are_found(tmp_path: Path) -> None:
     assert places(report) == [
         ("value_undecodable", FIRST, 0, offset) for offset in range(1, len(values))
     ]
+    details = [one.detail for one in report.findings.kept]
+    assert details[0] == "byte 1 of the value: there is no metadata record with API key 99"
+    assert details[1].startswith(f"byte {len(good) - 1} of the value: ")  # Its frame counts, too.
+    assert details[4] == "the record has no value"
     classes = [one.error_class for one in report.findings.kept]
     assert classes[:1] == ["unknown_message"]
     assert classes[2:] == [
