@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import posixpath
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -13,6 +11,8 @@ from typing import Any, Final, NamedTuple
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
+from kraftspec.conformance.report.matrix import asset, csp_hash
+from kraftspec.conformance.words import counted
 from kraftspec.pipeline.audit.model import Counts, Finding, PartitionReport, Report
 from kraftspec.pipeline.audit.rules import EXPLAINED, RULES
 
@@ -64,17 +64,18 @@ class Kind(NamedTuple):
 
 def page(report: Report) -> str:
     """Return the HTML of the page."""
-    css = _asset("conformance", "report/matrix.css") + _asset("pipeline", "audit/page.css")
+    beside = files("kraftspec.pipeline") / "audit"
+    css = asset("matrix.css") + (beside / "page.css").read_text("utf-8")
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
     environment.filters |= {"bytes": bytes_text, "time": time_text, "number": "{:,}".format}
     environment.filters["counted"] = counted
-    template = environment.from_string(_asset("pipeline", "audit/page.html.jinja"))
+    template = environment.from_string((beside / "page.html.jinja").read_text("utf-8"))
     totals = report.totals
     rendered = template.render(
         report=report,
         totals=totals,
         css=Markup(css),
-        css_hash=_csp_hash(css),
+        css_hash=csp_hash(css),
         roundtrip=round_trip(totals),
         charts=_charts(report),
         strips=strips(report.partitions, report.findings.kept),
@@ -85,14 +86,6 @@ def page(report: Report) -> str:
         name_of=partition_name,
     )
     return rendered + "\n"
-
-
-def _asset(room: str, name: str) -> str:
-    return (files(f"kraftspec.{room}") / name).read_text("utf-8")
-
-
-def _csp_hash(text: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 def bytes_text(size: float) -> str:
@@ -113,11 +106,6 @@ def time_text(milliseconds: int) -> str:
     except (ValueError, OverflowError, OSError):
         return f"{milliseconds} ms"
     return when.strftime("%Y-%m-%d %H:%M:%S")
-
-
-def counted(count: int, noun: str) -> str:
-    """Return ``1 error``, ``2 errors``."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def partition_name(one: PartitionReport) -> str:
