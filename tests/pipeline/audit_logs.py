@@ -27,6 +27,10 @@ def batch(base_offset: int, count: int = 3, **options: Any) -> bytes:
     return encode_batch([b"v%d" % number for number in numbers], base_offset=base_offset, **options)
 
 
+FIRST = "00000000000000000000.log"
+SIZE = len(batch(0))
+
+
 def produced(
     base_offset: int, sequence: int, *, count: int = 3, producer: int = 7, epoch: int = 0,
     transactional: bool = False,
@@ -67,6 +71,16 @@ def patched(data: bytes, at: int, code: str, value: int) -> bytes:
     struct.pack_into(code, out, at, value)
     struct.pack_into(">I", out, 17, crc32c(bytes(out[21:])))
     return bytes(out)
+
+
+def cut(batches: list[bytes], cuts: set[int]) -> list[list[bytes]]:
+    """Divide batches into segments, before each of the numbers."""
+    segments: list[list[bytes]] = [[]]
+    for number, data in enumerate(batches):
+        if number in cuts and number:
+            segments.append([])
+        segments[-1].append(data)
+    return segments
 
 
 def write(
