@@ -245,7 +245,7 @@ def files_of(options: Options, *, must_exist: bool = False) -> list[LogFile]:
     Raises:
         OptionError: what an option names ``must_exist``, and is not there.
     """
-    every = discover(options.path)
+    every = discover(options.paths)
     found = [file for file in every if _is_wanted(file, options)]
     if must_exist:
         _refuse_missing(options, every, found)

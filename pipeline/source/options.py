@@ -50,7 +50,7 @@ class Bound:
 class Options:
     """All options, read and checked. The guide to the pipeline says what each does."""
 
-    path: str
+    paths: tuple[str, ...]
     topics: tuple[str, ...] | None
     topic_pattern: str | None
     assigned: dict[str, tuple[int, ...]] | None
@@ -80,11 +80,14 @@ class Options:
             OptionError: with the option's name, what it may hold and what it held.
         """
         read = _Reader(options)
-        path = read("path", str)
-        if not path:
+        # Spark calls it so where several paths are loaded.
+        paths = read("paths", _paths, ())
+        if path := read("path", str):
+            paths = (path, *paths)
+        if not paths:
             raise OptionError('option path is missing: .load("/var/kafka-logs") gives it')
         found = cls(
-            path=path,
+            paths=paths,
             topics=read("subscribe", _topics),
             topic_pattern=read("subscribePattern", _pattern),
             assigned=read("assign", _assignment),
@@ -214,6 +217,17 @@ def _by_partition(parse: Callable[[Any], int]) -> Callable[[str], Offsets]:
         return offsets
 
     return read
+
+
+def _paths(text: str) -> tuple[str, ...]:
+    form = 'JSON like ["/var/kafka-logs-1","/var/kafka-logs-2"]'
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        raise ValueError(form) from None
+    if not isinstance(found, list) or not all(isinstance(path, str) and path for path in found):
+        raise ValueError(form)
+    return tuple(found)
 
 
 def _assignment(text: str) -> dict[str, tuple[int, ...]]:

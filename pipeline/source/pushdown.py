@@ -31,7 +31,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 def term_of(found: Filter, columns: Mapping[str, str]) -> Term | None:
     """Return the core's filter that keeps exactly the same rows, or None where it has none.
 
-    ``columns`` are those that the core can filter, by their names in Spark.
+    ``columns`` are those that the core can filter, by their names in Spark, of any case.
     """
     is_negated = isinstance(found, Not)
     if isinstance(found, Not):
@@ -40,7 +40,7 @@ def term_of(found: Filter, columns: Mapping[str, str]) -> Term | None:
     path: tuple[str, ...] = getattr(found, "attribute", ())
     if comparison is None or len(path) != 1:
         return None
-    core = columns.get(path[0])
+    core = next((columns[name] for name in columns if name.lower() == path[0].lower()), None)
     value: Any = getattr(found, "value", None)
     if is_negated:
         if comparison == "in" and None in value:

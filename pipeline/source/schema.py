@@ -129,8 +129,14 @@ def converter_of(options: Options, schema: StructType) -> Converter:
 
 
 def _check(schema: StructType, known: Mapping[str, DataType]) -> None:
+    """Refuse columns that are none; their names are of any case, as Spark's are by default."""
+    given: set[str] = set()
+    of_any_case = {name.lower(): wanted for name, wanted in known.items()}
     for field in schema.fields:
-        wanted = known.get(field.name)
+        wanted = of_any_case.get(field.name.lower())
+        if field.name.lower() in given:
+            raise OptionError(f"schema: column {field.name} is there twice")
+        given.add(field.name.lower())
         if wanted is None:
             has = ", ".join(known)
             raise OptionError(f"schema: kafkalog has no column {field.name}; it has {has}")
@@ -156,11 +162,12 @@ class _TableConverter:
     def __init__(self, options: Options, schema: StructType) -> None:
         _check(schema, {column.name: column.spark for column in COLUMNS.values()})
         self.mode = options.mode
-        self.columns = [COLUMNS[field.name] for field in schema.fields]
+        of_any_case = {name.lower(): column for name, column in COLUMNS.items()}
+        self.columns = [of_any_case[field.name.lower()] for field in schema.fields]
         self.schema = pa.schema(
             [
-                pa.field(field.name, COLUMNS[field.name].arrow, nullable=field.nullable)
-                for field in schema.fields
+                pa.field(field.name, column.arrow, nullable=field.nullable)
+                for field, column in zip(schema.fields, self.columns, strict=True)
             ]
         )
         self._drops_control = not options.include_control
@@ -212,7 +219,9 @@ class _MetadataConverter:
     def __init__(self, options: Options, schema: StructType) -> None:
         every = _metadata_schema(replace(options, mode="PERMISSIVE"))
         _check(schema, {field.name: field.dataType for field in every.fields})
-        names = schema.fieldNames()
+        known = {name.lower(): name for name in every.fieldNames()}
+        self._names = schema.fieldNames()
+        names = [known[name.lower()] for name in self._names]
         shows_damage = not {"_error", "_corrupt_record"}.isdisjoint(names)
         # What no column shows is counted, and not a row of nulls.
         self.mode = (
@@ -223,4 +232,4 @@ class _MetadataConverter:
 
     def convert(self, batch: Any, report: Report) -> Any:
         found = self._decoder.decode(batch, report)
-        return found if found.num_rows else None
+        return found.rename_columns(self._names) if found.num_rows else None

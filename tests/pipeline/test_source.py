@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import operator
 import shutil
@@ -28,7 +29,7 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import IntegerType, StructField, StructType
+from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
 from kraftspec.conformance.logs import Record, kafka_logs, partitions, records
 from kraftspec.fastpath.records import Compression, TimestampType
@@ -36,6 +37,7 @@ from kraftspec.pipeline import DamagedLogError
 from kraftspec.pipeline.metadata import metadata_schema
 from kraftspec.pipeline.metadata import records as metadata_records
 from kraftspec.pipeline.metadata.frames import record_names
+from kraftspec.pipeline.source.data_source import KafkaLog
 from kraftspec.pipeline.source.options import OptionError, Options
 from kraftspec.pipeline.source.ranges import DataLossError
 from kraftspec.pipeline.source.reports import read_report
@@ -130,6 +132,31 @@ class TestColumns:
     def test_no_columns_still_have_a_number(self, logs: Path) -> None:
         reader, tasks, _ = plan(logs, StructType([]))
         assert sum(found.num_rows for found in batches(reader, tasks, StructType([]))) == 144
+
+    @pytest.mark.parametrize(
+        ("path", "names", "options"),
+        [
+            (None, ("OFFSET", "batchposition", "Topic"), {"includeMetadata": True}),
+            (METADATA, ("OFFSET", "Record", "tYPE"), {"decode": "metadata"}),
+        ],
+    )
+    def test_names_are_of_any_case(
+        self, logs: Path, path: Path | None, names: tuple[str, ...], options: Row
+    ) -> None:
+        every = source(path or logs, options).schema()
+        known = {name.lower(): name for name in every.fieldNames()}
+        schema = StructType(
+            [StructField(name, every[known[name.lower()]].dataType) for name in names]
+        )
+        found = rows(path or logs, schema, [LessThan(("OFFSET",), 31)], **options)
+        assert found
+        plain = rows(path or logs, None, [LessThan(("offset",), 31)], **options)
+        assert found == [{name: row[known[name.lower()]] for name in names} for row in plain]
+
+    def test_a_column_that_is_there_twice(self, logs: Path) -> None:
+        twice = StructType([StructField(name, StringType()) for name in ("topic", "TOPIC")])
+        with pytest.raises(OptionError, match="schema: column TOPIC is there twice"):
+            plan(logs, twice)
 
     @pytest.mark.parametrize(
         ("field", "says"),
@@ -280,6 +307,18 @@ class TestFilters:
     def test_a_reader_that_takes_none(self, logs: Path) -> None:
         found = GreaterThan(("offset",), 3)
         assert plan(logs, None, [found], pushFilters=False)[2] == [found]
+
+
+class TestPaths:
+    def test_several(self, logs: Path) -> None:
+        names = ["audit-0", "orders-1"]
+        reader = KafkaLog({"paths": json.dumps([str(logs / name) for name in names])}).reader(
+            fields("topic", "partition")
+        )
+        tasks = list(reader.partitions())
+        read = batches(reader, tasks, fields("topic", "partition"))
+        found = {f"{row['topic']}-{row['partition']}" for each in read for row in each.to_pylist()}
+        assert found == {*names}
 
 
 class TestTopics:

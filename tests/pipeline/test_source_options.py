@@ -13,13 +13,23 @@ def parse(**options: str) -> Options:
 
 def test_defaults() -> None:
     found = parse()
-    assert found.path == "logs"
+    assert found.paths == ("logs",)
     assert found.mode == "PERMISSIVE"
     assert found.isolation == "read_uncommitted"
     assert found.split_bytes == 64 << 20
     assert found.fail_on_data_loss
     assert (found.starting, found.ending, found.topics, found.assigned) == (None,) * 4
     assert found.include_headers is found.include_metadata is found.include_control is False
+
+
+def test_several_paths() -> None:
+    assert Options.parse({"paths": '["a","b"]'}).paths == ("a", "b")
+    assert parse(paths='["a,b"]').paths == ("logs", "a,b")
+    for wrong in ("a", '{"a":1}', "[1]", '[""]'):
+        with pytest.raises(OptionError, match='option paths: JSON like \\["/var/'):
+            parse(paths=wrong)
+    with pytest.raises(OptionError, match="option path is missing"):
+        Options.parse({"paths": "[]"})
 
 
 def test_names_and_words_are_of_any_case() -> None:
@@ -70,7 +80,7 @@ def test_isolation_is_told_as_to_a_consumer() -> None:
 
 
 def test_options_of_a_consumer_are_passed_over() -> None:
-    assert parse(**{"kafka.bootstrap.servers": "broker:9092"}).path == "logs"
+    assert parse(**{"kafka.bootstrap.servers": "broker:9092"}).paths == ("logs",)
 
 
 @pytest.mark.parametrize(

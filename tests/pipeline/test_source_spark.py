@@ -92,6 +92,14 @@ class TestQueries:
         assert table.load(str(tmp_path)).columns == ["offset", "value"]
         assert [row.offset for row in table.load(str(tmp_path)).collect()] == [0, 1, 2]
 
+    def test_several_paths_and_names_of_any_case(self, spark: SparkSession, tmp_path: Path) -> None:
+        for number in range(3):
+            write_segment(tmp_path / f"t-{number}", [batch(0)])
+        reader = spark.read.format("kafkalog").schema("OFFSET bigint, Partition int")
+        table = reader.load([str(tmp_path / "t-0"), str(tmp_path / "t-2")])
+        found = table.where("offset > 1").select("partition", "oFFset").collect()
+        assert sorted(tuple(row) for row in found) == [(0, 2), (2, 2)]
+
     def test_sql_and_nothing_to_read(self, spark: SparkSession, tmp_path: Path) -> None:
         write_segment(tmp_path / "t-0", [])
         spark.sql(f"create or replace temp view log using kafkalog options (path '{tmp_path}')")
