@@ -40,9 +40,10 @@ def _literal(column: str, text: str) -> Any:
     from datetime import datetime
 
     from kraftspec.fastpath.records import Compression, TimestampType
+    from kraftspec.pipeline.filters import FILTER_COLUMNS
 
-    if column in ("topic", "file"):
-        return text
+    if column in ("topic", "file") or column not in FILTER_COLUMNS:
+        return text  # The filter refuses what is no column of its own.
     if column.startswith("is_"):
         if text.lower() not in ("true", "false"):
             raise ValueError(f"{column} takes true and false, not {text!r}")
