@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from click.testing import CliRunner, Result
+from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from kraftspec.cli import main
@@ -103,6 +104,20 @@ def test_what_is_no_master_of_spark_exits_3(tmp_path: Path) -> None:
     assert (result.exit_code, result.stdout) == (3, "")
     assert result.stderr.startswith("Error: 'nonsense' is no master of Spark: local, ")
     assert isinstance(result.exception, SystemExit)
+
+
+def test_what_spark_refuses_is_said_without_its_trace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuses(*_: object, **__: object) -> None:
+        raise PySparkRuntimeError(": Could not parse Master URL: 'local[x]'\n\tat a.b.C(D.scala:1)")
+
+    monkeypatch.setattr("kraftspec.pipeline.session.session", refuses)
+    write(tmp_path, [[batch(0)]])
+    result = run(tmp_path, "--master", "local[x]")
+    assert (result.exit_code, result.stdout) == (3, "")
+    assert "Could not parse Master URL: 'local[x]'\n" in result.stderr
+    assert "\tat" not in result.stderr
 
 
 def test_a_page_that_cannot_be_written_costs_the_page_alone(tmp_path: Path) -> None:

@@ -88,8 +88,10 @@ def _session(master: str | None) -> Iterator[Any]:
         finally:
             spark.stop()
     except (PySparkException, Py4JError, ConnectionError) as error:
-        said = str(error).strip().splitlines() or [type(error).__name__]
-        raise ValueError(f"Spark at {master} did not finish: {said[0]}") from error
+        said = (
+            str(error).split("\n\tat ")[0].strip() or type(error).__name__
+        )  # Without Java's trace.
+        raise ValueError(f"Spark at {master} did not finish: {said}") from error
 
 
 def _write(path: Path, report: Report) -> None:
