@@ -25,7 +25,6 @@ from kraftspec.conformance.raw.results import Counts, Failure, Results, Unexpect
 from kraftspec.conformance.raw.vectors import Note
 from kraftspec.conformance.report import set_and_message
 from kraftspec.conformance.vectors import KAFKA, vector_paths
-from kraftspec.conformance.words import counted
 from kraftspec.fastpath.record_batch import RecordBatch
 
 TITLE = "Kafka protocol conformance"
@@ -111,6 +110,11 @@ class _Head(msgspec.Struct):
 def asset(name: str) -> str:
     """Return what a page of results is made with: ``matrix.css`` is the look of all of them."""
     return (files("kraftspec.conformance") / "report" / name).read_text("utf-8")
+
+
+def counted(count: int, noun: str) -> str:
+    """Return ``1 failure``, ``2 failures``."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def _row_order(key: str) -> tuple[bool, str, str]:

@@ -11,8 +11,7 @@ from typing import Any, Final, NamedTuple
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
-from kraftspec.conformance.report.matrix import asset, csp_hash
-from kraftspec.conformance.words import counted
+from kraftspec.conformance.report.matrix import asset, counted, csp_hash
 from kraftspec.pipeline.audit.model import Counts, Finding, PartitionReport, Report
 from kraftspec.pipeline.audit.rules import EXPLAINED, RULES
 

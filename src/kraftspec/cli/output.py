@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from kraftspec.conformance import words
-
 SECONDS_MAX = 86_400  # A day: longer is a mistake, and more than a poll can be told.
 
 if TYPE_CHECKING:
@@ -19,8 +17,6 @@ if TYPE_CHECKING:
 
 EXIT_FINDINGS = 1  # What was asked about is not as it should be. Wrong usage is 2, as click has it.
 PLAIN_WIDTH = 200  # A pipe has no width; a table there is as wide as it needs.
-
-counted = words.counted  # Commands have it from here, like all else by which they speak.
 
 
 class _Seconds(click.FloatRange):
@@ -129,6 +125,11 @@ def _alike(name: str, names: dict[str, Path]) -> str:
     folded = {known.lower(): known for known in names}
     close = get_close_matches(name.lower(), folded, n=3, cutoff=0.75)
     return f"; did you mean {' or '.join(folded[match] for match in close)}?" if close else ""
+
+
+def counted(count: int, noun: str) -> str:
+    """Return ``1 file``, ``2 files``; pages have their own, for a command's start loads no room."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def printable(text: str) -> str:

@@ -1,8 +1,0 @@
-"""Words that reports and commands have in common."""
-
-from __future__ import annotations
-
-
-def counted(count: int, noun: str) -> str:
-    """Return ``1 file``, ``2 files``."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
