@@ -163,6 +163,17 @@ def test_simulations_find_what_is_planted_and_make_it_small() -> None:
     assert {tally.class_ for tally in clean.tallies} == {"clean"}
 
 
+def test_a_campaign_with_three_bugs_finds_all_three() -> None:
+    planted = {
+        "skips_the_sync": "durable_survives",
+        "truncates_too_much": "no_truncation_of_committed",
+        "leads_again_after_a_restart": "single_leader",
+    }
+    kind = Simulations(seeds=30, events=1_500, bugs=tuple(planted), unit_seeds=30)
+    [unit] = kind.plan()
+    assert {found.class_ for found in kind.run(unit).findings} == {*planted.values()}
+
+
 def test_differential_units_find_what_one_run_finds() -> None:
     command = f"{PLANTED} sign"
     kind = DifferentialFuzz(
