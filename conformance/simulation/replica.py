@@ -423,7 +423,8 @@ class Replica:
         reply = effect.reply
         kind = reply.__class__
         if kind is VoteReply:
-            self.world.hooks.vote_answered(self, request, reply.vote_granted)  # type: ignore[attr-defined] # The class says so.
+            granted = reply.vote_granted  # type: ignore[attr-defined] # The class says so.
+            self.world.hooks.vote_answered(self, request, granted)
         elif kind is FetchReply or kind is FetchSnapshotReply:
             self.storage.fill(reply)
         body = self.profile.encode_reply(request, reply, asked.version, LISTENER)

@@ -93,7 +93,8 @@ def bytes_text(size: float) -> str:
         if size < 1000 or unit == "TB":  # noqa: PLR2004 - powers of ten
             break
         size /= 1000
-    return f"{size:,.0f} {unit}" if unit == "B" or size >= 100 else f"{size:.3g} {unit}"  # noqa: PLR2004
+    is_whole = unit == "B" or size >= 100  # noqa: PLR2004 - three digits are enough
+    return f"{size:,.0f} {unit}" if is_whole else f"{size:.3g} {unit}"
 
 
 def time_text(milliseconds: int) -> str:

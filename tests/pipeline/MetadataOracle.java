@@ -58,7 +58,8 @@ public final class MetadataOracle {
         try (var files = Files.list(directory)) {
             return files.filter(file -> {
                 String name = file.toString();
-                return name.endsWith(ending) && (name.endsWith(".log") || name.endsWith(".checkpoint"));
+                boolean isData = name.endsWith(".log") || name.endsWith(".checkpoint");
+                return isData && name.endsWith(ending);
             }).sorted().toList();
         }
     }
@@ -172,7 +173,8 @@ public final class MetadataOracle {
         if (batch.lastOffset() < asOf || batch.records().isEmpty()) {
             return batch;
         }
-        List<ApiMessageAndVersion> kept = batch.records().subList(0, (int) (asOf - batch.baseOffset()));
+        int count = (int) (asOf - batch.baseOffset());
+        List<ApiMessageAndVersion> kept = batch.records().subList(0, count);
         return Batch.data(batch.baseOffset(), batch.epoch(), batch.appendTimestamp(),
             batch.sizeInBytes(), kept);
     }

@@ -206,7 +206,9 @@ def test_a_directory_is_open_in_one_process(tmp_path: Path) -> None:
     path = formatted(tmp_path / "data")
     command = [sys.executable, "-c", HOLDING, path]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen(command, text=True, **pipes) as first:  # type: ignore[call-overload] # Pipes.
+    with subprocess.Popen(  # type: ignore[call-overload] # Pipes.
+        command, text=True, **pipes
+    ) as first:
         assert first.stdout.readline() == "open\n"
         with pytest.raises(BlockingIOError):
             LogDirectory.open(path)
