@@ -51,7 +51,7 @@ def test_the_runs_are_worth_something() -> None:
     faults = {name for result in results for name in result.faults}
     assert sum(result.acknowledged for result in results) > 500
     assert sum(result.epochs for result in results) > 25
-    assert {"loss", "partition", "power cut", "kill", "AddRaftVoter", "duplicate"} <= faults
+    assert {"loss", "clog", "power cut", "kill", "AddRaftVoter", "duplicate", "bit rot"} <= faults
 
 
 @pytest.mark.parametrize("seed", REGRESSIONS)
@@ -121,11 +121,11 @@ QUICK = {
     "asks_before_it_stores": "one_vote",
     "pre_vote_is_stored": "pre_vote_changes_nothing",
     "votes_for_any_log": "leader_completeness",
-    "counts_old_epochs": "committed_bytes",
+    "high_watermark_beyond_the_log": "committed_bytes",
     "half_is_a_majority": "majority_holds_high_watermark",
     "acknowledges_at_once": "acknowledged_stays",
     "fetches_before_it_syncs": "synced_before_fetch",
-    "leader_does_not_compare": "log_matching",
+    "tells_wrong_offsets": "log_matching",
     "truncates_too_much": "no_truncation_of_committed",
     "applies_voters_on_commit": "voters_follow_log",
     "leads_again_after_a_restart": "single_leader",
