@@ -147,7 +147,13 @@ def test_images_of_random_records_are_kafkas(tmp_path: Path) -> None:
 @pytest.mark.java
 def test_the_committed_images_are_kafkas() -> None:
     images = read_gzip("images.json.gz")
-    assert oracle("images", DATA, *(image["asOf"] for image in images)) == images
+    asked = oracle("images", DATA, *(image["asOf"] for image in images))
+    assert list(map(in_order, asked)) == list(map(in_order, images))
+
+
+def in_order(image: dict[str, Any]) -> dict[str, Any]:
+    """Return an image with its records sorted: Kafka's order of configs is that of a hash."""
+    return image | {"records": sorted(image["records"], key=str)}
 
 
 @pytest.mark.java
