@@ -70,5 +70,10 @@ class CodecError(ValueError):
         return _rebuild, (self.error_class, self.detail, self.path, self.offset)
 
 
+def detail_of(error: CodecError) -> str:
+    """Return what was wrong and in which field; class and byte are said elsewhere."""
+    return f"{error.path}: {error.detail}" if error.path else error.detail
+
+
 def _rebuild(error_class: ErrorClass, detail: str, path: str, offset: int | None) -> CodecError:
     return CodecError(error_class, detail, path=path, offset=offset)

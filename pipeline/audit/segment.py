@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from kraftspec.fastpath.batch_reader import read_batch
 from kraftspec.fastpath.columns import decode_columns
-from kraftspec.fastpath.errors import CodecError, ErrorClass
+from kraftspec.fastpath.errors import CodecError, ErrorClass, detail_of
 from kraftspec.fastpath.records import (
     COMPRESSION_MASK,
     CONTROL,
@@ -36,9 +36,8 @@ from kraftspec.pipeline.audit.sidecars import Epochs, Index, TransactionIndex, o
 from kraftspec.pipeline.files import LOCAL_WINDOW_BYTES, REMOTE_WINDOW_BYTES, Source
 from kraftspec.pipeline.headers import BATCH_BYTES_MAX, Search, header_at
 from kraftspec.pipeline.layout import LogFile
-from kraftspec.pipeline.messages.decode import detail_of
-from kraftspec.pipeline.metadata.frames import FrameError
 from kraftspec.pipeline.metadata.log import METADATA_TOPIC
+from kraftspec.reference.metadata.frames import FrameError
 
 _COLUMNS: Final = ("timestamp", "key", "value", "headers")
 # What a coordinator appends has no sequences of a client's (AppendOrigin.COORDINATOR).

@@ -9,7 +9,7 @@ from __future__ import annotations
 from kraftspec.fastpath.batch_reader import read_batch
 from kraftspec.fastpath.wire import uvarint
 from kraftspec.generated.control_records import ControlRecordType
-from kraftspec.pipeline.metadata.frames import (
+from kraftspec.reference.metadata.frames import (
     CONTROL_KEY,
     FRAME_VERSION,
     FrameError,

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 
 import pyarrow as pa
 
-from kraftspec.fastpath.errors import CodecError
+from kraftspec.fastpath.errors import CodecError, detail_of
 from kraftspec.fastpath.message import Message
 from kraftspec.pipeline.messages.columns import struct_columns
 from kraftspec.pipeline.messages.schema import (
@@ -156,11 +156,6 @@ def _decode_piece(
             messages.append(None)
     made = message_array(cls, messages, versions)
     return _with_errors(cls, made, values, refused) if errors else made
-
-
-def detail_of(error: CodecError) -> str:
-    """Return what was wrong and in which field; class and byte are said elsewhere."""
-    return f"{error.path}: {error.detail}" if error.path else error.detail
 
 
 def message_array(

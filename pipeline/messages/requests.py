@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from kraftspec.fastpath.errors import CodecError, ErrorClass
+from kraftspec.fastpath.errors import CodecError, ErrorClass, detail_of
 from kraftspec.fastpath.message import Message
-from kraftspec.pipeline.messages.decode import binary_column, detail_of
+from kraftspec.pipeline.messages.decode import binary_column
 from kraftspec.pipeline.messages.schema import ERROR_TYPE, message_class, messages_of
 
 _HEAD: Final = Struct(">hh")  # API key and version, the same in every header.

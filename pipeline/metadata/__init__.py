@@ -8,10 +8,10 @@ does for files.
 
 from __future__ import annotations
 
-from kraftspec.pipeline.metadata.image import ImageError, MetadataImage
 from kraftspec.pipeline.metadata.join import read_image
 from kraftspec.pipeline.metadata.records import MetadataDecoder, metadata_schema, records
 from kraftspec.pipeline.metadata.tables import TABLES, image_tables
+from kraftspec.reference.metadata.image import ImageError, MetadataImage
 
 __all__ = [
     "TABLES", "ImageError", "MetadataDecoder", "MetadataImage", "image_tables", "metadata_schema",

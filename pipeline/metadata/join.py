@@ -14,11 +14,11 @@ from kraftspec.fastpath.message import Message
 from kraftspec.generated import kafka
 from kraftspec.pipeline.files import Filesystem
 from kraftspec.pipeline.layout import LogFile, Paths
-from kraftspec.pipeline.metadata.frames import FrameError, explain, read_control, read_frame
-from kraftspec.pipeline.metadata.image import ImageError, MetadataImage
 from kraftspec.pipeline.metadata.log import directory_of, metadata_files
 from kraftspec.pipeline.report import DamagedLogError, Report
 from kraftspec.pipeline.stream import scan
+from kraftspec.reference.metadata.frames import FrameError, explain, read_control, read_frame
+from kraftspec.reference.metadata.image import ImageError, MetadataImage
 
 _COLUMNS: Final = ("offset", "leader_epoch", "timestamp", "is_control", "key", "value", "_error")
 

@@ -37,7 +37,12 @@ from kraftspec.pipeline.files import Filesystem
 from kraftspec.pipeline.layout import Paths
 from kraftspec.pipeline.messages.decode import message_array
 from kraftspec.pipeline.messages.schema import arrow_type
-from kraftspec.pipeline.metadata.frames import (
+from kraftspec.pipeline.metadata.log import metadata_files
+from kraftspec.pipeline.reader import read_split
+from kraftspec.pipeline.report import Damaged, DamagedLogError, Report
+from kraftspec.pipeline.rows import ERROR_TYPE, MODES, read_options
+from kraftspec.pipeline.splits import plan_splits
+from kraftspec.reference.metadata.frames import (
     FrameError,
     control_classes,
     explain,
@@ -46,11 +51,6 @@ from kraftspec.pipeline.metadata.frames import (
     record_classes,
     record_names,
 )
-from kraftspec.pipeline.metadata.log import metadata_files
-from kraftspec.pipeline.reader import read_split
-from kraftspec.pipeline.report import Damaged, DamagedLogError, Report
-from kraftspec.pipeline.rows import ERROR_TYPE, MODES, read_options
-from kraftspec.pipeline.splits import plan_splits
 
 # What the decoder asks of a reader of log files; in mode PERMISSIVE also the columns of errors.
 SOURCE_COLUMNS: Final = (

@@ -37,7 +37,7 @@ from kraftspec.fastpath.values import UNKNOWN_TAGS
 from kraftspec.generated import kafka
 from kraftspec.pipeline.messages.columns import struct_columns
 from kraftspec.pipeline.messages.schema import ROOT, struct_type
-from kraftspec.pipeline.metadata.image import MetadataImage
+from kraftspec.reference.metadata.image import MetadataImage
 
 _Names = Mapping[int, str]
 # org.apache.kafka.common.config.ConfigResource.Type

@@ -16,8 +16,8 @@ from kraftspec.fastpath.message import Message
 from kraftspec.fastpath.types import Uuid
 from kraftspec.generated import kafka
 from kraftspec.pipeline.metadata import TABLES, image_tables, read_image
-from kraftspec.pipeline.metadata.image import ImageError, MetadataImage
 from kraftspec.pipeline.report import DamagedLogError
+from kraftspec.reference.metadata.image import ImageError, MetadataImage
 
 from .metadata_corpus import DATA, oracle, read_gzip, run
 from .metadata_writer import Writer, frame, write_log

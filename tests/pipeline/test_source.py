@@ -36,12 +36,12 @@ from kraftspec.fastpath.records import Compression, TimestampType
 from kraftspec.pipeline import DamagedLogError
 from kraftspec.pipeline.metadata import metadata_schema
 from kraftspec.pipeline.metadata import records as metadata_records
-from kraftspec.pipeline.metadata.frames import record_names
 from kraftspec.pipeline.source.data_source import KafkaLog
 from kraftspec.pipeline.source.options import OptionError, Options
 from kraftspec.pipeline.source.ranges import DataLossError
 from kraftspec.pipeline.source.reports import read_report
 from kraftspec.pipeline.source.schema import COLUMNS, converter_of
+from kraftspec.reference.metadata.frames import record_names
 
 from .made_logs import TIME_MS, batch, marker, transactional, write_index, write_segment
 from .source_reading import Query, Row, batches, fields, plan, rows, source

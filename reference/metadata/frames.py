@@ -19,12 +19,11 @@ from functools import cache
 from struct import Struct
 from typing import Final, NamedTuple
 
-from kraftspec.fastpath.errors import CodecError, ErrorClass
+from kraftspec.fastpath.errors import CodecError, ErrorClass, detail_of
 from kraftspec.fastpath.message import Message
 from kraftspec.fastpath.wire import read_uvarint
 from kraftspec.generated import kafka
 from kraftspec.generated.control_records import ControlRecordType
-from kraftspec.pipeline.messages.decode import detail_of
 
 FRAME_VERSION: Final = 1
 # Records of another log, __remote_log_metadata, that are numbered from 0 again.

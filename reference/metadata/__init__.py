@@ -1,0 +1,5 @@
+"""The metadata log's records, and the image of the cluster that they add up to.
+
+``frames`` reads which message a record is, ``image`` folds the messages into the state of the
+cluster. Neither opens a file.
+"""
