@@ -188,8 +188,8 @@ class Replica:
                 DIRECTORY, self.profile, self.config, files=self.files,
                 log_config=self.world.log_config,
             )  # fmt: skip
-        except (CorruptMetadataLogError, ValueError):
-            return
+        except (CorruptMetadataLogError, ValueError, OSError):
+            return  # An OSError: the disk failed before the log was read. It is not opened.
         finally:
             self.files.kill()
         if storage.log.end_offset >= self.durable_end:

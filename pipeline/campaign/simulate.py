@@ -6,6 +6,7 @@ the executor that met it.
 
 from __future__ import annotations
 
+import traceback
 from collections import Counter
 from pathlib import Path
 from typing import Any, ClassVar
@@ -23,6 +24,7 @@ from kraftspec.pipeline.campaign.kind import RESULTS, Finding, Result, Tally, Un
 from kraftspec.reference.profiles.kafka import KafkaProfile
 
 SEEDS_PER_UNIT = 20  # Some seconds.
+SIMULATOR = "simulator"  # The class of runs that it did not get through.
 MINIMISE_SECONDS_MAX = 30.0  # Of each property that a unit sees broken, once.
 
 
@@ -75,9 +77,14 @@ class Simulations(msgspec.Struct, frozen=True, kw_only=True):
         first = unit.work["first"]
         with planted(*self.bugs):
             for seed in range(first, first + unit.work["count"]):
-                result = simulate(seed, profile, events=self.events)
                 swarm = swarm_of(seed)
                 shape = f"{swarm.voters} voters", swarm.kraft_version
+                try:
+                    result = simulate(seed, profile, events=self.events)
+                except Exception as error:  # Of the simulator: the other seeds can still be run.
+                    findings.setdefault(SIMULATOR, self._crash(seed, error, *shape, profile))
+                    tally[(*shape, SIMULATOR)] += 1
+                    continue
                 broken = result.violation[0] if result.violation else "clean"
                 tally[(*shape, broken)] += result.events
                 if result.violation is not None and broken not in findings:
@@ -98,7 +105,6 @@ class Simulations(msgspec.Struct, frozen=True, kw_only=True):
         if minimal is not None:
             events, _ = narrate(minimal.seed, minimal.swarm, profile, minimal.decisions)
             trace += [told(event) for event in events]
-        planted_too = "".join(f" --bug {bug}" for bug in self.bugs)
         return Finding(
             adapter="simulation",
             set=profile.name,
@@ -111,6 +117,28 @@ class Simulations(msgspec.Struct, frozen=True, kw_only=True):
             title=f"{name}: {text}",
             detail=text,
             example="\n".join(trace),
-            reproduce=f"kraftspec simulate --seed {run.seed} --events {self.events}{planted_too} "
-            "--minimise",
+            reproduce=f"{self._command(run.seed)} --minimise",
         )
+
+    def _crash(
+        self, seed: int, error: Exception, size: str, version: int, profile: KafkaProfile
+    ) -> Finding:
+        """A run that the simulator itself did not get through: one case, which says nothing."""
+        return Finding(
+            adapter="simulation",
+            set=profile.name,
+            message=size,
+            version=version,
+            entry="",
+            class_=SIMULATOR,
+            count=1,
+            signature=f"{SIMULATOR}: {type(error).__name__}",
+            title=f"the simulator failed: {error!r}",
+            detail=repr(error),
+            example=f"seed {seed}: " + "".join(traceback.format_exception(error)),
+            reproduce=self._command(seed),
+        )
+
+    def _command(self, seed: int) -> str:
+        planted_too = "".join(f" --bug {bug}" for bug in self.bugs)
+        return f"kraftspec simulate --seed {seed} --events {self.events}{planted_too}"
