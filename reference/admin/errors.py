@@ -1,0 +1,36 @@
+"""What an admin call may end with."""
+
+from __future__ import annotations
+
+
+class AdminError(Exception):
+    """A call was not done; the text says why, and what to do where that is known."""
+
+
+class TimedOutError(AdminError):
+    """No answer that settles it came in time; the text has what happened last."""
+
+
+class AnswerError(AdminError):
+    """A node refused.
+
+    ``code`` is Kafka's error code, ``message`` its own words, or None where it gave none.
+    """
+
+    def __init__(self, code: int, message: str | None = None, *, advice: str = "") -> None:
+        self.code = code
+        self.message = message
+        text = f"{code_name(code)} ({code})"
+        if message:
+            text += f": {message}"
+        super().__init__(f"{text}. {advice}" if advice else text)
+
+
+def code_name(code: int) -> str:
+    """Return Kafka's name of an error code; one that it does not have is said to be unknown."""
+    from kraftspec.generated.errors import ErrorCode  # noqa: PLC0415 - a call that is done has none
+
+    try:
+        return ErrorCode(code).name
+    except ValueError:
+        return "unknown error"

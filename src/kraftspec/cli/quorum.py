@@ -1,0 +1,371 @@
+"""``kraftspec quorum``: Apache Kafka's ``kafka-metadata-quorum``, and a quorum to try things on.
+
+Words, options and output are those of Kafka's tool (``MetadataQuorumCommand`` 4.3.1). What differs:
+``--json``, ``--timeout``, one line for an error where Kafka prints Java's trace, and exit code 2
+for wrong usage. Only what an answer needs is imported: half of the time of such a command is that.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from kraftspec.cli import LazyGroup
+from kraftspec.cli.output import SECONDS, emit_json, json_option, printable
+
+if TYPE_CHECKING:
+    from kraftspec.reference.admin import AdminClient, ClientConfig, Endpoint, QuorumInfo, Replica
+
+_COMMANDS = {
+    "add-controller": "kraftspec.cli.quorum:add_controller",
+    "describe": "kraftspec.cli.quorum:describe",
+    "remove-controller": "kraftspec.cli.quorum:remove_controller",
+}
+_DRY_RUN = "True if we should print what would be done, but not do it."
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def connection_options(command: _Command) -> _Command:
+    """Give a command, or the group of them, who is asked and how; before or after its name."""
+    for option in (
+        click.option(
+            "--timeout",
+            "timeout_s",
+            type=SECONDS,
+            help="Give up after so long.  [default: 60, or default.api.timeout.ms]",
+        ),
+        click.option(
+            "--command-config",
+            metavar="FILE",
+            help="Properties of Kafka's Admin Client; for add-controller, those of the controller.",
+        ),
+        click.option(
+            "--bootstrap-controller",
+            metavar="HOST:PORT,…",
+            help="Some of the controllers.",
+        ),
+        click.option(
+            "--bootstrap-server",
+            metavar="HOST:PORT,…",
+            help="Some of the brokers.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+@click.command(cls=LazyGroup, homes=_COMMANDS)
+@connection_options
+@click.pass_context
+def quorum(context: click.Context, /, **given: Any) -> None:
+    """Describe and change a metadata quorum, as kafka-metadata-quorum does."""
+    context.obj = given
+
+
+@click.command()
+@click.option("--status", is_flag=True, help="A short summary of the quorum.")
+@click.option("--replication", is_flag=True, help="How far each replica is.")
+@click.option("--human-readable", is_flag=True, help="With --replication: times as so long ago.")
+@connection_options
+@json_option
+@click.pass_context
+def describe(
+    context: click.Context,
+    /,
+    status: bool,
+    replication: bool,
+    human_readable: bool,
+    as_json: bool,
+    **given: Any,
+) -> None:
+    """Describe the metadata quorum info."""
+    if status and replication:
+        raise click.UsageError(
+            "Only one of --status or --replication should be specified with describe sub-command"
+        )
+    if not status and not replication:
+        raise click.UsageError(
+            "One of --status or --replication must be specified with describe sub-command"
+        )
+    if status and human_readable:
+        raise click.UsageError(
+            "The option --human-readable is only supported along with --replication"
+        )
+    with _admin(context, given) as (admin, _):
+        if replication:
+            found = admin.describe_quorum()
+            if as_json:
+                emit_json({"replicas": [row for _, row in _rows(found)]})
+            else:
+                click.echo(_replication_text(found, is_human=human_readable))
+            return
+        cluster_id = admin.describe_cluster().cluster_id
+        state = _status(cluster_id, admin.describe_quorum())
+        if as_json:
+            emit_json(state)
+        else:
+            click.echo(_status_text(state))
+
+
+@click.command("add-controller")
+@click.option("--dry-run", is_flag=True, help=_DRY_RUN)
+@connection_options
+@json_option
+@click.pass_context
+def add_controller(context: click.Context, /, dry_run: bool, as_json: bool, **given: Any) -> None:
+    """Add a controller to the KRaft controller cluster.
+
+    --command-config is the file of the controller that is added.
+    """
+    if not _given(context, given)["command_config"]:
+        raise click.UsageError(
+            "You must supply the configuration file of the controller you are adding when using "
+            "add-controller."
+        )
+    with _admin(context, given) as (admin, config):
+        from kraftspec.reference.admin.joiner import joiner_of
+
+        try:
+            joiner = joiner_of(config.properties)
+        except ValueError as error:
+            raise click.ClickException(printable(f"{config.path}: {error}")) from error
+        if not dry_run:
+            admin.add_voter(joiner.node_id, joiner.directory_id, joiner.endpoints)
+    endpoints = [_endpoint(one) for one in joiner.endpoints]
+    if as_json:
+        _emit_change("add", dry_run, joiner.node_id, str(joiner.directory_id), endpoints)
+        return
+    done = "DRY RUN of adding" if dry_run else "Added"
+    click.echo(
+        f"{done} controller {joiner.node_id} with directory id {joiner.directory_id} and "
+        f"endpoints: {', '.join(endpoints)}"
+    )
+
+
+@click.command("remove-controller")
+@click.option(
+    "--controller-id",
+    "-i",
+    type=int,
+    required=True,
+    metavar="ID",
+    help="The id of the controller to remove.",
+)
+@click.option(
+    "--controller-directory-id",
+    "-d",
+    "directory",
+    required=True,
+    metavar="DIRECTORY-ID",
+    help="The directory ID of the controller to remove.",
+)
+@click.option("--dry-run", is_flag=True, help=_DRY_RUN)
+@connection_options
+@json_option
+@click.pass_context
+def remove_controller(
+    context: click.Context,
+    /,
+    controller_id: int,
+    directory: str,
+    dry_run: bool,
+    as_json: bool,
+    **given: Any,
+) -> None:
+    """Remove a controller from the KRaft controller cluster."""
+    from kraftspec.fastpath.types import Uuid
+
+    if controller_id < 0:
+        raise click.UsageError(f"Invalid negative --controller-id: {controller_id}")
+    try:
+        directory_id = Uuid.parse(directory)
+    except ValueError as error:
+        raise click.UsageError(f"Failed to parse --controller-directory-id: {error}") from error
+    with _admin(context, given) as (admin, _):
+        if not dry_run:
+            admin.remove_voter(controller_id, directory_id)
+    if as_json:
+        _emit_change("remove", dry_run, controller_id, str(directory_id))
+        return
+    done = "DRY RUN of removing" if dry_run else "Removed"
+    # Kafka's tool has two spaces there, and scripts may look for them.
+    click.echo(f"{done}  KRaft controller {controller_id} with directory id {directory_id}")
+
+
+# ---- who is asked ------------------------------------------------------------------------------
+
+
+def _given(context: click.Context, own: dict[str, Any]) -> dict[str, Any]:
+    """Return the connection's options: the command's own, or else those before its name."""
+    before = context.obj or {}
+    return {key: before.get(key) if value is None else value for key, value in own.items()}
+
+
+@contextmanager
+def _admin(
+    context: click.Context, own: dict[str, Any]
+) -> Iterator[tuple[AdminClient, ClientConfig]]:
+    """Make the client; what it refuses is a line on stderr and exit code 1."""
+    given = _given(context, own)
+    servers, controllers = given["bootstrap_server"], given["bootstrap_controller"]
+    if servers is None and controllers is None:
+        raise click.UsageError(
+            "one of the arguments --bootstrap-server --bootstrap-controller is required"
+        )
+    if servers is not None and controllers is not None:
+        raise click.UsageError(
+            "argument --bootstrap-server: not allowed with argument --bootstrap-controller"
+        )
+    from kraftspec.reference.admin import AdminClient, AdminError
+
+    config = _config(given["command_config"], given["timeout_s"])
+    hint = "--bootstrap-server" if controllers is None else "--bootstrap-controller"
+    try:
+        admin = AdminClient(
+            servers if controllers is None else controllers,
+            to_controllers=controllers is not None,
+            config=config,
+            on_retry=lambda why: click.echo(f"{printable(why)}; trying on ...", err=True),
+        )
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint=hint) from error
+    try:
+        with admin:
+            yield admin, config
+    except AdminError as error:
+        raise click.ClickException(printable(str(error))) from error
+
+
+def _config(path: str | None, timeout_s: float | None) -> ClientConfig:
+    import msgspec
+
+    from kraftspec.reference.admin import ClientConfig, load_client_config
+
+    config = ClientConfig()
+    if path is not None:
+        try:
+            config = load_client_config(path)
+        except FileNotFoundError as error:
+            raise click.ClickException(f"Properties file {path} does not exists!") from error
+        except (OSError, ValueError) as error:
+            raise click.ClickException(printable(str(error))) from error
+    if timeout_s is not None:
+        config = msgspec.structs.replace(config, api_timeout_ms=max(1, round(timeout_s * 1000)))
+    return config
+
+
+# ---- what is said ------------------------------------------------------------------------------
+
+
+def _endpoint(endpoint: Endpoint) -> str:
+    host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
+    return f"{endpoint.name}://{host}:{endpoint.port}"
+
+
+def _status(cluster_id: str, found: QuorumInfo) -> dict[str, Any]:
+    return {
+        "clusterId": cluster_id,
+        "leaderId": found.leader_id,
+        "leaderEpoch": found.leader_epoch,
+        "highWatermark": found.high_watermark,
+        "maxFollowerLag": found.max_follower_lag,
+        "maxFollowerLagTimeMs": found.max_follower_lag_ms,
+        "currentVoters": [_member(found, one) for one in found.voters],
+        "currentObservers": [_member(found, one) for one in found.observers],
+    }
+
+
+def _member(found: QuorumInfo, replica: Replica) -> dict[str, Any]:
+    """Return who a replica is; what nobody knows of it is left out."""
+    member: dict[str, Any] = {"id": replica.id}
+    if any(replica.directory_id):
+        member["directoryId"] = str(replica.directory_id)
+    endpoints = [_endpoint(one) for one in found.endpoints.get(replica.id, ())]
+    if endpoints:
+        member["endpoints"] = endpoints
+    return member
+
+
+def _status_text(state: dict[str, Any]) -> str:
+    import json
+
+    lines = []
+    for key, value in state.items():
+        label = f"{key[0].upper()}{key[1:]}:"
+        shown = json.dumps(value, ensure_ascii=False) if isinstance(value, list) else str(value)
+        lines.append(f"{label:24}{printable(shown)}")
+    return "\n".join(lines)
+
+
+def _rows(found: QuorumInfo) -> Iterator[tuple[Replica, dict[str, Any]]]:
+    """Yield each replica and its row: the leader, the other voters, the observers."""
+    leader = found.leader
+    others = [voter for voter in found.voters if voter.id != found.leader_id]
+    for status, replicas in (
+        ("Leader", [leader]),
+        ("Follower", others),
+        ("Observer", list(found.observers)),
+    ):
+        for one in replicas:
+            yield (
+                one,
+                {
+                    "nodeId": one.id,
+                    "directoryId": str(one.directory_id),
+                    "logEndOffset": one.log_end_offset,
+                    "lag": leader.log_end_offset - one.log_end_offset,
+                    "lastFetchTimestamp": one.last_fetch_ms,
+                    "lastCaughtUpTimestamp": one.last_caught_up_ms,
+                    "status": status,
+                },
+            )
+
+
+def _replication_text(found: QuorumInfo, *, is_human: bool) -> str:
+    heads = ["NodeId", "DirectoryId", "LogEndOffset", "Lag", "LastFetchTimestamp"]
+    heads += ["LastCaughtUpTimestamp", "Status"]
+    now_ms = time.time_ns() // 1_000_000
+    rows = []
+    for replica, row in _rows(found):
+        if is_human:
+            row["lastFetchTimestamp"] = _ago(now_ms, replica.last_fetch_ms)
+            row["lastCaughtUpTimestamp"] = _ago(now_ms, replica.last_caught_up_ms)
+        rows.append([str(value) for value in row.values()])
+    return _table([heads, *rows])
+
+
+def _ago(now_ms: int, then_ms: int) -> str:
+    """Return how long ago; a clock that is ahead of ours is said to be (Kafka's tool gives up)."""
+    if then_ms < 0:
+        return str(then_ms)
+    if then_ms > now_ms:
+        return f"in {then_ms - now_ms} ms"
+    return f"{now_ms - then_ms} ms ago"
+
+
+def _table(rows: Sequence[Sequence[str]]) -> str:
+    """Lay rows out as Kafka's tools do: as wide as the widest cell, a tab after each."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "".join(f"{cell:{width}}\t" for cell, width in zip(row, widths, strict=True))
+        for row in rows
+    )
+
+
+def _emit_change(
+    action: str,
+    dry_run: bool,
+    node_id: int,
+    directory_id: str,
+    endpoints: Sequence[str] | None = None,
+) -> None:
+    report: dict[str, Any] = {"action": action, "dryRun": dry_run}
+    report |= {"controllerId": node_id, "directoryId": directory_id}
+    if endpoints is not None:
+        report["endpoints"] = list(endpoints)
+    emit_json(report)
