@@ -22,6 +22,7 @@ _COMMANDS = {
     "demo": "kraftspec.cli.demo:demo",
     "generate": "kraftspec.cli.generate:generate",
     "pipeline": "kraftspec.cli.pipeline:pipeline",
+    "quorum": "kraftspec.cli.quorum:quorum",
     "simulate": "kraftspec.cli.simulate:simulate",
     "spec": "kraftspec.cli.spec:spec",
 }
