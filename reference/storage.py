@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from kraftspec.reference.raft.profile import Profile
 
 _READ_BYTES = 1 << 20
+RECORD_BYTES_MAX = 64  # Of a record or a batch beside its value.
 
 
 class Storage:
@@ -59,7 +60,11 @@ class Storage:
     ) -> Storage:
         """Lock and recover the directory of a node; raises what ``LogDirectory.open`` does."""
         directory = LogDirectory.open(
-            path, files, profile=profile.name, node_id=config.node_id, cluster_id=config.cluster_id
+            path,
+            files,
+            profile=profile.name,
+            node_id=config.node_id,
+            cluster_id=config.cluster_id or None,  # Properties do not say: the directory does.
         )
         try:
             log = directory.open_log(log_config)
@@ -184,6 +189,20 @@ class Storage:
         else:
             data.voted_directory_id = voted.directory_id
         self.directory.quorum_state.write(data, version)
+
+    def append_syncs(self, effect: fx.AppendRecords | fx.AppendControl | fx.AppendBatches) -> bool:
+        """Whether an append may sync something first, and so take as long as the disk does."""
+        if isinstance(effect, fx.AppendControl):
+            return True  # Rare, and most often the first of an epoch.
+        if isinstance(effect, fx.AppendRecords):
+            size = sum(map(len, effect.records)) + RECORD_BYTES_MAX * (1 + len(effect.records))
+            return self.log.append_syncs(effect.epoch, size, effect.timestamp_ms)
+        batches = effect.batches
+        size = sum(len(batch.data) for batch in batches)
+        # No timestamp: a segment that is too old may sync beside others for once.
+        return self.log.append_syncs(batches[0].epoch, size, 0) or self.log.append_syncs(
+            batches[-1].epoch, size, 0
+        )
 
     def append_records(self, effect: fx.AppendRecords) -> None:
         """Append a leader's data records as one batch."""

@@ -298,6 +298,14 @@ class MetadataLog:
         data = self._epochs.to_checkpoint()
         replace_whole(self._files, self.directory, CHECKPOINT_NAME, data)
 
+    def append_syncs(self, epoch: int, size: int, timestamp_ms: int) -> bool:
+        """Whether an append of ``size`` bytes may sync first: it opens an epoch, or a segment."""
+        segment = self._active
+        is_full = segment.end and self._is_full(
+            segment, size, self._end_offset + size, timestamp_ms
+        )
+        return epoch != self._last_epoch or bool(is_full)
+
     def flush(self) -> int:
         """Make all that is appended durable; return the offset before which it is.
 

@@ -162,6 +162,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     connections_per_ip_overrides: dict[str, int] = {}
     connections_per_second_max: int = CONNECTIONS_MAX
     idle_ms_max: int = 600_000  # connections.max.idle.ms; below 0: for ever.
+    # How long a request may take to arrive, and an answer to be read. Kafka waits until it is idle.
+    stall_ms_max: int = 30_000
     queued_requests_max: int = 500  # queued.max.requests, of all connections together.
     queued_bytes_max: int = -1  # queued.max.request.bytes; below 0: no limit.
     backlog: int = 50  # socket.listen.backlog.size

@@ -1,0 +1,100 @@
+"""What a node answers: the quorum's own APIs by its core, and the few that only its shell can.
+
+Apache Kafka's tools find the controllers of ``--bootstrap-controller`` by DescribeCluster, which
+has to do with the node's network and not with its log (KIP-919).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from kraftspec.generated.errors import ErrorCode
+from kraftspec.generated.kafka import (
+    ApiVersionsResponse,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+from kraftspec.reference.node.frames import API_VERSIONS_KEY
+from kraftspec.reference.raft.follower import address
+from kraftspec.reference.raft.messages import Api
+
+if TYPE_CHECKING:
+    from kraftspec.reference.raft import Core
+
+CONTROLLER_ENDPOINTS: Final = 2  # EndpointType of DescribeCluster
+_NEVER_FLEXIBLE: Final = 1 << 15  # Above any version.
+
+
+def api_of(request: Any) -> Api:
+    """Return the API of a generated request, all versions of it."""
+    versions, flexible = request.VALID_VERSIONS, request.FLEXIBLE_VERSIONS
+    return Api(
+        request.API_KEY,
+        request.__name__.removesuffix("Request"),
+        versions.start,
+        versions.stop - 1,
+        flexible.start if flexible else _NEVER_FLEXIBLE,
+    )
+
+
+class ShellApi(NamedTuple):
+    """An API that the core has no part in: (core, request, version, listener) to the response."""
+
+    api: Api
+    request_class: Any
+    answer: Callable[[Core, Any, int, str], Any]
+
+
+def describe_cluster(
+    core: Core, request: DescribeClusterRequest, version: int, listener: str
+) -> DescribeClusterResponse:
+    """DescribeCluster (KIP-700, KIP-919): the voters, where they are, and which of them leads."""
+    asked = request.endpoint_type if version else 1
+    if asked != CONTROLLER_ENDPOINTS:
+        return DescribeClusterResponse(
+            error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE,
+            error_message="The request was sent to an endpoint of the wrong type.",
+            endpoint_type=CONTROLLER_ENDPOINTS if version else 1,
+        )
+    config = core.config
+    endpoints = {voter.key.id: voter.endpoints for voter in core.log.voters.last}
+    endpoints[config.node_id] = config.endpoints
+    if core.leader_id >= 0 and core.leader_endpoints:
+        endpoints[core.leader_id] = core.leader_endpoints
+    nodes = [address(node_id, known, listener) for node_id, known in sorted(endpoints.items())]
+    return DescribeClusterResponse(
+        endpoint_type=CONTROLLER_ENDPOINTS,
+        cluster_id=config.cluster_id,
+        controller_id=core.leader_id,
+        brokers=[
+            DescribeClusterResponse.DescribeClusterBroker(
+                broker_id=node.id, host=node.host, port=node.port
+            )
+            for node in nodes
+            if node is not None
+        ],
+    )
+
+
+SHELL_APIS: Final = {
+    shell.api.key: shell
+    for shell in (
+        ShellApi(api_of(DescribeClusterRequest), DescribeClusterRequest, describe_cluster),
+    )
+}
+
+
+def unsupported_api_versions(api: Api) -> bytes:
+    """Return the body for an ApiVersions of an unknown version, always in version 0 (KIP-511).
+
+    It names the versions of ApiVersions itself, with which to ask again.
+    """
+    assert api.key == API_VERSIONS_KEY
+    entry = ApiVersionsResponse.ApiVersion(
+        api_key=api.key, min_version=api.min_version, max_version=api.max_version
+    )
+    body: bytes = ApiVersionsResponse(
+        error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[entry]
+    ).encode(0)
+    return body

@@ -1,0 +1,623 @@
+"""A node: the core and its log directory, driven by asyncio.
+
+One coroutine takes events in the order in which they come, lets the core decide, and carries out
+what it says, effect by effect. What may wait for the disk (quorum-state, a cut, the first append of
+an epoch) runs in a thread, and the next effect only after it: so the order of effects is that of
+the core, while other connections are served. A sync of the log runs beside all that, and its end is
+an event like any other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import logging
+import random
+import time
+from collections import deque
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+
+import msgspec
+
+from kraftspec.fastpath.errors import CodecError
+from kraftspec.fastpath.types import ZERO_UUID, Uuid
+from kraftspec.generated.errors import ErrorCode
+from kraftspec.reference.node.apis import SHELL_APIS, unsupported_api_versions
+from kraftspec.reference.node.client import Asker, Peers
+from kraftspec.reference.node.frames import (
+    API_VERSIONS_KEY,
+    RequestHead,
+    peek_api,
+    read_request_head,
+    response_frame,
+)
+from kraftspec.reference.node.server import Server, ServerConnection
+from kraftspec.reference.profiles.kafka import KafkaProfile
+from kraftspec.reference.raft import Core, RoleName
+from kraftspec.reference.raft import effects as fx
+from kraftspec.reference.raft import events as ev
+from kraftspec.reference.raft.config import CLEAN_PERIOD_US
+from kraftspec.reference.raft.messages import (
+    Api,
+    ApiVersionsReply,
+    FetchReply,
+    FetchSnapshotReply,
+    Request,
+)
+from kraftspec.reference.raft.types import NEVER_US
+from kraftspec.reference.storage import Storage
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from kraftspec.reference.node.settings import NodeConfig
+    from kraftspec.reference.raft.profile import Profile
+
+SHUTDOWN_TIMEOUT_S: Final = 5.0  # KafkaRaftClient.GRACEFUL_SHUTDOWN_TIMEOUT_MS
+REPLY_BYTES_MAX: Final = 8 << 20  # Whatever a fetch asks for; one batch is sent all the same.
+EVENTS_AT_ONCE: Final = 256  # Then other tasks get their turn.
+CREATE_TOPICS_KEY: Final = 19  # Only a node that is a Kafka controller serves it.
+
+_UNKNOWN: Final = "this node leads no longer: whether the records are committed, it cannot say"
+
+log = logging.getLogger("kraftspec.node")
+
+
+class NotAppendedError(Exception):
+    """Records were not appended, or nobody can say whether they were; ``error`` is Kafka's code."""
+
+    def __init__(self, error: int, message: str) -> None:
+        super().__init__(message)
+        self.error = error
+
+
+class Appended(NamedTuple):
+    """Where records are, now that they are committed."""
+
+    epoch: int
+    base_offset: int
+    last_offset: int
+
+
+class _Answering(NamedTuple):
+    connection: ServerConnection
+    api: Api
+    version: int
+    correlation_id: int
+    request: Request
+
+
+class Node:
+    """One node. ``async with Node(config) as node`` starts it, and stops it in good order.
+
+    To be read by anybody: ``core``, ``storage``, ``listeners`` (name to the host and port that are
+    bound), ``server``, ``peers``, ``failure`` (what ended it, if nothing asked it to stop).
+
+    ``hand_back`` says whether to resign from leading once the epoch's first record is committed, so
+    that a Kafka controller leads: True, False, or None for where another voter is one. Such a voter
+    would otherwise wait for a controller that this node is not.
+    """
+
+    core: Core
+    storage: Storage
+    server: Server
+    peers: Peers
+
+    def __init__(
+        self,
+        config: NodeConfig,
+        *,
+        profile: Profile | None = None,
+        hand_back: bool | None = None,
+        random_bits: Any = None,
+    ) -> None:
+        self.config = config
+        self.listeners: dict[str, tuple[str, int]] = {}
+        self.failure: BaseException | None = None
+        self.hand_back = hand_back
+        self.profile = profile or KafkaProfile(config.core.listener_name)
+        self._random = random_bits or random.SystemRandom()
+        self._inbox: deque[ev.Event] = deque()
+        self._wake = asyncio.Event()
+        self._ended = asyncio.Event()
+        self._left = asyncio.Event()  # The core has nothing more to do.
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_us = NEVER_US
+        self._cleaner: asyncio.TimerHandle | None = None
+        self._answering: dict[int, _Answering] = {}
+        self._token = 0
+        self._append_id = 0
+        self._appending: dict[int, asyncio.Future[Appended]] = {}
+        self._uncommitted: list[tuple[int, int, Appended]] = []  # (last offset, append id, …)
+        self._flushing: fx.FlushLog | None = None
+        self._is_flush_running = False
+        self._watchers: list[tuple[Callable[[Node], bool], asyncio.Future[None]]] = []
+        self._driver: asyncio.Task[None] | None = None
+        self._disk = ThreadPoolExecutor(2, thread_name_prefix=f"node-{config.node_id}-disk")
+        self._clock_base_ns = time.time_ns() - time.monotonic_ns()
+        self._apis: dict[int, Api] = dict(self.profile.apis)
+        self._apis.update({key: shell.api for key, shell in SHELL_APIS.items()})
+        self._carry: dict[type[fx.Effect], Callable[[Any], Coroutine[Any, Any, None] | None]] = {
+            fx.PersistElection: self._persist,
+            fx.TruncateLog: self._truncate,
+            fx.ResetLog: self._reset,
+            fx.AppendRecords: self._append_records,
+            fx.AppendControl: self._append_control,
+            fx.AppendBatches: self._append_batches,
+            fx.FlushLog: self._flush,
+            fx.FinishSnapshot: self._finish_snapshot,
+            fx.DeleteBefore: self._delete_before,
+            fx.Ask: self._ask,
+            fx.Answer: self._answer,
+            fx.DropConnection: self._drop_connection,
+            fx.Commit: self._commit,
+            fx.LeaderChanged: self._leader_changed,
+            fx.Appended: self._appended,
+            fx.AppendRefused: self._append_refused,
+            fx.ShutdownCompleted: self._shutdown_completed,
+        }
+
+    # ---- life ----------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Open the directory, listen, and take part in the quorum.
+
+        Raises what ``Storage.open`` does (NotFormattedError, BlockingIOError, …), and OSError for a
+        listener that cannot be had; nothing is left open then.
+        """
+        loop = asyncio.get_running_loop()
+        config = self.config
+        self.storage = await loop.run_in_executor(
+            self._disk,
+            lambda: Storage.open(config.log_dir, self.profile, config.core, log_config=config.log),
+        )
+        try:
+            config = self.config = config.of_directory(self._own_meta())
+            self._make_core()
+            self.server = Server(config.limits, self._received)
+            self.peers = Peers(self._asker())
+            for listener in config.listeners:
+                self.listeners[listener.name] = await self.server.listen(listener, None)
+        except BaseException:
+            if hasattr(self, "server"):
+                await self.server.close()
+            self.storage.close()
+            raise
+        log.info(
+            "started",
+            extra={
+                "node": config.node_id,
+                "cluster": config.core.cluster_id,
+                "directory": str(config.core.directory_id),
+                "listeners": {name: f"{h}:{p}" for name, (h, p) in self.listeners.items()},
+                "epoch": self.core.epoch,
+                "end_offset": self.storage.log.end_offset,
+            },
+        )
+        self._driver = loop.create_task(self._drive())
+        self._cleaner = loop.call_later(CLEAN_PERIOD_US / 1e6, self._clean)
+        self.post(ev.Start())
+
+    def _own_meta(self) -> Any:
+        """Return meta.properties; where it has no directory id, it has one from now on."""
+        directory = self.storage.directory
+        if directory.meta.directory_id == ZERO_UUID:
+            made = Uuid(self._random.getrandbits(128).to_bytes(16, "big"))
+            directory.set_meta(msgspec.structs.replace(directory.meta, directory_id=made))
+        return directory.meta
+
+    def _make_core(self) -> None:
+        config = self.config.core
+        self.core = Core(
+            config,
+            self.profile.policy,
+            self.storage.log_state(config.voters),
+            self.storage.election,
+            self._random,
+        )
+
+    def _asker(self) -> Asker:
+        config = self.config
+        return Asker(
+            profile=self.profile,
+            client_id=f"raft-client-{config.node_id}",
+            request_timeout_s=config.core.request_timeout_us / 1e6,
+            connect_timeout_s=config.limits.connect_ms / 1000,
+            response_bytes_max=config.limits.request_bytes_max,
+            tls=None,
+            authenticate=None,
+            replied=lambda request_id, reply: self.post(ev.ReplyReceived(request_id, reply)),
+            failed=lambda request_id, unsupported: self.post(
+                ev.RequestFailed(request_id, unsupported)
+            ),
+        )
+
+    async def stop(self, timeout_s: float = SHUTDOWN_TIMEOUT_S) -> None:
+        """Leave in good order: resign if this node leads, let another be elected, close the log.
+
+        Takes ``timeout_s`` at the most for that; raises what ended the node if it failed before.
+        """
+        if self._driver is not None and not self._ended.is_set():
+            self.post(ev.ShutdownRequested(int(timeout_s * 1e6)))
+            leaving = asyncio.ensure_future(self._left.wait())
+            ended = asyncio.ensure_future(self._ended.wait())
+            await asyncio.wait({leaving, ended}, return_when=asyncio.FIRST_COMPLETED)
+            leaving.cancel()
+            ended.cancel()
+            await self._end(None)
+        if self.failure is not None:
+            raise self.failure
+
+    async def wait(self) -> None:
+        """Return when the node has stopped; raise what ended it if it failed."""
+        await self._ended.wait()
+        if self.failure is not None:
+            raise self.failure
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.stop()
+
+    async def _end(self, failure: BaseException | None) -> None:
+        """Let everything go. After a failure nothing more is written, and nothing more is said."""
+        if self._ended.is_set():
+            return
+        self._ended.set()
+        self.failure = failure
+        for handle in (self._timer, self._cleaner):
+            if handle is not None:
+                handle.cancel()
+        if self._driver is not None and self._driver is not asyncio.current_task():
+            self._driver.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._driver
+        self.peers.close()
+        await self.server.close()
+        self._give_up_appends(_UNKNOWN)
+        for future in self._appending.values():
+            if not future.done():
+                error = NotAppendedError(ErrorCode.BROKER_NOT_AVAILABLE, "the node stopped")
+                future.set_exception(error)
+        for _, future in self._watchers:
+            if not future.done():
+                future.set_exception(failure or ConnectionError("the node stopped"))
+        loop = asyncio.get_running_loop()
+        try:
+            await loop.run_in_executor(self._disk, self.storage.close)
+        except OSError as error:
+            self.failure = self.failure or error
+        self._disk.shutdown(wait=False)
+
+    # ---- for others ----------------------------------------------------------------------------
+
+    def post(self, event: ev.Event) -> None:
+        """Let the core take an event, after those that came before it."""
+        self._inbox.append(event)
+        self._wake.set()
+
+    def now_us(self) -> int:
+        """Microseconds since 1970 by a clock that never jumps: set once, at the node's start."""
+        return (self._clock_base_ns + time.monotonic_ns()) // 1000
+
+    async def append(self, records: Sequence[bytes]) -> Appended:
+        """Append records as the leader, all in one batch, and return once they are committed.
+
+        Raises NotAppendedError: where the node does not lead, and where it stopped leading before
+        it could tell whether they are committed.
+        """
+        self._append_id += 1
+        append_id = self._append_id
+        future: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
+        if self._ended.is_set():
+            raise NotAppendedError(ErrorCode.BROKER_NOT_AVAILABLE, "the node stopped")
+        self._appending[append_id] = future
+        self.post(ev.AppendRequested(append_id, self.core.epoch, tuple(records)))
+        return await future
+
+    async def until(self, condition: Callable[[Node], bool], timeout_s: float) -> None:
+        """Wait until something is so, looked at after each event; TimeoutError where it is not."""
+        if condition(self):
+            return
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        entry = (condition, future)
+        self._watchers.append(entry)
+        try:
+            await asyncio.wait_for(future, timeout_s)
+        finally:
+            if entry in self._watchers:
+                self._watchers.remove(entry)
+
+    # ---- events --------------------------------------------------------------------------------
+
+    async def _drive(self) -> None:
+        """Take events and carry out effects until the core is done, or something fails."""
+        try:
+            while not self._left.is_set():
+                if not self._inbox:
+                    self._wake.clear()
+                    await self._wake.wait()
+                for _ in range(EVENTS_AT_ONCE):
+                    if not self._inbox:
+                        break
+                    waits = self._step(self._inbox.popleft())
+                    if waits is not None:
+                        await waits
+                else:
+                    await asyncio.sleep(0)
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:
+            log.critical(
+                "the node stops: it failed",
+                extra={"node": self.config.node_id, "reason": f"{type(error).__name__}: {error}"},
+                exc_info=not isinstance(error, OSError),
+            )
+            await self._end(error)
+
+    def _step(self, event: ev.Event) -> Coroutine[Any, Any, None] | None:
+        """Let the core take an event; return what is left to be done where the disk is slow."""
+        effects = iter(self.core.step(event, self.now_us()))
+        for effect in effects:
+            waits = self._carry_out(effect)
+            if waits is not None:
+                return self._go_on(waits, effects)
+        self._stepped()
+        return None
+
+    async def _go_on(self, waits: Coroutine[Any, Any, None], effects: Any) -> None:
+        await waits
+        for effect in effects:
+            more = self._carry_out(effect)
+            if more is not None:
+                await more
+        self._stepped()
+
+    def _carry_out(self, effect: fx.Effect) -> Coroutine[Any, Any, None] | None:
+        how = self._carry.get(effect.__class__)
+        if how is not None:
+            return how(effect)
+        return self._in_thread(lambda: self.storage.carry_out(effect))
+
+    def _stepped(self) -> None:
+        """Set the timer to when the core wants to be woken, and look at who waits."""
+        deadline_us = self.core.next_deadline_us()
+        if deadline_us < self._timer_us:  # A timer that fires too early is set again then.
+            if self._timer is not None:
+                self._timer.cancel()
+            self._set_timer(deadline_us)
+        for condition, future in self._watchers[:] if self._watchers else ():
+            if not future.done() and condition(self):
+                future.set_result(None)
+
+    def _set_timer(self, deadline_us: int) -> None:
+        self._timer_us = deadline_us
+        delay_s = max(deadline_us - self.now_us(), 0) / 1e6
+        self._timer = asyncio.get_running_loop().call_later(delay_s, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        self._timer_us = NEVER_US
+        deadline_us = self.core.next_deadline_us()
+        if deadline_us <= self.now_us():
+            self.post(ev.Tick())
+        elif deadline_us < NEVER_US:
+            self._set_timer(deadline_us)
+
+    def _clean(self) -> None:
+        self.post(ev.CleanRequested(self.storage.log.size_bytes))
+        self._cleaner = asyncio.get_running_loop().call_later(CLEAN_PERIOD_US / 1e6, self._clean)
+
+    async def _in_thread(self, work: Callable[[], Any]) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(self._disk, work)
+
+    # ---- requests of others --------------------------------------------------------------------
+
+    def _received(self, connection: ServerConnection, frame: bytes) -> None:
+        """Take a request; whoever sends what is none loses its connection."""
+        key, version = peek_api(frame)
+        api = self._apis.get(key)
+        if api is None:
+            connection.drop(f"API {key} is not served here")
+            return
+        if not api.min_version <= version <= api.max_version:
+            if key != API_VERSIONS_KEY:
+                connection.drop(f"{api.name} version {version} is not served here")
+                return
+            correlation_id = int.from_bytes(frame[4:8], "big", signed=True)
+            body = unsupported_api_versions(api)
+            connection.reply(response_frame(api, 0, correlation_id, body))
+            return
+        try:
+            head = read_request_head(frame, version >= api.first_flexible_version)
+            self._take(connection, api, head, memoryview(frame)[head.body_at :])
+        except CodecError as error:
+            connection.drop(f"{api.name} version {version}: {error}")
+
+    def _take(
+        self, connection: ServerConnection, api: Api, head: RequestHead, body: memoryview
+    ) -> None:
+        shell = SHELL_APIS.get(api.key)
+        if shell is not None:
+            asked = shell.request_class.decode(body, head.version)
+            answer = shell.answer(self.core, asked, head.version, connection.listener.name)
+            encoded = answer.encode(head.version)
+            connection.reply(response_frame(api, head.version, head.correlation_id, encoded))
+            return
+        request = self.profile.decode_request(api.key, head.version, body)
+        self._token += 1
+        self._answering[self._token] = _Answering(
+            connection, api, head.version, head.correlation_id, request
+        )
+        self.post(ev.RequestReceived(self._token, request))
+
+    def _answer(self, effect: fx.Answer) -> None:
+        asked = self._answering.pop(effect.token)
+        connection, api, version, correlation_id, request = asked
+        if not connection.is_open:
+            return
+        reply = effect.reply
+        if isinstance(reply, FetchReply | FetchSnapshotReply):
+            reply.read_max_bytes = min(reply.read_max_bytes, REPLY_BYTES_MAX)
+            self.storage.fill(reply)
+        elif isinstance(reply, ApiVersionsReply):
+            reply.apis = tuple(self._apis[key] for key in sorted(self._apis))
+        body = self.profile.encode_reply(request, reply, version, connection.listener.name)
+        connection.reply(response_frame(api, version, correlation_id, body))
+
+    # ---- requests to others --------------------------------------------------------------------
+
+    def _ask(self, effect: fx.Ask) -> None:
+        self.peers.ask(effect.request_id, effect.node, effect.request)
+
+    def _drop_connection(self, effect: fx.DropConnection) -> None:
+        self.peers.drop(effect.node)
+
+    # ---- the disk ------------------------------------------------------------------------------
+
+    def _persist(self, effect: fx.PersistElection) -> Coroutine[Any, Any, None]:
+        return self._in_thread(lambda: self.storage.persist_election(effect))
+
+    def _truncate(self, effect: fx.TruncateLog) -> Coroutine[Any, Any, None]:
+        log.warning(
+            "the log is cut: the leader's differs",
+            extra={"node": self.config.node_id, "end_offset": effect.end_offset},
+        )
+        return self._in_thread(lambda: self.storage.truncate(effect.end_offset))
+
+    def _reset(self, effect: fx.ResetLog) -> Coroutine[Any, Any, None]:
+        return self._in_thread(lambda: self.storage.reset(effect.snapshot_id))
+
+    def _append_records(self, effect: fx.AppendRecords) -> Coroutine[Any, Any, None] | None:
+        if self.storage.append_syncs(effect):
+            return self._in_thread(lambda: self.storage.append_records(effect))
+        self.storage.append_records(effect)
+        return None
+
+    def _append_control(self, effect: fx.AppendControl) -> Coroutine[Any, Any, None]:
+        return self._in_thread(lambda: self.storage.append_control(effect))
+
+    def _append_batches(self, effect: fx.AppendBatches) -> Coroutine[Any, Any, None] | None:
+        def append() -> None:
+            for batch in effect.batches:
+                self.storage.append_batch(batch)
+
+        if self.storage.append_syncs(effect):
+            return self._in_thread(append)
+        append()
+        return None
+
+    def _flush(self, effect: fx.FlushLog) -> None:
+        """Sync, beside what comes next; one that is wanted meanwhile begins when it is done."""
+        self._flushing = effect
+        if not self._is_flush_running:
+            self._begin_flush()
+
+    def _begin_flush(self) -> None:
+        wanted, self._flushing = self._flushing, None
+        assert wanted is not None
+        self._is_flush_running = True
+        running = asyncio.get_running_loop().run_in_executor(self._disk, self.storage.flush, wanted)
+        running.add_done_callback(self._flushed)
+
+    def _flushed(self, done: asyncio.Future[ev.LogFlushed]) -> None:
+        self._is_flush_running = False
+        if self._ended.is_set() or done.cancelled():
+            return
+        error = done.exception()
+        if error is not None:
+            self._fail_soon(error)
+            return
+        if self._flushing is not None:
+            self._begin_flush()
+        self.post(done.result())
+
+    def _fail_soon(self, error: BaseException) -> None:
+        """End the node before it takes another event."""
+        log.critical(
+            "the node stops: its disk failed",
+            extra={"node": self.config.node_id, "reason": str(error)},
+        )
+        if self._driver is not None:
+            self._driver.cancel()
+        self._ending = asyncio.ensure_future(self._end(error))
+
+    async def _finish(self, effect: fx.FinishSnapshot) -> None:
+        stored = await self._in_thread(lambda: self.storage.finish_snapshot(effect.id))
+        if stored is not None:
+            self.post(stored)
+
+    def _finish_snapshot(self, effect: fx.FinishSnapshot) -> Coroutine[Any, Any, None]:
+        return self._finish(effect)
+
+    def _delete_before(self, effect: fx.DeleteBefore) -> Coroutine[Any, Any, None]:
+        return self._in_thread(lambda: self.storage.delete_before(effect.snapshot_id))
+
+    # ---- the state machine ---------------------------------------------------------------------
+
+    def _appended(self, effect: fx.Appended) -> None:
+        found = Appended(effect.epoch, effect.base_offset, effect.last_offset)
+        heapq.heappush(self._uncommitted, (found.last_offset, effect.append_id, found))
+
+    def _append_refused(self, effect: fx.AppendRefused) -> None:
+        future = self._appending.pop(effect.append_id, None)
+        if future is not None and not future.done():
+            name = ErrorCode(effect.error).name
+            future.set_exception(NotAppendedError(effect.error, f"not appended: {name}"))
+
+    def _commit(self, effect: fx.Commit) -> None:
+        waiting = self._uncommitted
+        while waiting and waiting[0][0] < effect.high_watermark:
+            _, append_id, found = heapq.heappop(waiting)
+            future = self._appending.pop(append_id, None)
+            if future is None or future.done():
+                continue
+            if found.epoch == self.core.epoch:
+                future.set_result(found)
+            else:  # These offsets are another leader's records.
+                future.set_exception(NotAppendedError(ErrorCode.NOT_LEADER_OR_FOLLOWER, _UNKNOWN))
+
+    def _leader_changed(self, effect: fx.LeaderChanged) -> None:
+        core = self.core
+        log.info(
+            "leader changed",
+            extra={"node": core.config.node_id, "epoch": effect.epoch, "leader": effect.leader_id},
+        )
+        if effect.leader_id != core.config.node_id or core.role.name is not RoleName.LEADER:
+            self._give_up_appends(_UNKNOWN)
+        elif self._must_hand_back():
+            log.info(
+                "resigning: a Kafka controller is to lead",
+                extra={"node": core.config.node_id, "epoch": effect.epoch},
+            )
+            self.post(ev.ResignRequested(effect.epoch))
+
+    def _must_hand_back(self) -> bool:
+        if self.hand_back is not None:
+            return self.hand_back
+        own_id = self.core.config.node_id
+        others = [key for key in self.core.log.voters.last.ids if key != own_id]
+        spoken = [self.peers.versions_of(node_id) for node_id in others]
+        return any(versions is not None and CREATE_TOPICS_KEY in versions for versions in spoken)
+
+    def _give_up_appends(self, why: str) -> None:
+        waiting, self._uncommitted = self._uncommitted, []
+        for _, append_id, _ in waiting:
+            future = self._appending.pop(append_id, None)
+            if future is not None and not future.done():
+                future.set_exception(NotAppendedError(ErrorCode.NOT_LEADER_OR_FOLLOWER, why))
+
+    def _shutdown_completed(self, effect: fx.ShutdownCompleted) -> None:
+        if effect.timed_out:
+            log.warning("no other leader was elected in time", extra={"node": self.config.node_id})
+        self._left.set()

@@ -1,0 +1,267 @@
+"""The listening side: connections, what each may cost, and requests one at a time from each.
+
+As in Kafka, the next request of a connection is looked at once the one before it is answered; what
+is sent ahead stays unread in the system's buffers. A connection that breaks a rule is closed, and
+nothing else happens: rubbish, a frame too large, bytes that do not come, answers that are not read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import socket
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from kraftspec.reference.node.frames import REQUEST_BYTES_MIN, FrameError, FrameReader
+
+if TYPE_CHECKING:
+    import ssl
+
+    from kraftspec.reference.node.settings import Limits, Listener
+
+READ_AHEAD_BYTES: Final = 64 << 10  # Of requests that are not looked at yet.
+BUFFERED_BYTES_MAX: Final = 512 << 20  # Of all connections, where queued.max.request.bytes is not.
+SWEEP_S: Final = 1.0
+
+log = logging.getLogger("kraftspec.node.server")
+
+Receive = Callable[["ServerConnection", bytes], None]
+
+
+class ServerConnection(asyncio.Protocol):
+    """A peer's connection to one listener. Frames go to ``Server.receive``; ``reply`` answers.
+
+    ``principal`` and ``session`` are for whoever authenticates; ``is_open`` says whether anybody
+    would still read an answer.
+    """
+
+    def __init__(self, server: Server, listener: Listener) -> None:
+        self.server = server
+        self.listener = listener
+        self.peer = "?"
+        self.host = "?"
+        self.is_open = False
+        self.principal: str | None = None
+        self.session: Any = None
+        self.reader = FrameReader(REQUEST_BYTES_MIN, server.limits.request_bytes_max)
+        self.transport: asyncio.Transport
+        self._is_busy = False  # A request is being handled.
+        self._is_going_on = False
+        self._is_reading = True
+        self._counted_bytes = 0
+        now = server.loop.time()
+        self.active_at = now
+        self.incomplete_since: float | None = None  # Part of a frame is here.
+        self.unread_since: float | None = None  # Answers wait for the peer.
+
+    # ---- called by asyncio ---------------------------------------------------------------------
+
+    def connection_made(self, transport: Any) -> None:
+        """Take the connection, or close it where there are too many."""
+        self.transport = transport
+        name = transport.get_extra_info("peername") or ("?", 0)
+        self.host, self.peer = str(name[0]), f"{name[0]}:{name[1]}"
+        connected: socket.socket | None = transport.get_extra_info("socket")
+        if connected is not None and connected.family in (socket.AF_INET, socket.AF_INET6):
+            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.is_open = True
+        refusal = self.server.admit(self)
+        if refusal:
+            self.drop(refusal)
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes, and look at the requests that they complete."""
+        if not self.is_open:
+            return
+        self.active_at = self.server.loop.time()
+        self.reader.feed(data)
+        self._go_on()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """Forget the connection; answers to it are dropped."""
+        self.is_open = False
+        self.server.forget(self, self._counted_bytes)
+        self._counted_bytes = 0
+
+    def pause_writing(self) -> None:
+        """The peer does not read: let it not ask any more either."""
+        self.unread_since = self.server.loop.time()
+        self._go_on()
+
+    def resume_writing(self) -> None:
+        """The peer has read."""
+        self.unread_since = None
+        self._go_on()
+
+    # ---- called by the node --------------------------------------------------------------------
+
+    def reply(self, frame: bytes) -> None:
+        """Answer the request that is being handled; the next may be looked at."""
+        self._is_busy = False
+        if self.is_open:
+            self.active_at = self.server.loop.time()
+            self.transport.write(frame)
+            self._go_on()
+
+    def drop(self, reason: str) -> None:
+        """Close the connection at once; what was not sent is not."""
+        if self.is_open:
+            self.is_open = False
+            log.info("connection closed", extra={"peer": self.peer, "reason": reason})
+            self.transport.abort()
+
+    # ---- inside --------------------------------------------------------------------------------
+
+    def _go_on(self) -> None:
+        """Handle requests until one has to wait, and read on or not."""
+        if self._is_going_on or not self.is_open:
+            return
+        self._is_going_on = True
+        try:
+            while self.is_open and not self._is_busy and self.unread_since is None:
+                frame = self.reader.take()
+                if frame is None:
+                    break
+                self._is_busy = True
+                self.server.receive(self, frame)
+        except FrameError as error:
+            self.drop(str(error))
+        finally:
+            self._is_going_on = False
+        if self.is_open:
+            self._regulate()
+
+    def _regulate(self) -> None:
+        size = len(self.reader)
+        waits = self._is_busy or self.unread_since is not None
+        if not size or waits:
+            self.incomplete_since = None
+        elif self.incomplete_since is None:
+            self.incomplete_since = self.server.loop.time()
+        must_read = not waits or size < READ_AHEAD_BYTES
+        if must_read is not self._is_reading:
+            self._is_reading = must_read
+            (self.transport.resume_reading if must_read else self.transport.pause_reading)()
+        if size != self._counted_bytes:
+            grown, self._counted_bytes = size - self._counted_bytes, size
+            if not self.server.count_bytes(grown):
+                self.drop("all connections together have sent more than is handled")
+
+
+class Server:
+    """All listeners of a node, and all connections to them."""
+
+    def __init__(self, limits: Limits, receive: Receive) -> None:
+        self.limits = limits
+        self.receive = receive
+        self.loop = asyncio.get_running_loop()
+        self.connections: set[ServerConnection] = set()
+        self.refused = 0
+        self._servers: list[asyncio.Server] = []
+        self._by_host: Counter[str] = Counter()
+        self._buffered_bytes = 0
+        self._bytes_max = (
+            limits.queued_bytes_max if limits.queued_bytes_max >= 0 else BUFFERED_BYTES_MAX
+        )
+        self._sweep_timer = self.loop.call_later(SWEEP_S, self._sweep)
+
+    async def listen(self, listener: Listener, tls: ssl.SSLContext | None) -> tuple[str, int]:
+        """Listen, and return the host and port that are bound.
+
+        Raises OSError that says which listener, what is wrong and what to do.
+        """
+        limits = self.limits
+        try:
+            server = await self.loop.create_server(
+                lambda: ServerConnection(self, listener),
+                listener.host or None,
+                listener.port,
+                backlog=limits.backlog,
+                ssl=tls,
+                ssl_handshake_timeout=limits.stall_ms_max / 1000 if tls else None,
+            )
+        except OSError as error:
+            where = f"{listener.name}://{listener.host}:{listener.port}"
+            if error.errno == errno.EADDRINUSE:
+                said = "another process listens there; stop it, or choose another port"
+            else:
+                said = f"{error.strerror or error}; correct it in listeners"
+            raise OSError(error.errno, f"no listener at {where}: {said}") from error
+        self._servers.append(server)
+        bound = server.sockets[0]
+        for one in server.sockets:
+            for option, size in (
+                (socket.SO_SNDBUF, limits.send_buffer_bytes),
+                (socket.SO_RCVBUF, limits.receive_buffer_bytes),
+            ):
+                if size >= 0:
+                    one.setsockopt(socket.SOL_SOCKET, option, size)
+        host, port = bound.getsockname()[:2]
+        return str(host), int(port)
+
+    def admit(self, connection: ServerConnection) -> str | None:
+        """Count a connection; return why it is refused, if it is."""
+        self.connections.add(connection)
+        self._by_host[connection.host] += 1
+        limits = self.limits
+        of_host = limits.connections_per_ip_overrides.get(
+            connection.host, limits.connections_per_ip_max
+        )
+        refusal = None
+        if len(self.connections) > limits.connections_max:
+            refusal = f"there are {limits.connections_max} connections already"
+        elif self._by_host[connection.host] > of_host:
+            refusal = f"{connection.host} has {of_host} connections already"
+        self.refused += refusal is not None
+        return refusal
+
+    def forget(self, connection: ServerConnection, counted_bytes: int) -> None:
+        """Take a connection off the books."""
+        if connection in self.connections:
+            self.connections.discard(connection)
+            self._by_host[connection.host] -= 1
+            if not self._by_host[connection.host]:
+                del self._by_host[connection.host]
+        self._buffered_bytes -= counted_bytes
+
+    def count_bytes(self, grown: int) -> bool:
+        """Count what connections hold; return whether there is room for more."""
+        self._buffered_bytes += grown
+        return grown < 0 or self._buffered_bytes <= self._bytes_max
+
+    def _sweep(self) -> None:
+        """Close what is idle, and what stands still half-way."""
+        now = self.loop.time()
+        stall_s = self.limits.stall_ms_max / 1000
+        idle_s = self.limits.idle_ms_max / 1000
+        for connection in list(self.connections):
+            since = connection.incomplete_since
+            if since is not None and now - since > stall_s:
+                connection.drop(f"a request is not whole after {stall_s:g} s")
+                continue
+            since = connection.unread_since
+            if since is not None and now - since > stall_s:
+                connection.drop(f"answers are not read for {stall_s:g} s")
+            elif idle_s >= 0 and now - connection.active_at > idle_s:
+                connection.drop(f"idle for {idle_s:g} s")
+        period_s = min(SWEEP_S, stall_s / 2)
+        self._sweep_timer = self.loop.call_later(period_s, self._sweep)
+
+    async def close(self) -> None:
+        """Stop listening, send what was answered, and close all connections."""
+        self._sweep_timer.cancel()
+        for server in self._servers:
+            server.close()
+        for connection in list(self.connections):
+            if connection.is_open:
+                connection.is_open = False
+                connection.transport.close()
+        for server in self._servers:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(server.wait_closed(), SWEEP_S)
+        for connection in list(self.connections):
+            connection.transport.abort()
