@@ -2,34 +2,29 @@
 
 from __future__ import annotations
 
-import posixpath
 from collections.abc import Callable, Iterator
-from itertools import zip_longest
 from typing import Final
 
-import msgspec
-
 from kraftspec.fastpath.errors import CodecError
-from kraftspec.fastpath.message import Message
-from kraftspec.generated import kafka
 from kraftspec.pipeline.files import Filesystem
 from kraftspec.pipeline.layout import LogFile, Paths
 from kraftspec.pipeline.metadata.log import directory_of, metadata_files
 from kraftspec.pipeline.report import DamagedLogError, Report
 from kraftspec.pipeline.stream import scan
 from kraftspec.reference.metadata.frames import FrameError, explain, read_control, read_frame
-from kraftspec.reference.metadata.image import ImageError, MetadataImage
+from kraftspec.reference.metadata.image import MetadataImage
+from kraftspec.reference.metadata.join import Row, checkpoints_below, join
 
-_COLUMNS: Final = ("offset", "leader_epoch", "timestamp", "is_control", "key", "value", "_error")
-
-
-class _Row(msgspec.Struct, frozen=True):
-    """A record of the log, decoded."""
-
-    offset: int
-    epoch: int
-    timestamp: int
-    message: Message
+_COLUMNS: Final = (
+    "offset",
+    "leader_epoch",
+    "timestamp",
+    "is_control",
+    "key",
+    "value",
+    "position",
+    "_error",
+)
 
 
 def read_image(
@@ -57,19 +52,9 @@ def read_image(
         raise ValueError(f"as_of is an offset, not {as_of}")
     files = _one_log(metadata_files(path, filesystem))
     image = MetadataImage()
-    checkpoint = _checkpoint(files, as_of)
-    if checkpoint is not None:
-        _load(image, checkpoint)
+    checkpoint = next(iter(checkpoints_below(files, as_of)), None)
     segments = [file for file in files if file.kind == "segment"]
-    for number, (file, following) in enumerate(zip_longest(segments, segments[1:])):
-        advance(posixpath.basename(file.path), number, len(segments))
-        if following is not None and following.base_offset <= image.end_offset:
-            continue  # All of it is in the checkpoint.
-        if as_of is not None and file.base_offset >= as_of:
-            break
-        _add(image, file, as_of)
-    if as_of is not None and image.end_offset < as_of:
-        raise ValueError(f"the log ends at offset {image.end_offset}, before {as_of}")
+    join(image, checkpoint, segments, _rows, as_of, advance=advance)
     return image
 
 
@@ -83,62 +68,7 @@ def _one_log(files: list[LogFile]) -> list[LogFile]:
     return files
 
 
-def _checkpoint(files: list[LogFile], as_of: int | None) -> LogFile | None:
-    found = [
-        file
-        for file in files
-        if file.kind == "checkpoint" and (as_of is None or file.base_offset <= as_of)
-    ]
-    return max(found, key=lambda file: (file.base_offset, file.epoch), default=None)
-
-
-def _load(image: MetadataImage, file: LogFile) -> None:
-    """Replay a checkpoint, whose own offsets only count its records; its last one is its footer."""
-    last: Message | None = None
-    for row in _rows(file, None, image):
-        with _Named(file, row):
-            image.replay(row.message, row.offset, row.epoch, row.timestamp)
-        if isinstance(row.message, kafka.SnapshotHeaderRecord):
-            image.timestamp = row.message.last_contained_log_timestamp
-        last = row.message
-    if not isinstance(last, kafka.SnapshotFooterRecord):
-        raise ValueError(f"{file.path}: the checkpoint is cut: it has no footer")
-    image.end_offset, image.epoch = max(file.base_offset, 0), file.epoch
-
-
-def _add(image: MetadataImage, file: LogFile, as_of: int | None) -> None:
-    """Replay what a segment has from the image's end on and below ``as_of``."""
-    for row in _rows(file, as_of, image):
-        if row.offset < image.end_offset:
-            continue
-        if row.offset > image.end_offset:
-            raise ValueError(
-                f"{file.path}: the log goes on at offset {row.offset}; "
-                f"{image.end_offset} is missing, and no checkpoint has it"
-            )
-        with _Named(file, row):
-            image.replay(row.message, row.offset, row.epoch, row.timestamp)
-
-
-class _Named:
-    """Says of an ImageError which record of which file it is about."""
-
-    def __init__(self, file: LogFile, row: _Row) -> None:
-        self.file = file
-        self.row = row
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        if isinstance(error, ImageError):
-            raise ImageError(
-                f"{self.file.path}, offset {self.row.offset} "
-                f"({type(self.row.message).__name__}): {error}"
-            ) from error
-
-
-def _rows(file: LogFile, below: int | None, image: MetadataImage) -> Iterator[_Row]:
+def _rows(file: LogFile, below: int | None, image: MetadataImage) -> Iterator[Row]:
     """Yield the records of a file up to the offset before ``below``; what follows may be anything.
 
     ``image`` is what they go into: where one cannot be read, it says what can be had all the same.
@@ -146,7 +76,7 @@ def _rows(file: LogFile, below: int | None, image: MetadataImage) -> Iterator[_R
     report = Report()
     found = scan(file.path, _COLUMNS, filesystem=file.filesystem, values="binary", report=report)
     for batch in found:
-        for offset, epoch, timestamp, control, key, value, error in zip(
+        for offset, epoch, timestamp, control, key, value, position, error in zip(
             *(column.to_pylist() for column in batch.columns), strict=True
         ):
             if error is not None:
@@ -158,7 +88,7 @@ def _rows(file: LogFile, below: int | None, image: MetadataImage) -> Iterator[_R
                 why = refused.error if isinstance(refused, FrameError) else refused
                 said = f"{file.path}: {explain(offset, why)}; {_advice(file, image)}"
                 raise ValueError(said) from refused
-            yield _Row(offset, epoch, timestamp, message)
+            yield Row(offset, epoch, timestamp, message, position)
             if below is not None and offset + 1 >= below:
                 return
 
