@@ -15,7 +15,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = (
     "aiokafka", "kafka-python", "kio", "crc32c", "crc32c-rs", "fastcrc", "google-crc32c",
-    "awscrt", "pyarrow", "msgspec", "isal", "cramjam", "lz4", "backports.zstd", "pytest-benchmark",
+    "awscrt", "pyarrow", "msgspec", "isal", "cramjam", "lz4", "zstandard",
+    "backports.zstd", "pytest-benchmark",
 )  # fmt: skip
 CPU_FLAGS = ("sse4_2", "pclmulqdq", "avx512vl", "vpclmulqdq", "crc32", "pmull")  # What CRC uses.
 

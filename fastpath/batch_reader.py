@@ -54,7 +54,6 @@ from kraftspec.fastpath.records import (
     RECORDS_AT,
     Batch,
     BatchHeader,
-    Compression,
     Header,
     RawRecord,
     Record,
@@ -306,10 +305,7 @@ def inflate(
     """Decompress the records of the batch at ``position``; errors name their place in the input."""
     try:
         return decompress(
-            Compression(codec),
-            compressed,
-            size_max=min(size_max, BLOCK_BYTES_MAX),
-            ratio_max=ratio_max,
+            codec, compressed, size_max=min(size_max, BLOCK_BYTES_MAX), ratio_max=ratio_max
         )
     except CodecError as error:
         offset = position + RECORDS_AT + (error.offset or 0)

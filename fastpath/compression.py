@@ -26,6 +26,7 @@ bounded by twice the limits below and a small multiple of the input. What is wro
 
 from __future__ import annotations
 
+import threading
 import zlib
 from collections.abc import Callable
 from functools import cache
@@ -44,6 +45,14 @@ RATIO_MAX: Final = 1_032
 RATIO_FREE_BYTES: Final = 16 << 20
 
 ZSTD_WINDOW_LOG_MAX: Final = 27  # What level 22, Kafka's highest, declares for a stream.
+ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
+# A context that is kept keeps the largest window it had: 2 MiB at level 3, this at level 19.
+ZSTD_KEPT_WINDOW_BYTES_MAX: Final = 8 << 20
+# Kafka's streams do not say what a frame holds. So much is tried; it is only touched as it fills.
+ZSTD_FIRST_OUTPUT_BYTES_MIN: Final = 256 << 10
+ZSTD_FIRST_OUTPUT_RATIO: Final = 16
+ZSTD_BLOCKS_MAX: Final = 1 << 10  # Of 128 KiB as a rule. Empty ones could be a million.
+_ZSTD_RLE: Final = 1  # The type of a block whose content is one byte, again and again.
 
 XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 XERIAL_HEADER: Final = XERIAL_MAGIC + b"\x00\x00\x00\x01" * 2
@@ -96,6 +105,23 @@ def _zstd() -> Any:
         return import_module("compression.zstd")  # Python 3.14 and later.
     except ModuleNotFoundError:
         return _library("backports.zstd", "backports.zstd")
+
+
+class _ZstdContexts(threading.local):
+    """A context of zstandard for each thread: making one takes as long as a third of a batch."""
+
+    def __init__(self) -> None:
+        try:
+            self.module: Any = import_module("zstandard")
+        except ModuleNotFoundError:
+            self.module = None
+        else:
+            self.reader = self.module.ZstdDecompressor()
+
+
+@cache
+def _zstd_contexts() -> _ZstdContexts:
+    return _ZstdContexts()
 
 
 def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
@@ -152,16 +178,8 @@ def decompress(
         case Compression.LZ4:
             return _unlz4(view, bytes_max)
         case Compression.ZSTD:
-            zstd = _zstd()
-            limits = {zstd.DecompressionParameter.window_log_max: ZSTD_WINDOW_LOG_MAX}
-            return _frames(
-                "zstd",
-                b"\x28\xb5\x2f\xfd",
-                lambda: zstd.ZstdDecompressor(options=limits),
-                (zstd.ZstdError,),
-                view,
-                bytes_max,
-            )
+            found = _usual_zstd(view, bytes_max)
+            return _unzstd(view, bytes_max) if found is None else found
 
 
 def _known(codec: int) -> Compression:
@@ -202,6 +220,52 @@ def _gzip(data: Buffer, level: int | None) -> bytes:
 
 def _gzip_reader(module: Any) -> Callable[[], Any]:
     return lambda: module.decompressobj(wbits=31)
+
+
+def _usual_zstd(view: memoryview, bytes_max: int) -> bytes | None:
+    """Read what is one whole frame, of a usual window and ratio; None for all else.
+
+    What is wrong, and with what class, is for ``_unzstd`` to say.
+    """
+    contexts = _zstd_contexts()
+    module = contexts.module
+    if module is None or view[: len(ZSTD_MAGIC)] != ZSTD_MAGIC:  # Skippable frames have others.
+        return None
+    try:
+        frame = module.get_frame_parameters(view)
+        # The library believes a size that is there, and looks at nothing more when it is 0.
+        is_sized = frame.content_size != module.CONTENTSIZE_UNKNOWN
+        if frame.window_size > ZSTD_KEPT_WINDOW_BYTES_MAX or (
+            is_sized and not 0 < frame.content_size <= bytes_max
+        ):
+            return None
+        if _zstd_end(view, module.frame_header_size(view), frame.has_checksum) != len(view):
+            return None  # The library would not look at what follows.
+        asked = max(ZSTD_FIRST_OUTPUT_RATIO * len(view), ZSTD_FIRST_OUTPUT_BYTES_MIN)
+        found: bytes = contexts.reader.decompress(view, max_output_size=min(asked, bytes_max))
+    except module.ZstdError:
+        return None
+    return found
+
+
+def _zstd_end(view: memoryview, at: int, has_checksum: bool) -> int:
+    """Return where the frame ends whose first block is at ``at``; -1 where that is not clear."""
+    for _ in range(ZSTD_BLOCKS_MAX):
+        block = int.from_bytes(view[at : at + 3], "little")  # Last, two bits of type, and a size.
+        at += 3 + (1 if block >> 1 & 3 == _ZSTD_RLE else block >> 3)
+        if block & 1:
+            return at + 4 * has_checksum
+    return -1
+
+
+def _unzstd(view: memoryview, bytes_max: int) -> bytes:
+    zstd = _zstd()
+    limits = {zstd.DecompressionParameter.window_log_max: ZSTD_WINDOW_LOG_MAX}
+
+    def reader() -> Any:
+        return zstd.ZstdDecompressor(options=limits)
+
+    return _frames("zstd", ZSTD_MAGIC, reader, (zstd.ZstdError,), view, bytes_max)
 
 
 def _frames(

@@ -29,7 +29,7 @@ from benchmarks.pipeline.segments import grown
 from rich.progress import Progress
 
 COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestamp_type")
-PACKAGES = ("pyspark", "pyarrow", "cramjam", "isal", "lz4", "backports.zstd")
+PACKAGES = ("pyspark", "pyarrow", "cramjam", "isal", "lz4", "zstandard", "backports.zstd")
 SMALL_SEGMENT_BYTES = 4096
 
 _Given = TypeVar("_Given")

@@ -5,11 +5,14 @@ from __future__ import annotations
 import importlib
 import subprocess
 import sys
+import threading
 import zlib
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
+import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -517,8 +520,84 @@ def test_isal_and_zlib_read_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     assert 0 < refusals < DAMAGED_PER_CODEC
 
 
+def streamed(data: bytes, **options: Any) -> bytes:
+    """A zstd frame as Kafka's streams write it: it does not say how much it holds."""
+    stream = zstandard.ZstdCompressor(**options).compressobj()
+    return bytes(stream.compress(data) + stream.flush())
+
+
+ZSTD_FRAMES = {
+    "sized": lambda: compress(4, PLAIN["text"]),
+    "streamed": lambda: streamed(PLAIN["blocks"]),
+    "with a checksum": lambda: streamed(PLAIN["text"], write_checksum=True),
+    "of a ratio of 1,000": lambda: streamed(PLAIN["equal"] * 4),
+    "empty": lambda: compress(4, b""),
+    "streamed, empty": lambda: streamed(b""),
+    "two": lambda: streamed(PLAIN["text"]) + compress(4, PLAIN["one"]),
+    "a skippable one": lambda: bytes.fromhex("502a4d18 03000000") + b"abc",
+    "one and a skippable one": lambda: streamed(b"a") + bytes.fromhex("502a4d18 00000000"),
+    "one and bytes": lambda: compress(4, PLAIN["text"]) + b"xyz",
+    "empty and bytes": lambda: compress(4, b"") + b"xyz",
+    "of a large window": lambda: streamed(PLAIN["text"], level=22),
+    "of many empty blocks": lambda: (
+        bytes.fromhex("28b52ffd 00 58") + bytes(3) * 2_000 + bytes.fromhex("010000")
+    ),
+    "of blocks of one byte": lambda: bytes.fromhex("28b52ffd 00 58 e20300 61 e30300 62"),
+    "of a window that is refused": lambda: bytes.fromhex("28b52ffd 00 98 010000"),
+}
+
+
+@pytest.mark.parametrize("name", ZSTD_FRAMES)
+def test_a_kept_context_reads_zstd_as_a_new_one_does(name: str) -> None:
+    """Bytes, class of the error and its offset, on each frame, cut, longer, and damaged."""
+    whole = ZSTD_FRAMES[name]()
+    random = Random(name)
+    inputs = [whole, whole * 2, whole + b"\0", *(whole[:size] for size in range(1, 40))]
+    for _ in range(DAMAGED_PER_CODEC // 4):
+        damaged = bytearray(whole)
+        for _ in range(random.choice((1, 1, 3))):
+            damaged[random.randrange(min(len(whole), 200))] ^= 1 << random.randrange(8)
+        inputs.append(bytes(damaged))
+    quick = 0
+    for data in inputs:
+        for bytes_max in (RATIO_FREE_BYTES, len(PLAIN["text"])):
+            view = memoryview(data)
+            found = compression._usual_zstd(view, bytes_max)
+            if found is not None:
+                same = found == compression._unzstd(view, bytes_max)
+                assert same, data[:40].hex()
+                quick += 1
+    usual = {"sized", "streamed", "with a checksum", "streamed, empty", "of blocks of one byte"}
+    assert (quick > 0) or name not in usual
+    assert name in usual or compression._usual_zstd(memoryview(whole), RATIO_FREE_BYTES) is None
+
+
+def test_each_thread_has_a_context_of_its_own() -> None:
+    plain = [text(size) for size in range(20_000, 20_050)]
+    frames = [streamed(data) for data in plain]
+    wrong: list[int] = []
+
+    def read(step: int) -> None:
+        for at in range(0, 2_000 * step, step):
+            which = at % len(frames)
+            if decompress(4, frames[which]) != plain[which]:
+                wrong.append(which)
+
+    threads = [threading.Thread(target=read, args=(step,)) for step in (1, 3, 7)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_zstd_works_without_zstandard() -> None:
+    code = "print(decompress(4, compress(4, b'abc')))"
+    assert halted("zstandard", code) == "b'abc'"
+
+
 def test_no_library_is_loaded_before_it_is_needed() -> None:
-    libraries = {"isal", "cramjam", "lz4", "backports.zstd", "compression.zstd"}
+    libraries = {"isal", "cramjam", "lz4", "backports.zstd", "compression.zstd", "zstandard"}
     code = f"import sys, kraftspec.fastpath.compression\nprint(*{libraries} & {{*sys.modules}})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ""
