@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 METADATA_TOPIC: Final = "__cluster_metadata"
 ENDPOINT_BROKER, ENDPOINT_CONTROLLER = 1, 2  # DescribeCluster's EndpointType.
-_PORT_MAX = 65_535
+METADATA_KEY: Final = 3  # What every broker answers, and no controller.
+_PORT_MAX: Final = 65_535
 
 NOT_LEADER: Final = frozenset({6, 41})  # NOT_LEADER_OR_FOLLOWER, NOT_CONTROLLER
 # LEADER_NOT_AVAILABLE, REQUEST_TIMED_OUT, BROKER_NOT_AVAILABLE, NETWORK_EXCEPTION
@@ -233,10 +234,10 @@ class AdminClient:
     def _change(
         self, attempt: Callable[[float], None], done_code: int, node_id: int, directory_id: Uuid
     ) -> None:
-        """Change the voters. An attempt of which no answer came may have been carried out.
+        """Change the voters, once: what the leader refuses stays refused, as in AdminClient.
 
-        If so, the next is refused with ``done_code``; the quorum itself then says whether it is as
-        it was to be.
+        An attempt of which no answer came may have been carried out. If so, the next is refused
+        with ``done_code``; the quorum itself then says whether it is as it was to be.
         """
         attempts = 0
 
@@ -246,7 +247,7 @@ class AdminClient:
             attempt(deadline_s)
 
         try:
-            self._call(counted)
+            self._call(counted, retried=NOT_LEADER)
         except AnswerError as error:
             if error.code != done_code or attempts == 1:
                 raise
@@ -269,7 +270,7 @@ class AdminClient:
         )
         advice = ""
         if answer.error_code == MISMATCHED_ENDPOINT_TYPE:
-            advice = "Give brokers as bootstrap servers, and controllers as bootstrap controllers"
+            advice = "Give controllers as bootstrap controllers, and brokers as bootstrap servers"
         _check(answer.error_code, answer.error_message, advice)
         nodes = tuple(Node(node.broker_id, node.host, node.port) for node in answer.brokers)
         return Cluster(answer.cluster_id, answer.controller_id, nodes)
@@ -319,8 +320,16 @@ class AdminClient:
                 failures.append(f"{host}:{port}: {error}")
                 self._next = (self._next + 1) % len(self._addresses)
             else:
+                self._refuse_controller(self._any)
                 return self._any
         raise ConnectionError("; ".join(failures))
+
+    def _refuse_controller(self, connection: Connection) -> None:
+        if not self._to_controllers and METADATA_KEY not in connection.versions:
+            raise AdminError(
+                f"{connection} does not answer Metadata, as brokers do. Give brokers as bootstrap "
+                f"servers, and controllers as bootstrap controllers"
+            )
 
     def _controller(self, deadline_s: float) -> Connection:
         """Return a connection to who hands on to the leader, or to the leader itself."""
@@ -342,8 +351,12 @@ class AdminClient:
         self.close()
         self._next = (self._next + 1) % len(self._addresses)
 
-    def _call(self, attempt: Callable[[float], _Answer]) -> _Answer:
-        """Try until it is settled, or until the time is up."""
+    def _call(
+        self,
+        attempt: Callable[[float], _Answer],
+        retried: frozenset[int] = NOT_LEADER | TRANSIENT,
+    ) -> _Answer:
+        """Try until it is settled, or until the time is up; ``retried`` codes settle nothing."""
         config = self._config
         deadline_s = time.monotonic() + config.api_timeout_ms / 1000
         attempts = 0
@@ -351,7 +364,7 @@ class AdminClient:
             try:
                 return attempt(deadline_s)
             except AnswerError as error:
-                if error.code not in NOT_LEADER | TRANSIENT:
+                if error.code not in retried:
                     raise
                 failure = str(error)
                 if error.code in NOT_LEADER:
