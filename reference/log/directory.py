@@ -137,10 +137,12 @@ class LogDirectory:
         try:
             if META_NAME in files.names(path):
                 raise FileExistsError(f"{path} is formatted already: {path}/{META_NAME} is there")
-            ensure_directory(files, f"{path}/{METADATA_NAME}")
             for name, data in (checkpoints or {}).items():
                 directory, _, file_name = f"{path}/{name}".rpartition("/")
+                ensure_directory(files, directory)
                 replace_whole(files, directory, file_name, data)
+                if directory != path:  # A snapshot of the log, and those are read-only.
+                    files.make_read_only(f"{directory}/{file_name}")
             replace_whole(files, path, META_NAME, meta.render())
         finally:
             lock.close()
