@@ -1,0 +1,5 @@
+"""What operators run beside a node: format and describe its storage, look into its files.
+
+In the words of Apache Kafka's own tools (``kafka.tools.StorageTool``, ``DumpLogSegments``): plain
+functions over files here, their commands in ``kraftspec.cli``.
+"""
