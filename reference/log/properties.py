@@ -21,13 +21,19 @@ def parse_properties(text: str) -> dict[str, str]:
 
     Raises ValueError, with the line, for an escape that is none.
     """
-    found = {}
+    return {key: value for _, key, value in read_properties(text)}
+
+
+def read_properties(text: str) -> Iterator[tuple[int, str, str]]:
+    """Yield the number of a property's first line, its key and its value, in order.
+
+    Raises ValueError, with the line, for an escape that is none.
+    """
     for number, line in _logical_lines(text):
         match = _LINE.fullmatch(line)
         if match is None or "\\u" in _ESCAPE.sub("", line):
             raise ValueError(f"line {number}: {line!r} is no property")
-        found[_unescape(match[1], number)] = _unescape(match[2], number)
-    return found
+        yield number, _unescape(match[1], number), _unescape(match[2], number)
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:

@@ -119,7 +119,7 @@ class Listener(msgspec.Struct, frozen=True, kw_only=True):
     """One of ``listeners``, with what it says of itself to others.
 
     ``host`` is empty for every interface; ``port`` 0 lets the system choose one, and then
-    ``advertised_port`` is 0, too. ``ssl_rules`` are ``ssl.principal.mapping.rules``.
+    ``advertised_port`` is 0, too. ``ssl_rules`` is ``ssl.principal.mapping.rules``.
     """
 
     name: str
@@ -130,8 +130,7 @@ class Listener(msgspec.Struct, frozen=True, kw_only=True):
     protocol: Protocol = Protocol.PLAINTEXT
     tls: TlsConfig | None = None
     sasl: SaslConfig | None = None
-    ssl_rules: tuple[str, ...] = ("DEFAULT",)
-    is_controller: bool = True
+    ssl_rules: str = "DEFAULT"
 
 
 class SecurityConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -144,13 +143,14 @@ class SecurityConfig(msgspec.Struct, frozen=True, kw_only=True):
     tls: TlsConfig | None = None
     sasl: SaslConfig | None = None  # One mechanism: sasl.mechanism.controller.protocol
     has_authorizer: bool = False  # authorizer.class.name is set.
+    has_secure_listener: bool = False  # Any listener is other than PLAINTEXT.
     super_users: frozenset[str] = frozenset()  # "User:name", as in super.users
     allow_if_no_acl: bool = False  # allow.everyone.if.no.acl.found
 
     @property
     def is_on(self) -> bool:
         """Whether callers are told apart at all, so that only some may call."""
-        return self.has_authorizer or self.protocol is not Protocol.PLAINTEXT
+        return self.has_authorizer or self.has_secure_listener
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -195,13 +195,12 @@ class NodeConfig(msgspec.Struct, frozen=True, kw_only=True):
     core: Config  # Without cluster id and directory id until of_directory.
     log: LogConfig
     log_dir: str  # metadata.log.dir, or the first of log.dirs
-    listeners: tuple[Listener, ...]
+    listeners: tuple[Listener, ...]  # As in controller.listener.names; the first is the quorum's.
     limits: Limits = Limits()
     security: SecurityConfig = SecurityConfig()
     snapshot_bytes: int = 20 * MIB  # metadata.log.max.record.bytes.between.snapshots
     snapshot_ms: int = 3_600_000  # metadata.log.max.snapshot.interval.ms; 0: never by time
     idle_ms: int = 500  # metadata.max.idle.interval.ms; 0: no NoOpRecords
-    server_max_startup_ms: int = CONNECTIONS_MAX  # server.max.startup.time.ms
     properties: dict[str, str] = {}
     warnings: tuple[ConfigWarning, ...] = ()
 
@@ -212,11 +211,6 @@ class NodeConfig(msgspec.Struct, frozen=True, kw_only=True):
     def node_id(self) -> int:
         """``node.id``."""
         return self.core.node_id
-
-    @property
-    def controller_listeners(self) -> tuple[Listener, ...]:
-        """Those of ``controller.listener.names``, in that order; the first is the quorum's."""
-        return tuple(listener for listener in self.listeners if listener.is_controller)
 
     def of_directory(self, meta: MetaProperties) -> Self:
         """Return it with the cluster id and the directory id of a formatted log directory.

@@ -1,0 +1,6 @@
+"""Who a peer is, and what it may call: TLS, SASL on both sides, and an authorizer.
+
+`tls` makes ``ssl`` contexts of key stores, `jaas` reads login modules, `sasl` is the exchange of
+SaslHandshake and SaslAuthenticate as a server and as a client has it, `scram` the arithmetic of
+RFC 5802, `principal` the name that a certificate gives, `authorizer` who may call which API.
+"""

@@ -1,0 +1,138 @@
+"""The name of a peer out of its certificate: ``User:`` and the subject, mapped by rules.
+
+The subject is written as Java's ``X500Principal.getName`` does (RFC 2253), since that is what
+``super.users`` and ACLs name; ``ssl.principal.mapping.rules`` are those of ``SslPrincipalMapper``.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cryptography.x509 import Name, NameAttribute
+
+ANONYMOUS: Final = "User:ANONYMOUS"
+USER: Final = "User:"
+
+_KEYWORDS: Final = {
+    "2.5.4.3": "CN",
+    "2.5.4.6": "C",
+    "2.5.4.7": "L",
+    "2.5.4.8": "ST",
+    "2.5.4.10": "O",
+    "2.5.4.11": "OU",
+    "2.5.4.9": "STREET",
+    "0.9.2342.19200300.100.1.25": "DC",
+    "0.9.2342.19200300.100.1.1": "UID",
+}
+_ESCAPED: Final = re.compile(r'[,=+<>#;"\\]')
+_ENCODINGS: Final = {0x1E: "utf-16-be", 0x1C: "utf-32-be", 0x14: "latin-1"}  # By the DER tag.
+_LONG_LENGTH: Final = 0x80
+
+_RULE: Final = r"(DEFAULT)|RULE:((?:\\.|[^\\/])*)/((?:\\.|[^\\/])*)/([LU]?)"
+_SPLITTER: Final = re.compile(rf"\s*(?:{_RULE})\s*(?:,\s*|$)", re.ASCII)
+_REFERENCE: Final = re.compile(r"\\(.)|\$(\d)|(\$)", re.DOTALL)
+
+
+class MappingError(ValueError):
+    """Rules are none, or none of them fits a subject."""
+
+
+class Rule(NamedTuple):
+    """One rule; without a pattern it is DEFAULT, which takes the subject as it is."""
+
+    pattern: re.Pattern[str] | None
+    replacement: str
+    case: str
+
+    def apply(self, subject: str) -> str | None:
+        """Return the name of a subject, None where the rule is not for it."""
+        if self.pattern is None:
+            return subject
+        if not self.pattern.fullmatch(subject):
+            return None
+        name = self.pattern.sub(self._replaced, subject)
+        if self.case == "L":
+            return name.lower()
+        return name.upper() if self.case == "U" else name
+
+    def _replaced(self, match: re.Match[str]) -> str:
+        def part(reference: re.Match[str]) -> str:
+            if reference[1]:
+                return reference[1]
+            if reference[2] and int(reference[2]) <= match.re.groups:
+                return match[int(reference[2])] or ""
+            return reference[0]  # Of a group that the pattern has not: Kafka leaves it.
+
+        return _REFERENCE.sub(part, self.replacement)
+
+
+def parse_rules(text: str) -> tuple[Rule, ...]:
+    """Return the rules of ``ssl.principal.mapping.rules``, in order. Raises MappingError."""
+    rules = []
+    position = 0
+    while position < len(text):
+        match = _SPLITTER.match(text, position)
+        if match is None:
+            raise MappingError(
+                f"character {position} begins no rule: write DEFAULT or "
+                "RULE:pattern/replacement/, with L or U at its end"
+            )
+        position = match.end()
+        if match[1]:
+            rules.append(Rule(None, "", ""))
+            continue
+        try:
+            rules.append(Rule(re.compile(match[2]), match[3], match[4]))
+        except re.error as error:
+            raise MappingError(f"{match[2]!r} is no pattern: {error}") from error
+    return tuple(rules) or (Rule(None, "", ""),)
+
+
+def principal_of(certificate: bytes | None, rules: Sequence[Rule]) -> str:
+    """Return the principal of a DER certificate; anonymous where the peer showed none.
+
+    Raises MappingError where no rule fits.
+    """
+    if certificate is None:
+        return ANONYMOUS
+    from cryptography.x509 import load_der_x509_certificate  # noqa: PLC0415 — only TLS needs it
+
+    subject = subject_of(load_der_x509_certificate(certificate).subject)
+    for rule in rules:
+        name = rule.apply(subject)
+        if name is not None:
+            return USER + name
+    raise MappingError(f"no rule of ssl.principal.mapping.rules fits {subject}")
+
+
+def subject_of(name: Name) -> str:
+    """Return a name as ``X500Principal.getName`` does: RFC 2253, the last part first."""
+    return ",".join("+".join(map(_attribute, rdn)) for rdn in reversed(name.rdns))
+
+
+def _attribute(attribute: NameAttribute[str | bytes]) -> str:
+    oid = attribute.oid.dotted_string
+    tag = attribute._type.value
+    keyword = _KEYWORDS.get(oid)
+    value = attribute.value
+    if keyword is None or isinstance(value, bytes):
+        return f"{keyword or oid}=#{_der(tag, value).hex()}"
+    text = _ESCAPED.sub(r"\\\g<0>", value).replace("\0", "\\00")
+    stripped = text.strip(" ")
+    front = len(text) - len(text.lstrip(" "))
+    back = len(text) - front - len(stripped)
+    return f"{keyword}=" + "\\ " * front + stripped + "\\ " * back
+
+
+def _der(tag: int, value: str | bytes) -> bytes:
+    if isinstance(value, str):
+        value = value.encode(_ENCODINGS.get(tag, "utf-8"))
+    size = len(value)
+    if size < _LONG_LENGTH:
+        return bytes((tag, size)) + value
+    length = size.to_bytes((size.bit_length() + 7) // 8, "big")
+    return bytes((tag, _LONG_LENGTH | len(length))) + length + value
