@@ -23,11 +23,14 @@ _COMMANDS = {
     "generate": "kraftspec.cli.generate:generate",
     "pipeline": "kraftspec.cli.pipeline:pipeline",
     "quorum": "kraftspec.cli.quorum:quorum",
+    "shell": "kraftspec.cli.shell:shell",
     "simulate": "kraftspec.cli.simulate:simulate",
     "spec": "kraftspec.cli.spec:spec",
+    "storage": "kraftspec.cli.storage:storage",
 }
 # Module → the extra that brings it.
 _EXTRAS = {
+    "prompt_toolkit": "node",
     "jinja2": "conformance", "jsonschema": "conformance", "watchfiles": "conformance",
     "pyspark": "spark", "pyarrow": "spark", "fsspec": "spark",
 }  # fmt: skip
