@@ -273,11 +273,13 @@ class Storage:
             writer.close()
         return self._stored(effect.id)
 
-    def finish_snapshot(self, snapshot_id: SnapshotId) -> ev.SnapshotStored | None:
+    def finish_snapshot(
+        self, snapshot_id: SnapshotId
+    ) -> ev.SnapshotStored | ev.SnapshotDamaged | None:
         """Complete the snapshot that was fetched; None where it was abandoned meanwhile.
 
-        Raises ValueError for one that is damaged, of which nothing is left: under its own name it
-        would take the place of the log at the next start.
+        Of one that is damaged nothing is left: under its own name it would take the place of the
+        log at the next start.
         """
         if self._partial is None or self._partial.id != snapshot_id:
             return None
@@ -286,10 +288,7 @@ class Storage:
             stored = self._described(partial.reader())
         except ValueError as error:
             partial.abandon()
-            raise ValueError(
-                f"the snapshot {snapshot_id} that the leader sent is damaged: {error}; this log is "
-                f"as it was, so start the node again to fetch it anew"
-            ) from error
+            return ev.SnapshotDamaged(snapshot_id, str(error))
         partial.complete()
         return stored
 

@@ -36,6 +36,7 @@ class Faults:
         self.dice = schedule.dice
         self.is_on = True
         self.is_any_link_cut = False
+        self.is_hunting = False  # Whether the next candidate that is answered loses its power.
         self._cuts: dict[tuple[int, int], int] = {}  # (source, target) → how many cuts.
         self._clogged: dict[tuple[int, int], int] = {}  # … → until when, in µs.
         self._mute: dict[tuple[int, int], int] = {}  # Replies lost.
@@ -52,6 +53,7 @@ class Faults:
             (swarm.kill_period_us, self._kill),
             (swarm.power_period_us, self._power),
             (swarm.boundary_period_us, self._boundary),
+            (swarm.election_period_us, self._election),
             (swarm.pause_period_us, self._pause),
             (swarm.clock_jump_period_us, self._clock_jump),
             (swarm.shutdown_period_us, self._shutdown),
@@ -78,7 +80,7 @@ class Faults:
 
     def stop(self) -> None:
         """End all faults: links, clocks and disks are as they should be, and everybody is up."""
-        self.is_on = False
+        self.is_on = self.is_hunting = False
         self._cuts.clear()
         self._mute.clear()
         self._clogged.clear()
@@ -202,6 +204,20 @@ class Faults:
             self.schedule.world.lose_power_within(replica, effects, self.dice.seed())
             self._later(replica)
             self.schedule.after(8 * S, self.schedule.restart, replica)
+
+    def _election(self) -> None:
+        self.is_hunting = True
+
+    def hunt(self, replica: Replica) -> None:
+        """Let a candidate lose its power in the step in which it may win, or soon after."""
+        if replica.role is not RoleName.CANDIDATE or replica.effects_left >= 0:
+            return
+        self.is_hunting = False
+        self.schedule.met["power cut in an election"] += 1
+        effects = self.dice.below(EFFECTS_MAX)
+        self.schedule.world.lose_power_within(replica, effects, self.dice.seed())
+        for delay_us in (self.dice.between(1 * MS, 100 * MS), 8 * S):
+            self.schedule.after(delay_us, self.schedule.restart, replica)
 
     def _pause(self) -> None:
         replica = self._one_up()

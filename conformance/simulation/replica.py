@@ -30,6 +30,8 @@ from kraftspec.reference.raft import effects as fx
 from kraftspec.reference.raft import events as ev
 from kraftspec.reference.raft.control import Voters
 from kraftspec.reference.raft.messages import (
+    BeginEpoch,
+    EndEpoch,
     Fetch,
     FetchReply,
     FetchSnapshot,
@@ -37,7 +39,6 @@ from kraftspec.reference.raft.messages import (
     Request,
     UpdateVoter,
     Vote,
-    VoteReply,
 )
 from kraftspec.reference.raft.transitions import FatalError
 from kraftspec.reference.storage import Storage
@@ -134,14 +135,18 @@ class Replica:
         self.flushing = None
         self.has_new_voters = False
         self.tick_at_us = -1
-        self.storage = Storage.open(
-            DIRECTORY, self.profile, self.config, files=self.files, log_config=self.world.log_config
-        )
-        election = self.storage.election
+        try:
+            self.storage = Storage.open(
+                DIRECTORY, self.profile, self.config,
+                files=self.files, log_config=self.world.log_config,
+            )  # fmt: skip
+            election = self.storage.election
+            state = self.storage.log_state(self.config.voters)
+            self.mirror = self.world.mirror_of(self)
+        except (CorruptMetadataLogError, ValueError, LookupError) as error:
+            raise Violation("opens_its_disk", f"node {self.id}: {error!r}") from error
         self.core_start = election or ElectionState()
-        state = self.storage.log_state(self.config.voters)
         self.core = Core(self.config, self.profile.policy, state, election, Random(seed))
-        self.mirror = self.world.mirror_of(self)
         self.role = None
         self.epoch = self.core.epoch
         self.high_watermark = -1
@@ -192,7 +197,9 @@ class Replica:
             return  # An OSError: the disk failed before the log was read. It is not opened.
         finally:
             self.files.kill()
-        if storage.log.end_offset >= self.durable_end:
+        log = storage.log
+        # One that starts there does so for a snapshot: the rotten part is not needed any more.
+        if log.start_offset < self.durable_end <= log.end_offset:
             raise Violation("rot_is_noticed", f"node {self.id} opens a log whose bits flipped")
 
     def stop(self) -> None:
@@ -348,8 +355,8 @@ class Replica:
     def _reset(self, effect: fx.ResetLog) -> None:
         snapshot = effect.snapshot_id
         self.durable_end = min(self.durable_end, snapshot.end_offset)
-        self.storage.reset(snapshot)
         chain = self.world.snapshot_chain(self, snapshot)
+        self.storage.reset(snapshot)
         self.mirror = Mirror(snapshot.end_offset, chain, snapshot.epoch)
         self.durable_end = snapshot.end_offset
         self.has_new_voters = True
@@ -375,6 +382,7 @@ class Replica:
 
     def _append_batches(self, effect: fx.AppendBatches) -> None:
         for batch in effect.batches:
+            self.world.hooks.appending(self, batch.base_offset)
             self.storage.append_batch(batch)
             self._took(batch.data)
             for offset, record in batch.control:
@@ -422,11 +430,15 @@ class Replica:
         request, asked = self.answering.pop(effect.token)
         reply = effect.reply
         kind = reply.__class__
-        if kind is VoteReply:
-            granted = reply.vote_granted  # type: ignore[attr-defined] # The class says so.
-            self.world.hooks.vote_answered(self, request, granted)
-        elif kind is FetchReply or kind is FetchSnapshotReply:
+        if kind is FetchReply or kind is FetchSnapshotReply:
             self.storage.fill(reply)
+        elif not reply.error and not reply.top_error:
+            if isinstance(request, Vote):
+                granted = reply.vote_granted  # type: ignore[attr-defined] # A Vote's answer has it.
+                self.world.hooks.vote_answered(self, request, granted)
+                self.world.hooks.epoch_answered(self, request.epoch)
+            elif isinstance(request, BeginEpoch | EndEpoch):
+                self.world.hooks.epoch_answered(self, request.leader_epoch)
         body = self.profile.encode_reply(request, reply, asked.version, LISTENER)
         self.world.send(
             Message(

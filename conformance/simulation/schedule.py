@@ -154,6 +154,8 @@ class Schedule:
                 if not message.is_reply and message.source != OPERATOR:
                     self._refuse(message)
                 return
+            if self.faults.is_hunting and message.is_reply:
+                self.faults.hunt(replica)
         self.world.deliver(message)
 
     def _refuse(self, message: Message) -> None:

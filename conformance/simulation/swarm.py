@@ -38,6 +38,7 @@ class Swarm(msgspec.Struct, kw_only=True):
     kill_period_us: int = 0
     power_period_us: int = 0
     boundary_period_us: int = 0  # Power lost between two effects.
+    election_period_us: int = 0  # The same, of a candidate that is being answered.
     pause_period_us: int = 0
     clock_jump_period_us: int = 0
     clock_drift_ppm_max: int = 0
@@ -131,4 +132,6 @@ def draw_swarm(dice: Dice, *, voters: int | None = None) -> Swarm:
     swarm.segment_bytes = dice.pick((1 << 10, 1 << 12, 1 << 20))
     swarm.fetch_max_bytes = dice.pick((1, 500, 1 << 20))
     swarm.fetch_snapshot_max_bytes = dice.pick((50, 300, 1 << 20))
+    if dice.in_ten_thousand(2_500):
+        swarm.election_period_us = dice.between(500 * MS, 5 * S)
     return swarm

@@ -291,6 +291,10 @@ class World:
         stored = replica.storage.finish_snapshot(snapshot)
         if stored is None:
             return  # Given up meanwhile.
+        if isinstance(stored, ev.SnapshotDamaged):
+            raise Violation(
+                "fetched_whole", f"node {replica.id} fetched {snapshot}, which is {stored.reason}"
+            )
         self.hooks.snapshot_stored(replica, snapshot, self.snapshot_chain(replica, snapshot))
         replica.step(stored)
 

@@ -82,6 +82,12 @@ class Connections:
         if not connection.request_id and self._by_node.get(connection.node.id) is connection:
             connection.until_us = now_us + self.retry_us
 
+    def leave_alone(self, node_id: int, now_us: int) -> None:
+        """Back off from a node that answered well, and whose answer proved to be no good."""
+        connection = self._by_node.get(node_id)
+        if connection is not None:
+            self.back_off(connection, now_us)
+
     def timed_out(self, now_us: int) -> list[Node]:
         """Give up the requests that are overdue; return the nodes that did not answer."""
         nodes = []

@@ -462,6 +462,7 @@ _STEPS: dict[type[ev.Event], Callable[[Core, Any], None]] = {
     ev.UpgradeRequested: Core._upgrade_requested,
     ev.SnapshotRequested: snapshots.on_snapshot_requested,
     ev.SnapshotStored: snapshots.on_snapshot_stored,
+    ev.SnapshotDamaged: snapshots.on_snapshot_damaged,
     ev.CleanRequested: snapshots.on_clean_requested,
 }
 

@@ -118,6 +118,16 @@ class SnapshotStored(Event, gc=False):
     voters: VoterSet | None = None
 
 
+class SnapshotDamaged(Event, gc=False):
+    """What was fetched as this snapshot is none: nothing is left of it, and the log is as it was.
+
+    In place of a `SnapshotStored` after `effects.FinishSnapshot`. ``reason`` says what is wrong.
+    """
+
+    id: SnapshotId
+    reason: str = ""
+
+
 class CleanRequested(Event, gc=False):
     """Time to delete what snapshots made superfluous; the log's segments take ``log_bytes``.
 

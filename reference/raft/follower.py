@@ -312,6 +312,12 @@ class Follower(Role):
         core.committed_offset = max(core.committed_offset, end_offset)
         self.heard_from_leader()
 
+    def on_snapshot_damaged(self) -> None:
+        """Forget it, and leave the leader alone for the retry backoff: it may be damaged there."""
+        self.fetching = None
+        self.storing = False
+        self.core.connections.leave_alone(self.leader.id, self.core.now_us)
+
     # ---- membership ---------------------------------------------------------------------------
 
     def begin_update_period(self) -> None:

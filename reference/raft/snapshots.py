@@ -11,7 +11,12 @@ from kraftspec.reference.raft.types import Snapshot, SnapshotId
 
 if TYPE_CHECKING:
     from kraftspec.reference.raft.core import Core
-    from kraftspec.reference.raft.events import CleanRequested, SnapshotRequested, SnapshotStored
+    from kraftspec.reference.raft.events import (
+        CleanRequested,
+        SnapshotDamaged,
+        SnapshotRequested,
+        SnapshotStored,
+    )
 
 
 def on_snapshot_requested(core: Core, event: SnapshotRequested) -> None:
@@ -58,6 +63,13 @@ def on_snapshot_stored(core: Core, event: SnapshotStored) -> None:
         core.log.kraft_versions.truncate_before(event.id.end_offset)
     else:
         core.emit(fx.AbandonSnapshot(event.id))  # It was given up before it was complete.
+
+
+def on_snapshot_damaged(core: Core, event: SnapshotDamaged) -> None:
+    """Fetch it anew: the leader is asked for records, and names the snapshot again."""
+    role = core.role
+    if isinstance(role, Follower) and role.storing and role.fetching == event.id:
+        role.on_snapshot_damaged()
 
 
 def on_clean_requested(core: Core, event: CleanRequested) -> None:

@@ -11,6 +11,7 @@ from kraftspec.reference.raft import (
     core,
     follower,
     leader,
+    policy,
     prospective,
     replies,
     requests,
@@ -22,6 +23,7 @@ from kraftspec.reference.raft import connections as links
 from kraftspec.reference.raft import effects as fx
 from kraftspec.reference.raft import events as ev
 from kraftspec.reference.raft.messages import Vote, VoteReply
+from kraftspec.reference.raft.transitions import Cause
 from kraftspec.reference.raft.types import NEVER_US, NONE, ElectionState, ReplicaKey, RoleName
 
 
@@ -220,6 +222,28 @@ def leads_again_after_a_restart(plant: Planter) -> None:
 def accepts_old_leaders(plant: Planter) -> None:
     """BeginQuorumEpoch of an earlier epoch is taken for news."""
     plant(requests, "voter_error", lambda node, sender_id, epoch: 0)
+
+
+def leader_votes(plant: Planter) -> None:
+    """A leader grants whoever has as much as it has: a node that was merely cut off unseats it."""
+    plant(leader.Leader, "grants", lambda self, key, good, pre_vote: good)
+
+
+def follower_grants_pre_votes(plant: Planter) -> None:
+    """A follower that hears from its leader grants pre-votes all the same."""
+    plant(policy.Policy, "follower_grants_pre_vote", lambda self, node, *, has_fetched: True)
+
+
+def leader_ignores_higher_epochs(plant: Planter) -> None:
+    """A leader that hears of a higher epoch stays in its own."""
+    move = core.Core.move
+
+    def deaf(self: Any, cause: Cause, **changes: Any) -> None:
+        news = (Cause.HIGHER_EPOCH, Cause.NEW_LEADER)
+        if not (self.role.name is RoleName.LEADER and cause in news):
+            move(self, cause, **changes)
+
+    plant(core.Core, "move", deaf)
 
 
 def follower_votes(plant: Planter) -> None:

@@ -121,6 +121,11 @@ def removes_two(plant: Planter) -> None:
     plant(voters.VoterSet, "without", greedy)
 
 
+def adds_who_is_far_behind(plant: Planter) -> None:
+    """A replica becomes a voter although it has not caught up."""
+    plant(membership.Membership, "_is_caught_up", lambda self, key: True)
+
+
 def forgets_directories(plant: Planter) -> None:
     """Two disks of one node count as the same voter."""
     plant(

@@ -212,6 +212,29 @@ def takes_answers_of_earlier_epochs(plant: Planter) -> None:
     plant(links.Connections, "reset", lambda self: None)
 
 
+def appends_what_it_has(plant: Planter) -> None:
+    """A follower takes answers that it had given up, and appends them wherever its log ends."""
+
+    def append(self: Any, batches: Any) -> None:
+        node = self.core
+        for batch in batches:
+            is_next = batch.base_offset == node.log.end_offset
+            node.log.append(batch.epoch, batch.last_offset + 1 - batch.base_offset)
+            if is_next:
+                node.apply_control(batch)
+        node.emit(fx.AppendBatches(batches))
+        node.flush()
+
+    def take(self: Any, request_id: int) -> Any:
+        connection = self._pending.pop(request_id, None)
+        if connection is not None:
+            connection.request_id = connection.until_us = 0
+        return connection or next(iter(self._by_node.values()), None)
+
+    plant(follower.Follower, "_append", append)
+    plant(links.Connections, "take", take)
+
+
 def counts_other_disks(plant: Planter) -> None:
     """A leader counts the fetches of a voter's id, whichever disk it has now."""
     acknowledged = leader.Leader._acknowledged

@@ -18,6 +18,8 @@ NAMES: Final = (
     "single_leader",
     "one_vote",
     "pre_vote_changes_nothing",
+    "leader_is_spared",
+    "epochs_are_followed",
     "log_matching",
     "leader_append_only",
     "durable_survives",
@@ -29,15 +31,19 @@ NAMES: Final = (
     "leader_completeness",
     "leader_hears_majority",
     "one_voter_change",
-    "voters_follow_log",
-    "snapshot_is_prefix",
     "snapshot_at_log_start",
+    "voters_follow_log",
+    "joiner_is_caught_up",
+    "snapshot_is_prefix",
+    "log_is_whole",
     "acknowledged_stays",
     "linearizable_appends",
 )
-# Looked at where they happen: the core says that it cannot go on; anything else is raised; a log
-# is opened whose bytes have changed.
-OTHERS: Final = ("no_fatal_error", "no_exception", "rot_is_noticed")
+# Looked at where they happen: the core says that it cannot go on; a node cannot open its own disk;
+# a snapshot is not what was sent; a log is opened whose bytes changed; anything else is raised.
+OTHERS: Final = (
+    "no_fatal_error", "opens_its_disk", "fetched_whole", "rot_is_noticed", "no_exception",
+)  # fmt: skip
 
 
 def all_invariants() -> list[Invariant]:

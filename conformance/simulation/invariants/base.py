@@ -65,11 +65,17 @@ class Invariant:
     def vote_answered(self, replica: Replica, request: Vote, granted: bool) -> None:
         """An answer to a vote leaves the node."""
 
+    def epoch_answered(self, replica: Replica, epoch: int) -> None:
+        """A node answers, and not with an error, what a voter of that epoch told or asked it."""
+
     def vote_asked(self, replica: Replica, request: Vote) -> None:
         """A Vote leaves the node."""
 
     def fetch_asked(self, replica: Replica, request: Fetch) -> None:
         """A Fetch leaves the node."""
+
+    def appending(self, replica: Replica, base_offset: int) -> None:
+        """A batch that a leader sent is about to be appended."""
 
     def appended(self, replica: Replica, first: int) -> None:
         """Batches are in the log: those of ``replica.mirror`` from index ``first`` on."""
