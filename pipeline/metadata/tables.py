@@ -38,31 +38,16 @@ from kraftspec.generated import kafka
 from kraftspec.pipeline.messages.columns import struct_columns
 from kraftspec.pipeline.messages.schema import ROOT, struct_type
 from kraftspec.reference.metadata.image import MetadataImage
+from kraftspec.reference.metadata.names import (
+    ACL_RESOURCES,
+    CONFIG_RESOURCES,
+    MECHANISMS,
+    OPERATIONS,
+    PATTERNS,
+    PERMISSIONS,
+)
 
 _Names = Mapping[int, str]
-# org.apache.kafka.common.config.ConfigResource.Type
-CONFIG_RESOURCES: Final = {
-    2: "TOPIC", 4: "BROKER", 8: "BROKER_LOGGER", 16: "CLIENT_METRICS", 32: "GROUP",
-}  # fmt: skip
-# org.apache.kafka.common.resource.ResourceType and PatternType
-ACL_RESOURCES: Final = dict(
-    enumerate(
-        ("UNKNOWN", "ANY", "TOPIC", "GROUP", "CLUSTER", "TRANSACTIONAL_ID", "DELEGATION_TOKEN",
-         "USER")
-    )
-)  # fmt: skip
-PATTERNS: Final = dict(enumerate(("UNKNOWN", "ANY", "MATCH", "LITERAL", "PREFIXED")))
-# org.apache.kafka.common.acl.AclOperation and AclPermissionType
-OPERATIONS: Final = dict(
-    enumerate(
-        ("UNKNOWN", "ANY", "ALL", "READ", "WRITE", "CREATE", "DELETE", "ALTER", "DESCRIBE",
-         "CLUSTER_ACTION", "DESCRIBE_CONFIGS", "ALTER_CONFIGS", "IDEMPOTENT_WRITE",
-         "CREATE_TOKENS", "DESCRIBE_TOKENS", "TWO_PHASE_COMMIT")
-    )
-)  # fmt: skip
-PERMISSIONS: Final = dict(enumerate(("UNKNOWN", "ANY", "DENY", "ALLOW")))
-# org.apache.kafka.clients.admin.ScramMechanism
-MECHANISMS: Final = {0: "UNKNOWN", 1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
 
 _QUORUM: Final = pa.schema(
     [

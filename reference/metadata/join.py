@@ -102,15 +102,17 @@ def join(
 def _load(image: MetadataImage, file: PartT, rows: ReadRows[PartT]) -> None:
     """Replay a checkpoint, whose own offsets only count its records; its last one is its footer."""
     last: Message | None = None
+    timestamp = image.timestamp
     for row in rows(file, None, image):
         with _Named(file, row):
             image.replay(row.message, row.offset, row.epoch, row.timestamp)
         if isinstance(row.message, kafka.SnapshotHeaderRecord):
-            image.timestamp = row.message.last_contained_log_timestamp
+            timestamp = row.message.last_contained_log_timestamp
         last = row.message
     if not isinstance(last, kafka.SnapshotFooterRecord):
         raise ValueError(f"{file.path}: the checkpoint is cut: it has no footer")
-    image.end_offset, image.epoch = max(file.base_offset, 0), file.epoch
+    # What its records are stamped with is when they were written here, and not when logged.
+    image.end_offset, image.epoch, image.timestamp = max(file.base_offset, 0), file.epoch, timestamp
 
 
 def _add(image: MetadataImage, file: PartT, as_of: int | None, rows: ReadRows[PartT]) -> None:

@@ -1,0 +1,207 @@
+"""The records of local files of a metadata log, read while others may write there.
+
+Nothing is locked and nothing changed. A node that writes leaves, at any moment, zeros or half a
+batch at the end of its last segment: that is where the log ends, as far as a reader can say.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Iterator
+from struct import Struct
+from typing import Final
+
+import msgspec
+
+from kraftspec.fastpath.append import Recovery, find_end_by
+from kraftspec.fastpath.batch_reader import decode_batch, read_header
+from kraftspec.fastpath.errors import CodecError, detail_of
+from kraftspec.fastpath.records import LENGTH_AT, LOG_OVERHEAD_BYTES, BatchHeader
+from kraftspec.reference.log.snapshots import parse_name
+from kraftspec.reference.metadata.frames import FrameError, explain, read_control, read_frame
+from kraftspec.reference.metadata.image import MetadataImage
+from kraftspec.reference.metadata.join import Row
+
+# Kafka's controllers write at most 8 MiB at once (KafkaRaftClient.MAX_BATCH_SIZE_BYTES); a length
+# that lies costs no more memory than this.
+BATCH_BYTES_MAX: Final = 64 << 20
+CHECKPOINT_SUFFIX: Final = ".checkpoint"
+_WINDOW_BYTES: Final = 1 << 20
+# A batch that is being written may look damaged for a moment.
+_LOOKS_COUNT: Final = 4
+_LOOK_AGAIN_S: Final = 0.05
+_SEGMENT = re.compile(r"(\d{20})\.log")
+_INT32 = Struct(">i")
+
+
+class MetadataFile(msgspec.Struct, frozen=True):
+    """A segment or a checkpoint on this machine's disk: a ``join.LogPart``.
+
+    ``is_last`` is for the segment that a node may be writing to; what a crash leaves at its end is
+    no damage. A checkpoint without offset in its name (bootstrap.checkpoint) ends at 0.
+    """
+
+    path: str
+    kind: str
+    base_offset: int = 0
+    epoch: int = -1
+    is_last: bool = False
+
+
+class DamagedFileError(ValueError):
+    """Bytes that are no record of the log: ``path``, ``position`` (a byte of it), ``detail``."""
+
+    def __init__(self, path: str, position: int, detail: str) -> None:
+        super().__init__(path, position, detail)
+        self.path = path
+        self.position = position
+        self.detail = detail
+
+    def __str__(self) -> str:
+        return f"{self.path}, byte {self.position}: {self.detail}"
+
+
+def file_of(path: str, *, is_last: bool = True) -> MetadataFile:
+    """Return what a file is by its name: a checkpoint where it ends in that, else a segment."""
+    name = os.path.basename(path)
+    if name.endswith(CHECKPOINT_SUFFIX):
+        parsed = parse_name(name)
+        if parsed is None:
+            return MetadataFile(path, "checkpoint")
+        return MetadataFile(path, "checkpoint", parsed.id.end_offset, parsed.id.epoch)
+    match = _SEGMENT.fullmatch(name)
+    return MetadataFile(path, "segment", int(match[1]) if match else 0, is_last=is_last)
+
+
+def files_of(directory: str) -> list[MetadataFile]:
+    """Return the segments and the whole checkpoints of a log's directory, by offset.
+
+    Raises OSError where the directory cannot be listed.
+    """
+    found: list[MetadataFile] = []
+    segments: list[str] = []
+    for name in sorted(os.listdir(directory)):
+        path = os.path.join(directory, name)
+        parsed = parse_name(name)
+        if parsed is not None and parsed.is_whole:
+            found.append(file_of(path))
+        elif _SEGMENT.fullmatch(name):
+            segments.append(path)
+    found += [file_of(path, is_last=path == segments[-1]) for path in segments]
+    return found
+
+
+def read_rows(file: MetadataFile, below: int | None, image: MetadataImage) -> Iterator[Row]:
+    """Yield the records of a file but for batches that ``image`` has: a ``join.ReadRows``.
+
+    Raises DamagedFileError, and OSError as the disk does.
+    """
+    first = image.end_offset if file.kind == "segment" else 0
+    for header, window, at in _batches(file):
+        if header.last_offset < first:
+            continue
+        if below is not None and header.base_offset >= below:
+            return
+        try:
+            read_header(window, at)  # Its CRC, too.
+        except CodecError as error:
+            _end_or_raise(file, header.position, error)
+            return
+        try:
+            records = decode_batch(window, at, check_crc=False)
+        except CodecError as error:
+            raise DamagedFileError(file.path, header.position, _told(error)) from error
+        for record in records:
+            if below is not None and record.offset >= below:
+                return
+            try:
+                if header.is_control:
+                    frame = read_control(record.key, record.value)
+                else:
+                    frame = read_frame(record.value)
+                message = frame.decode(record.value or b"")
+            except (FrameError, CodecError) as refused:
+                why = refused.error if isinstance(refused, FrameError) else refused
+                said = explain(record.offset, why)
+                raise DamagedFileError(file.path, header.position, said) from refused
+            yield Row(
+                record.offset, header.partition_leader_epoch, record.timestamp, message,
+                header.position,
+            )  # fmt: skip
+
+
+def _batches(file: MetadataFile) -> Iterator[tuple[BatchHeader, bytes, int]]:
+    """Yield each batch's header, whose position is the file's byte, and the bytes that have it.
+
+    CRCs are not looked at. Where the log ends, this ends.
+    """
+    with open(file.path, "rb", buffering=0) as opened:
+        descriptor = opened.fileno()
+        window, start, end = b"", 0, 0
+        while True:
+            size = _batch_size(window, end - start)
+            if not 0 <= size <= BATCH_BYTES_MAX or end - start + size > len(window):
+                wanted = min(max(size, LOG_OVERHEAD_BYTES, _WINDOW_BYTES), BATCH_BYTES_MAX)
+                window, start = _pread(descriptor, wanted, end), end
+                size = _batch_size(window, 0)
+                if not window:
+                    return
+                if 0 <= size <= BATCH_BYTES_MAX and len(window) < size and len(window) == wanted:
+                    window = _pread(descriptor, size, end)
+            try:
+                header = read_header(window, end - start, check_crc=False)
+            except CodecError as error:
+                _end_or_raise(file, end, error)
+                return
+            at = end - start
+            yield msgspec.structs.replace(header, position=end), window, at
+            end += header.size
+
+
+def _batch_size(window: bytes, at: int) -> int:
+    """Return the size of the batch at a byte; of the least of it where that is not there."""
+    if at + LOG_OVERHEAD_BYTES > len(window):
+        return LOG_OVERHEAD_BYTES
+    (length,) = _INT32.unpack_from(window, at + LENGTH_AT)
+    return LOG_OVERHEAD_BYTES + int(length)
+
+
+def _pread(descriptor: int, size: int, position: int) -> bytes:
+    data = os.pread(descriptor, size, position)
+    while len(data) < size:
+        more = os.pread(descriptor, size - len(data), position + len(data))
+        if not more:
+            break
+        data += more
+    return data
+
+
+def _end_or_raise(file: MetadataFile, position: int, error: CodecError) -> None:
+    """Return where the log ends at a byte that begins no good batch; else DamagedFileError."""
+    follow = ""
+    for look in range(_LOOKS_COUNT if file.is_last else 0):
+        if look:
+            time.sleep(_LOOK_AGAIN_S)
+        found = _look(file.path, position)
+        if found.end or not found.is_corrupt:
+            return  # What was being written may be whole by now: the next who reads has it.
+        follow = f"; {found.good_bytes} bytes of good batches follow"
+    raise DamagedFileError(file.path, position, _told(error) + follow)
+
+
+def _look(path: str, position: int) -> Recovery:
+    """Judge what a file holds from a byte on."""
+    with open(path, "rb", buffering=0) as opened:
+        descriptor = opened.fileno()
+
+        def read(at: int, size: int) -> bytes:
+            return _pread(descriptor, size, position + at)
+
+        size = os.fstat(descriptor).st_size - position
+        return find_end_by(read, max(size, 0), is_log=True)
+
+
+def _told(error: CodecError) -> str:
+    return f"{detail_of(error)} [{error.error_class}]"

@@ -1,0 +1,166 @@
+"""From a checkpoint, a segment or a directory to an image, and what of it could not be read."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import msgspec
+
+from kraftspec.generated import kafka
+from kraftspec.reference.log.directory import METADATA_NAME
+from kraftspec.reference.metadata.image import MetadataImage
+from kraftspec.reference.metadata.join import Row, checkpoints_below, join
+from kraftspec.reference.metadata.reader import MetadataFile, file_of, files_of, read_rows
+
+LEADER_CHANGES_MAX: Final = 1000  # A log may have any number; the last ones are kept.
+_LISTINGS_COUNT: Final = 5  # Of a directory whose owner deletes what was listed.
+
+LeaderChange = tuple[int, int, kafka.LeaderChangeMessage]  # Offset, epoch, message.
+
+
+class Control:
+    """What control records say beside what the image keeps of them."""
+
+    def __init__(self) -> None:
+        self.header: kafka.SnapshotHeaderRecord | None = None
+        self.footer: kafka.SnapshotFooterRecord | None = None
+        self.snapshot_records = 0
+        self._changes: deque[LeaderChange] = deque(maxlen=LEADER_CHANGES_MAX)
+
+    def note(self, file: MetadataFile, row: Row) -> None:
+        """Note a record."""
+        if file.kind == "checkpoint":
+            self.snapshot_records += 1
+        match row.message:
+            case kafka.LeaderChangeMessage():
+                self._changes.append((row.offset, row.epoch, row.message))
+            case kafka.SnapshotHeaderRecord():
+                self.header = row.message
+            case kafka.SnapshotFooterRecord():
+                self.footer = row.message
+            case _:
+                pass
+
+    @property
+    def leader_changes(self) -> dict[int, LeaderChange]:
+        """The last changes by epoch."""
+        return {change[1]: change for change in self._changes}
+
+    @property
+    def leader(self) -> LeaderChange | None:
+        """The last change."""
+        return self._changes[-1] if self._changes else None
+
+
+class Loaded(msgspec.Struct):
+    """An image, the files that it was read from, and what was wrong with some.
+
+    ``problems`` are sentences: each names a file, the byte, and what the image has all the same.
+    """
+
+    image: MetadataImage
+    control: Control
+    checkpoint: MetadataFile | None
+    files: list[str]
+    problems: list[str] = []
+
+
+class Source(msgspec.Struct, frozen=True, kw_only=True):
+    """What a shell shows: a file, or a directory; as of an offset, or all."""
+
+    snapshot: str | None = None
+    directory: str | None = None
+    offset: int | None = None
+
+    def load(
+        self, advance: Callable[[str, int, int], None] = lambda what, number, count: None
+    ) -> Loaded:
+        """Read it; what is damaged becomes a problem, and the image what could be read.
+
+        Raises ValueError where there is no log, or nothing below the offset asked for, and OSError.
+        """
+        for listing in range(_LISTINGS_COUNT):
+            try:
+                return _load(self._files(), self.offset, advance)
+            except FileNotFoundError:
+                # Retention took a file between the listing and the reading.
+                if self.snapshot is not None or listing == _LISTINGS_COUNT - 1:
+                    raise
+        raise AssertionError
+
+    def _files(self) -> list[MetadataFile]:
+        if self.snapshot is not None:
+            if os.path.isdir(self.snapshot):
+                raise IsADirectoryError(
+                    f"{self.snapshot} is a directory: name a file of it, or give it as --directory"
+                )
+            return [file_of(self.snapshot)]
+        assert self.directory is not None
+        inner = os.path.join(self.directory, METADATA_NAME)
+        directory = inner if os.path.isdir(inner) else self.directory
+        files = files_of(directory)
+        if not files:
+            raise ValueError(
+                f"{self.directory} holds no metadata log: no {METADATA_NAME}, "
+                "and no segment or checkpoint"
+            )
+        return files
+
+
+def _load(
+    files: list[MetadataFile], offset: int | None, advance: Callable[[str, int, int], None]
+) -> Loaded:
+    """Join the newest checkpoint that is good with the log after it."""
+    segments = [file for file in files if file.kind == "segment"]
+    checkpoints: list[MetadataFile | None] = [*checkpoints_below(files, offset)]
+    if (segments and segments[0].base_offset == 0) or not checkpoints:
+        checkpoints.append(None)
+    problems: list[str] = []
+    partial: Loaded | None = None
+    for checkpoint in checkpoints:
+        loaded = Loaded(MetadataImage(), Control(), checkpoint, [])
+        try:
+            _join(loaded, segments, offset, advance)
+        except FileNotFoundError:
+            raise
+        except (ValueError, OSError) as error:
+            read_count = loaded.image.end_offset + loaded.control.snapshot_records
+            if isinstance(error, OSError) and not read_count:
+                raise
+            is_checkpoint = checkpoint is not None and loaded.files[-1:] == [checkpoint.path]
+            problems.append(f"{error}; {_rest(loaded, is_checkpoint=is_checkpoint)}")
+            loaded.problems = problems
+            if not is_checkpoint:
+                return loaded
+            partial = partial or loaded
+        else:
+            loaded.problems = problems
+            return loaded
+    assert partial is not None
+    return partial
+
+
+def _rest(loaded: Loaded, *, is_checkpoint: bool) -> str:
+    """Say what there is in spite of an error."""
+    if is_checkpoint:
+        return f"{loaded.control.snapshot_records:,} records of the checkpoint could be read"
+    return f"the image is that of the offsets below {loaded.image.end_offset:,}"
+
+
+def _join(
+    loaded: Loaded,
+    segments: list[MetadataFile],
+    offset: int | None,
+    advance: Callable[[str, int, int], None],
+) -> None:
+    def rows(file: MetadataFile, below: int | None, image: MetadataImage) -> Iterator[Row]:
+        loaded.files.append(file.path)
+        for row in read_rows(file, below, image):
+            if file.kind == "checkpoint" or row.offset >= image.end_offset:
+                loaded.control.note(file, row)
+            yield row
+
+    join(loaded.image, loaded.checkpoint, segments, rows, offset, advance=advance)
