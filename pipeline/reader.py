@@ -21,7 +21,9 @@ from kraftspec.pipeline.report import Damaged, DamagedLogError, Report, Tail
 from kraftspec.pipeline.rows import INFLATED_BYTES_MAX, ReadOptions, Rows, read_options
 from kraftspec.pipeline.selection import Selection
 from kraftspec.pipeline.splits import Part, Split
+from kraftspec.pipeline.transactions import Transactions
 
+BAD_TXN_INDEX: Final = "txn_index"  # The class of a transaction index that is not believed.
 GONE: Final = "gone"  # The class of a file that was deleted between planning and reading.
 
 
@@ -70,6 +72,8 @@ class _PartReader:
 
     def read(self) -> Iterator[Any]:
         """Yield the part's rows."""
+        if self.part.transactions is not None:
+            self._note_transactions(self.part.transactions)
         try:
             # An object store may say only when it is read that an object is gone.
             with self.part.file.open() as source:
@@ -83,6 +87,17 @@ class _PartReader:
             at, path = self.position, self.part.file.path
             found = Damaged(path, at, self.part.end - at, GONE, detail, at, -1, GONE)
             yield from self._tell(found, b"")
+
+    def _note_transactions(self, found: Transactions) -> None:
+        self.report.note_transactions(found)
+        if found.faults and self.options.mode == "FAILFAST":
+            fault = found.faults[0]
+            damaged = Damaged(
+                fault.file, fault.position, 0, BAD_TXN_INDEX, fault.detail,
+                fault.position, -1, Verdict.CORRUPT,
+            )  # fmt: skip
+            advice = "without use_txn_indexes (useTxnIndexes) the markers of the log decide"
+            raise DamagedLogError(damaged, advice)
 
     def _windows(self, source: Source) -> Iterator[Any]:
         usual = self.options.window_bytes or (

@@ -7,6 +7,9 @@ from typing import Any, Final
 
 import msgspec
 
+from kraftspec.pipeline.transactions import Transaction, Transactions
+from kraftspec.pipeline.txn_index import IndexFault
+
 LOG: Final = logging.getLogger("kraftspec.pipeline")
 
 # What is listed; all are counted. A file made to be bad could fill the memory with its damage.
@@ -61,6 +64,9 @@ class Report(msgspec.Struct):
     ``rows`` counts rows of records, not those that tell of damage. Left out are ``filtered_rows``
     (filters), ``aborted_rows``, ``undecided_rows`` and ``control_rows`` (isolation), all of them
     counted by the headers of their batches where these are not decoded.
+
+    ``txn_index_faults`` are transaction indexes that were asked for and are not believed,
+    ``indexed`` aborted transactions that such an index alone told of, its marker being damaged.
     """
 
     rows: int = 0
@@ -77,6 +83,8 @@ class Report(msgspec.Struct):
     dropped_regions: int = 0
     damaged: list[Damaged] = msgspec.field(default_factory=list)
     tails: list[Tail] = msgspec.field(default_factory=list)
+    txn_index_faults: list[IndexFault] = msgspec.field(default_factory=list)
+    indexed: list[Transaction] = msgspec.field(default_factory=list)
 
     def note(self, found: Damaged, *, is_dropped: bool) -> None:
         """Count damage; ``is_dropped`` says that no row tells of it."""
@@ -86,11 +94,17 @@ class Report(msgspec.Struct):
         if len(self.damaged) < DAMAGED_LISTED_MAX:
             self.damaged.append(found)
 
+    def note_transactions(self, found: Transactions) -> None:
+        """Say what transaction indexes told of a partition, once for all parts of it."""
+        self.txn_index_faults = list(dict.fromkeys([*self.txn_index_faults, *found.faults]))
+        self.indexed = list(dict.fromkeys([*self.indexed, *found.indexed]))
+
     def add(self, other: Report) -> None:
         """Add what another reader says."""
         for name in self.__struct_fields__:
             mine, its = getattr(self, name), getattr(other, name)
             setattr(self, name, mine + its)
+        self.note_transactions(Transactions())  # Of one partition many may tell.
         del self.damaged[DAMAGED_LISTED_MAX:]
 
     def to_json(self) -> dict[str, Any]:
@@ -99,11 +113,24 @@ class Report(msgspec.Struct):
         return found
 
     def warn(self) -> None:
-        """Say in the log, once, that there was damage that no row tells of."""
+        """Say in the log, once, what no row tells of: damage, and what of indexes."""
+        if self.txn_index_faults:
+            first = self.txn_index_faults[0]
+            LOG.warning(
+                "%d transaction indexes are not believed; the first is %s, byte %d: %s",
+                len(self.txn_index_faults), first.file, first.position, first.detail,
+            )  # fmt: skip
+        if self.indexed:
+            one = self.indexed[0]
+            LOG.warning(
+                "%d transactions were aborted by their index alone, their markers being damaged; "
+                "the first is of producer %d, offsets %d to %d",
+                len(self.indexed), one.producer_id, one.first_offset, one.last_offset,
+            )  # fmt: skip
         if self.dropped_regions:
-            first = self.damaged[0]
+            damaged = self.damaged[0]
             LOG.warning(
                 "%d damaged region%s (%d bytes in all) gave no rows; the first is %s, byte %d: %s",
                 self.dropped_regions, "" if self.dropped_regions == 1 else "s",
-                self.damaged_bytes, first.file, first.position, first.detail,
+                self.damaged_bytes, damaged.file, damaged.position, damaged.detail,
             )  # fmt: skip

@@ -58,6 +58,7 @@ def plan_splits(
     *,
     isolation: str = "read_uncommitted",
     use_indexes: bool = True,
+    use_txn_indexes: bool = False,
 ) -> list[Split]:
     """Divide files into splits of about ``split_bytes``, packing those that are smaller.
 
@@ -65,15 +66,21 @@ def plan_splits(
     ``filters`` leave out files, and by their indexes parts of files, in which no row can match;
     what is left out is not looked at, its damage neither. With ``isolation="read_committed"`` the
     markers of all transactions are looked for, see ``transactions``. ``use_indexes=False`` reads no
-    index.
+    index; ``use_txn_indexes`` is that of ``transactions_of``, and asks for committed data.
     """
+    if use_txn_indexes and isolation != "read_committed":
+        raise ValueError('use_txn_indexes goes with isolation="read_committed"')
     if split_bytes <= 0:
         raise ValueError(f"split_bytes {split_bytes} is not positive")
     wanted = parse_filters(filters)
     parts: list[Part] = []
     for _, partition in groupby(files, key=_partition_of):
         found = list(partition)
-        transactions = transactions_of(found) if isolation == "read_committed" else None
+        transactions = (
+            transactions_of(found, use_txn_indexes=use_txn_indexes)
+            if isolation == "read_committed"
+            else None
+        )
         for file in found:
             parts += _parts(file, split_bytes, wanted, transactions, use_indexes)
     return [Split(together) for together in packed(parts, split_bytes)]

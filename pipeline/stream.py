@@ -27,6 +27,7 @@ def scan(
     isolation: str = "read_uncommitted",
     report: Report | None = None,
     use_indexes: bool = True,
+    use_txn_indexes: bool = False,
     **more: Any,
 ) -> Any:
     """Return a ``pyarrow.RecordBatchReader`` of all records below a path or several paths.
@@ -36,7 +37,8 @@ def scan(
 
     ``columns`` are names of ``rows.ALL_COLUMNS`` in the order wanted, ``filters`` are as
     ``filters.parse_filters`` takes them, ``mode`` is what to do about damage (see ``read_split``),
-    ``isolation`` whether data of aborted and of open transactions is left out. ``more`` are
+    ``isolation`` whether data of aborted and of open transactions is left out, and
+    ``use_txn_indexes`` whether a damaged marker may be known from the ``.txnindex``. ``more`` are
     further options of ``rows.ReadOptions``: ``values``, ``timestamps``, limits.
 
     Raises FileNotFoundError and ValueError for paths that hold no log, ValueError for what is no
@@ -50,7 +52,7 @@ def scan(
     # One reader needs no places to divide at.
     splits = plan_splits(
         discover(path, filesystem), _UNDIVIDED_BYTES, options.filter,
-        isolation=isolation, use_indexes=use_indexes,
+        isolation=isolation, use_indexes=use_indexes, use_txn_indexes=use_txn_indexes,
     )  # fmt: skip
     said = report if report is not None else Report()
     return pa.RecordBatchReader.from_batches(schema, _batches(splits, options, said))

@@ -1,9 +1,9 @@
 """Which transactional data was aborted, and up to where it is decided.
 
 Kafka writes the data of a transaction at once, and a control record that commits or aborts it
-later (KIP-98). Only these markers are believed. The ``.txnindex`` of a segment
-(``TransactionIndex``) says the same without a checksum, and nothing more of the data that is there:
-a marker stands after its data, and is deleted or compacted away no sooner.
+later (KIP-98). Only these markers are believed, unless somebody asks for more: the ``.txnindex`` of
+a segment says the same without a checksum, and nothing more of the data that is there, since a
+marker stands after its data, and is deleted or compacted away no sooner.
 
 A transaction that is open at the end of the log is not decided. Its first offset is the *last
 stable offset*: as Kafka's consumers do, a reader of committed data stops there, before all that
@@ -11,6 +11,9 @@ follows, data of no transaction included.
 
 Damage may have been a marker, of any producer. Of each transaction that is open where damage lies,
 the data before it is undecided, whichever marker follows: that one may end another transaction.
+
+Where it is asked for, an index that agrees with all markers of its segment may say that such a
+marker was one that aborts. It commits nothing: a commit is in no index.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ from kraftspec.fastpath.records import BatchHeader
 from kraftspec.pipeline.files import Source, resolve
 from kraftspec.pipeline.headers import Search, is_good, walk
 from kraftspec.pipeline.layout import LogFile, survey
+from kraftspec.pipeline.txn_index import SUFFIX, Entry, IndexFault, IndexFaultError, read_entries
 
 ABORT: Final = 0  # ControlRecordType
 COMMIT: Final = 1
@@ -49,20 +53,24 @@ class Transactions(msgspec.Struct, frozen=True):
     """What is known of a partition's transactions: those that are not committed.
 
     An aborted one goes to its marker. ``undecided`` are those whose marker may be what is damaged.
-    ``last_stable_offset`` is ``OFFSET_MAX`` when no transaction is open.
+    ``last_stable_offset`` is ``OFFSET_MAX`` when no transaction is open. ``indexed`` are those of
+    the aborted that an index alone says, ``faults`` are the indexes that were not believed.
     """
 
     aborted: tuple[Transaction, ...] = ()
     undecided: tuple[Transaction, ...] = ()
     last_stable_offset: int = OFFSET_MAX
+    indexed: tuple[Transaction, ...] = ()
+    faults: tuple[IndexFault, ...] = ()
 
 
-def transactions_of(files: Sequence[LogFile]) -> Transactions:
+def transactions_of(files: Sequence[LogFile], *, use_txn_indexes: bool = False) -> Transactions:
     """Find the transactions of one partition, of which ``files`` are some segments or all.
 
     The segments beside them are looked at too: a marker may stand in a later one than its data.
+    With ``use_txn_indexes``, a marker that is damaged may be known from the ``.txnindex``.
     """
-    return _Finder().run(_whole(files))
+    return _Finder().run(_whole(files), use_txn_indexes=use_txn_indexes)
 
 
 def _whole(files: Sequence[LogFile]) -> list[LogFile]:
@@ -83,10 +91,14 @@ def _whole(files: Sequence[LogFile]) -> list[LogFile]:
 
 
 class _Open(msgspec.Struct):
-    """An open transaction's first offset, and the last one before damage within it; -1 for none."""
+    """An open transaction's first offset, and the last ones before damage within it; -1 for none.
+
+    ``first_doubted_offset`` is the last before the first damage.
+    """
 
     first_offset: int
     doubted_offset: int = -1
+    first_doubted_offset: int = -1
 
 
 class _Finder:
@@ -96,21 +108,56 @@ class _Finder:
         self.open: dict[int, _Open] = {}  # By producer id.
         self.aborted: list[Transaction] = []
         self.undecided: list[Transaction] = []
+        self.indexed: list[Transaction] = []
+        self.faults: list[IndexFault] = []
         self.last_offset = -1
+        self.entries: list[Entry] | None = None  # Of the segment's index, the next one last.
+        self.is_damaged = False  # Between the last batch and what comes.
 
-    def run(self, files: Sequence[LogFile]) -> Transactions:
+    def run(self, files: Sequence[LogFile], *, use_txn_indexes: bool) -> Transactions:
         """Walk all files, in the order of their offsets."""
+        found = self
         for file in files:
             try:
                 with file.open() as source:
-                    self._walk(source, is_last=file is files[-1])
+                    is_last = file is files[-1]
+                    if use_txn_indexes:
+                        found = found._indexed(file, source, is_last=is_last)
+                    else:
+                        found._walk(source, is_last=is_last)
             except FileNotFoundError:
                 continue  # Retention took it; with it went its data.
         return Transactions(
-            tuple(self.aborted),
-            tuple(self.undecided),
-            min((one.first_offset for one in self.open.values()), default=OFFSET_MAX),
+            tuple(found.aborted),
+            tuple(found.undecided),
+            min((one.first_offset for one in found.open.values()), default=OFFSET_MAX),
+            tuple(found.indexed),
+            tuple(found.faults),
         )
+
+    def _indexed(self, file: LogFile, source: Source, *, is_last: bool) -> _Finder:
+        """Walk a file beside its index; return who knows more: without it, where it is wrong."""
+        try:
+            entries = read_entries(file)
+            if entries is not None:
+                trial = self._copy()
+                trial.entries = entries[::-1]
+                trial._walk(source, is_last=is_last)
+                trial._pass(None)
+                trial.entries = None
+                return trial
+        except IndexFaultError as error:
+            self.faults.append(IndexFault(file.sibling(SUFFIX), error.position, error.detail))
+        self._walk(source, is_last=is_last)
+        return self
+
+    def _copy(self) -> _Finder:
+        found = _Finder()
+        found.open = {number: msgspec.structs.replace(one) for number, one in self.open.items()}
+        found.aborted, found.undecided = [*self.aborted], [*self.undecided]
+        found.indexed, found.faults = [*self.indexed], [*self.faults]
+        found.last_offset = self.last_offset
+        return found
 
     def _walk(self, source: Source, *, is_last: bool) -> None:
         position, search = 0, Search(source, source.size)
@@ -154,10 +201,15 @@ class _Finder:
 
     def _doubt(self) -> None:
         """Note damage, which may have been the marker of each open transaction."""
+        self.is_damaged = True
         for one in self.open.values():
             one.doubted_offset = self.last_offset
+            if one.first_doubted_offset < 0:
+                one.first_doubted_offset = self.last_offset
 
     def _note(self, source: Source, header: BatchHeader) -> None:
+        entry = self._pass(header)
+        self.is_damaged = False
         self.last_offset, producer_id = header.last_offset, header.producer_id
         if not header.is_transactional:
             return
@@ -165,10 +217,20 @@ class _Finder:
             self.open.setdefault(producer_id, _Open(header.base_offset))
             return
         kind = marker_type(source, header)
+        if kind is None:
+            return  # It is damaged, and ends nothing that is here.
+        if entry is not None and (kind != ABORT or entry.producer_id != producer_id):
+            raise IndexFaultError(entry.position, f"offset {entry.last_offset} has another marker")
         if kind not in (ABORT, COMMIT):
             return
         found = self.open.pop(producer_id, None)
         if found is None:
+            return
+        if kind == ABORT and self.entries is not None and entry is None:
+            detail = f"the abort marker at offset {header.base_offset} is not in it"
+            raise IndexFaultError(self.entries[-1].position if self.entries else 0, detail)
+        if entry is not None:
+            self._abort(entry, found)
             return
         first, doubted = found.first_offset, found.doubted_offset
         if doubted >= first:
@@ -176,6 +238,42 @@ class _Finder:
             first = doubted + 1
         if kind == ABORT:
             self.aborted.append(Transaction(producer_id, first, header.last_offset))
+
+    def _pass(self, header: BatchHeader | None) -> Entry | None:
+        """Take the index's entries up to a batch, or the end; return that of the batch itself.
+
+        An entry whose marker is neither in a batch nor in damage is of one that was compacted.
+        """
+        while self.entries and (
+            header is None or self.entries[-1].last_offset <= header.last_offset
+        ):
+            entry = self.entries.pop()
+            if header is not None and entry.last_offset >= header.base_offset:
+                if header.is_control and entry.last_offset == header.base_offset:
+                    return entry
+                detail = f"offset {entry.last_offset} has no marker"
+                raise IndexFaultError(entry.position, detail)
+            if not self.is_damaged and header is None:
+                detail = f"offset {entry.last_offset} is past the last batch"
+                raise IndexFaultError(entry.position, detail)
+            found = self.open.pop(entry.producer_id, None) if self.is_damaged else None
+            if found is not None:
+                self.indexed.append(self._abort(entry, found))
+        return None
+
+    def _abort(self, entry: Entry, found: _Open) -> Transaction:
+        """Note a transaction as its index has it; data from before is of one of unknown end."""
+        first, producer_id = found.first_offset, entry.producer_id
+        if entry.first_offset > first:
+            if not 0 <= found.first_doubted_offset < entry.first_offset:
+                detail = (
+                    f"a transaction from offset {entry.first_offset}: in the log it is from {first}"
+                )
+                raise IndexFaultError(entry.position, detail)
+            self.undecided.append(Transaction(producer_id, first, entry.first_offset - 1))
+            first = entry.first_offset
+        self.aborted.append(Transaction(producer_id, first, entry.last_offset))
+        return self.aborted[-1]
 
 
 def _is_bad_marker(source: Source, header: BatchHeader) -> bool:

@@ -89,7 +89,10 @@ class BatchReader(DataSourceReader):
             files = every
         size = options.split_bytes_for(files)
         if not is_bounded:
-            splits = plan_splits(files, size, terms, isolation=options.isolation)
+            splits = plan_splits(
+                files, size, terms,
+                isolation=options.isolation, use_txn_indexes=options.use_txn_indexes,
+            )  # fmt: skip
             return [Work(tuple(map(Stretch, split.parts))) for split in splits]
         logs = partitions_of(files)
         starts, ends = starts_of(options, logs), ends_of(options, logs)

@@ -59,6 +59,7 @@ class Options:
     start_unmatched: Literal["error", "latest"]
     mode: Mode
     isolation: Isolation
+    use_txn_indexes: bool
     include_headers: bool
     include_metadata: bool
     include_control: bool
@@ -99,6 +100,7 @@ class Options:
             mode=read("mode", _one_of(*MODES), "PERMISSIVE"),
             # Consumers of Kafka's are told so, too.
             isolation=read("kafka.isolation.level", _one_of(*ISOLATIONS), "read_uncommitted"),
+            use_txn_indexes=read("useTxnIndexes", _boolean, False),
             include_headers=read("includeHeaders", _boolean, False),
             include_metadata=read("includeMetadata", _boolean, False),
             include_control=read("includeControl", _boolean, False),
@@ -116,6 +118,8 @@ class Options:
         _refuse_several(read, ("maxOffsetsPerTrigger", "maxBytesPerTrigger"))
         if found.record_type is not None and found.decode is None:
             raise OptionError("option recordType goes with decode=metadata")
+        if found.use_txn_indexes and found.isolation != "read_committed":
+            raise OptionError("option useTxnIndexes goes with kafka.isolation.level=read_committed")
         read.refuse_unknown()
         return found
 

@@ -152,7 +152,10 @@ def stretches(
         and (end is None or file.base_offset < end)
     ]
     bounds = {file.path: _bounds(file, start, end, places) for file in files}
-    planned = plan_splits(files, split_bytes, terms or None, isolation=options.isolation)
+    planned = plan_splits(
+        files, split_bytes, terms or None,
+        isolation=options.isolation, use_txn_indexes=options.use_txn_indexes,
+    )  # fmt: skip
     for part in (part for split in planned for part in split.parts):
         first, last = bounds[part.file.path]
         begin = max(part.start, first.batch_position if first else 0)

@@ -191,7 +191,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return the offset after the last record that may be read."""
         end = self._end(log)
         if self.options.isolation == "read_committed":
-            return min(end.offset, transactions_of(log.files).last_stable_offset)
+            found = transactions_of(log.files, use_txn_indexes=self.options.use_txn_indexes)
+            return min(end.offset, found.last_stable_offset)
         return end.offset
 
     def _end(self, log: PartitionLog) -> End:

@@ -6,6 +6,7 @@ import json
 import logging
 import operator
 import shutil
+import struct
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -463,6 +464,27 @@ class TestControlRecords:
         options: Row = {"kafka.isolation.level": "read_committed"}
         found = rows(log, **options)
         assert offsets(found) == [3, 4, 6, 7, 8]
+
+    def test_a_damaged_marker_may_be_known_from_its_index(self, tmp_path: Path) -> None:
+        bad = bytearray(marker(2, 7, 0))
+        bad[70] ^= 1
+        log = write_segment(tmp_path / "t-0", [transactional(0, 7), bytes(bad), batch(3)])
+        index = log.with_suffix(".txnindex")
+        index.write_bytes(struct.pack(">hqqqq", 0, 7, 0, 2, 3))
+        options: Row = {"kafka.isolation.level": "read_committed", "mode": "DROPMALFORMED"}
+        assert offsets(rows(tmp_path, **options)) == []
+        options |= {"useTxnIndexes": True, "report": tmp_path / "told"}
+        bounded = {**options, "endingOffsets": "latest"}
+        for given in (options, bounded):
+            assert offsets(rows(tmp_path, **given)) == [3, 4, 5]
+            said = read_report(str(tmp_path / "told"))
+            assert [one.producer_id for one in said.indexed] == [7]
+        index.write_bytes(struct.pack(">hqqqq", 0, 8, 0, 1, 2))
+        assert offsets(rows(tmp_path, **options)) == []
+        (fault,) = read_report(str(tmp_path / "told")).txn_index_faults
+        assert fault.file == str(index)
+        with pytest.raises(DamagedLogError, match="offset 1 has no marker"):
+            rows(tmp_path, **{**options, "mode": "FAILFAST"})
 
 
 _FILTERS: list[tuple[Callable[[str, Any], Filter], Callable[[Any, Any], bool]]] = [

@@ -79,6 +79,14 @@ def test_isolation_is_told_as_to_a_consumer() -> None:
     assert parse(**{"kafka.isolation.level": "read_committed"}).isolation == "read_committed"
 
 
+def test_transaction_indexes_are_asked_for_with_committed_data() -> None:
+    assert not parse().use_txn_indexes
+    committed = {"kafka.isolation.level": "read_committed"}
+    assert parse(useTxnIndexes="true", **committed).use_txn_indexes
+    with pytest.raises(OptionError, match=r"useTxnIndexes goes with kafka\.isolation\.level"):
+        parse(useTxnIndexes="true")
+
+
 def test_options_of_a_consumer_are_passed_over() -> None:
     assert parse(**{"kafka.bootstrap.servers": "broker:9092"}).paths == ("logs",)
 

@@ -12,7 +12,14 @@ from typing import Any
 import pytest
 
 from kraftspec.conformance.logs import kafka_logs, partitions, records
-from kraftspec.pipeline import Report, discover, plan_splits, read_split, scan
+from kraftspec.pipeline import (
+    DamagedLogError,
+    Report,
+    discover,
+    plan_splits,
+    read_split,
+    scan,
+)
 from kraftspec.pipeline.layout import LogFile
 from kraftspec.pipeline.transactions import OFFSET_MAX, Transaction, transactions_of
 
@@ -252,3 +259,195 @@ def test_a_length_that_is_wrong_hides_no_transaction(tmp_path: Path) -> None:
     bad[10] ^= 1  # 256 bytes more: the data below is in them, and the marker is not.
     write_segment(tmp_path / "t-0", [bytes(bad), transactional(5, 9), marker(7, 9, 0), batch(8)])
     assert offsets(tmp_path) == [8, 9, 10]
+
+
+# Transaction indexes, when asked for.
+
+
+def write_txn_index(log: Path, *entries: tuple[int, int, int]) -> Path:
+    """Write producer, first and last offset of aborted transactions as Kafka does."""
+    path = log.with_suffix(".txnindex")
+    path.write_bytes(b"".join(struct.pack(">hqqqq", 0, *one, one[2] + 1) for one in entries))
+    return path
+
+
+def committed(path: Path, report: Report | None = None, **options: Any) -> list[int]:
+    found = scan(
+        path, ["offset"], isolation="read_committed", use_txn_indexes=True, report=report, **options
+    )
+    return [offset for rows in found for offset in rows["offset"].to_pylist()]
+
+
+@pytest.mark.java
+@pytest.mark.parametrize("directory", ["clean", "torn"])
+def test_every_index_that_kafka_wrote_agrees_and_adds_nothing(directory: str) -> None:
+    entries = 0
+    for files in segments_of(logs() / directory).values():
+        assert transactions_of(files, use_txn_indexes=True) == transactions_of(files)
+        entries += sum(len(indexed(file)) for file in files)
+    assert entries > 5
+
+
+@pytest.mark.java
+def test_an_abort_marker_that_is_damaged_is_known_from_kafkas_index(tmp_path: Path) -> None:
+    shutil.copytree(logs() / "clean" / "transactions-0", tmp_path / "transactions-0")
+    files = discover(tmp_path)
+    whole, told = transactions_of(files), 0
+    for file in files:
+        path = Path(file.path)
+        data = path.read_bytes()
+        for row in scan(path, ["offset", "position", "is_control"]).read_all().to_pylist():
+            of = [one for one in whole.aborted if one.last_offset == row["offset"]]
+            if not row["is_control"] or not of:
+                continue
+            at = row["position"]
+            path.write_bytes(flipped(data, at + 70))
+            without = transactions_of(files)
+            found = transactions_of(files, use_txn_indexes=True)
+            assert of[0] not in without.aborted
+            assert of[0] in found.aborted
+            assert found.indexed == tuple(of)
+            # Of who had one open beside it the marker may be there as well, unless the index says
+            # that the transaction went on, and was aborted later.
+            others = {one for one in without.undecided if one.producer_id != of[0].producer_id}
+            assert set(found.undecided) <= others
+            for one in others - set(found.undecided):
+                assert any(
+                    each.producer_id == one.producer_id
+                    and each.first_offset <= one.first_offset
+                    and one.last_offset <= each.last_offset
+                    for each in whole.aborted
+                )
+            assert (found.last_stable_offset, found.faults) == (whole.last_stable_offset, ())
+            told += 1
+            path.write_bytes(data)
+    assert told > 1
+
+
+@pytest.mark.java
+def test_a_byte_of_an_index_that_is_wrong_is_told_or_says_nothing(tmp_path: Path) -> None:
+    """It is looked at in the log as it is: what is committed stays the same, whatever it says."""
+    shutil.copytree(logs() / "clean" / "transactions-0", tmp_path / "transactions-0")
+    index = max(tmp_path.rglob("*.txnindex"), key=lambda path: path.stat().st_size)
+    data, files = index.read_bytes(), discover(tmp_path)
+    expected = transactions_of(files)
+    silent = set()
+    for at in range(len(data)):
+        index.write_bytes(flipped(data, at))
+        found = transactions_of(files, use_txn_indexes=True)
+        assert (found.aborted, found.undecided) == (expected.aborted, expected.undecided), at
+        assert found.last_stable_offset == expected.last_stable_offset
+        if not found.faults:
+            silent.add(at % 34)
+        else:
+            assert found.faults[0].file == str(index)
+            assert found.faults[0].position in (at - at % 34, at - at % 34 + 34), at
+    # A first offset that is earlier, as where data is deleted; a last stable offset, which says
+    # nothing here. All else is told.
+    assert silent <= {*range(10, 18), *range(26, 34)}
+    for at in range(0, len(data), 34):
+        for rest in (data[:at] + data[at + 34 :], data[: at + 17]):
+            index.write_bytes(rest)
+            found = transactions_of(files, use_txn_indexes=True)
+            assert found.faults, at
+            assert found.aborted == expected.aborted
+
+
+def damaged_abort(directory: Path, *, later: tuple[bytes, ...] = ()) -> Path:
+    """An aborted transaction that agrees with its index, and one whose marker is damaged."""
+    return write_segment(
+        directory / "t-0",
+        [transactional(0, 7), marker(2, 7, 0), transactional(3, 8), flipped(marker(5, 8, 0), 70),
+         batch(6, 1), *later],
+    )  # fmt: skip
+
+
+def test_an_index_ends_a_transaction_that_would_stay_open(tmp_path: Path) -> None:
+    log = damaged_abort(tmp_path)
+    write_txn_index(log, (7, 0, 2), (8, 3, 5))
+    assert offsets(tmp_path) == []  # As ever: nothing after the first offset of what is open.
+    report = Report()
+    assert committed(tmp_path, report) == [6]
+    assert report.indexed == [Transaction(8, 3, 5)]
+    assert (report.aborted_rows, report.undecided_rows) == (4, 0)
+
+
+def test_an_index_commits_nothing(tmp_path: Path) -> None:
+    """Without an entry, the damaged marker may have been a commit: that is still undecided."""
+    log = damaged_abort(tmp_path, later=(transactional(7, 8), marker(9, 8, 1)))
+    write_txn_index(log, (7, 0, 2))
+    report = Report()
+    assert committed(tmp_path, report) == offsets(tmp_path) == [6, 7, 8]
+    assert (report.undecided_rows, report.indexed, report.txn_index_faults) == (2, [], [])
+
+
+def test_what_was_before_an_indexed_transaction_stays_undecided(tmp_path: Path) -> None:
+    hole = flipped(marker(2, 7, 1), 70)
+    log = write_segment(
+        tmp_path / "t-0",
+        [transactional(0, 7), hole, transactional(3, 7), marker(5, 7, 0), batch(6)],
+    )
+    write_txn_index(log, (7, 3, 5))
+    found = transactions_of(discover(tmp_path), use_txn_indexes=True)
+    assert found.undecided == (Transaction(7, 0, 2),)
+    assert found.aborted == (Transaction(7, 3, 5),)
+    # A transaction from the start on, of which a batch is damaged, is aborted as a whole.
+    write_txn_index(log, (7, 0, 5))
+    found = transactions_of(discover(tmp_path), use_txn_indexes=True)
+    assert (found.undecided, found.aborted) == ((), (Transaction(7, 0, 5),))
+
+
+STALE = {
+    "of another producer": (((9, 0, 2), (8, 3, 5)), 0, "another marker"),
+    "of another log": (((7, 0, 1), (8, 3, 5)), 0, "has no marker"),
+    "without an abort": (((8, 3, 5),), 0, "at offset 2 is not in it"),
+    "of a longer log": (((7, 0, 2), (8, 3, 5), (9, 7, 20)), 68, "past the last batch"),
+    "out of order": (((8, 3, 5), (7, 0, 2)), 34, "last offset 2 after 5"),
+    "that starts late": (((7, 1, 2), (8, 3, 5)), 0, "in the log it is from 0"),
+    "of no producer": (((-1, 0, 2),), 0, "no producer -1"),
+    "upside down": (((7, 2, 0),), 0, "from offset 2 to 0"),
+}
+
+
+@pytest.mark.parametrize("name", STALE)
+def test_a_stale_index_is_told_and_not_believed(
+    tmp_path: Path, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    entries, position, detail = STALE[name]
+    later = (transactional(7, 9), marker(9, 9, 1))
+    log = damaged_abort(tmp_path, later=later)
+    index = write_txn_index(log, *entries)
+    report = Report()
+    assert committed(tmp_path, report) == offsets(tmp_path)
+    (fault,) = report.txn_index_faults
+    assert (fault.file, fault.position) == (str(index), position)
+    assert detail in fault.detail
+    assert report.indexed == []
+    assert str(index) in caplog.text
+    with pytest.raises(DamagedLogError, match=f"byte {position}: .*{detail}.*use_txn_indexes"):
+        committed(tmp_path, mode="FAILFAST")
+
+
+def test_a_version_or_a_size_that_is_none(tmp_path: Path) -> None:
+    log = damaged_abort(tmp_path)
+    index = write_txn_index(log, (7, 0, 2), (8, 3, 5))
+    data = index.read_bytes()
+    for wrong, position in ((flipped(data, 35), 34), (data[:-1], 34), (data + b"\0" * 34, 68)):
+        index.write_bytes(wrong)
+        (fault,) = transactions_of(discover(tmp_path), use_txn_indexes=True).faults
+        assert fault.position == position
+
+
+def test_indexes_are_asked_for_with_committed_data_and_told_once(tmp_path: Path) -> None:
+    log = damaged_abort(tmp_path)
+    write_txn_index(log, (7, 0, 2), (8, 3, 5))
+    with pytest.raises(ValueError, match="use_txn_indexes goes with"):
+        scan(tmp_path, use_txn_indexes=True)
+    parts = plan_splits(discover(tmp_path), 100, isolation="read_committed", use_txn_indexes=True)
+    assert len(parts) > 2
+    total = Report()
+    for part in parts:
+        report = Report()
+        list(read_split(part, isolation="read_committed", report=report))
+        total.add(report)
+    assert total.indexed == [Transaction(8, 3, 5)]
