@@ -3,7 +3,7 @@
 A store lists, and opens, and an open ``Source`` reads so many bytes from a position; nothing here
 reads a whole object. Local files are read by ``pread`` and not mapped: touching a page that
 truncation took away ends the process (SIGBUS), and a log is truncated while it is read. It costs
-nothing: windows of a few MiB stay in the processor's cache, and decode as fast as a mapping does.
+little: windows of a few MiB stay in the processor's cache, and a mapping saved a tenth at most.
 
 A filesystem is None (local paths, or URIs), a ``pyarrow.fs.FileSystem`` or an fsspec filesystem.
 """
