@@ -87,6 +87,11 @@ def peek_api(frame: bytes) -> tuple[int, int]:
     return key, version
 
 
+def correlation_id_of(frame: bytes) -> int:
+    """Return the correlation id of a request, which stands at the same place in every version."""
+    return int.from_bytes(frame[4:8], "big", signed=True)
+
+
 def read_request_head(frame: bytes, is_flexible: bool) -> RequestHead:
     """Return the header of a request; CodecError where it is none."""
     header, body_at = RequestHeader.decode_from(frame, 0, 2 if is_flexible else 1)

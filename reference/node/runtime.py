@@ -22,42 +22,27 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 import msgspec
 
-from kraftspec.fastpath.errors import CodecError
 from kraftspec.fastpath.types import ZERO_UUID, Uuid
 from kraftspec.generated.errors import ErrorCode
-from kraftspec.reference.node.apis import SHELL_APIS, unsupported_api_versions
 from kraftspec.reference.node.client import Asker, Peers
-from kraftspec.reference.node.frames import (
-    API_VERSIONS_KEY,
-    RequestHead,
-    peek_api,
-    read_request_head,
-    response_frame,
-)
-from kraftspec.reference.node.server import Server, ServerConnection
+from kraftspec.reference.node.server import Server
+from kraftspec.reference.node.service import Service
 from kraftspec.reference.profiles.kafka import KafkaProfile
 from kraftspec.reference.raft import Core, RoleName
 from kraftspec.reference.raft import effects as fx
 from kraftspec.reference.raft import events as ev
 from kraftspec.reference.raft.config import CLEAN_PERIOD_US
-from kraftspec.reference.raft.messages import (
-    Api,
-    ApiVersionsReply,
-    FetchReply,
-    FetchSnapshotReply,
-    Request,
-)
 from kraftspec.reference.raft.types import NEVER_US
 from kraftspec.reference.storage import Storage
 
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from kraftspec.reference.log import Files
     from kraftspec.reference.node.settings import NodeConfig
     from kraftspec.reference.raft.profile import Profile
 
 SHUTDOWN_TIMEOUT_S: Final = 5.0  # KafkaRaftClient.GRACEFUL_SHUTDOWN_TIMEOUT_MS
-REPLY_BYTES_MAX: Final = 8 << 20  # Whatever a fetch asks for; one batch is sent all the same.
 EVENTS_AT_ONCE: Final = 256  # Then other tasks get their turn.
 CREATE_TOPICS_KEY: Final = 19  # Only a node that is a Kafka controller serves it.
 
@@ -82,14 +67,6 @@ class Appended(NamedTuple):
     last_offset: int
 
 
-class _Answering(NamedTuple):
-    connection: ServerConnection
-    api: Api
-    version: int
-    correlation_id: int
-    request: Request
-
-
 class Node:
     """One node. ``async with Node(config) as node`` starts it, and stops it in good order.
 
@@ -112,14 +89,15 @@ class Node:
         *,
         profile: Profile | None = None,
         hand_back: bool | None = None,
-        random_bits: Any = None,
+        files: Files | None = None,
     ) -> None:
         self.config = config
         self.listeners: dict[str, tuple[str, int]] = {}
         self.failure: BaseException | None = None
         self.hand_back = hand_back
         self.profile = profile or KafkaProfile(config.core.listener_name)
-        self._random = random_bits or random.SystemRandom()
+        self._files = files
+        self._random = random.SystemRandom()
         self._inbox: deque[ev.Event] = deque()
         self._wake = asyncio.Event()
         self._ended = asyncio.Event()
@@ -127,8 +105,6 @@ class Node:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_us = NEVER_US
         self._cleaner: asyncio.TimerHandle | None = None
-        self._answering: dict[int, _Answering] = {}
-        self._token = 0
         self._append_id = 0
         self._appending: dict[int, asyncio.Future[Appended]] = {}
         self._uncommitted: list[tuple[int, int, Appended]] = []  # (last offset, append id, …)
@@ -138,8 +114,7 @@ class Node:
         self._driver: asyncio.Task[None] | None = None
         self._disk = ThreadPoolExecutor(2, thread_name_prefix=f"node-{config.node_id}-disk")
         self._clock_base_ns = time.time_ns() - time.monotonic_ns()
-        self._apis: dict[int, Api] = dict(self.profile.apis)
-        self._apis.update({key: shell.api for key, shell in SHELL_APIS.items()})
+        self.service = Service(self)
         self._carry: dict[type[fx.Effect], Callable[[Any], Coroutine[Any, Any, None] | None]] = {
             fx.PersistElection: self._persist,
             fx.TruncateLog: self._truncate,
@@ -151,7 +126,7 @@ class Node:
             fx.FinishSnapshot: self._finish_snapshot,
             fx.DeleteBefore: self._delete_before,
             fx.Ask: self._ask,
-            fx.Answer: self._answer,
+            fx.Answer: self.service.answer,
             fx.DropConnection: self._drop_connection,
             fx.Commit: self._commit,
             fx.LeaderChanged: self._leader_changed,
@@ -172,12 +147,14 @@ class Node:
         config = self.config
         self.storage = await loop.run_in_executor(
             self._disk,
-            lambda: Storage.open(config.log_dir, self.profile, config.core, log_config=config.log),
+            lambda: Storage.open(
+                config.log_dir, self.profile, config.core, files=self._files, log_config=config.log
+            ),
         )
         try:
             config = self.config = config.of_directory(self._own_meta())
             self._make_core()
-            self.server = Server(config.limits, self._received)
+            self.server = Server(config.limits, self.service.received)
             self.peers = Peers(self._asker())
             for listener in config.listeners:
                 self.listeners[listener.name] = await self.server.listen(listener, None)
@@ -251,6 +228,10 @@ class Node:
         if self.failure is not None:
             raise self.failure
 
+    async def end_now(self) -> None:
+        """Close the log and everything else, without a word to the others."""
+        await self._end(None)
+
     async def wait(self) -> None:
         """Return when the node has stopped; raise what ended it if it failed."""
         await self._ended.wait()
@@ -285,10 +266,10 @@ class Node:
         self.peers.close()
         await self.server.close()
         self._give_up_appends(_UNKNOWN)
-        for future in self._appending.values():
-            if not future.done():
+        for appending in self._appending.values():
+            if not appending.done():
                 error = NotAppendedError(ErrorCode.BROKER_NOT_AVAILABLE, "the node stopped")
-                future.set_exception(error)
+                appending.set_exception(error)
         for _, future in self._watchers:
             if not future.done():
                 future.set_exception(failure or ConnectionError("the node stopped"))
@@ -420,60 +401,6 @@ class Node:
 
     async def _in_thread(self, work: Callable[[], Any]) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._disk, work)
-
-    # ---- requests of others --------------------------------------------------------------------
-
-    def _received(self, connection: ServerConnection, frame: bytes) -> None:
-        """Take a request; whoever sends what is none loses its connection."""
-        key, version = peek_api(frame)
-        api = self._apis.get(key)
-        if api is None:
-            connection.drop(f"API {key} is not served here")
-            return
-        if not api.min_version <= version <= api.max_version:
-            if key != API_VERSIONS_KEY:
-                connection.drop(f"{api.name} version {version} is not served here")
-                return
-            correlation_id = int.from_bytes(frame[4:8], "big", signed=True)
-            body = unsupported_api_versions(api)
-            connection.reply(response_frame(api, 0, correlation_id, body))
-            return
-        try:
-            head = read_request_head(frame, version >= api.first_flexible_version)
-            self._take(connection, api, head, memoryview(frame)[head.body_at :])
-        except CodecError as error:
-            connection.drop(f"{api.name} version {version}: {error}")
-
-    def _take(
-        self, connection: ServerConnection, api: Api, head: RequestHead, body: memoryview
-    ) -> None:
-        shell = SHELL_APIS.get(api.key)
-        if shell is not None:
-            asked = shell.request_class.decode(body, head.version)
-            answer = shell.answer(self.core, asked, head.version, connection.listener.name)
-            encoded = answer.encode(head.version)
-            connection.reply(response_frame(api, head.version, head.correlation_id, encoded))
-            return
-        request = self.profile.decode_request(api.key, head.version, body)
-        self._token += 1
-        self._answering[self._token] = _Answering(
-            connection, api, head.version, head.correlation_id, request
-        )
-        self.post(ev.RequestReceived(self._token, request))
-
-    def _answer(self, effect: fx.Answer) -> None:
-        asked = self._answering.pop(effect.token)
-        connection, api, version, correlation_id, request = asked
-        if not connection.is_open:
-            return
-        reply = effect.reply
-        if isinstance(reply, FetchReply | FetchSnapshotReply):
-            reply.read_max_bytes = min(reply.read_max_bytes, REPLY_BYTES_MAX)
-            self.storage.fill(reply)
-        elif isinstance(reply, ApiVersionsReply):
-            reply.apis = tuple(self._apis[key] for key in sorted(self._apis))
-        body = self.profile.encode_reply(request, reply, version, connection.listener.name)
-        connection.reply(response_frame(api, version, correlation_id, body))
 
     # ---- requests to others --------------------------------------------------------------------
 

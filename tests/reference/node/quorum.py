@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -89,6 +90,7 @@ class Quorum:
     """A quorum of our own nodes, formatted and not started."""
 
     def __init__(self, directory: Path, count: int = 3, **changes: Any) -> None:
+        directory.mkdir(exist_ok=True)
         self.ids = list(range(1, count + 1))
         taken: set[int] = set()
         ports = {node_id: free_port(taken) for node_id in self.ids}
@@ -127,6 +129,14 @@ class Quorum:
 
     async def __aexit__(self, *_: object) -> None:
         await asyncio.gather(*(node.stop(0.5) for node in self.nodes.values()))
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Stop at the end what runs; nothing is started."""
+        try:
+            yield
+        finally:
+            await self.__aexit__()
 
     async def start(self, node_id: int) -> Node:
         node = Node(self.configs[node_id])

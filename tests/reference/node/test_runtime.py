@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import logging
+import os
+from contextlib import suppress
 from pathlib import Path
 
-from tests.reference.node.quorum import Quorum, committed_bytes, leads, run
+import msgspec
+import pytest
+from tests.reference.node.quorum import Quorum, committed_bytes, leads, node_config, run
 
+from kraftspec.reference.log import LogDirectory, LogFailedError, NotFormattedError
+from kraftspec.reference.log.files import LocalFile, LocalFiles
+from kraftspec.reference.node.runtime import Node, NotAppendedError
 from kraftspec.reference.raft import RoleName
 
 
@@ -58,5 +67,87 @@ def test_one_node_alone_leads_itself(tmp_path: Path) -> None:
             assert leads(leader)
             await leader.append([b"alone"])
             assert b"alone" in committed_bytes(leader)
+
+    run(main())
+
+
+class _FailingFile(LocalFile):
+    def __init__(self, descriptor: int, disk: _FailingFiles) -> None:
+        super().__init__(descriptor)
+        self._disk = disk
+
+    def sync(self) -> None:
+        if self._disk.is_broken:
+            raise OSError(errno.EIO, "the disk is broken")
+        super().sync()
+
+
+class _FailingFiles(LocalFiles):
+    """A disk whose syncs can be made to fail."""
+
+    is_broken = False
+
+    def open(self, path: str, *, create: bool = False) -> _FailingFile:
+        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+        return _FailingFile(os.open(path, flags, 0o644), self)
+
+
+def test_a_leader_whose_disk_fails_stops_and_the_others_go_on(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        quorum = Quorum(tmp_path)
+        disks = {node_id: _FailingFiles() for node_id in quorum.ids}
+        for node_id in quorum.ids:
+            node = quorum.nodes[node_id] = Node(quorum.configs[node_id], files=disks[node_id])
+            await node.start()
+        leader = await quorum.leader()
+        await leader.append([b"durable"])
+        disks[leader.config.node_id].is_broken = True
+        # Two others may commit it before the leader's own sync fails.
+        with suppress(NotAppendedError):
+            await leader.append([b"in doubt"])
+        with pytest.raises(LogFailedError, match="free the disk or replace it"):
+            await leader.wait()
+        assert not leader.server.connections
+        with pytest.raises(NotAppendedError):
+            await leader.append([b"refused"])
+        with pytest.raises(LogFailedError):
+            await quorum.nodes.pop(leader.config.node_id).stop()
+        async with quorum.running():
+            await quorum.append([b"by another"])
+            log = committed_bytes(await quorum.leader())
+            assert log.count(b"durable") == log.count(b"by another") == 1
+            assert b"refused" not in log
+
+    with caplog.at_level(logging.CRITICAL):
+        run(main())
+    assert [record.message for record in caplog.records if "failed" in record.message]
+
+
+def test_a_port_in_use_is_told_and_nothing_is_left_open(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with Quorum(tmp_path, count=1) as quorum:
+            other = Quorum(tmp_path / "other", count=1)
+            listener = msgspec.structs.replace(other.configs[1].listeners[0], port=quorum.ports[1])
+            config = msgspec.structs.replace(other.configs[1], listeners=(listener,))
+            with pytest.raises(OSError, match=f"{quorum.ports[1]}: another process listens there"):
+                await Node(config).start()
+            LogDirectory.open(config.log_dir).close()  # It is not locked any more.
+
+    run(main())
+
+
+def test_a_directory_that_is_in_use_or_another_nodes_is_not_taken(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with Quorum(tmp_path, count=1) as quorum:
+            with pytest.raises(BlockingIOError, match="has this log directory open"):
+                await Node(quorum.configs[1]).start()
+        config = node_config(tmp_path / "1", 5, quorum.ports[1])
+        with pytest.raises(NotFormattedError, match="is that of node 1, and this is node 5"):
+            await Node(config).start()
+        config = node_config(tmp_path / "none", 5, quorum.ports[1])
+        with pytest.raises(NotFormattedError, match="is not formatted"):
+            await Node(config).start()
 
     run(main())

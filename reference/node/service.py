@@ -1,0 +1,103 @@
+"""Requests of others: which are served, their way to the core, and its answers' way back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from kraftspec.fastpath.errors import CodecError
+from kraftspec.reference.node.apis import SHELL_APIS, unsupported_api_versions
+from kraftspec.reference.node.frames import (
+    API_VERSIONS_KEY,
+    RequestHead,
+    correlation_id_of,
+    peek_api,
+    read_request_head,
+    response_frame,
+)
+from kraftspec.reference.raft import events as ev
+from kraftspec.reference.raft.messages import (
+    Api,
+    ApiVersionsReply,
+    FetchReply,
+    FetchSnapshotReply,
+    Request,
+)
+
+if TYPE_CHECKING:
+    from kraftspec.reference.node.runtime import Node
+    from kraftspec.reference.node.server import ServerConnection
+    from kraftspec.reference.raft import effects as fx
+
+REPLY_BYTES_MAX: Final = 8 << 20  # Whatever a fetch asks for; one batch is sent all the same.
+
+
+class _Asked(NamedTuple):
+    connection: ServerConnection
+    api: Api
+    version: int
+    correlation_id: int
+    request: Request
+
+
+class Service:
+    """What a node serves. Who sends what is no request, or no such API, loses its connection."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.apis: dict[int, Api] = dict(node.profile.apis)
+        self.apis.update({key: shell.api for key, shell in SHELL_APIS.items()})
+        self._asked: dict[int, _Asked] = {}  # By token.
+        self._token = 0
+
+    def received(self, connection: ServerConnection, frame: bytes) -> None:
+        """Take a request."""
+        key, version = peek_api(frame)
+        api = self.apis.get(key)
+        if api is None:
+            connection.drop(f"API {key} is not served here")
+            return
+        if not api.min_version <= version <= api.max_version:
+            if key == API_VERSIONS_KEY:
+                body = unsupported_api_versions(api)
+                connection.reply(response_frame(api, 0, correlation_id_of(frame), body))
+            else:
+                connection.drop(f"{api.name} version {version} is not served here")
+            return
+        try:
+            head = read_request_head(frame, version >= api.first_flexible_version)
+            self._take(connection, api, head, memoryview(frame)[head.body_at :])
+        except CodecError as error:
+            connection.drop(f"{api.name} version {version}: {error}")
+
+    def _take(
+        self, connection: ServerConnection, api: Api, head: RequestHead, body: memoryview
+    ) -> None:
+        node = self.node
+        shell = SHELL_APIS.get(api.key)
+        if shell is not None:
+            asked = shell.request_class.decode(body, head.version)
+            answer = shell.answer(node.core, asked, head.version, connection.listener.name)
+            encoded = answer.encode(head.version)
+            connection.reply(response_frame(api, head.version, head.correlation_id, encoded))
+            return
+        request = node.profile.decode_request(api.key, head.version, body)
+        self._token += 1
+        self._asked[self._token] = _Asked(
+            connection, api, head.version, head.correlation_id, request
+        )
+        node.post(ev.RequestReceived(self._token, request))
+
+    def answer(self, effect: fx.Answer) -> None:
+        """Send the core's answer to whoever asked, if it is still there."""
+        connection, api, version, correlation_id, request = self._asked.pop(effect.token)
+        if not connection.is_open:
+            return
+        node = self.node
+        reply = effect.reply
+        if isinstance(reply, FetchReply | FetchSnapshotReply):
+            reply.read_max_bytes = min(reply.read_max_bytes, REPLY_BYTES_MAX)
+            node.storage.fill(reply)
+        elif isinstance(reply, ApiVersionsReply):
+            reply.apis = tuple(self.apis[key] for key in sorted(self.apis))
+        body = node.profile.encode_reply(request, reply, version, connection.listener.name)
+        connection.reply(response_frame(api, version, correlation_id, body))
