@@ -46,7 +46,8 @@ class LeaderHearsMajority(Invariant):
         """A leader writes: count whom it heard."""
         if replica.role is not RoleName.LEADER or replica.core.role.name is not RoleName.LEADER:
             return
-        voters = list(replica.core.log.voters.last)
+        # Of the set before this batch, should it have another: nobody was heard as one of that.
+        voters = list(replica.core.log.voters.at(replica.mirror.base_of(first) - 1))
         if len(voters) <= 1:
             return
         period_us = replica.config.fetch_timeout_us * 3 // 2 + SLACK_US
