@@ -213,8 +213,7 @@ def _features(image: MetadataImage) -> Directory:
     levels = {name: record.feature_level for name, record in image.features.items()}
     metadata_version = levels.pop(METADATA_VERSION, None)
     children: dict[str, Callable[[], Node]] = {
-        f"{_FINALIZED}{name}": lambda level=level: Leaf(str(level), level)  # type: ignore[misc] # A default argument binds the loop's value.
-        for name, level in levels.items()
+        f"{_FINALIZED}{name}": _leaf_of(level) for name, level in levels.items()
     }
     shown = text.metadata_version(metadata_version)
     value = {"featureLevel": metadata_version, "version": NAMES.get(metadata_version or 0)}
