@@ -24,6 +24,7 @@ _COMMANDS = {
     "add-controller": "kraftspec.cli.quorum:add_controller",
     "describe": "kraftspec.cli.quorum:describe",
     "remove-controller": "kraftspec.cli.quorum:remove_controller",
+    "up": "kraftspec.cli.quorum_up:up",
 }
 _DRY_RUN = "True if we should print what would be done, but not do it."
 

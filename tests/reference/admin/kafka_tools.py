@@ -1,4 +1,4 @@
-"""Apache Kafka's quorum tool, kept in one process: each run costs what it does, and no start."""
+"""Apache Kafka's tools, kept in one process: each run costs what it does, and no start."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import select
 import subprocess
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kraftspec.conformance.cluster import java_command
 
@@ -55,6 +55,21 @@ class KafkaTools:
 
     def quorum(self, *arguments: str) -> Done:
         """Run ``kafka-metadata-quorum``."""
+        return self._run("quorum", *arguments)
+
+    def dump(self, *arguments: str) -> str:
+        """Run ``kafka-dump-log``; return what it prints."""
+        done = self._run("dump", *arguments)
+        assert not done.err, done.err
+        return done.out
+
+    def admin(self, controllers: str) -> dict[str, Any]:
+        """Return what the AdminClient finds by itself at these controllers."""
+        done = self._run("admin", controllers)
+        found: dict[str, Any] = json.loads(done.out)
+        return found
+
+    def _run(self, *arguments: str) -> Done:
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.write(json.dumps(arguments) + "\n")

@@ -1,0 +1,243 @@
+"""A quorum of nodes on loopback, all in one process: for trying things, for tests, for measuring.
+
+Each node has a directory of its own, as an operator would make it::
+
+    DIRECTORY/1/node.properties    Kafka's own properties, which Kafka's tools read, too
+    DIRECTORY/1/log                its log directory, formatted by `reference.tools.storage`
+
+Nothing about a node is special: it is made of its file by ``load_config``, and can as well be
+started from it on its own. What a real active controller does first is done here by hand: the first
+leader appends the records of ``bootstrap.checkpoint``, so that Apache Kafka's own controllers and
+brokers find a metadata.version in the log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from kraftspec.fastpath.batch_reader import decode_batch, read_header
+from kraftspec.fastpath.types import Uuid
+from kraftspec.reference.log.directory import BOOTSTRAP_NAME, META_NAME, MetaProperties
+from kraftspec.reference.log.properties import parse_properties, render_properties
+from kraftspec.reference.node.config import load_config
+from kraftspec.reference.node.runtime import Node
+from kraftspec.reference.raft import RoleName
+from kraftspec.reference.tools.storage import FormatRequest, format_storage
+from kraftspec.reference.tools.storage_config import load_storage_config
+
+if TYPE_CHECKING:
+    from kraftspec.reference.log import MetadataLog
+
+HOST: Final = "127.0.0.1"
+LISTENER: Final = "CONTROLLER"
+FIRST_PORT: Final = 9093  # Where Kafka's own examples have their controller.
+PORT_MAX: Final = 65_535
+PROPERTIES_NAME: Final = "node.properties"
+LOG_NAME: Final = "log"
+POLL_S: Final = 0.005
+_READ_BYTES: Final = 1 << 20
+
+
+class LocalQuorum:
+    """``async with LocalQuorum(directory, voters=3) as quorum``: made if need be, and started.
+
+    A directory that has nodes in it is taken as it is; ``voters`` and what follows are then not
+    looked at. ``nodes`` are those that run, by id; ``properties`` are the files of all.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        voters: int = 3,
+        observers: int = 0,
+        first_id: int = 1,
+        first_port: int = FIRST_PORT,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
+        """Lay the nodes out and format them.
+
+        Args:
+            directory: where they are; it is made if need be.
+            voters: how many are voters from the start; their ids are ``first_id`` and on.
+            observers: how many more only observe, until ``add-controller`` makes them voters.
+            first_id: the first node id.
+            first_port: where free ports are looked for, upwards.
+            settings: properties beside those that make a node one of this quorum.
+
+        Raises:
+            ConfigError: a setting is refused. StorageError, ValueError, OSError: likewise a
+                directory.
+        """
+        self.directory = directory
+        self.nodes: dict[int, Node] = {}
+        found = sorted(directory.glob(f"*/{PROPERTIES_NAME}"), key=lambda path: path.parent.name)
+        if not found:
+            ids = list(range(first_id, first_id + voters + observers))
+            found = self._lay_out(ids, voters, first_port, settings or {})
+        self.properties = {load_config(path).node_id: path for path in found}
+
+    def _lay_out(
+        self, ids: list[int], voters: int, first_port: int, settings: Mapping[str, str]
+    ) -> list[Path]:
+        ports = free_ports(first_port, len(ids))
+        addresses = [f"{HOST}:{port}" for port in ports]
+        members = ",".join(
+            f"{node_id}@{address}:{Uuid.random()}"
+            for node_id, address in zip(ids[:voters], addresses, strict=False)
+        )
+        cluster_id = str(Uuid.random())
+        paths = []
+        for node_id, address in zip(ids, addresses, strict=True):
+            home = self.directory / str(node_id)
+            home.mkdir(parents=True, exist_ok=True)
+            properties = {
+                "process.roles": "controller",
+                "node.id": str(node_id),
+                "log.dirs": str(home.resolve() / LOG_NAME),
+                "controller.listener.names": LISTENER,
+                "listeners": f"{LISTENER}://{address}",
+                "advertised.listeners": f"{LISTENER}://{address}",
+                "controller.quorum.bootstrap.servers": ",".join(addresses[:voters]),
+            }
+            path = home / PROPERTIES_NAME
+            path.write_text(render_properties(properties | dict(settings)), "latin-1")
+            joins = node_id not in ids[:voters]
+            request = FormatRequest(
+                cluster_id=cluster_id,
+                no_initial_controllers=joins,
+                initial_controllers=None if joins else members,
+            )
+            format_storage(load_storage_config(path), request)
+            paths.append(path)
+        return paths
+
+    @property
+    def cluster_id(self) -> str:
+        """The cluster's id, as the first node's directory has it."""
+        path = next(iter(self.properties.values()))
+        meta = Path(load_config(path).log_dir) / META_NAME
+        return MetaProperties.parse(meta.read_bytes(), str(meta)).cluster_id
+
+    @property
+    def bootstrap(self) -> str:
+        """The addresses of the first voters, for ``--bootstrap-controller``."""
+        text = next(iter(self.properties.values())).read_text("latin-1")
+        return parse_properties(text)["controller.quorum.bootstrap.servers"]
+
+    @property
+    def leader(self) -> Node | None:
+        """The node that leads and has committed a record of its own epoch; None if there is none.
+
+        A leader of the past may not know yet that it is one: of two, the one of the higher epoch.
+        """
+        leading = [node for node in self.nodes.values() if is_leading(node)]
+        return max(leading, key=lambda node: node.core.epoch, default=None)
+
+    async def __aenter__(self) -> LocalQuorum:
+        try:
+            await asyncio.gather(*map(self.start, self.properties))
+        except BaseException:
+            await self.stop()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    async def start(self, node_id: int) -> Node:
+        """Start a node that does not run; raises what ``Node.start`` does."""
+        node = Node(load_config(self.properties[node_id]))
+        await node.start()
+        self.nodes[node_id] = node
+        return node
+
+    async def kill(self, node_id: int) -> None:
+        """End a node without a word to the others: its connections are simply gone."""
+        await self.nodes.pop(node_id).end_now()
+
+    async def stop(self) -> None:
+        """Close all that run; raises what ended a node that had failed before.
+
+        Nobody resigns: there is nobody left who could follow.
+        """
+        running, self.nodes = list(self.nodes.values()), {}
+        await asyncio.gather(*(node.end_now() for node in running))
+        for node in running:
+            if node.failure is not None:
+                raise node.failure
+
+    async def wait_leader(self, timeout_s: float, *, apart_from: int | None = None) -> Node:
+        """Return who leads, once somebody does; TimeoutError where nobody does in time."""
+        async with asyncio.timeout(timeout_s):
+            while (node := self.leader) is None or node.config.node_id == apart_from:
+                await asyncio.sleep(POLL_S)
+            return node
+
+    async def bootstrap_log(self, leader: Node) -> None:
+        """Append what formatting decided, if there is no record in the log yet.
+
+        Raises NotAppendedError where the node leads no more.
+        """
+        if not has_records(leader.storage.log):
+            await leader.append(checkpoint_values(Path(leader.config.log_dir) / BOOTSTRAP_NAME))
+
+
+def is_leading(node: Node) -> bool:
+    """Whether a node leads, and has committed a record of its own epoch."""
+    core = node.core
+    return core.role.name is RoleName.LEADER and core.high_watermark >= 0
+
+
+def has_records(log: MetadataLog) -> bool:
+    """Whether a log has a data record, or has had one."""
+    offset = log.start_offset
+    if offset > 0:
+        return True
+    while offset < log.end_offset:
+        data = log.read(offset, _READ_BYTES)
+        position = 0
+        while position < len(data):
+            header = read_header(data, position, check_crc=False)
+            if not header.is_control:
+                return True
+            position = header.end
+        offset = header.last_offset + 1
+    return False
+
+
+def checkpoint_values(path: Path) -> list[bytes]:
+    """Return the data records of a checkpoint; ValueError where it is damaged."""
+    data = path.read_bytes()
+    values = []
+    position = 0
+    while position < len(data):
+        header = read_header(data, position)
+        if not header.is_control:
+            values += [bytes(record.value or b"") for record in decode_batch(data, position)]
+        position = header.end
+    return values
+
+
+def free_ports(first: int, count: int) -> list[int]:
+    """Return so many ports of loopback that nobody listens on, the lowest from ``first`` on.
+
+    They are not the system's choice: it chooses from those of outgoing connections, one of which
+    may be there when a node is started again. Raises OSError where there are not as many.
+    """
+    found: list[int] = []
+    for port in range(first, PORT_MAX + 1):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((HOST, port))
+            except OSError:
+                continue
+        found.append(port)
+        if len(found) == count:
+            return found
+    raise OSError(f"{count} ports are wanted, and from {first} on {len(found)} are free")

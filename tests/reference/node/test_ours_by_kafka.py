@@ -1,0 +1,327 @@
+"""A quorum of ours alone, operated by Apache Kafka's tools and observed by its servers.
+
+It is the one of ``kraftspec quorum up``, in a process of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.reference.admin.kafka_tools import KafkaTools
+
+from kraftspec.conformance.cluster import Cluster, Node
+from kraftspec.fastpath.batch_reader import read_header
+from kraftspec.fastpath.types import Uuid
+from kraftspec.reference.admin import AdminClient, QuorumInfo
+from kraftspec.reference.log import LocalFiles, MetadataLog
+from kraftspec.reference.log.directory import META_NAME, METADATA_NAME, MetaProperties
+
+pytestmark = pytest.mark.java
+
+VOTERS = {101, 102, 103}
+OBSERVER = 104
+PATIENCE_S = 60.0
+READ_BYTES = 1 << 30
+
+
+class Ours:
+    """``kraftspec quorum up --json``, and the events that it prints."""
+
+    def __init__(self, directory: Path, *arguments: str) -> None:
+        self.directory = directory
+        command = [sys.executable, "-m", "kraftspec", "quorum", "up", "--json"]
+        command += ["--directory", str(directory), "--port", "17101", "--rate", "20", *arguments]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        self.events: list[dict[str, Any]] = []
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        with self.process.stdout as lines:
+            self.events.extend(map(json.loads, lines))
+
+    def first(self, event: str) -> dict[str, Any]:
+        """Wait for the first event of a name."""
+
+        def found() -> dict[str, Any] | None:
+            return next((it for it in self.events if it["event"] == event), None)
+
+        until(lambda: found() is not None or self.process.poll() is not None)
+        told = found()
+        assert told is not None, f"there is no {event}: {self.events[-3:]}"
+        return told
+
+    def stop(self) -> int:
+        """Press Ctrl-C; return the exit code."""
+        self.process.send_signal(signal.SIGINT)
+        try:
+            return self.process.wait(PATIENCE_S)
+        finally:
+            self.process.kill()
+            self.process.wait()
+            self._reader.join(PATIENCE_S)
+
+    @property
+    def bootstrap(self) -> str:
+        found: str = self.first("up")["bootstrapController"]
+        return found
+
+    def asked(self) -> QuorumInfo:
+        with AdminClient(self.bootstrap, to_controllers=True) as admin:
+            return admin.describe_quorum()
+
+    def properties(self, node_id: int) -> str:
+        return str(self.directory / str(node_id) / "node.properties")
+
+    def log_dir(self, node_id: int) -> Path:
+        return self.directory / str(node_id) / "log"
+
+    def directory_id(self, node_id: int) -> Uuid:
+        path = self.log_dir(node_id) / META_NAME
+        return MetaProperties.parse(path.read_bytes(), str(path)).directory_id
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come"
+        time.sleep(0.05)
+
+
+@pytest.fixture(scope="module")
+def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ours]:
+    directory = tmp_path_factory.mktemp("ours")
+    running = Ours(directory, "--observers", "1", "--first-id", "101")
+    try:
+        running.first("leader")
+        yield running
+    finally:
+        running.stop()
+
+
+@pytest.fixture(scope="module")
+def kafka(ours: Ours) -> Iterator[KafkaTools]:
+    with KafkaTools() as tools:
+        yield tools
+
+
+def test_status(ours: Ours, kafka: KafkaTools) -> None:
+    told = kafka.quorum("--bootstrap-controller", ours.bootstrap, "describe", "--status")
+    assert (told.code, told.err) == (0, "")
+    lines = dict(re.split(": +", line, maxsplit=1) for line in told.out.splitlines())
+    mine = ours.asked()
+    assert lines["ClusterId"] == ours.first("up")["clusterId"]
+    assert lines["LeaderId"] == str(mine.leader_id)
+    assert lines["LeaderEpoch"] == str(mine.leader_epoch)
+    assert 0 < int(lines["HighWatermark"]) <= mine.high_watermark
+    voters = json.loads(lines["CurrentVoters"])
+    addresses = ours.bootstrap.split(",")
+    assert voters == [
+        {
+            "id": node_id,
+            "directoryId": str(ours.directory_id(node_id)),
+            "endpoints": [f"CONTROLLER://{address}"],
+        }
+        for node_id, address in zip(sorted(VOTERS), addresses, strict=True)
+    ]
+    assert [observer["id"] for observer in json.loads(lines["CurrentObservers"])] == [OBSERVER]
+
+
+@pytest.mark.parametrize("form", [[], ["--human-readable"]])
+def test_replication(ours: Ours, kafka: KafkaTools, form: list[str]) -> None:
+    where = ["--bootstrap-controller", ours.bootstrap]
+    told = kafka.quorum(*where, "describe", "--replication", *form)
+    assert (told.code, told.err) == (0, "")
+    head, *rows = [re.split(r" *\t", line) for line in told.out.splitlines()]
+    assert head[:4] == ["NodeId", "DirectoryId", "LogEndOffset", "Lag"]
+    assert [row[6] for row in rows] == ["Leader", "Follower", "Follower", "Observer"]
+    assert {int(row[0]) for row in rows[:3]} == VOTERS
+    assert all(row[1] == str(ours.directory_id(int(row[0]))) for row in rows)
+    now_ms = time.time() * 1000
+    for row in rows:
+        for cell in row[4:6]:
+            ago_ms = int(cell.removesuffix(" ms ago"))
+            assert abs(ago_ms if form else now_ms - ago_ms) < PATIENCE_S * 1000
+
+
+def test_the_admin_client(ours: Ours, kafka: KafkaTools) -> None:
+    """Java's own, from a bootstrap of one node: who leads, all nodes, the quorum, features."""
+    found = kafka.admin(ours.bootstrap.split(",")[1])
+    mine = ours.asked()
+    assert found["clusterId"] == ours.first("up")["clusterId"]
+    assert found["controllerId"] == found["leaderId"] == mine.leader_id
+    assert found["leaderEpoch"] == mine.leader_epoch
+    assert found["highWatermark"] <= mine.high_watermark
+    assert set(VOTERS) <= {int(node_id) for node_id in found["nodes"]}
+    assert set(ours.bootstrap.split(",")) <= set(found["nodes"].values())
+    assert found["voters"] == {
+        str(node_id): str(ours.directory_id(node_id)) for node_id in sorted(VOTERS)
+    }
+    assert found["observers"] == 1
+    assert found["supported"]["kraft.version"] == "0 to 1"
+
+
+def voters_of(ours: Ours) -> set[int]:
+    return {voter.id for voter in ours.asked().voters}
+
+
+def remove(ours: Ours, kafka: KafkaTools, node_id: int) -> None:
+    directory_id = str(ours.directory_id(node_id))
+    arguments = ["remove-controller", "-i", str(node_id), "-d", directory_id]
+    told = kafka.quorum("--bootstrap-controller", ours.bootstrap, *arguments)
+    assert (told.code, told.err) == (0, "")
+    said = f"Removed  KRaft controller {node_id} with directory id {directory_id}"
+    assert told.out == said + "\n"
+
+
+def add(ours: Ours, kafka: KafkaTools, node_id: int) -> None:
+    config = ["--command-config", ours.properties(node_id)]
+    told = kafka.quorum("--bootstrap-controller", ours.bootstrap, *config, "add-controller")
+    assert (told.code, told.err) == (0, "")
+    said = f"Added controller {node_id} with directory id {ours.directory_id(node_id)} and "
+    assert told.out.startswith(said)
+
+
+def test_a_controller_is_added_and_removed(ours: Ours, kafka: KafkaTools) -> None:
+    add(ours, kafka, OBSERVER)
+    assert voters_of(ours) == VOTERS | {OBSERVER}
+    again = ["--command-config", ours.properties(OBSERVER), "add-controller"]
+    refused = kafka.quorum("--bootstrap-controller", ours.bootstrap, *again)
+    assert refused.code == 1
+    assert "DuplicateVoterException" in refused.err
+    remove(ours, kafka, OBSERVER)
+    assert voters_of(ours) == VOTERS
+    nobody = ["remove-controller", "-i", str(OBSERVER), "-d", str(ours.directory_id(OBSERVER))]
+    refused = kafka.quorum("--bootstrap-controller", ours.bootstrap, *nobody)
+    assert refused.code == 1
+    assert "VoterNotFoundException" in refused.err
+
+
+def test_the_leader_is_removed_and_comes_back(ours: Ours, kafka: KafkaTools) -> None:
+    """It hands over, another leads, and the tool is answered all the same."""
+    leader_id = ours.asked().leader_id
+    remove(ours, kafka, leader_id)
+    until(lambda: ours.asked().leader_id != leader_id)
+    after = ours.asked()
+    assert {voter.id for voter in after.voters} == VOTERS - {leader_id}
+    # It fetches as an observer, and so can be added once more.
+    until(lambda: leader_id in {observer.id for observer in ours.asked().observers})
+    add(ours, kafka, leader_id)
+    assert voters_of(ours) == VOTERS
+
+
+@pytest.fixture(scope="module")
+def servers(ours: Ours, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Node]]:
+    """A controller and a broker of Kafka's own that look for their quorum at ours."""
+    where = {"controller.quorum.bootstrap.servers": ours.bootstrap}
+    cluster = Cluster(
+        tmp_path_factory.mktemp("servers"),
+        controllers=0,
+        brokers=0,
+        controller_properties=where,
+        broker_properties=where,
+    )
+    cluster.cluster_id = ours.first("up")["clusterId"]
+    with cluster:
+        nodes = [
+            cluster.add_node("controller", start=False),
+            cluster.add_node("broker", start=False),
+        ]
+        for node in nodes:
+            node.start()
+        yield nodes
+
+
+def said(node: Node, words: str) -> bool:
+    return words in node.log_path.read_text("utf-8", errors="replace")
+
+
+def test_kafka_servers_observe(ours: Ours, servers: list[Node]) -> None:
+    """Both follow to the leader's end, with its bytes, and go on doing so.
+
+    Then the controller wants to register with the active controller and the broker likewise; that
+    is a Kafka controller's business, and a node of ours does not offer it.
+    """
+
+    def caught_up() -> bool:
+        ends = {observer.id: observer.log_end_offset for observer in ours.asked().observers}
+        return all(ends.get(node.id, -1) >= target for node in servers)
+
+    for _ in range(2):  # And again, at an offset that there was not before.
+        target = ours.asked().high_watermark
+        assert target > 0
+        until(caught_up)
+    controller, broker = servers
+    until(lambda: said(controller, "does not support CONTROLLER_REGISTRATION"))
+    until(lambda: said(broker, "BROKER_REGISTRATION"))
+    assert all(node.running() for node in servers)
+    theirs = (controller.metadata_log / "00000000000000000000.log").read_bytes()
+    mine = (ours.log_dir(101) / METADATA_NAME / "00000000000000000000.log").read_bytes()
+    position = offset = 0
+    while offset < target:
+        header = read_header(theirs, position)
+        position, offset = header.end, header.last_offset + 1
+    assert theirs[:position] == mine[:position]
+
+
+def test_dump_log_reads_what_a_stopped_quorum_leaves(kafka: KafkaTools, tmp_path: Path) -> None:
+    """Every batch is valid, offsets have no gap, the records are those that were appended."""
+    running = Ours(tmp_path, "--first-id", "201", "--port", "17201")
+    running.first("leader")
+    until(lambda: running.asked().high_watermark > 40)
+    assert running.stop() == 0
+    summary = running.first("summary")
+    assert summary["acknowledged"] > 0
+    logs = [read_log(running.log_dir(node_id) / METADATA_NAME) for node_id in (201, 202, 203)]
+    longest = max(logs, key=len)
+    assert all(longest.startswith(log) for log in logs)
+    for node_id in (201, 202, 203):
+        segment = running.log_dir(node_id) / METADATA_NAME / "00000000000000000000.log"
+        dumped = kafka.dump("--cluster-metadata-decoder", "--files", str(segment))
+        assert "invalid bytes" not in dumped
+        offsets = [int(found) for found in re.findall(r"^\| offset: (\d+)", dumped, re.MULTILINE)]
+        assert offsets == list(range(len(offsets)))
+        batches = re.findall(r"^baseOffset: .* isvalid: (\w+)", dumped, re.MULTILINE)
+        assert batches
+        assert set(batches) == {"true"}
+        assert (
+            '"type":"FEATURE_LEVEL_RECORD","version":0,"data":{"name":"metadata.version"' in dumped
+        )
+        assert dumped.count('"type":"NO_OP_RECORD"') >= summary["acknowledged"] - 1
+        assert "LeaderChange: " in dumped
+
+
+def test_what_was_stopped_is_started_again(tmp_path: Path) -> None:
+    running = Ours(tmp_path, "--nodes", "1", "--port", "17301")
+    running.first("leader")
+    first = running.first("up")
+    before = running.asked()
+    assert running.stop() == 0
+    again = Ours(tmp_path, "--nodes", "3", "--port", "18301")
+    try:
+        again.first("leader")
+        assert {key: again.first("up")[key] for key in first} == first
+        after = again.asked()
+        assert after.leader_epoch > before.leader_epoch
+        assert after.high_watermark > before.high_watermark
+    finally:
+        assert again.stop() == 0
+
+
+def read_log(directory: Path) -> bytes:
+    log = MetadataLog.open(str(directory), LocalFiles())
+    try:
+        return log.read(0, READ_BYTES)
+    finally:
+        log.close()
