@@ -15,7 +15,10 @@ from kraftspec import __version__
 from kraftspec.cli import main
 from kraftspec.fastpath import native
 
-COMMANDS = ("adapter", "completion", "conform", "demo", "generate", "pipeline", "simulate", "spec")
+COMMANDS = (
+    "adapter", "completion", "conform", "demo", "generate", "node", "pipeline", "quorum", "shell",
+    "simulate", "spec",
+)  # fmt: skip
 
 
 def run_python(code: str, **env: str) -> str:
@@ -29,7 +32,9 @@ def run_python(code: str, **env: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["spec", "--help"]])
+@pytest.mark.parametrize(
+    "arguments", [["--version"], ["--help"], ["spec", "--help"], ["quorum", "describe", "--help"]]
+)
 def test_starting_loads_no_room(arguments: list[str]) -> None:
     loaded = json.loads(
         run_python(
