@@ -21,6 +21,7 @@ _COMMANDS = {
     "conform": "kraftspec.cli.conform:conform",
     "demo": "kraftspec.cli.demo:demo",
     "generate": "kraftspec.cli.generate:generate",
+    "node": "kraftspec.cli.node:node",
     "pipeline": "kraftspec.cli.pipeline:pipeline",
     "quorum": "kraftspec.cli.quorum:quorum",
     "shell": "kraftspec.cli.shell:shell",

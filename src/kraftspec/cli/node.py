@@ -1,0 +1,100 @@
+"""``kraftspec node``: a controller of a KRaft quorum, out of Kafka's own properties."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from kraftspec.reference.node.settings import NodeConfig
+
+EXIT_FAILED = 3  # It ran and then failed; 1 is that it never ran.
+
+
+@click.command()
+@click.option(
+    "-c",
+    "--config",
+    "path",
+    required=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Kafka's controller properties.",
+)
+@click.option(
+    "--hand-back/--keep-leading",
+    "hand_back",
+    default=None,
+    help="When elected: let another voter lead at once, or lead on. By default it is let where "
+    "another voter is a Kafka controller, for this node is none.",
+)
+def node(path: Path, hand_back: bool | None) -> None:
+    """Run a controller: a voter or an observer of a KRaft quorum, Kafka's or our own.
+
+    Its log directory is formatted before, by kraftspec storage format or by Kafka's kafka-storage.
+    SIGTERM and Ctrl-C let it resign and leave; a second one ends it at once.
+
+    Exit codes: 0 it left as it was told to, 1 it did not start, 3 it failed while it ran.
+    """
+    import asyncio
+
+    from kraftspec.reference.node.config import load_config
+    from kraftspec.reference.node.settings import ConfigError
+
+    try:
+        config = load_config(path)
+    except (ConfigError, OSError) as error:
+        raise click.ClickException(str(error)) from error
+    for warning in config.warnings:
+        click.echo(f"warning: {warning}", err=True)
+    try:
+        failure = asyncio.run(_run(config, hand_back))
+    except (OSError, ValueError) as error:
+        raise click.ClickException(_explained(error)) from error
+    if failure is not None:
+        click.echo(f"Error: node {config.node_id} failed: {_explained(failure)}", err=True)
+        raise click.exceptions.Exit(EXIT_FAILED)
+
+
+async def _run(config: NodeConfig, hand_back: bool | None) -> BaseException | None:
+    """Run until a signal or a failure; return the failure."""
+    import asyncio
+    import signal
+
+    from kraftspec.reference.node.runtime import Node
+
+    running = Node(config, hand_back=hand_back)
+    told = asyncio.Event()
+    hurried = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def signalled() -> None:
+        (hurried if told.is_set() else told).set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, signalled)
+    await running.start()
+    where = ", ".join(f"{name}://{host}:{port}" for name, (host, port) in running.listeners.items())
+    click.echo(f"node {config.node_id} of cluster {running.config.core.cluster_id}: {where}")
+    ended = loop.create_task(running.wait())
+    asked = loop.create_task(told.wait())
+    await asyncio.wait({ended, asked}, return_when=asyncio.FIRST_COMPLETED)
+    if not ended.done():
+        leaving = loop.create_task(running.stop())
+        hurry = loop.create_task(hurried.wait())
+        await asyncio.wait({leaving, hurry}, return_when=asyncio.FIRST_COMPLETED)
+        if not leaving.done():
+            leaving.cancel()
+            await running.end_now()
+    await asyncio.wait({ended})
+    asked.cancel()
+    return running.failure
+
+
+def _explained(error: BaseException) -> str:
+    """Return what an error says; of the system's own, also about which file."""
+    if isinstance(error, OSError) and error.strerror:
+        about = f"{error.filename}: " if error.filename else ""
+        return f"{about}{error.strerror}"
+    return str(error) or type(error).__name__
