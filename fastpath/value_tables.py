@@ -13,7 +13,7 @@ from typing import Any
 
 from kraftspec.fastpath.plan import INTEGER_RANGE, Element, Layouts, is_default
 from kraftspec.fastpath.types import Uuid
-from kraftspec.fastpath.values import UNKNOWN_TAGS, float_to_json
+from kraftspec.fastpath.values import UNKNOWN_TAGS, float_to_json, in_order
 
 _Convert = Callable[[Any], Any]
 _base64 = binascii.b2a_base64
@@ -91,7 +91,7 @@ class Tables:
         return _READERS[kind]
 
     def _make_writer(self, index: int) -> _Convert:
-        _, flexible, fields, tagged, _, _ = self._layouts[index]
+        struct, flexible, fields, tagged, _, _ = self._layouts[index]
         plain = [
             (name, attr, self._write(wire, nullable, element))
             for name, attr, wire, nullable, element in fields
@@ -101,6 +101,8 @@ class Tables:
             for _, name, attr, wire, nullable, element, default in tagged
         ]
 
+        order = [name for _, name in in_order(self._structs[struct], fields, tagged)]
+
         def write(value: Any) -> dict[str, Any]:
             out = {name: item(getattr(value, attr)) for name, attr, item in plain}
             if flexible:
@@ -108,6 +110,8 @@ class Tables:
                     given = getattr(value, attr)
                     if not is_default(given, default):
                         out[name] = item(given)
+                if len(out) > len(plain):
+                    out = {name: out[name] for name in order if name in out}
                 if value.unknown_tagged_fields:
                     out[UNKNOWN_TAGS] = [
                         {"tag": tag, "hex": payload.hex()}

@@ -15,7 +15,16 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from kraftspec.fastpath.errors import CodecError, ErrorClass
-from kraftspec.fastpath.plan import INTEGER_RANGE, Element, Layout, Layouts, WireDefault, is_default
+from kraftspec.fastpath.plan import (
+    INTEGER_RANGE,
+    Element,
+    FieldLayout,
+    Layout,
+    Layouts,
+    TaggedLayout,
+    WireDefault,
+    is_default,
+)
 from kraftspec.fastpath.types import UUID_BYTES, Uuid
 
 UNKNOWN_TAGS = "_unknownTaggedFields"
@@ -40,10 +49,26 @@ def to_json(layouts: Layouts, layout: Layout, value: Any, path: str = "") -> dic
         item = getattr(value, attr)
         if not is_default(item, default):
             out[name] = _to_json(layouts, wire, element, item, path + name)
+    if len(out) > len(fields):
+        order = in_order(type(value), fields, tagged)
+        out = {name: out[name] for _, name in order if name in out}
     unknown = getattr(value, "unknown_tagged_fields", ())
     if unknown:
         out[UNKNOWN_TAGS] = [{"tag": tag, "hex": payload.hex()} for tag, payload in unknown]
     return out
+
+
+def in_order(
+    struct: type, fields: tuple[FieldLayout, ...], tagged: tuple[TaggedLayout, ...]
+) -> list[tuple[int, str]]:
+    """Return the names of a struct's fields as its spec has them: the tagged ones among the rest.
+
+    That is the order of Kafka's converters, and of the attributes of a generated class.
+    """
+    names = getattr(struct, "__struct_fields__", ())
+    at = {attr: number for number, attr in enumerate(names)}
+    found = [(at.get(attr, len(at)), name) for name, attr, *_ in fields]
+    return sorted(found + [(at.get(attr, len(at)), name) for _, name, attr, *_ in tagged])
 
 
 def _to_json(layouts: Layouts, wire: str, element: Element, value: Any, path: str) -> Any:
