@@ -1,0 +1,132 @@
+"""Who may call what, as ``ControllerApis`` asks and ``StandardAuthorizer`` answers.
+
+Each API of the quorum needs one operation on the cluster. Super users have all of them; ACLs of the
+cluster, in the metadata log, give them to others or take them away. Where neither says anything the
+answer is no: of listeners that are not PLAINTEXT that holds here without an authorizer, too, where
+Kafka would let everybody in who has authenticated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from enum import IntEnum
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from kraftspec.generated import kafka
+
+if TYPE_CHECKING:
+    from kraftspec.reference.node.settings import SecurityConfig
+
+CLUSTER_RESOURCE: Final = 4  # org.apache.kafka.common.resource.ResourceType.CLUSTER
+CLUSTER_NAME: Final = "kafka-cluster"
+ANY_NAME: Final = "*"
+ANY_HOST: Final = "*"
+ANY_USER: Final = "User:*"
+
+
+class Operation(IntEnum):
+    """Of ``org.apache.kafka.common.acl.AclOperation`` what can be about a cluster here."""
+
+    ALL = 2
+    READ = 3
+    WRITE = 4
+    DELETE = 6
+    ALTER = 7
+    DESCRIBE = 8
+    CLUSTER_ACTION = 9
+
+
+class Permission(IntEnum):
+    """``org.apache.kafka.common.acl.AclPermissionType``."""
+
+    DENY = 2
+    ALLOW = 3
+
+
+class Pattern(IntEnum):
+    """``org.apache.kafka.common.resource.PatternType``, as records have it."""
+
+    LITERAL = 3
+    PREFIXED = 4
+
+
+class Acl(NamedTuple):
+    """An ACL that is about the cluster."""
+
+    principal: str
+    host: str
+    operation: int
+    permission: int
+
+
+# Who may do one of these may describe, too (``AclEntry``'s implied operations); never the reverse,
+# and never where something is denied.
+_DESCRIBES: Final = (Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER)
+
+_NEEDS: Final = {
+    message.API_KEY: operation
+    for operation, messages in {
+        Operation.CLUSTER_ACTION: (
+            kafka.FetchRequest,
+            kafka.VoteRequest,
+            kafka.BeginQuorumEpochRequest,
+            kafka.EndQuorumEpochRequest,
+            kafka.FetchSnapshotRequest,
+            kafka.UpdateRaftVoterRequest,
+            kafka.ControllerRegistrationRequest,
+        ),
+        Operation.ALTER: (kafka.AddRaftVoterRequest, kafka.RemoveRaftVoterRequest),
+        Operation.DESCRIBE: (kafka.DescribeQuorumRequest,),
+    }.items()
+    for message in messages
+}
+# Everybody who gets this far may ask: Kafka's tools find the controllers by DescribeCluster.
+_OPEN: Final = (
+    kafka.ApiVersionsRequest.API_KEY,
+    kafka.SaslHandshakeRequest.API_KEY,
+    kafka.SaslAuthenticateRequest.API_KEY,
+    kafka.DescribeClusterRequest.API_KEY,
+)
+
+
+class Authorizer:
+    """``acls`` are asked for each time, since records change them."""
+
+    def __init__(self, config: SecurityConfig, acls: Callable[[], Iterable[Acl]]) -> None:
+        self._config = config
+        self._acls = acls
+
+    def allowed(self, principal: str, api_key: int, host: str = "") -> bool:
+        """Whether a principal may call an API from a host; an API of no known need, nobody may."""
+        if not self._config.is_on or api_key in _OPEN or principal in self._config.super_users:
+            return True
+        needed = _NEEDS.get(api_key)
+        return needed is not None and self._has(principal, needed, host)
+
+    def _has(self, principal: str, needed: Operation, host: str) -> bool:
+        acls = list(self._acls())
+        if not acls:
+            return self._config.allow_if_no_acl
+        about = [
+            acl
+            for acl in acls
+            if acl.principal in (principal, ANY_USER) and acl.host in (host, ANY_HOST)
+        ]
+        exact = (needed, Operation.ALL)
+        if any(acl.permission == Permission.DENY and acl.operation in exact for acl in about):
+            return False
+        enough = (*exact, *_DESCRIBES) if needed is Operation.DESCRIBE else exact
+        return any(acl.permission == Permission.ALLOW and acl.operation in enough for acl in about)
+
+
+def cluster_acl(record: kafka.AccessControlEntryRecord) -> Acl | None:
+    """Return what a record says about the cluster; None where it is about something else."""
+    if record.resource_type != CLUSTER_RESOURCE:
+        return None
+    if record.pattern_type == Pattern.PREFIXED:
+        is_about = CLUSTER_NAME.startswith(record.resource_name)
+    else:
+        is_about = record.resource_name in (CLUSTER_NAME, ANY_NAME)
+    if not is_about:
+        return None
+    return Acl(record.principal, record.host, record.operation, record.permission_type)

@@ -1,0 +1,134 @@
+"""SCRAM credentials and the ACLs of the cluster, as the metadata log has them.
+
+Nothing but those is kept of the log. What is committed counts. Right after a start nobody knows yet
+what that is, and voters have to know each other before anybody can tell them: until then all of the
+log counts. Where the log has no records at all, those of the bootstrap checkpoint do, with which a
+first quorum may be formatted (``kafka-storage format --add-scram``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Final
+
+from kraftspec.fastpath.batch_reader import decode_batch, read_header
+from kraftspec.generated import kafka
+from kraftspec.reference.log.directory import BOOTSTRAP_NAME
+from kraftspec.reference.log.files import read_whole
+from kraftspec.reference.metadata.frames import read_frame
+from kraftspec.reference.metadata.image import MetadataImage
+from kraftspec.reference.node.security.authorizer import Acl, cluster_acl
+from kraftspec.reference.node.security.scram import (
+    RECORD_TYPES,
+    ScramCredential,
+    credential_of_record,
+)
+
+if TYPE_CHECKING:
+    from kraftspec.reference.node.settings import Mechanism
+    from kraftspec.reference.storage import Storage
+
+READ_BYTES: Final = 1 << 20
+_KEPT: Final = frozenset(
+    {
+        kafka.UserScramCredentialRecord,
+        kafka.RemoveUserScramCredentialRecord,
+        kafka.AccessControlEntryRecord,
+        kafka.RemoveAccessControlEntryRecord,
+        # What stands between these counts when they end.
+        kafka.BeginTransactionRecord,
+        kafka.EndTransactionRecord,
+        kafka.AbortTransactionRecord,
+    }
+)
+_MECHANISM_NUMBERS: Final = {mechanism: number for number, mechanism in RECORD_TYPES.items()}
+
+
+class SecurityRecords:
+    """Both, as of now: each question first reads what has been committed since the last.
+
+    ``committed_offset`` returns the offset after the last committed record, -1 where it is unknown.
+    """
+
+    def __init__(self, storage: Storage, committed_offset: Callable[[], int]) -> None:
+        self._storage = storage
+        self._committed_offset = committed_offset
+        self._image = MetadataImage()
+        self._position = -1  # Nothing was read yet.
+        self._is_provisional = False
+        self._acls: list[Acl] = []
+
+    def credential(self, mechanism: Mechanism, name: str) -> ScramCredential | None:
+        """Return what a user's password is checked by."""
+        self.refresh()
+        record = self._image.scram_credentials.get((name, _MECHANISM_NUMBERS[mechanism]))
+        return None if record is None else credential_of_record(record)
+
+    def acls(self) -> list[Acl]:
+        """Return the ACLs that are about the cluster."""
+        self.refresh()
+        return self._acls
+
+    def refresh(self) -> None:
+        """Read what came since; all of it again where the log was cut or replaced."""
+        log = self._storage.log
+        committed = self._committed_offset()
+        is_provisional = committed < 0
+        end_offset = log.end_offset if is_provisional else min(committed, log.end_offset)
+        is_stale = not log.start_offset <= self._position <= end_offset or (
+            self._is_provisional and not is_provisional
+        )
+        if end_offset == self._position and not is_stale:
+            return
+        if is_stale:
+            self._start()
+        self._is_provisional = is_provisional
+        self._replay(self._log_values(end_offset))
+        if self._image.end_offset == 0:
+            self._replay(self._bootstrap_values())
+            self._image.end_offset = 0
+        found = map(cluster_acl, self._image.acls.values())
+        self._acls = [acl for acl in found if acl is not None]
+
+    def _start(self) -> None:
+        """Begin with the latest snapshot, whose records are committed."""
+        self._image = MetadataImage()
+        snapshots = self._storage.log.snapshots
+        self._position = self._storage.log.start_offset
+        if snapshots and snapshots[-1].end_offset:
+            self._replay(self._storage.snapshot_values(snapshots[-1]))
+            self._position = self._image.end_offset = snapshots[-1].end_offset
+
+    def _replay(self, values: Iterable[bytes]) -> None:
+        for value in values:
+            frame = read_frame(value)
+            self._image.end_offset += 1  # That there are records, which is all that counts here.
+            if frame.cls in _KEPT:
+                self._image.replay(frame.decode(value), self._image.end_offset - 1, 0, 0)
+
+    def _log_values(self, end_offset: int) -> Iterator[bytes]:
+        """Yield the values of data records from the position on; the position goes along."""
+        while self._position < end_offset:
+            data = self._storage.log.read(self._position, READ_BYTES, end_offset)
+            at = 0
+            while at < len(data):
+                header = read_header(data, at, check_crc=False)
+                if header.last_offset >= self._position and not header.is_control:
+                    for record in decode_batch(data, at, check_crc=False):
+                        if record.offset >= self._position:
+                            yield bytes(record.value or b"")
+                at = header.end
+                self._position = header.last_offset + 1
+
+    def _bootstrap_values(self) -> Iterator[bytes]:
+        directory = self._storage.directory
+        try:
+            data = read_whole(directory.files, f"{directory.path}/{BOOTSTRAP_NAME}")
+        except FileNotFoundError:
+            return
+        at = 0
+        while at < len(data):
+            header = read_header(data, at)
+            if not header.is_control:
+                yield from (bytes(record.value or b"") for record in decode_batch(data, at))
+            at = header.end
