@@ -10,6 +10,8 @@ from hypothesis import settings
 
 from kraftspec.conformance.java import java_missing
 
+os.environ.pop("COLUMNS", None)  # Commands are as wide as in a pipe, whoever starts the tests.
+
 # Derandomised: `make test` gives the same verdict twice. The deep profile looks for news.
 settings.register_profile(
     "fast", max_examples=50, deadline=None, derandomize=True, print_blob=True, database=None

@@ -26,6 +26,7 @@ from kraftspec.conformance.raw.vectors import Note
 from kraftspec.conformance.report import set_and_message
 from kraftspec.conformance.vectors import KAFKA, vector_paths
 from kraftspec.fastpath.record_batch import RecordBatch
+from kraftspec.words import counted
 
 TITLE = "Kafka protocol conformance"
 # Of the failures of one cell, tried from the left until the page is small enough to send around.
@@ -110,11 +111,6 @@ class _Head(msgspec.Struct):
 def asset(name: str) -> str:
     """Return what a page of results is made with: ``matrix.css`` is the look of all of them."""
     return (files("kraftspec.conformance") / "report" / name).read_text("utf-8")
-
-
-def counted(count: int, noun: str) -> str:
-    """Return ``1 failure``, ``2 failures``."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def _row_order(key: str) -> tuple[bool, str, str]:

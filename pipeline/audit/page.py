@@ -11,9 +11,10 @@ from typing import Any, Final, NamedTuple
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
-from kraftspec.conformance.report.matrix import asset, counted, csp_hash
+from kraftspec.conformance.report.matrix import asset, csp_hash
 from kraftspec.pipeline.audit.model import Counts, Finding, PartitionReport, Report
 from kraftspec.pipeline.audit.rules import EXPLAINED, RULES
+from kraftspec.words import counted
 
 # What a page shows at most; the JSON has the rest, and the page says how much that is.
 BARS_MAX: Final = 24

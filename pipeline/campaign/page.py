@@ -12,8 +12,9 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from kraftspec import __version__
-from kraftspec.conformance.report.matrix import asset, counted, csp_hash
+from kraftspec.conformance.report.matrix import asset, csp_hash
 from kraftspec.pipeline.campaign.summary import Summary
+from kraftspec.words import counted
 
 TITLES = {
     "conform": "Conformance campaign",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from math import isnan
@@ -10,13 +11,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from kraftspec.words import counted as counted  # noqa: PLC0414 - commands say it, too.
+
 SECONDS_MAX = 86_400  # A day: longer is a mistake, and more than a poll can be told.
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 EXIT_FINDINGS = 1  # What was asked about is not as it should be. Wrong usage is 2, as click has it.
-PLAIN_WIDTH = 200  # A pipe has no width; a table there is as wide as it needs.
+# A pipe has no width: lines are not folded there, and a table is as wide as it needs. COLUMNS in
+# the environment gives it one, as it does for the help of commands.
+PLAIN_WIDTH = 200
 
 
 class _Seconds(click.FloatRange):
@@ -127,11 +132,6 @@ def _alike(name: str, names: dict[str, Path]) -> str:
     return f"; did you mean {' or '.join(folded[match] for match in close)}?" if close else ""
 
 
-def counted(count: int, noun: str) -> str:
-    """Return ``1 file``, ``2 files``; pages have their own, for a command's start loads no room."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
 def printable(text: str) -> str:
     """Return what another program said without what a terminal would obey: escaped, as in repr."""
     if text.isprintable():
@@ -152,12 +152,15 @@ def emit_json(value: Any) -> None:
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Return a console: colours and the terminal's width on a terminal, plain elsewhere."""
+    """Return a console: colours and the terminal's width on a terminal, plain elsewhere.
+
+    COLUMNS in the environment is the width of either.
+    """
     from rich.console import Console
 
     made = Console(stderr=stderr, highlight=False, emoji=False, markup=False)
-    if not made.is_terminal:
-        made = Console(stderr=stderr, highlight=False, emoji=False, markup=False, width=PLAIN_WIDTH)
+    if not made.is_terminal and not os.environ.get("COLUMNS", "").isdecimal():
+        made.width = PLAIN_WIDTH
     return made
 
 
