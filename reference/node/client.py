@@ -11,8 +11,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import ssl
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kraftspec.fastpath.errors import CodecError
@@ -27,16 +28,16 @@ from kraftspec.reference.node.frames import (
     request_frame,
     response_body,
 )
+from kraftspec.reference.node.security.sasl import AuthenticationError, Exchange
 from kraftspec.reference.raft.messages import Api, Fetch, Reply, Request
 
 if TYPE_CHECKING:
-    import ssl
-
     from kraftspec.reference.raft.profile import Profile
     from kraftspec.reference.raft.types import Node
 
 SOFTWARE_NAME: Final = "kraftspec"
 SOFTWARE_VERSION: Final = "1"
+LOGIN_LIFE_SHARE: Final = 0.85  # Of how long a login lasts, as Kafka's clients have it.
 _API_VERSIONS_VERSIONS = ApiVersionsRequest.VALID_VERSIONS
 
 log = logging.getLogger("kraftspec.node.client")
@@ -62,8 +63,9 @@ class Asker(NamedTuple):
     """What all connections of a node have in common.
 
     ``replied`` and ``failed`` are told how each request ended: (request id, reply), and (request
-    id, whether the other side does not speak the version that it needs). ``authenticate`` is run on
-    a new connection before anything else, with a function to exchange a request for its response.
+    id, whether the other side does not speak the version that it needs). ``login`` is run on a new
+    connection before anything else, with a function to exchange a request for its response; it says
+    for how many milliseconds that will do, 0 for ever.
     """
 
     profile: Profile
@@ -72,7 +74,7 @@ class Asker(NamedTuple):
     connect_timeout_s: float
     response_bytes_max: int
     tls: ssl.SSLContext | None
-    authenticate: Callable[[Peer], Any] | None
+    login: Callable[[Exchange], Awaitable[int]] | None
     replied: Callable[[int, Reply], None]
     failed: Callable[[int, bool], None]
 
@@ -180,10 +182,18 @@ class Peer(asyncio.Protocol):
                     ssl=asker.tls,
                     server_hostname=self.node.host if asker.tls else None,
                 )
-                if asker.authenticate is not None:
-                    await asker.authenticate(self)
+                if asker.login is not None:
+                    life_ms = await asker.login(self.exchange)
+                    if life_ms:  # The next request makes a connection, and logs in anew.
+                        life_s = life_ms / 1000 * LOGIN_LIFE_SHARE
+                        self._loop.call_later(life_s, self.close, "its login would end")
                 self.versions = await self._negotiate()
         except (OSError, CodecError, ValueError) as error:
+            if isinstance(error, AuthenticationError | ssl.SSLError):
+                log.warning(
+                    "a node and this one do not trust each other",
+                    extra={"peer": f"{self.node.host}:{self.node.port}", "reason": str(error)},
+                )
             self.close(error or type(error).__name__)
             return
         waiting, self._waiting = self._waiting, []

@@ -25,6 +25,8 @@ import msgspec
 from kraftspec.fastpath.types import ZERO_UUID, Uuid
 from kraftspec.generated.errors import ErrorCode
 from kraftspec.reference.node.client import Asker, Peers
+from kraftspec.reference.node.security.gate import Gate
+from kraftspec.reference.node.security.records import SecurityRecords
 from kraftspec.reference.node.server import Server
 from kraftspec.reference.node.service import Service
 from kraftspec.reference.profiles.kafka import KafkaProfile
@@ -140,11 +142,13 @@ class Node:
     async def start(self) -> None:
         """Open the directory, listen, and take part in the quorum.
 
-        Raises what ``Storage.open`` does (NotFormattedError, BlockingIOError, …), and OSError for a
-        listener that cannot be had; nothing is left open then.
+        Raises what ``Storage.open`` does (NotFormattedError, BlockingIOError, …), TlsError for a
+        key store of no use, and OSError for a listener that cannot be had; nothing is left open
+        then.
         """
         loop = asyncio.get_running_loop()
         config = self.config
+        self.gate = Gate(config)
         self.storage = await loop.run_in_executor(
             self._disk,
             lambda: Storage.open(
@@ -154,10 +158,16 @@ class Node:
         try:
             config = self.config = config.of_directory(self._own_meta())
             self._make_core()
+            if self.gate.needs_records:
+                records = SecurityRecords(self.storage, lambda: self.core.committed_offset)
+                await loop.run_in_executor(self._disk, records.refresh)
+                self.gate.records = records
             self.server = Server(config.limits, self.service.received)
             self.peers = Peers(self._asker())
             for listener in config.listeners:
-                self.listeners[listener.name] = await self.server.listen(listener, None)
+                self.listeners[listener.name] = await self.server.listen(
+                    listener, self.gate.server_tls(listener)
+                )
         except BaseException:
             if hasattr(self, "server"):
                 await self.server.close()
@@ -204,8 +214,8 @@ class Node:
             request_timeout_s=config.core.request_timeout_us / 1e6,
             connect_timeout_s=config.limits.connect_ms / 1000,
             response_bytes_max=config.limits.request_bytes_max,
-            tls=None,
-            authenticate=None,
+            tls=self.gate.client_tls,
+            login=self.gate.login if self.gate.has_login else None,
             replied=lambda request_id, reply: self.post(ev.ReplyReceived(request_id, reply)),
             failed=lambda request_id, unsupported: self.post(
                 ev.RequestFailed(request_id, unsupported)

@@ -21,6 +21,7 @@ from kraftspec.reference.node.frames import REQUEST_BYTES_MIN, FrameError, Frame
 if TYPE_CHECKING:
     import ssl
 
+    from kraftspec.reference.node.security.gate import Session
     from kraftspec.reference.node.settings import Limits, Listener
 
 READ_AHEAD_BYTES: Final = 64 << 10  # Of requests that are not looked at yet.
@@ -35,8 +36,8 @@ Receive = Callable[["ServerConnection", bytes], None]
 class ServerConnection(asyncio.Protocol):
     """A peer's connection to one listener. Frames go to ``Server.receive``; ``reply`` answers.
 
-    ``principal`` and ``session`` are for whoever authenticates; ``is_open`` says whether anybody
-    would still read an answer.
+    ``session`` is who the peer is, once it has asked for something; ``is_open`` says whether
+    anybody would still read an answer.
     """
 
     def __init__(self, server: Server, listener: Listener) -> None:
@@ -45,9 +46,11 @@ class ServerConnection(asyncio.Protocol):
         self.peer = "?"
         self.host = "?"
         self.is_open = False
-        self.principal: str | None = None
-        self.session: Any = None
-        self.reader = FrameReader(REQUEST_BYTES_MIN, server.limits.request_bytes_max)
+        self.session: Session | None = None
+        bytes_max = server.limits.request_bytes_max
+        if listener.sasl is not None:  # Until it has authenticated.
+            bytes_max = min(bytes_max, listener.sasl.receive_bytes_max)
+        self.reader = FrameReader(REQUEST_BYTES_MIN, bytes_max)
         self.transport: asyncio.Transport
         self._is_busy = False  # A request is being handled.
         self._is_going_on = False
@@ -106,6 +109,19 @@ class ServerConnection(asyncio.Protocol):
             self.active_at = self.server.loop.time()
             self.transport.write(frame)
             self._go_on()
+
+    def turn_away(self, frame: bytes) -> None:
+        """Say why, and close the connection, after the delay that keeps a guesser waiting."""
+
+        def say() -> None:
+            if self.is_open:
+                self.is_open = False
+                log.info("turned away", extra={"peer": self.peer})
+                self.transport.write(frame)
+                self.transport.close()
+
+        delay_s = self.server.limits.failed_authentication_delay_ms / 1000
+        self.server.loop.call_later(delay_s, say)
 
     def drop(self, reason: str) -> None:
         """Close the connection at once; what was not sent is not."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kraftspec.fastpath.errors import CodecError
-from kraftspec.reference.node.apis import SHELL_APIS, unsupported_api_versions
+from kraftspec.reference.node.apis import SHELL_APIS, api_of, unsupported_api_versions
 from kraftspec.reference.node.frames import (
     API_VERSIONS_KEY,
     RequestHead,
@@ -13,6 +14,13 @@ from kraftspec.reference.node.frames import (
     peek_api,
     read_request_head,
     response_frame,
+)
+from kraftspec.reference.node.security.gate import refusal
+from kraftspec.reference.node.security.principal import MappingError
+from kraftspec.reference.node.security.sasl import (
+    HANDSHAKE_KEY,
+    HANDSHAKE_VERSION,
+    SASL_APIS,
 )
 from kraftspec.reference.raft import events as ev
 from kraftspec.reference.raft.messages import (
@@ -25,10 +33,14 @@ from kraftspec.reference.raft.messages import (
 
 if TYPE_CHECKING:
     from kraftspec.reference.node.runtime import Node
+    from kraftspec.reference.node.security.gate import Session
     from kraftspec.reference.node.server import ServerConnection
     from kraftspec.reference.raft import effects as fx
 
+BEFORE_LOGIN: Final = frozenset({API_VERSIONS_KEY, *SASL_APIS})
 REPLY_BYTES_MAX: Final = 8 << 20  # Whatever a fetch asks for; one batch is sent all the same.
+
+log = logging.getLogger("kraftspec.node.service")
 
 
 class _Asked(NamedTuple):
@@ -46,6 +58,9 @@ class Service:
         self.node = node
         self.apis: dict[int, Api] = dict(node.profile.apis)
         self.apis.update({key: shell.api for key, shell in SHELL_APIS.items()})
+        self.apis.update({key: api_of(request) for key, request in SASL_APIS.items()})
+        handshake = self.apis[HANDSHAKE_KEY]
+        self.apis[HANDSHAKE_KEY] = handshake._replace(min_version=HANDSHAKE_VERSION)
         self._asked: dict[int, _Asked] = {}  # By token.
         self._token = 0
 
@@ -53,6 +68,12 @@ class Service:
         """Take a request."""
         key, version = peek_api(frame)
         api = self.apis.get(key)
+        session = connection.session or self._greet(connection)
+        if session is None:
+            return
+        if session.principal is None and key not in BEFORE_LOGIN:
+            connection.drop(f"API {key} was asked for before authentication, or too long after it")
+            return
         if api is None:
             connection.drop(f"API {key} is not served here")
             return
@@ -65,9 +86,51 @@ class Service:
             return
         try:
             head = read_request_head(frame, version >= api.first_flexible_version)
-            self._take(connection, api, head, memoryview(frame)[head.body_at :])
+            content = memoryview(frame)[head.body_at :]
+            if key in SASL_APIS:
+                self._authenticate(connection, session, api, head, content)
+            elif self.node.gate.allowed(session.principal or "", key, connection.host):
+                self._take(connection, api, head, content)
+            else:
+                log.info(
+                    "not allowed",
+                    extra={"peer": connection.peer, "who": session.principal, "api": api.name},
+                )
+                refused = refusal(key).encode(version)
+                connection.reply(response_frame(api, version, head.correlation_id, refused))
         except CodecError as error:
             connection.drop(f"{api.name} version {version}: {error}")
+
+    def _greet(self, connection: ServerConnection) -> Session | None:
+        """Find out who has connected, which TLS may tell; None where it must not go on."""
+        tls = connection.transport.get_extra_info("ssl_object")
+        try:
+            connection.session = self.node.gate.session(connection.listener, tls)
+        except MappingError as error:
+            connection.drop(str(error))
+        return connection.session
+
+    def _authenticate(
+        self,
+        connection: ServerConnection,
+        session: Session,
+        api: Api,
+        head: RequestHead,
+        body: memoryview,
+    ) -> None:
+        request = SASL_APIS[api.key].decode(body, head.version)
+        answer = session.handle(request)
+        if answer is None:
+            connection.drop("it goes on after its authentication failed")
+            return
+        encoded = answer.response.encode(head.version)
+        frame = response_frame(api, head.version, head.correlation_id, encoded)
+        if answer.is_failure:
+            connection.turn_away(frame)
+            return
+        if session.principal is not None:
+            connection.reader.bytes_max = self.node.config.limits.request_bytes_max
+        connection.reply(frame)
 
     def _take(
         self, connection: ServerConnection, api: Api, head: RequestHead, body: memoryview

@@ -63,7 +63,7 @@ class Acl(NamedTuple):
 # and never where something is denied.
 _DESCRIBES: Final = (Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER)
 
-_NEEDS: Final = {
+NEEDS: Final = {
     message.API_KEY: operation
     for operation, messages in {
         Operation.CLUSTER_ACTION: (
@@ -100,7 +100,7 @@ class Authorizer:
         """Whether a principal may call an API from a host; an API of no known need, nobody may."""
         if not self._config.is_on or api_key in _OPEN or principal in self._config.super_users:
             return True
-        needed = _NEEDS.get(api_key)
+        needed = NEEDS.get(api_key)
         return needed is not None and self._has(principal, needed, host)
 
     def _has(self, principal: str, needed: Operation, host: str) -> bool:

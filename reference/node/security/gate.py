@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from kraftspec.generated import kafka
 from kraftspec.generated.errors import ErrorCode
-from kraftspec.reference.node.security.authorizer import Acl, Authorizer
+from kraftspec.reference.node.security.authorizer import NEEDS, Acl, Authorizer
 from kraftspec.reference.node.security.principal import (
     ANONYMOUS,
-    MappingError,
     parse_rules,
     principal_of,
 )
 from kraftspec.reference.node.security.sasl import (
     Answer,
-    AuthenticationError,
     Authenticator,
     authenticate_client,
 )
@@ -31,11 +30,15 @@ if TYPE_CHECKING:
     from kraftspec.reference.node.settings import Listener, Mechanism, NodeConfig
 
 
-class Session:
-    """A connection's peer. Its principal is known at once, or after SASL.
+_RESPONSES: Final[dict[int, Any]] = {
+    key: getattr(kafka, name.removesuffix("Request") + "Response")
+    for name, (_, kind, key, *_) in kafka.CATALOGUE.items()
+    if kind == "request" and key in NEEDS
+}
 
-    ``receive_bytes_max`` is what a frame may have before that; None: no less than others.
-    """
+
+class Session:
+    """A connection's peer. Its principal is known at once, or after SASL."""
 
     def __init__(self, principal: str | None, authenticator: Authenticator | None = None) -> None:
         self._principal = principal
@@ -48,16 +51,17 @@ class Session:
             return self._principal
         return self._authenticator.principal if self._authenticator.allows() else None
 
-    @property
-    def receive_bytes_max(self) -> int | None:
-        """How large a frame may be now, beside the limit for all."""
-        if self._authenticator is None or self._authenticator.principal is not None:
-            return None
-        return self._authenticator.receive_bytes_max
-
     def handle(self, request: Message) -> Answer | None:
         """Answer SaslHandshake or SaslAuthenticate; None: close the connection without a word."""
-        return None if self._authenticator is None else self._authenticator.handle(request)
+        if self._authenticator is not None:
+            return self._authenticator.handle(request)
+        if isinstance(request, kafka.SaslHandshakeRequest):
+            return Answer(kafka.SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE))
+        return Answer(
+            kafka.SaslAuthenticateResponse(
+                error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message="There is no SASL here"
+            )
+        )
 
 
 class Gate:
@@ -135,12 +139,9 @@ class Gate:
         return await authenticate_client(self._security.sasl, exchange)
 
 
-def refusal(response_class: Any) -> Any:
+def refusal(api_key: int) -> Any:
     """Return the response that says that the caller may not call this API."""
-    response = response_class(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    response = _RESPONSES[api_key](error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if hasattr(response, "error_message"):
         response.error_message = "Cluster authorization failed."
     return response
-
-
-__all__ = ["AuthenticationError", "Gate", "MappingError", "Session", "refusal"]

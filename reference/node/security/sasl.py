@@ -32,8 +32,12 @@ if TYPE_CHECKING:
 
 HANDSHAKE_VERSION: Final = 1  # At version 0 tokens follow without Kafka's headers.
 AUTHENTICATE_VERSION: Final = 2
-HANDSHAKE_KEY: Final = SaslHandshakeRequest.API_KEY
-AUTHENTICATE_KEY: Final = SaslAuthenticateRequest.API_KEY
+HANDSHAKE_KEY: Final = 17
+AUTHENTICATE_KEY: Final = 36
+SASL_APIS: Final[dict[int, Any]] = {
+    HANDSHAKE_KEY: SaslHandshakeRequest,
+    AUTHENTICATE_KEY: SaslAuthenticateRequest,
+}
 NAME_CHARS_MAX: Final = 1_024
 _USER_OPTION: Final = "user_"
 _BAD_PASSWORD: Final = "Authentication failed: Invalid username or password"
