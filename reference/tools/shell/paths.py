@@ -34,7 +34,9 @@ class Found(NamedTuple):
 
 
 def escape(name: str) -> str:
-    """Return a name as a path has it."""
+    """Return a name as a path has it; the empty name, which no path has, stays empty."""
+    if name in (".", ".."):
+        return f"\\{name}"
     return _SPECIAL.sub(r"\\\g<0>", name)
 
 
