@@ -20,6 +20,7 @@ _COMMANDS = {
     "completion": "kraftspec.cli.completion:completion",
     "conform": "kraftspec.cli.conform:conform",
     "demo": "kraftspec.cli.demo:demo",
+    "dump-log": "kraftspec.cli.dump_log:dump_log",
     "generate": "kraftspec.cli.generate:generate",
     "node": "kraftspec.cli.node:node",
     "pipeline": "kraftspec.cli.pipeline:pipeline",

@@ -1,0 +1,345 @@
+"""Batches and records as lines: Kafka's own text (``DumpLogSegments`` 4.3.1), or JSON."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from kraftspec.fastpath.batch_reader import decode_batch
+from kraftspec.fastpath.errors import CodecError, ErrorClass, detail_of
+from kraftspec.fastpath.records import (
+    COMPRESSION_MASK,
+    LOG_APPEND_TIME,
+    MAGIC,
+    BatchHeader,
+    Compression,
+    Record,
+)
+from kraftspec.generated.control_records import ControlRecordType
+from kraftspec.reference.log.control import control_type_of
+from kraftspec.reference.metadata.frames import Frame, FrameError, read_control, read_frame
+from kraftspec.reference.tools.dump_batches import Piece, Problem
+from kraftspec.reference.tools.java_json import json_lines, json_text, message_value, type_name
+
+# How Kafka calls a control record; only the first has a colon.
+_CONTROL_WORDS: Final = {
+    ControlRecordType.LEADER_CHANGE: "LeaderChange:",
+    ControlRecordType.SNAPSHOT_HEADER: "SnapshotHeader",
+    ControlRecordType.SNAPSHOT_FOOTER: "SnapshotFooter",
+    ControlRecordType.KRAFT_VERSION: "KRaftVersion",
+    ControlRecordType.KRAFT_VOTERS: "KRaftVoters",
+}
+_CODECS: Final = {int(codec): codec.name.lower() for codec in Compression}
+_INT31_MASK: Final = (1 << 31) - 1
+_HEAD_BYTES: Final = 3  # Of a frame whose numbers take a byte each, as all do so far.
+
+
+class DumpOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What is shown of a segment, by the options of Kafka's tool.
+
+    ``deep``: the records, not the batches alone; ``data``: keys and values; ``metadata``: values as
+    records of the cluster's metadata; ``bare``: nothing of a record but these.
+    """
+
+    deep: bool = False
+    data: bool = False
+    metadata: bool = False
+    bare: bool = False
+
+
+class _Payload(NamedTuple):
+    """A metadata record, read: its JSON value, or why it is none."""
+
+    value: dict[str, Any] | None
+    refusal: str = ""  # In Kafka's words where it has some.
+
+
+class Payloads:
+    """Reads the values of data records as metadata records, the frames of a kind once."""
+
+    def __init__(self) -> None:
+        self._frames: dict[bytes, tuple[Frame, str]] = {}
+
+    def read(self, value: bytes | None) -> dict[str, Any]:
+        """Return the record as Kafka shows it: type, version, data.
+
+        FrameError or CodecError: it is none.
+        """
+        head = value[:_HEAD_BYTES] if value is not None else b""
+        known = self._frames.get(head)
+        if known is None:
+            frame = read_frame(value)
+            known = (frame, type_name(frame.cls))
+            if frame.body_at == len(head):
+                self._frames[head] = known
+        frame, name = known
+        assert value is not None  # read_frame refuses it.
+        message, end = frame.cls.decode_from(value, frame.body_at, frame.version)
+        if end != len(value):
+            error = ErrorClass.TRAILING
+            raise CodecError(error, f"{len(value) - end} bytes follow the record", offset=end)
+        data = message_value(message, frame.version)
+        return {"type": name, "version": frame.version, "data": data}
+
+
+def kafka_refusal(value: bytes | None, error: FrameError | CodecError) -> str:
+    """Return why a value is no metadata record, in the words of ``MetadataRecordSerde``."""
+    why = error.error if isinstance(error, FrameError) else error
+    if isinstance(error, CodecError):
+        assert value is not None
+        number = value[1]
+        if why.error_class is ErrorClass.TRAILING and why.offset is not None:
+            return f"Found {len(value) - why.offset} byte(s) of garbage after {number}"
+        return f"Failed to deserialize record with type {number}"
+    if not value:
+        return "Error while reading frame version"
+    if why.path:  # One of the three numbers: "frame version", "API key", "version".
+        part = "type" if why.path == "API key" else why.path
+        return f"Error while reading {part}"
+    if error.number is None:
+        return (
+            f"Could not deserialize metadata record due to unknown frame version {value[0]}"
+            f"(only frame version 1 is supported)"
+        )
+    if why.error_class is ErrorClass.UNKNOWN_MESSAGE:
+        return (
+            f"org.apache.kafka.common.errors.UnsupportedVersionException: Unknown metadata id "
+            f"{error.number}"
+        )
+    return f"Failed to deserialize record with type {error.number}"
+
+
+class _Base:
+    """What both kinds of lines have: options, the walk over records, problems."""
+
+    def __init__(self, name: str, options: DumpOptions) -> None:
+        self.options = options
+        self.problems: list[Problem] = []
+        self.gaps: list[tuple[int, int]] = []
+        self.name = name
+        self._payloads = Payloads()
+        self._last_offset = -1
+
+    def _records(self, piece: Piece) -> list[Record]:
+        try:
+            records = decode_batch(piece.data, piece.header.position, check_crc=False)
+        except CodecError as error:
+            self._note(piece, error)
+            return []
+        last = self._last_offset
+        if records and records[0].offset == last + 1 and len(records) == _consecutive(piece.header):
+            self._last_offset = records[-1].offset
+            return records
+        for record in records:
+            if record.offset != last + 1:
+                self.gaps.append((last, record.offset))
+            last = record.offset
+        self._last_offset = last
+        return records
+
+    def _note(self, piece: Piece, error: CodecError, detail: str = "") -> None:
+        self.problems.append(
+            Problem(
+                file=self.name,
+                position=piece.position,
+                size=piece.header.size,
+                error_class=str(error.error_class),
+                detail=detail or detail_of(error),
+            )
+        )
+
+    def _read(self, piece: Piece, record: Record) -> _Payload:
+        try:
+            return _Payload(self._payloads.read(record.value))
+        except (FrameError, CodecError) as refused:
+            error = refused.error if isinstance(refused, FrameError) else refused
+            self._note(piece, error, f"record at offset {record.offset}: {detail_of(error)}")
+            return _Payload(None, kafka_refusal(record.value, refused))
+
+    def _control(self, piece: Piece, record: Record) -> tuple[int, dict[str, Any] | None]:
+        """Return the type of a control record and its message as JSON; None where it is none."""
+        kind = control_type_of(record)
+        try:
+            frame = read_control(record.key, record.value)
+            assert record.value is not None  # read_control refuses it.
+            return kind, message_value(frame.decode(record.value), frame.version)
+        except FrameError as refused:
+            # A type of later times is passed over, as every reader does.
+            if refused.error.error_class is not ErrorClass.UNKNOWN_MESSAGE:
+                self._note(piece, refused.error)
+        except CodecError as error:
+            self._note(piece, error)
+        return kind, None
+
+
+def _consecutive(header: BatchHeader) -> int:
+    """Return how many records a batch has where none was compacted away."""
+    return header.last_offset_delta + 1
+
+
+def sequence_of(header: BatchHeader, delta: int) -> int:
+    """Return the sequence number of the record ``delta`` behind the first; -1 without one."""
+    return -1 if header.base_sequence < 0 else (header.base_sequence + delta) & _INT31_MASK
+
+
+class TextLines(_Base):
+    """Kafka's own lines."""
+
+    def piece(self, piece: Piece) -> str:
+        """Return a batch and, where they are wanted, its records: lines with their ends."""
+        lines = [self._batch(piece)]
+        if self.options.deep:
+            records = self._records(piece)
+            if piece.header.is_control:
+                lines += [self._control_line(piece, record) for record in records]
+            elif self.options.metadata:
+                lines += self._metadata_lines(piece, records)
+            else:
+                lines += [self._data_line(piece, record) for record in records]
+        lines.append("")
+        return "\n".join(lines)
+
+    @staticmethod
+    def _batch(piece: Piece) -> str:
+        header = piece.header
+        horizon = f"[{header.base_timestamp}]" if header.has_delete_horizon else ".empty"
+        return (
+            f"baseOffset: {header.base_offset} lastOffset: {header.last_offset} "
+            f"count: {header.record_count} baseSequence: {header.base_sequence} "
+            f"lastSequence: {sequence_of(header, header.last_offset_delta)} "
+            f"producerId: {header.producer_id} producerEpoch: {header.producer_epoch} "
+            f"partitionLeaderEpoch: {header.partition_leader_epoch} "
+            f"isTransactional: {str(header.is_transactional).lower()} "
+            f"isControl: {str(header.is_control).lower()} "
+            f"deleteHorizonMs: OptionalLong{horizon} position: {piece.position} "
+            f"{_stamp(header)}: {header.max_timestamp} size: {header.size} magic: {MAGIC} "
+            f"compresscodec: {codec_name(header)} crc: {header.crc} "
+            f"isvalid: {str(piece.is_valid).lower()}"
+        )
+
+    def _head(self, header: BatchHeader, record: Record) -> str:
+        if self.options.bare:
+            return "|"
+        key_size = -1 if record.key is None else len(record.key)
+        value_size = -1 if record.value is None else len(record.value)
+        sequence = sequence_of(header, record.offset - header.base_offset)
+        keys = ",".join(each.key for each in record.headers)
+        return (
+            f"| offset: {record.offset} {_stamp(header)}: {record.timestamp} keySize: {key_size} "
+            f"valueSize: {value_size} sequence: {sequence} headerKeys: [{keys}]"
+        )
+
+    def _control_line(self, piece: Piece, record: Record) -> str:
+        kind, value = self._control(piece, record)
+        if self.options.bare:
+            return ""  # Kafka ends the line all the same.
+        head = self._head(piece.header, record)
+        if value is None:
+            return f"{head} controlType: UNKNOWN({kind})"
+        if kind in (ControlRecordType.ABORT, ControlRecordType.COMMIT):
+            epoch = value["coordinatorEpoch"]
+            name = ControlRecordType(kind).name
+            return f"{head} endTxnMarker: {name} coordinatorEpoch: {epoch}"
+        return f"{head} {_CONTROL_WORDS[ControlRecordType(kind)]} {json_text(value)}"
+
+    def _data_line(self, piece: Piece, record: Record) -> str:
+        line = self._head(piece.header, record)
+        if self.options.data and record.key is not None:
+            line += f" key: {record.key.decode(errors='replace')}"
+        if self.options.data and record.value is not None:
+            line += f" payload: {record.value.decode(errors='replace')}"
+        return line
+
+    def _metadata_lines(self, piece: Piece, records: list[Record]) -> list[str]:
+        read = [self._read(piece, record) for record in records]
+        texts = iter(json_lines([one.value for one in read if one.value is not None]))
+        header = piece.header
+        stamp = _stamp(header)
+        is_plain = header.base_sequence < 0 and not self.options.bare
+        lines = []
+        for record, (value, refusal) in zip(records, read, strict=True):
+            if is_plain and value is not None and record.key is None and not record.headers:
+                lines.append(
+                    f"| offset: {record.offset} {stamp}: {record.timestamp} keySize: -1 "
+                    f"valueSize: {len(record.value or b'')} sequence: -1 headerKeys: [] "
+                    f"payload: {next(texts)}"
+                )
+                continue
+            shown = next(texts) if value is not None else None
+            shown = shown or f"Error at {record.offset}, skipping. {refusal}"
+            lines.append(f"{self._head(header, record)} payload: {shown}")
+        return lines
+
+
+class JsonLines(_Base):
+    """An object a line: batches, and records where they are wanted."""
+
+    def piece(self, piece: Piece) -> str:
+        """Return a batch and, where they are wanted, its records: lines with their ends."""
+        values = [self._batch(piece)]
+        if self.options.deep:
+            values += [self._record(piece, record) for record in self._records(piece)]
+        return "\n".join([*json_lines(values), ""])
+
+    def _batch(self, piece: Piece) -> dict[str, Any]:
+        header = piece.header
+        return {
+            "kind": "batch",
+            "file": self.name,
+            "baseOffset": header.base_offset,
+            "lastOffset": header.last_offset,
+            "count": header.record_count,
+            "baseSequence": header.base_sequence,
+            "lastSequence": sequence_of(header, header.last_offset_delta),
+            "producerId": header.producer_id,
+            "producerEpoch": header.producer_epoch,
+            "partitionLeaderEpoch": header.partition_leader_epoch,
+            "isTransactional": header.is_transactional,
+            "isControl": header.is_control,
+            "deleteHorizonMs": header.base_timestamp if header.has_delete_horizon else None,
+            "position": piece.position,
+            "timestampType": _stamp(header),
+            "maxTimestamp": header.max_timestamp,
+            "size": header.size,
+            "magic": MAGIC,
+            "compression": codec_name(header),
+            "crc": header.crc,
+            "isValid": piece.is_valid,
+        }
+
+    def _record(self, piece: Piece, record: Record) -> dict[str, Any]:
+        header = piece.header
+        found: dict[str, Any] = {"kind": "record", "offset": record.offset}
+        if not self.options.bare:
+            found |= {
+                "timestamp": record.timestamp,
+                "keySize": -1 if record.key is None else len(record.key),
+                "valueSize": -1 if record.value is None else len(record.value),
+                "sequence": sequence_of(header, record.offset - header.base_offset),
+                "headerKeys": [each.key for each in record.headers],
+            }
+        if header.is_control:
+            kind, value = self._control(piece, record)
+            known = kind in list(ControlRecordType)
+            found["controlType"] = ControlRecordType(kind).name if known else kind
+            found["payload"] = value
+        elif self.options.metadata:
+            value, refusal = self._read(piece, record)
+            found["payload"] = value
+            if value is None:
+                found["error"] = refusal
+        elif self.options.data:
+            found["key"] = record.key  # Bytes become base64.
+            found["value"] = record.value
+        return found
+
+
+def _stamp(header: BatchHeader) -> str:
+    return "LogAppendTime" if header.attributes & LOG_APPEND_TIME else "CreateTime"
+
+
+def codec_name(header: BatchHeader) -> str:
+    """Return the name of a batch's compression; its number where there is none."""
+    number = header.attributes & COMPRESSION_MASK
+    return _CODECS.get(number, str(number))
