@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from decimal import Decimal
+from functools import cache, lru_cache
+from operator import attrgetter
 from typing import Any, Final
 
 import msgspec
 
 from kraftspec.fastpath.message import Message
+from kraftspec.fastpath.plan import Element, Layouts, is_default
+from kraftspec.fastpath.types import Uuid
+from kraftspec.fastpath.values import UNKNOWN_TAGS, in_order
 from kraftspec.generated.kafka import ClientQuotaRecord
 
 _ENCODER: Final = msgspec.json.Encoder()
 _WORD: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _ESCAPE: Final = re.compile(r"\\(?:u00([0-9a-f]{2})|.)")
+_Write = Callable[[Any], dict[str, Any]]
 _PLAIN_MIN, _PLAIN_MAX = 1e-3, 1e7  # Between them a double has no exponent.
 
 
@@ -45,15 +52,75 @@ def _upper(text: str) -> str:
 
 
 def message_value(message: Message, version: int) -> dict[str, Any]:
-    """Return a message as ``to_json`` does, a double as Java says it.
+    """Return a message as ``to_json`` does, a double as Java says it; lists may be tuples.
 
-    The message was decoded at that version, and so encodes.
+    The message is one that was decoded at that version: its values are not looked at again, which
+    makes this three times as fast.
     """
-    codec = message.CODEC
-    value: dict[str, Any] = codec.tables.writer(codec.plans[version])(message)
-    if isinstance(message, ClientQuotaRecord):  # The only record that has one.
+    value = _writer(type(message), version)(message)
+    if isinstance(message, ClientQuotaRecord):  # The only record that has a double.
         value["value"] = msgspec.Raw(double_text(message.value).encode())
     return value
+
+
+@cache
+def _writer(cls: type[Message], version: int) -> _Write:
+    codec = cls.CODEC
+    return _make_writer(codec.layouts, codec.structs, codec.plans[version])
+
+
+def _make_writer(layouts: Layouts, structs: tuple[type, ...], index: int) -> _Write:
+    """Return what makes a JSON object of a struct: all fields at once, then those that differ."""
+    struct, _, fields, tagged, _, _ = layouts[index]
+    order = in_order(structs[struct], fields, tagged)
+    names = [name for _, name in order]
+    kinds = {name: (attr, wire, element) for name, attr, wire, _, element in fields}
+    kinds |= {name: (attr, wire, element) for _, name, attr, wire, _, element, _ in tagged}
+    attributes = [kinds[name][0] for name in names]
+    # Of a single name attrgetter gives no tuple; a struct without fields is one, too.
+    get = attrgetter(*attributes, "__class__", "__class__")
+    converted = []
+    for name in names:
+        _, wire, element = kinds[name]
+        convert = _conversion(layouts, structs, wire.removeprefix("compact_"), element)
+        if convert is not None:
+            converted.append((name, convert))
+    defaults = [(name, default) for _, name, _, _, _, _, default in tagged]
+
+    def write(value: Any) -> dict[str, Any]:
+        out = dict(zip(names, get(value), strict=False))
+        for name, default in defaults:
+            if is_default(out[name], default):
+                del out[name]
+        for name, convert in converted:
+            given = out.get(name)
+            if given is not None:
+                out[name] = convert(given)
+        unknown = getattr(value, "unknown_tagged_fields", ())
+        if unknown:
+            out[UNKNOWN_TAGS] = [{"tag": tag, "hex": payload.hex()} for tag, payload in unknown]
+        return out
+
+    return write
+
+
+def _conversion(
+    layouts: Layouts, structs: tuple[type, ...], kind: str, element: Element
+) -> Callable[[Any], Any] | None:
+    """Return what a value becomes before msgspec writes it; None where it is written as it is."""
+    if isinstance(element, int):
+        write = _make_writer(layouts, structs, element)
+        return write if kind == "struct" else lambda items: [write(item) for item in items]
+    if kind == "uuid":
+        return _uuid_text
+    if kind == "array" and element == "uuid":
+        return lambda items: [_uuid_text(item) for item in items]
+    return None  # Bytes become base64.
+
+
+@lru_cache(maxsize=4096)
+def _uuid_text(value: bytes) -> str:
+    return str(Uuid(value))
 
 
 def double_text(value: float) -> str:
