@@ -214,7 +214,8 @@ class Security:
         key = self._key(listener, RULES)
         text = self._reader.text(key, RULES)
         try:
-            parse_rules(text)
+            if not parse_rules(text):
+                self._reader.mistake(key, "it has no rule, so fits nobody: write DEFAULT")
         except MappingError as error:
             self._reader.mistake(key, str(error))
         return text

@@ -10,9 +10,7 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from cryptography.x509 import Name, NameAttribute
+    from collections.abc import Iterator, Sequence
 
 ANONYMOUS: Final = "User:ANONYMOUS"
 USER: Final = "User:"
@@ -29,7 +27,8 @@ _KEYWORDS: Final = {
     "0.9.2342.19200300.100.1.1": "UID",
 }
 _ESCAPED: Final = re.compile(r'[,=+<>#;"\\]')
-_ENCODINGS: Final = {0x1E: "utf-16-be", 0x1C: "utf-32-be", 0x14: "latin-1"}  # By the DER tag.
+# DER's tags of UTF8, Printable, T61, IA5, General and BMP: what Java takes for text, all as UTF-8.
+_TEXT_TAGS: Final = (0x0C, 0x13, 0x14, 0x16, 0x1B, 0x1E)
 _LONG_LENGTH: Final = 0x80
 
 _RULE: Final = r"(DEFAULT)|RULE:((?:\\.|[^\\/])*)/((?:\\.|[^\\/])*)/([LU]?)"
@@ -89,7 +88,7 @@ def parse_rules(text: str) -> tuple[Rule, ...]:
             rules.append(Rule(re.compile(match[2]), match[3], match[4]))
         except re.error as error:
             raise MappingError(f"{match[2]!r} is no pattern: {error}") from error
-    return tuple(rules) or (Rule(None, "", ""),)
+    return tuple(rules)
 
 
 def principal_of(certificate: bytes | None, rules: Sequence[Rule]) -> str:
@@ -101,7 +100,7 @@ def principal_of(certificate: bytes | None, rules: Sequence[Rule]) -> str:
         return ANONYMOUS
     from cryptography.x509 import load_der_x509_certificate  # noqa: PLC0415 — only TLS needs it
 
-    subject = subject_of(load_der_x509_certificate(certificate).subject)
+    subject = subject_of(load_der_x509_certificate(certificate).subject.public_bytes())
     for rule in rules:
         name = rule.apply(subject)
         if name is not None:
@@ -109,30 +108,46 @@ def principal_of(certificate: bytes | None, rules: Sequence[Rule]) -> str:
     raise MappingError(f"no rule of ssl.principal.mapping.rules fits {subject}")
 
 
-def subject_of(name: Name) -> str:
-    """Return a name as ``X500Principal.getName`` does: RFC 2253, the last part first."""
-    return ",".join("+".join(map(_attribute, rdn)) for rdn in reversed(name.rdns))
+def subject_of(name: bytes) -> str:
+    """Return a DER name as ``X500Principal.getName`` does: RFC 2253, the last part first."""
+    parts = []
+    for _, part, _ in _elements(next(_elements(name))[1]):
+        attributes = (attribute for _, attribute, _ in _elements(part))
+        parts.append("+".join(map(_attribute, attributes)))
+    return ",".join(reversed(parts))
 
 
-def _attribute(attribute: NameAttribute[str | bytes]) -> str:
-    oid = attribute.oid.dotted_string
-    tag = attribute._type.value
-    keyword = _KEYWORDS.get(oid)
-    value = attribute.value
-    if keyword is None or isinstance(value, bytes):
-        return f"{keyword or oid}=#{_der(tag, value).hex()}"
-    text = _ESCAPED.sub(r"\\\g<0>", value).replace("\0", "\\00")
+def _attribute(attribute: bytes) -> str:
+    (_, oid, _), (tag, content, whole) = _elements(attribute)
+    dotted = _dotted(oid)
+    keyword = _KEYWORDS.get(dotted)
+    if keyword is None or tag not in _TEXT_TAGS:
+        return f"{keyword or dotted}=#{whole.hex()}"
+    text = _ESCAPED.sub(r"\\\g<0>", content.decode("utf-8", "replace")).replace("\0", "\\00")
     stripped = text.strip(" ")
     front = len(text) - len(text.lstrip(" "))
     back = len(text) - front - len(stripped)
     return f"{keyword}=" + "\\ " * front + stripped + "\\ " * back
 
 
-def _der(tag: int, value: str | bytes) -> bytes:
-    if isinstance(value, str):
-        value = value.encode(_ENCODINGS.get(tag, "utf-8"))
-    size = len(value)
-    if size < _LONG_LENGTH:
-        return bytes((tag, size)) + value
-    length = size.to_bytes((size.bit_length() + 7) // 8, "big")
-    return bytes((tag, _LONG_LENGTH | len(length))) + length + value
+def _elements(der: bytes) -> Iterator[tuple[int, bytes, bytes]]:
+    """Yield the elements of DER, which was parsed before: tag, content, and the whole of it."""
+    at = 0
+    while at < len(der):
+        size, begin = der[at + 1], at + 2
+        if size & _LONG_LENGTH:
+            begin += size & ~_LONG_LENGTH
+            size = int.from_bytes(der[at + 2 : begin], "big")
+        yield der[at], der[begin : begin + size], der[at : begin + size]
+        at = begin + size
+
+
+def _dotted(oid: bytes) -> str:
+    """Return an object identifier in numbers: seven bits a byte, the first two in one."""
+    numbers = [0]
+    for byte in oid:
+        numbers[-1] = numbers[-1] << 7 | byte & 0x7F
+        if byte < _LONG_LENGTH:
+            numbers.append(0)
+    first = min(numbers[0] // 40, 2)
+    return ".".join(map(str, [first, numbers[0] - 40 * first, *numbers[1:-1]]))
