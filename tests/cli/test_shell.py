@@ -35,7 +35,7 @@ TERMINAL_TIMEOUT_S = 20.0
 CONTROL = re.compile(r"\x1b\[[?\d;]*[a-zA-Z]")
 
 
-def run(*arguments: str | Path, lines: str | None = None) -> Result:
+def run(*arguments: str | int | Path, lines: str | None = None) -> Result:
     return CliRunner().invoke(main, ["shell", *map(str, arguments)], input=lines)
 
 
@@ -77,7 +77,8 @@ def test_commands_that_fail(arguments: list[str], code: int, says: str) -> None:
 
 
 def test_what_to_read_is_said_once(tmp_path: Path) -> None:
-    for arguments in ([], ["-s", CORPUS / CHECKPOINT, "-d", CORPUS]):
+    both: list[str | int | Path] = ["-s", CORPUS / CHECKPOINT, "-d", CORPUS]
+    for arguments in ([], both):
         result = run(*arguments, "ls")
         assert result.exit_code == USAGE
         assert "give either --snapshot FILE or --directory DIR" in result.stderr
