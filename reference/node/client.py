@@ -116,6 +116,13 @@ class Peer(asyncio.Protocol):
         else:
             self._send(request_id, request)
 
+    async def connected(self) -> Versions:
+        """Return what the other side speaks, once the connection stands; PeerError if never."""
+        await asyncio.shield(self._connecting)
+        if self.versions is None:
+            raise PeerError(f"no connection to {self.node.host}:{self.node.port}")
+        return self.versions
+
     def close(self, reason: object = "closed") -> None:
         """Let the connection go; what was asked on it fails."""
         if self._is_closed:
@@ -205,7 +212,7 @@ class Peer(asyncio.Protocol):
         version = _API_VERSIONS_VERSIONS.stop - 1
         while True:
             said = await self.exchange(
-                ApiVersionsRequest, ApiVersionsResponse, version, _who_asks(version)
+                ApiVersionsRequest, ApiVersionsResponse, version, who_asks(version)
             )
             if said.error_code == ErrorCode.UNSUPPORTED_VERSION and version > 0:
                 known = {entry.api_key: entry.max_version for entry in said.api_keys}
@@ -328,7 +335,8 @@ class Peers:
             peer.close()
 
 
-def _who_asks(version: int) -> ApiVersionsRequest:
+def who_asks(version: int) -> ApiVersionsRequest:
+    """Return the ApiVersions request of this software."""
     if version < 3:  # noqa: PLR2004 - KIP-511 added the software's name in version 3.
         return ApiVersionsRequest()
     return ApiVersionsRequest(

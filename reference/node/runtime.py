@@ -25,6 +25,7 @@ import msgspec
 from kraftspec.fastpath.types import ZERO_UUID, Uuid
 from kraftspec.generated.errors import ErrorCode
 from kraftspec.reference.node.client import Asker, Peers
+from kraftspec.reference.node.registration import register
 from kraftspec.reference.node.security.gate import Gate
 from kraftspec.reference.node.security.records import SecurityRecords
 from kraftspec.reference.node.server import Server
@@ -114,6 +115,7 @@ class Node:
         self._is_flush_running = False
         self._watchers: list[tuple[Callable[[Node], bool], asyncio.Future[None]]] = []
         self._driver: asyncio.Task[None] | None = None
+        self._registration: asyncio.Task[None] | None = None
         self._disk = ThreadPoolExecutor(2, thread_name_prefix=f"node-{config.node_id}-disk")
         self._clock_base_ns = time.time_ns() - time.monotonic_ns()
         self.service = Service(self)
@@ -186,6 +188,8 @@ class Node:
         )
         self._driver = loop.create_task(self._drive())
         self._cleaner = loop.call_later(CLEAN_PERIOD_US / 1e6, self._clean)
+        self._registration = loop.create_task(register(self))
+        self._registration.add_done_callback(_told)
         self.post(ev.Start())
 
     def _own_meta(self) -> Any:
@@ -273,6 +277,8 @@ class Node:
             self._driver.cancel()
             with suppress(asyncio.CancelledError):
                 await self._driver
+        if self._registration is not None:
+            self._registration.cancel()
         self.peers.close()
         await self.server.close()
         self._give_up_appends(_UNKNOWN)
@@ -316,7 +322,7 @@ class Node:
         self.post(ev.AppendRequested(append_id, self.core.epoch, tuple(records)))
         return await future
 
-    async def until(self, condition: Callable[[Node], bool], timeout_s: float) -> None:
+    async def until(self, condition: Callable[[Node], bool], timeout_s: float | None) -> None:
         """Wait until something is so, looked at after each event; TimeoutError where it is not."""
         if condition(self):
             return
@@ -558,3 +564,10 @@ class Node:
         if effect.timed_out:
             log.warning("no other leader was elected in time", extra={"node": self.config.node_id})
         self._left.set()
+
+
+def _told(task: asyncio.Task[None]) -> None:
+    """Say so where the registration ended by an error: the quorum itself goes on without it."""
+    error = None if task.cancelled() else task.exception()
+    if error is not None and not isinstance(error, ConnectionError):
+        log.error("this node is not registered", exc_info=error)
