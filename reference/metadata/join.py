@@ -122,7 +122,7 @@ def _add(image: MetadataImage, file: PartT, as_of: int | None, rows: ReadRows[Pa
             continue
         if row.offset > image.end_offset:
             raise ValueError(
-                f"{file.path}: the log goes on at offset {row.offset}; "
+                f"{file.path}, byte {row.position}: the log goes on at offset {row.offset}; "
                 f"{image.end_offset} is missing, and no checkpoint has it"
             )
         with _Named(file, row):

@@ -16,8 +16,8 @@ from kraftspec.cli import main
 from kraftspec.fastpath import native
 
 COMMANDS = (
-    "adapter", "completion", "conform", "demo", "dump-log", "generate", "node", "pipeline", "quorum",
-    "shell", "simulate", "spec", "storage",
+    "adapter", "completion", "conform", "demo", "dump-log", "generate", "node", "pipeline",
+    "quorum", "shell", "simulate", "spec", "storage",
 )  # fmt: skip
 
 

@@ -6,6 +6,7 @@ are not in Kafka's. Lines are given as they are: who prints them escapes control
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -22,6 +23,7 @@ JSON_OPTION: Final = "--json"
 _INDENT: Final = "  "
 _GAP: Final = 2
 _MANY: Final = 1 << 30
+_NUMBER: Final = re.compile(r"-?[0-9]{1,18}")
 
 
 class Status(IntEnum):
@@ -403,8 +405,7 @@ def _effective(arguments: list[str]) -> list[str]:
 
 
 def _number(word: str) -> int | None:
-    digits = word.removeprefix("-")
-    return int(word) if digits.isascii() and digits.isdigit() else None
+    return int(word) if _NUMBER.fullmatch(word) else None
 
 
 def _is_glob(target: str, found: paths.Found) -> bool:

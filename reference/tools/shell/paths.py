@@ -19,6 +19,9 @@ from kraftspec.reference.tools.shell.tree import Directory, Node
 _SPECIAL: Final = re.compile(r"[\\*?{}/]")
 _PARTS: Final = re.compile(r"(?:\\.|[^/\\]|\\$)+", re.DOTALL)
 _TOKENS: Final = re.compile(r"\\.|.", re.DOTALL)
+# Behind a letter that stands for itself; "*" and "?" alone match others, a list one of its globs.
+_LITERAL: Final = "="
+_Glob = list["str | list[_Glob]"]
 
 
 class Found(NamedTuple):
@@ -78,37 +81,61 @@ def _match(node: Node, parts: tuple[str, ...], names: tuple[str, ...]) -> Iterat
                 return
         return
     for name in node.names():
-        if pattern.fullmatch(name):
+        if _matches(pattern, name):
             child = node.child(name)
             if child is not None:
                 yield from _match(child, rest, (*names, name))
 
 
 @lru_cache(maxsize=256)
-def _pattern(part: str) -> str | re.Pattern[str]:
-    """Return what a part of a path matches: one name, or those of an expression.
+def _pattern(part: str) -> str | _Glob:
+    """Return what a part of a path matches: one name, or those of a glob.
 
     Braces that do not close, or stand within braces, are letters.
     """
-    made, plain, in_braces, is_glob = "", "", False, False
+    made: _Glob = []
+    group: list[_Glob] = []
     for token in _TOKENS.findall(part):
-        plain += token[-1]
-        if token in ("*", "?"):
-            is_glob, made = True, made + (".*" if token == "*" else ".")
-        elif token == "{" and in_braces:
-            return _plain(part)
-        elif token == "{":
-            is_glob, in_braces, made = True, True, made + "(?:"
-        elif token == "}" and in_braces:
-            in_braces, made = False, made + ")"
-        elif token == "," and in_braces:
-            made += "|"
+        glob = group[-1] if group else made
+        if token == "{":
+            if group:
+                return _plain(part)
+            group = [[]]
+        elif token == "}" and group:
+            made.append(group)
+            group = []
+        elif token == "," and group:
+            group.append([])
         else:
-            made += re.escape(token[-1])
-    if in_braces:
+            glob.append(token if token in ("*", "?") else token[-1:] + _LITERAL)
+    if group:
         return _plain(part)
-    return re.compile(made, re.DOTALL) if is_glob else plain
+    is_literal = all(isinstance(each, str) and each.endswith(_LITERAL) for each in made)
+    return _plain(part) if is_literal else made
 
 
 def _plain(part: str) -> str:
     return "".join(token[-1] for token in _TOKENS.findall(part))
+
+
+def _matches(glob: _Glob, name: str) -> bool:
+    return len(name) in _ends(glob, name, {0})
+
+
+def _ends(glob: _Glob, name: str, starts: set[int]) -> set[int]:
+    """Return where a glob may end in a name that it begins to match at ``starts``.
+
+    All ends at once: no glob takes longer than its length times that of the name.
+    """
+    for each in glob:
+        if not starts:
+            break
+        if isinstance(each, list):
+            starts = set().union(*(_ends(one, name, starts) for one in each))
+        elif each == "*":
+            starts = set(range(min(starts), len(name) + 1))
+        elif each == "?":
+            starts = {at + 1 for at in starts if at < len(name)}
+        else:
+            starts = {at + 1 for at in starts if name[at : at + 1] == each[0]}
+    return starts

@@ -19,6 +19,7 @@ Sources: ``org.apache.kafka.image.node``, ``org.apache.kafka.shell.node``.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
@@ -41,6 +42,7 @@ _FINALIZED: Final = "finalized_"
 _UNKNOWN_MECHANISM: Final = 0
 _NO_PRODUCER_IDS: Final = -1
 _UNKNOWN_COMMIT: Final = "unknown"
+_NUMBER: Final = re.compile(r"0|-?[1-9][0-9]{0,18}")
 
 
 class Leaf:
@@ -89,8 +91,7 @@ def _json(record: Message) -> Any:
 
 def _number(name: str) -> int | None:
     """Return the number that a name is the usual form of."""
-    is_number = name.isascii() and name.removeprefix("-").isdigit()
-    return int(name) if is_number and str(int(name)) == name else None
+    return int(name) if _NUMBER.fullmatch(name) else None
 
 
 def _numbered(things: Mapping[int, Any], make: Callable[[Any], Node]) -> Directory:

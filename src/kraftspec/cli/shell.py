@@ -49,7 +49,7 @@ def shell(
     as_json: bool,
     command: tuple[str, ...],
 ) -> None:
-    """Walk about in the metadata image of a log directory or a checkpoint.
+    """Walk about in the image of a metadata log, as kafka-metadata-shell.
 
     COMMAND is ls, cat, find, tree or man; without it lines are read: from a terminal with
     completion and history, else as they come. A node may be using the directory: nothing is locked.

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import random
+import re
 import shutil
 import tracemalloc
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +21,12 @@ from kraftspec.fastpath.types import Uuid
 from kraftspec.generated import kafka
 from kraftspec.reference.log import LogDirectory, MetaProperties
 from kraftspec.reference.log.control import control_value, encode_control_values
+from kraftspec.reference.metadata import reader
 from kraftspec.reference.raft.types import SnapshotId
 from kraftspec.reference.tools.shell import paths
 from kraftspec.reference.tools.shell.commands import COMMANDS, Shell, Status, in_columns
 from kraftspec.reference.tools.shell.load import LEADER_CHANGES_MAX, Source
-from kraftspec.reference.tools.shell.tree import Directory, entity_name
+from kraftspec.reference.tools.shell.tree import Directory, Leaf, entity_name
 
 CHECKPOINT = "00000000000000000273-0000000003.checkpoint"
 CORPUS_END = 276
@@ -419,3 +423,54 @@ def test_a_tree_is_made_as_it_is_walked() -> None:
     assert topics.child("nope") is None
     found = paths.find(root, "topic-1?", ("image", "topics", "byName"))
     assert [one.names[-1] for one in found] == ["topic-10", "topic-11"]
+
+
+GLOBS = {
+    "a*": r"a.*", "*a*": r".*a.*", "?b": r".b", "{a,b}c": r"(?:a|b)c", "{a*,?}b": r"(?:a.*|.)b",
+    "{,a}{b,}": r"(?:|a)(?:b|)", "a\\*": r"a\*", "**b": r".*.*b", "{a,b,}": r"(?:a|b|)",
+    "{a": r"\{a", "a}": r"a\}", "{a{b}": r"\{a\{b\}", "a,b": r"a,b", "[ab]": r"\[ab\]",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("glob", GLOBS)
+def test_globs(glob: str) -> None:
+    """As expressions of the standard library have them, for all short names."""
+    letters = "ab*c{},[]"
+    names = ["".join(each) for size in range(4) for each in product(letters, repeat=size)]
+    root = Directory(lambda: names, lambda name: Leaf(name) if name in names else None)
+    found = [one.names[-1] for one in paths.find(root, f"/{glob}", ())]
+    wanted = {name for name in names if re.fullmatch(GLOBS[glob], name)}
+    assert set(found) == wanted & set(names)
+    assert len(found) == len(set(found))
+
+
+def test_no_glob_takes_long() -> None:
+    name = "a" * 249
+    root = Directory(lambda: [name], Leaf)
+    assert list(paths.find(root, "/" + "*a" * 60 + "b", ())) == []
+
+
+def test_no_log_is_too_strange(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Real files bent anywhere: an image, and a problem that names the file and a byte of it."""
+    monkeypatch.setattr(reader, "_LOOK_AGAIN_S", 0.0)
+    draw = random.Random(8)
+    told = silent = 0
+    for name in (SEGMENT, CHECKPOINT):
+        data = (CORPUS / name).read_bytes()
+        path = tmp_path / name
+        for _ in range(60):
+            changed = bytearray(data)
+            for _ in range(draw.choice((1, 1, 5))):
+                changed[draw.randrange(len(changed))] = draw.randrange(256)
+            if draw.random() < 0.3:
+                del changed[draw.randrange(len(changed)) :]
+            path.write_bytes(changed)
+            session = Session(Source(snapshot=str(path)))
+            assert session.ask("tree /")
+            for error in session.errors:
+                assert str(path) in error
+                assert re.search(r"byte \d+|no footer", error)
+                told += 1
+            silent += not session.errors
+    assert told > 60
+    assert silent > 0
