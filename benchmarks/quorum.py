@@ -12,7 +12,7 @@ import random
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -32,8 +32,15 @@ LISTENER = "CONTROLLER"
 CLUSTER_ID = "YtGxSdNvQRG40ENstXFRtw"
 PORT_BASE = 9000
 PATIENCE_S = 60.0
+BATCHES = {1: 400, 100: 400, 1_000: 40}  # A round, by records a batch.
 
 Records = tuple[bytes, ...]
+
+
+def batches_of(count: int, at: int) -> Iterator[Records]:
+    """Yield what is appended in a round: no record is like another."""
+    for batch in range(BATCHES[count]):
+        yield tuple(b"%06d %06d %06d" % (at, batch, number) + bytes(80) for number in range(count))
 
 
 class QuorumError(Exception):

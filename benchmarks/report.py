@@ -111,8 +111,9 @@ def _ratios(run: dict[str, Any]) -> str:
     lines = [
         "## Ratios",
         "",
-        f"Times faster than a peer; {met} of {len(found)} targets met{unknown}. The last figure is "
-        "that of the fastest tenth of all rounds, which a busy machine disturbs least.",
+        f"Times faster than a peer, or times less of memory; {met} of {len(found)} targets "
+        f"met{unknown}. The last figure is that of the fastest tenth of all rounds, which a busy "
+        "machine disturbs least.",
         "",
         "| what | group | ours | peer | target | measured | met | laps | undisturbed |",
         "| --- | --- | --- | --- | ---: | ---: | --- | ---: | ---: |",
@@ -154,7 +155,9 @@ def rate(row: dict[str, Any], unit: str) -> float:
         return float(row["records"] * 1e3 / call_ns)
     if unit == "thousand records/s":
         return float(row["records"] * 1e6 / call_ns)
-    return 1e9 / call_ns if unit == "calls/s" else call_ns / {"µs": 1e3, "ms": 1e6}[unit]
+    # A measurement of memory has bytes where others have nanoseconds.
+    parts = {"µs": 1e3, "ms": 1e6, "MiB": 1 << 20}
+    return 1e9 / call_ns if unit == "calls/s" else call_ns / parts[unit]
 
 
 # What begins so is one table: heading, prefix of its groups, unit.
@@ -166,6 +169,16 @@ FAMILIES = (
     ("Append and sync, µs", "append ", "µs"),
     ("Quorum: thousand records a second, by records a batch", "quorum ", "thousand records/s"),
     ("Quorum: from giving a batch to its acknowledgement, ms", "acknowledged ", "ms"),
+    (
+        "Quorum over TCP, a process a node: thousand records a second, by records a batch",
+        "TCP quorum ",
+        "thousand records/s",
+    ),
+    ("Quorum over TCP: from giving a batch to its acknowledgement, ms", "TCP acknowledged ", "ms"),
+    ("A controller: from its start to the first answer as leader, ms", "node start", "ms"),
+    ("A controller: resident memory then, MiB", "node memory", "MiB"),
+    ("Three controllers: from SIGKILL of the leader to another, ms", "node fail-over", "ms"),
+    ("The command quorum describe --status, whole, ms", "command quorum describe", "ms"),
     ("Messages: encode, µs", "encode ", "µs"),
     ("Messages: decode, µs", "decode ", "µs"),
     ("Compress, µs", "compress ", "µs"),
@@ -190,6 +203,11 @@ def _figures(run: dict[str, Any]) -> str:
             "that keeps 8 batches of records of 100 bytes on their way. Beside it loops that have "
             "the bytes already and write them to three files, with a sync wherever a log had one: "
             "one file after another, a thread a file, and that over zeros which were there before.",
+            "",
+        ]
+    if any(group.startswith("TCP ") for group in groups):
+        parts += [
+            "Over TCP: the same with a process a node, over loopback, the client in the leader's.",
             "",
         ]
     for heading, prefix, unit in FAMILIES:

@@ -36,6 +36,7 @@ class Target:
     peers: tuple[str, ...]  # The contestants that ``against`` stands for.
     at_least: float
     tolerance: float | None = None  # How much `make bench-check` lets it fall; None: the default.
+    pending: bool = False  # The committed run is older than this target, and may lack its group.
 
     @property
     def name(self) -> str:
@@ -76,6 +77,7 @@ def targets(path: Path = TARGETS) -> list[Target]:
             tuple(several.get(peer, (peer,))),
             at_least,
             row.get("tolerance"),
+            row.get("pending", False),
         )
         for row in table["ratio"]
         for group in row["groups"]

@@ -17,7 +17,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import cache, partial
 from itertools import zip_longest
 from pathlib import Path
@@ -29,13 +29,12 @@ from kraftspec.fastpath.batch_reader import decode_batch, read_header
 from kraftspec.reference.log import LocalFiles, MetadataLog
 from kraftspec.reference.log.directory import METADATA_NAME
 
-from .quorum import Quorum, Records
+from .quorum import BATCHES, Quorum, Records, batches_of
 from .turns import by_turns, directory_on_disk, tell
 
 OURS = "kraftspec"
 IN_TURN, AT_ONCE, IN_PLACE = "write + fdatasync", "at once", "at once, in place"
 IN_FLIGHT = 8  # Batches.
-BATCHES = {1: 400, 100: 400, 1_000: 40}  # A round.
 ROUNDS = 15
 READ_BYTES = 1 << 30
 
@@ -80,12 +79,6 @@ class Race:
         for who, write in ((IN_TURN, in_turn), (AT_ONCE, at_once), (IN_PLACE, at_once)):
             with Files(directory, groups, in_place=who is IN_PLACE) as files:
                 self.times[who].append(timed(partial(write, files.descriptors, groups)))
-
-
-def batches_of(count: int, at: int) -> Iterator[Records]:
-    """Yield what is appended in a round: no record is like another."""
-    for batch in range(BATCHES[count]):
-        yield tuple(b"%06d %06d %06d" % (at, batch, number) + bytes(80) for number in range(count))
 
 
 def timed(action: Callable[[], object]) -> float:

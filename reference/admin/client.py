@@ -276,34 +276,7 @@ class AdminClient:
         return Cluster(answer.cluster_id, answer.controller_id, nodes)
 
     def _describe_quorum(self, deadline_s: float) -> QuorumInfo:
-        from kraftspec.generated.kafka import (  # noqa: PLC0415 - changes do without
-            DescribeQuorumRequest,
-            DescribeQuorumResponse,
-        )
-
-        partition = DescribeQuorumRequest.PartitionData(partition_index=0)
-        topic = DescribeQuorumRequest.TopicData(topic_name=METADATA_TOPIC, partitions=[partition])
-        answer = self._controller(deadline_s).ask(
-            DescribeQuorumRequest(topics=[topic]), DescribeQuorumResponse, deadline_s
-        )
-        _check(answer.error_code, answer.error_message)
-        if len(answer.topics) != 1 or len(answer.topics[0].partitions) != 1:
-            raise AdminError("the answer to DescribeQuorum is not about one partition")
-        found = answer.topics[0].partitions[0]
-        _check(found.error_code, found.error_message)
-        return QuorumInfo(
-            leader_id=found.leader_id,
-            leader_epoch=found.leader_epoch,
-            high_watermark=found.high_watermark,
-            voters=_replicas(found.current_voters),
-            observers=_replicas(found.observers),
-            endpoints={
-                node.node_id: tuple(
-                    Endpoint(one.name, one.host, one.port) for one in node.listeners
-                )
-                for node in answer.nodes
-            },
-        )
+        return ask_quorum(self._controller(deadline_s), deadline_s)
 
     # ---- who is asked --------------------------------------------------------------------------
 
@@ -383,6 +356,39 @@ class AdminClient:
                     f"(default.api.timeout.ms), tried {times}; the last time: {failure}"
                 )
             time.sleep(wait_s)
+
+
+def ask_quorum(connection: Connection, deadline_s: float) -> QuorumInfo:
+    """Ask the node of a connection, whoever it is; a controller that does not lead refuses.
+
+    Raises AnswerError, AdminError, CodecError, and OSError as the network does.
+    """
+    from kraftspec.generated.kafka import (  # noqa: PLC0415 - changes do without
+        DescribeQuorumRequest,
+        DescribeQuorumResponse,
+    )
+
+    partition = DescribeQuorumRequest.PartitionData(partition_index=0)
+    topic = DescribeQuorumRequest.TopicData(topic_name=METADATA_TOPIC, partitions=[partition])
+    answer = connection.ask(
+        DescribeQuorumRequest(topics=[topic]), DescribeQuorumResponse, deadline_s
+    )
+    _check(answer.error_code, answer.error_message)
+    if len(answer.topics) != 1 or len(answer.topics[0].partitions) != 1:
+        raise AdminError("the answer to DescribeQuorum is not about one partition")
+    found = answer.topics[0].partitions[0]
+    _check(found.error_code, found.error_message)
+    return QuorumInfo(
+        leader_id=found.leader_id,
+        leader_epoch=found.leader_epoch,
+        high_watermark=found.high_watermark,
+        voters=_replicas(found.current_voters),
+        observers=_replicas(found.observers),
+        endpoints={
+            node.node_id: tuple(Endpoint(one.name, one.host, one.port) for one in node.listeners)
+            for node in answer.nodes
+        },
+    )
 
 
 def parse_addresses(text: str) -> list[tuple[str, int]]:

@@ -1,0 +1,139 @@
+"""Append to three nodes in processes of their own, beside a loop that writes their bytes.
+
+As in `test_quorum`, but over TCP: each round is some batches of records of 100 bytes, until all are
+acknowledged and all three logs are durable. The loops then write what the three logs got, byte for
+byte, with one fdatasync where each log had one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kraftspec.fastpath.batch_reader import read_header
+from kraftspec.reference.log.directory import METADATA_NAME
+
+from .networked import NetworkedQuorum
+from .quorum import BATCHES, batches_of
+from .test_quorum import (
+    AT_ONCE,
+    IN_FLIGHT,
+    IN_PLACE,
+    IN_TURN,
+    OURS,
+    ROUNDS,
+    Files,
+    at_once,
+    check,
+    in_turn,
+    read_log,
+    timed,
+)
+from .turns import by_turns, directory_on_disk, tell
+
+FIRST_SEGMENT = "00000000000000000000.log"
+
+pytestmark = by_turns
+
+
+class Tail:
+    """What is appended to a log, read as it grows, and cut where it was synced."""
+
+    def __init__(self, log_dir: Path) -> None:
+        self.path = log_dir / METADATA_NAME / FIRST_SEGMENT
+        self.position = 0
+        self.offset = 0
+
+    def groups(self, ends: Sequence[int]) -> list[bytes]:
+        """Return the bytes up to each of these offsets; none for one that was passed."""
+        with self.path.open("rb") as file:
+            file.seek(self.position)
+            data = file.read()
+        found = []
+        at = 0
+        for end in ends:
+            begin = at
+            while self.offset < end:
+                header = read_header(data, at, check_crc=False)
+                at, self.offset = header.end, header.last_offset + 1
+            if at > begin:
+                found.append(data[begin:at])
+        self.position += at
+        return found
+
+
+class Race:
+    """What the rounds of one batch size took, by contestant, and our latencies; all seconds."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.times: dict[str, list[float]] = {OURS: [], IN_TURN: [], AT_ONCE: [], IN_PLACE: []}
+        self.latencies: dict[str, list[float]] = {f"{OURS} p50": [], f"{OURS} p99": []}
+        self.syncs = 0
+
+    def round(
+        self, quorum: NetworkedQuorum, tails: list[Tail], directory: Path, at: int
+    ) -> dict[str, Any]:
+        """Let each take its turn; return what the leader told."""
+        start = quorum.start_offset()
+        for tail in tails:
+            tail.groups([start])
+        begun_s = time.perf_counter()
+        told = quorum.append(self.count, at, IN_FLIGHT)
+        self.times[OURS].append(time.perf_counter() - begun_s)
+        waited = sorted(told["latencies"])
+        assert len(waited) == BATCHES[self.count]
+        for who, part in zip(self.latencies, (0.5, 0.99), strict=True):
+            self.latencies[who].append(waited[int(len(waited) * part)])
+        groups = [tail.groups(ends) for tail, ends in zip(tails, quorum.synced(), strict=True)]
+        assert len({b"".join(group) for group in groups}) == 1
+        self.syncs += sum(map(len, groups))
+        for who, write in ((IN_TURN, in_turn), (AT_ONCE, at_once), (IN_PLACE, at_once)):
+            with Files(directory, groups, in_place=who is IN_PLACE) as files:
+                self.times[who].append(timed(partial(write, files.descriptors, groups)))
+        return told
+
+
+@cache
+def races(rounds: int) -> dict[int, Race]:
+    """Let all take turns, one size of batches after another; look up all that was acknowledged."""
+    found = {count: Race(count) for count in BATCHES}
+    offsets: list[int] = []
+    with directory_on_disk() as directory:
+        with NetworkedQuorum(directory) as quorum:
+            tails = [Tail(path) for path in quorum.log_dirs]
+            for race in found.values():
+                for at in range(rounds):
+                    told = race.round(quorum, tails, directory, at)
+                    offsets += told["offsets"]
+        logs = [read_log(path / METADATA_NAME) for path in quorum.log_dirs]
+    assert logs[0] == logs[1] == logs[2]
+    given = (
+        records for count in BATCHES for at in range(rounds) for records in batches_of(count, at)
+    )
+    check(logs[0], offsets, given, told["end"])
+    return found
+
+
+@pytest.mark.parametrize("who", [OURS, IN_TURN, AT_ONCE, IN_PLACE])
+@pytest.mark.parametrize("count", BATCHES)
+def test_networked(benchmark: Any, count: int, who: str) -> None:
+    """Batches through three processes, committed and durable in each."""
+    benchmark.group = f"TCP quorum {count}"
+    found = races(ROUNDS if benchmark.enabled else 1)[count]
+    records = count * BATCHES[count]
+    tell(benchmark, who, found.times[who], records=records, bytes=100 * records, syncs=found.syncs)
+
+
+@pytest.mark.parametrize("who", [f"{OURS} p50", f"{OURS} p99"])
+@pytest.mark.parametrize("count", BATCHES)
+def test_acknowledged_over_tcp(benchmark: Any, count: int, who: str) -> None:
+    """From giving a batch to the leader to its acknowledgement."""
+    benchmark.group = f"TCP acknowledged {count}"
+    found = races(ROUNDS if benchmark.enabled else 1)[count]
+    tell(benchmark, who, found.latencies[who], records=count)
