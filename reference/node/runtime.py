@@ -25,6 +25,7 @@ import msgspec
 from kraftspec.fastpath.types import ZERO_UUID, Uuid
 from kraftspec.generated.errors import ErrorCode
 from kraftspec.reference.node.client import Asker, Peers
+from kraftspec.reference.node.oddities import Oddities
 from kraftspec.reference.node.registration import register
 from kraftspec.reference.node.security.gate import Gate
 from kraftspec.reference.node.security.records import SecurityRecords
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 
     from kraftspec.reference.log import Files
     from kraftspec.reference.node.settings import NodeConfig
+    from kraftspec.reference.raft.messages import Reply
     from kraftspec.reference.raft.profile import Profile
 
 SHUTDOWN_TIMEOUT_S: Final = 5.0  # KafkaRaftClient.GRACEFUL_SHUTDOWN_TIMEOUT_MS
@@ -118,6 +120,7 @@ class Node:
         self._registration: asyncio.Task[None] | None = None
         self._disk = ThreadPoolExecutor(2, thread_name_prefix=f"node-{config.node_id}-disk")
         self._clock_base_ns = time.time_ns() - time.monotonic_ns()
+        self.oddities = Oddities(config.node_id)
         self.service = Service(self)
         self._carry: dict[type[fx.Effect], Callable[[Any], Coroutine[Any, Any, None] | None]] = {
             fx.PersistElection: self._persist,
@@ -220,7 +223,7 @@ class Node:
             response_bytes_max=config.limits.request_bytes_max,
             tls=self.gate.client_tls,
             login=self.gate.login if self.gate.has_login else None,
-            replied=lambda request_id, reply: self.post(ev.ReplyReceived(request_id, reply)),
+            replied=self._replied,
             failed=lambda request_id, unsupported: self.post(
                 ev.RequestFailed(request_id, unsupported)
             ),
@@ -423,6 +426,10 @@ class Node:
     def _ask(self, effect: fx.Ask) -> None:
         self.peers.ask(effect.request_id, effect.node, effect.request)
 
+    def _replied(self, request_id: int, reply: Reply) -> None:
+        self.oddities.look_at_reply(self.core, reply)
+        self.post(ev.ReplyReceived(request_id, reply))
+
     def _drop_connection(self, effect: fx.DropConnection) -> None:
         self.peers.drop(effect.node)
 
@@ -439,6 +446,7 @@ class Node:
         return self._in_thread(lambda: self.storage.truncate(effect.end_offset))
 
     def _reset(self, effect: fx.ResetLog) -> Coroutine[Any, Any, None]:
+        self.oddities.look_at_voters(self.core)
         return self._in_thread(lambda: self.storage.reset(effect.snapshot_id))
 
     def _append_records(self, effect: fx.AppendRecords) -> Coroutine[Any, Any, None] | None:
@@ -451,6 +459,9 @@ class Node:
         return self._in_thread(lambda: self.storage.append_control(effect))
 
     def _append_batches(self, effect: fx.AppendBatches) -> Coroutine[Any, Any, None] | None:
+        if any(batch.control for batch in effect.batches):
+            self.oddities.look_at_voters(self.core)
+
         def append() -> None:
             for batch in effect.batches:
                 self.storage.append_batch(batch)
@@ -536,6 +547,7 @@ class Node:
             "leader changed",
             extra={"node": core.config.node_id, "epoch": effect.epoch, "leader": effect.leader_id},
         )
+        self.oddities.look_at_voters(core)
         if effect.leader_id != core.config.node_id or core.role.name is not RoleName.LEADER:
             self._give_up_appends(_UNKNOWN)
         elif self._must_hand_back():

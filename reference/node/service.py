@@ -144,6 +144,7 @@ class Service:
             connection.reply(response_frame(api, head.version, head.correlation_id, encoded))
             return
         request = node.profile.decode_request(api.key, head.version, body)
+        node.oddities.look_at_request(node.core, request, connection.peer)
         self._token += 1
         self._asked[self._token] = _Asked(
             connection, api, head.version, head.correlation_id, request

@@ -6,13 +6,24 @@ import asyncio
 import errno
 import logging
 import os
+import time
 from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 import pytest
-from tests.reference.node.quorum import Quorum, committed_bytes, leads, node_config, run
+from tests.reference.node.quorum import (
+    Quorum,
+    committed_bytes,
+    format_directory,
+    leads,
+    node_config,
+    run,
+    seen,
+)
 
+from kraftspec.conformance.cluster.node import free_port
+from kraftspec.fastpath.types import Uuid
 from kraftspec.reference.log import LogDirectory, LogFailedError, NotFormattedError
 from kraftspec.reference.log.files import LocalFile, LocalFiles
 from kraftspec.reference.node.runtime import Node, NotAppendedError
@@ -149,5 +160,101 @@ def test_a_directory_that_is_in_use_or_another_nodes_is_not_taken(tmp_path: Path
         config = node_config(tmp_path / "none", 5, quorum.ports[1])
         with pytest.raises(NotFormattedError, match="is not formatted"):
             await Node(config).start()
+
+    run(main())
+
+
+def test_a_node_of_another_cluster_is_told_and_disturbs_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        async with Quorum(tmp_path) as quorum:
+            leader = await quorum.leader()
+            epoch = leader.core.epoch
+            port = free_port(set(quorum.ports.values()))
+            directory = tmp_path / "stranger"
+            format_directory(directory, 9, Uuid.random(), cluster_id="YW5vdGhlci1jbHVzdGVyLQ")
+            config = node_config(
+                directory, 9, port, bootstrap_servers=quorum.configs[1].core.bootstrap_servers
+            )
+            async with Node(config) as stranger:
+                await seen(lambda: "belongs to another cluster" in caplog.text)
+                assert stranger.core.leader_id == -1
+            assert (await quorum.leader()) is leader
+            assert leader.core.epoch == epoch
+
+    with caplog.at_level(logging.WARNING):
+        run(main())
+
+
+def test_a_second_node_of_the_same_id_is_told_by_both(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        async with Quorum(tmp_path) as quorum:
+            leader = await quorum.leader()
+            taken = await leader.append([b"before"])
+            node_id = leader.config.node_id
+            port = free_port(set(quorum.ports.values()))
+            directory = tmp_path / "twin"
+            format_directory(directory, node_id, Uuid.random())
+            config = node_config(
+                directory, node_id, port, bootstrap_servers=leader.config.core.bootstrap_servers
+            )
+            twin = Node(config)
+            await twin.start()
+            await seen(lambda: f"says that it is node {node_id}, too" in caplog.text)
+            await twin.stop()
+            after = await leader.append([b"after"])
+            assert after == (taken.epoch, taken.last_offset + 1, taken.last_offset + 1)
+
+            # With another leader it learns the log, and whose place it has in it.
+            await quorum.stop(node_id)
+            await quorum.leader()
+            async with Node(config):
+                await seen(lambda: "two nodes have the same node.id" in caplog.text)
+
+    with caplog.at_level(logging.WARNING):
+        run(main())
+
+
+def test_voters_without_this_nodes_listener_are_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        async with Quorum(tmp_path) as quorum:
+            await quorum.leader()
+            port = free_port(set(quorum.ports.values()))
+            format_directory(tmp_path / "other", 9, Uuid.random())
+            config = node_config(
+                tmp_path / "other",
+                9,
+                port,
+                bootstrap_servers=quorum.configs[1].core.bootstrap_servers,
+                listener_name="INTERNAL",
+            )
+            listener = msgspec.structs.replace(config.listeners[0], name="INTERNAL")
+            async with Node(msgspec.structs.replace(config, listeners=(listener,))) as node:
+                await node.until(lambda it: it.core.committed_offset > 0, 60)
+                assert "no listener INTERNAL is known of the voters 1, 2, 3" in caplog.text
+
+    with caplog.at_level(logging.WARNING):
+        run(main())
+
+
+def test_the_clock_of_the_machine_may_jump(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = time.time_ns
+
+    async def main() -> None:
+        async with Quorum(tmp_path) as quorum:
+            leader = await quorum.leader()
+            epoch = leader.core.epoch
+            for jump_s in (86_400, -86_400):
+                monkeypatch.setattr(time, "time_ns", lambda by=jump_s: real() + by * 10**9)
+                monkeypatch.setattr(time, "time", lambda by=jump_s: real() / 1e9 + by)
+                before = leader.now_us()
+                await leader.append([b"record"])
+                assert before <= leader.now_us() < before + 60_000_000
+            assert leader.core.epoch == epoch
 
     run(main())

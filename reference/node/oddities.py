@@ -1,0 +1,74 @@
+"""What an operator should look at: things that a node survives, and that are not as they should be.
+
+Each is said once, by the word ``kraftspec.node.oddities`` of the log, with what to do about it.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from kraftspec.fastpath.types import ZERO_UUID
+from kraftspec.generated.errors import ErrorCode
+from kraftspec.reference.raft.types import NONE
+
+if TYPE_CHECKING:
+    from kraftspec.reference.raft import Core
+    from kraftspec.reference.raft.messages import Reply, Request
+
+log = logging.getLogger("kraftspec.node.oddities")
+
+
+class Oddities:
+    """What was said already of one node's quorum."""
+
+    def __init__(self, node_id: int) -> None:
+        self.node_id = node_id
+        self._said: set[str] = set()
+
+    def _say(self, text: str) -> None:
+        if text not in self._said:
+            self._said.add(text)
+            log.warning(text, extra={"node": self.node_id})
+
+    def look_at_voters(self, core: Core) -> None:
+        """Look at this node's place in the voter set, and whether it can reach the others."""
+        config = core.config
+        voters = core.log.voters.last
+        own = voters.get(config.node_id)
+        if own is not None and not own.key.matches(config.key):
+            self._say(
+                f"node {config.node_id} is a voter with the directory {own.key.directory_id}, and "
+                f"this one is {config.directory_id}: it only observes. If the old directory is "
+                f"lost, remove that voter and add this one; if not, two nodes have the same node.id"
+            )
+        listener = config.listener_name
+        away = [str(voter.key.id) for voter in voters if voter.node(listener) is None]
+        if away:
+            self._say(
+                f"no listener {listener} is known of the voters {', '.join(away)}: this node "
+                f"cannot ask them. The first of controller.listener.names must be the same on "
+                f"every controller"
+            )
+
+    def look_at_reply(self, core: Core, reply: Reply) -> None:
+        """Look at what another node answered."""
+        if ErrorCode.INCONSISTENT_CLUSTER_ID in (reply.top_error, reply.error):
+            self._say(
+                f"a node that was asked belongs to another cluster than {core.config.cluster_id}: "
+                f"correct controller.quorum.bootstrap.servers, or format this node's directory "
+                f"with the id of that cluster"
+            )
+
+    def look_at_request(self, core: Core, request: Request, peer: str) -> None:
+        """Look at who asks: nobody else may have this node's id."""
+        config = core.config
+        if getattr(request, "replica_id", NONE) != config.node_id or config.node_id == NONE:
+            return
+        directory_id = getattr(request, "replica_directory_id", ZERO_UUID)
+        if directory_id in (ZERO_UUID, config.directory_id):
+            return  # A node that looks for the leader may ask itself.
+        self._say(
+            f"somebody at {peer.rpartition(':')[0]} says that it is node {config.node_id}, too, "
+            f"with the directory {directory_id}: give each node a node.id of its own"
+        )
