@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.pipeline.metadata_corpus import BROKER, CONTROLLER, Admin, short_work
 from tests.pipeline.metadata_writer import SEGMENT, Writer, frame, write_log
 from tests.reference.log.corpus import METADATA, unpack
 from tests.reference.tools.metadata_shell import (
@@ -19,6 +20,7 @@ from tests.reference.tools.metadata_shell import (
     without_provenance,
 )
 
+from kraftspec.conformance.cluster import Cluster
 from kraftspec.fastpath import encode_batch
 from kraftspec.fastpath.message import Message
 from kraftspec.fastpath.types import Uuid
@@ -182,3 +184,45 @@ def test_commands_say_what_kafkas_say(tmp_path: Path) -> None:
             # What we have beside theirs: a subtree, and a command.
             known = [text.replace("'reload', ", "") for text in said if text != "quorum"]
             assert known == theirs.ask(line), line
+
+
+@pytest.mark.java
+def test_a_controller_at_work(tmp_path: Path) -> None:
+    """Its directory is read while it writes there, and then as Kafka's shell reads it."""
+    made = Cluster(
+        tmp_path / "cluster", controllers=1, brokers=1, controller_properties=CONTROLLER,
+        broker_properties=BROKER,
+    )  # fmt: skip
+    with made as cluster:
+        admin = Admin(cluster)
+        admin.create("first", 2, 1)
+        controller = cluster.leader()
+        log = controller.metadata_log
+        said: list[str] = []
+        shell = Shell(
+            Source(directory=str(log.parent)), "0", out=said.append, err=said.append,
+            out_json=print,
+        )  # fmt: skip
+        shell.load()
+        before = shell.loaded.image.end_offset
+        short_work(admin)
+        shell.run_line("reload")
+        shell.run_line("ls /image/topics/byName")
+        assert "orders" in said
+        assert "doomed" not in said
+        assert shell.loaded.image.end_offset > before
+        quorum = cluster.quorum_of(controller)
+        assert quorum is not None
+        said.clear()
+        shell.run_line("cat /quorum/leader/id /quorum/leader/epoch")
+        shell.run_line("ls /quorum/voters")
+        assert said == [
+            str(quorum.leader_id), str(quorum.leader_epoch),
+            *(str(voter.replica_id) for voter in quorum.current_voters),
+        ]  # fmt: skip
+        assert controller.running()
+    whole = tmp_path / SEGMENT
+    segments = sorted(log.glob("*.log"))
+    whole.write_bytes(b"".join(path.read_bytes() for path in segments))
+    with KafkaShell(whole) as theirs:
+        assert ours(Source(directory=str(log.parent))) == theirs.tree()
