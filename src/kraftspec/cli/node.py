@@ -86,6 +86,7 @@ async def _run(config: NodeConfig, hand_back: bool | None) -> BaseException | No
         await asyncio.wait({leaving, hurry}, return_when=asyncio.FIRST_COMPLETED)
         if not leaving.done():
             leaving.cancel()
+            click.echo(f"node {config.node_id} leaves at once")
             await running.end_now()
     await asyncio.wait({ended})
     asked.cancel()
