@@ -75,17 +75,21 @@ NEEDS: Final = {
             kafka.UpdateRaftVoterRequest,
             kafka.ControllerRegistrationRequest,
         ),
-        Operation.ALTER: (kafka.AddRaftVoterRequest, kafka.RemoveRaftVoterRequest),
+        # Of a broker, everybody may ask for DescribeCluster; of a controller, who may alter it.
+        Operation.ALTER: (
+            kafka.AddRaftVoterRequest,
+            kafka.RemoveRaftVoterRequest,
+            kafka.DescribeClusterRequest,
+        ),
         Operation.DESCRIBE: (kafka.DescribeQuorumRequest,),
     }.items()
     for message in messages
 }
-# Everybody who gets this far may ask: Kafka's tools find the controllers by DescribeCluster.
+# Everybody may ask, before authentication, too.
 _OPEN: Final = (
     kafka.ApiVersionsRequest.API_KEY,
     kafka.SaslHandshakeRequest.API_KEY,
     kafka.SaslAuthenticateRequest.API_KEY,
-    kafka.DescribeClusterRequest.API_KEY,
 )
 
 

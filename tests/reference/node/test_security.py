@@ -284,9 +284,8 @@ def test_closed_once_security_is_on() -> None:
     on = Authorizer(config, list)
     assert not any(on.allowed(BOB, key) for key in everything)
     assert all(on.allowed(ALICE, key) for key in NEEDS)
-    for request in (kafka.ApiVersionsRequest, kafka.DescribeClusterRequest):
-        assert request.API_KEY is not None
-        assert on.allowed(BOB, request.API_KEY)
+    for open_key in (18, 17, 36):  # ApiVersions, SaslHandshake, SaslAuthenticate
+        assert on.allowed(BOB, open_key)
 
 
 def test_a_certificate_names_its_peer() -> None:
