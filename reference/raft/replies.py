@@ -77,11 +77,13 @@ def on_fetch_reply(core: Core, source: Node, reply: FetchReply) -> bool:
     """Records, or where to truncate, or which snapshot to fetch: a follower's affair."""
     if reply.top_error and not top_level_is_good(reply):
         return False
-    if reply.leader_epoch != core.epoch or reply.error or reply.leader_id != core.leader_id:
+    role = core.role
+    is_expected = reply.leader_epoch == core.epoch and reply.leader_id == core.leader_id
+    if reply.error or not is_expected or not isinstance(role, Follower):
         handled = handled_by_rule(core, reply)
         if handled is not None:
             return handled
-    role = core.role
+        role = core.role
     if reply.error or not isinstance(role, Follower):
         return False
     return role.on_fetch_reply(reply)

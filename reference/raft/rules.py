@@ -63,7 +63,8 @@ def handled_by_rule(core: Core, reply: Reply) -> bool | None:
         before = core.role
         learn(core, reply.leader_id, epoch, reply.leader_endpoints)
         return core.role is not before
-    if reply.leader_id != NONE and core.leader_id == NONE:
+    if reply.leader_id != NONE and not core.leader_endpoints:
+        # No leader is known; or its id is, from quorum-state, and not where it is reached.
         learn(core, reply.leader_id, epoch, reply.leader_endpoints)
         return True if error else None
     if error in (ErrorCode.BROKER_NOT_AVAILABLE, ErrorCode.INVALID_VOTER_KEY):

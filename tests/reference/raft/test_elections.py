@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from tests.reference.raft.network import (
     CLUSTER,
@@ -11,6 +12,8 @@ from tests.reference.raft.network import (
     Network,
     Replica,
     directory,
+    formatted,
+    joiner,
     quorum,
     voter,
 )
@@ -24,6 +27,7 @@ from kraftspec.reference.raft.control import LeaderChange
 from kraftspec.reference.raft.types import (
     ElectionState,
     Endpoint,
+    Node,
     ReplicaKey,
 )
 
@@ -449,3 +453,28 @@ def test_a_leader_greets_voters_until_they_fetch_and_when_they_stop() -> None:
     assert greetings() == 2  # half a fetch timeout after its last fetch, at the next period
     net.run(5 * S)
     assert 4 <= greetings() <= 5  # one that is not answered blocks the next for its two seconds
+
+
+def test_who_knows_its_leader_and_not_where_it_is_follows_it_when_it_answers() -> None:
+    """A joiner that goes down before the voter set is in its log has the leader's id alone."""
+    net = formatted(3)
+    leader = net.elect()
+    net.run(S)
+    node = net.add(joiner(4))
+    net.run(S)
+    assert node.disk.election == ElectionState(leader.core.epoch, leader.config.node_id)
+    node.disk.synced = 0
+    node.crash()
+    node.config = msgspec.structs.replace(
+        node.config, bootstrap_servers=node_of(leader.config.node_id)
+    )
+    node.restart()
+    assert (node.role, node.core.leader_id) == (RoleName.UNATTACHED, leader.config.node_id)
+    net.run(S)
+    assert node.role is RoleName.FOLLOWER
+    assert node.core.log.end_offset == leader.core.log.end_offset
+
+
+def node_of(node_id: int) -> tuple[Node, ...]:
+    """Return where a node is, as a bootstrap server, whose id nobody knows."""
+    return (Node(-2, f"node{node_id}", 9000 + node_id),)
