@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from typing import Any
 
 PURE_VARIABLE = "KRAFTSPEC_PURE"
-COMPILED = ("_batch_reader", "_batch_writer", "_columns", "_crc", "_engine")
+COMPILED = ("_batch_reader", "_batch_writer", "_columns", "_crc", "_engine", "_record_text")
 PURE = os.environ.get(PURE_VARIABLE, "") not in ("", "0")
 
 

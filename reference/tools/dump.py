@@ -29,7 +29,8 @@ BYTES_MAX: Final = (1 << 31) - 1  # Kafka's default of --max-bytes.
 SEGMENT: Final = re.compile(r"(\d{20})\.log", re.ASCII)
 _BATCHES: Final = (".log", ".checkpoint")
 
-Out = Callable[[str], None]
+Out = Callable[[bytes], None]
+Warn = Callable[[str], None]
 
 
 class DumpRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,16 +43,20 @@ class DumpRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Dump:
-    """Dumps one file after another: text to ``out``, complaints to ``err``; ``problems`` counts.
+    """Dumps one file after another: UTF-8 to ``out``, complaints to ``err``; ``problems`` counts.
 
     Both are called with whole lines, their ends included.
     """
 
-    def __init__(self, request: DumpRequest, out: Out, err: Out) -> None:
+    def __init__(self, request: DumpRequest, out: Out, err: Warn) -> None:
         self.request = request
         self.problems = 0
-        self.say = out
+        self.write = out
         self.warn = err
+
+    def say(self, text: str) -> None:
+        """Write lines, their ends included."""
+        self.write(text.encode(errors="backslashreplace"))
 
     def file(self, name: str) -> None:
         """Dump a file; raises OSError as the disk does, ValueError for one that is too large."""
@@ -96,7 +101,7 @@ class Dump:
             is_limited = size > request.bytes_max
             walk = BatchWalk(name, file.fileno(), size=min(size, request.bytes_max))
             for piece in walk:
-                self.say(lines.piece(piece))
+                self.write(lines.piece(piece))
         if is_limited:
             end = request.bytes_max  # The batch that it cuts is not damaged.
             walk.problems = [one for one in walk.problems if one.position + one.size < end]

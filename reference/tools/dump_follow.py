@@ -94,7 +94,7 @@ class LogFollower:
                     header = read_header(data, at)
                 except CodecError:
                     break
-                self._dump.say(self._lines.piece(Piece(header, data, self._position, True)))
+                self._dump.write(self._lines.piece(Piece(header, data, self._position, True)))
                 head = data[at : at + RECORDS_AT]
                 start = self._position + at
                 self._marks.append(_Mark(start, head, start + header.size))
@@ -129,7 +129,7 @@ class LogFollower:
         size = os.fstat(descriptor).st_size
         walk = BatchWalk(str(self.path), descriptor, self._position, size=size)
         for piece in walk:
-            self._dump.say(self._lines.piece(piece))
+            self._dump.write(self._lines.piece(piece))
         self._dump.conclude(self.path.name, walk, self._lines)
 
 

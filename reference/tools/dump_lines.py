@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from kraftspec.fastpath import native
 from kraftspec.fastpath.batch_reader import decode_batch
 from kraftspec.fastpath.errors import CodecError, ErrorClass, detail_of
 from kraftspec.fastpath.records import (
@@ -16,9 +18,16 @@ from kraftspec.fastpath.records import (
     Compression,
     Record,
 )
+from kraftspec.fastpath.values import in_order
 from kraftspec.generated.control_records import ControlRecordType
 from kraftspec.reference.log.control import control_type_of
-from kraftspec.reference.metadata.frames import Frame, FrameError, read_control, read_frame
+from kraftspec.reference.metadata.frames import (
+    Frame,
+    FrameError,
+    read_control,
+    read_frame,
+    record_classes,
+)
 from kraftspec.reference.tools.dump_batches import Piece, Problem
 from kraftspec.reference.tools.java_json import json_lines, json_text, message_value, type_name
 
@@ -32,6 +41,19 @@ _CONTROL_WORDS: Final = {
 }
 _CODECS: Final = {int(codec): codec.name.lower() for codec in Compression}
 _INT31_MASK: Final = (1 << 31) - 1
+# What stands before the offset, the timestamp, the size of the value and the record, and at the end
+# of a line (``_record_text.Programs.lines``).
+Words = tuple[bytes, bytes, bytes, bytes, bytes]
+_WORDS: Final = (
+    b"| offset: ", b" CreateTime: ", b" keySize: -1 valueSize: ",
+    b" sequence: -1 headerKeys: [] payload: ", b"}\n",
+)  # fmt: skip
+_JSON_WORDS: Final = (
+    b'{"kind":"record","offset":', b',"timestamp":', b',"keySize":-1,"valueSize":',
+    b',"sequence":-1,"headerKeys":[],"payload":', b"}}\n",
+)  # fmt: skip
+_native: Final = native.load("_record_text")
+
 _HEAD_BYTES: Final = 3  # Of a frame whose numbers take a byte each, as all do so far.
 
 
@@ -121,6 +143,21 @@ class _Base:
         self._payloads = Payloads()
         self._last_offset = -1
 
+    def _quick_records(self, piece: Piece, words: Words) -> bytes | None:
+        """Return the lines of a batch of metadata records; None where the twin has to do it."""
+        programs = _programs() if self.options.metadata and piece.is_valid else None
+        if programs is None or self.options.bare:
+            return None
+        header = piece.header
+        is_after = header.base_offset == self._last_offset + 1
+        if not is_after or header.attributes & LOG_APPEND_TIME:
+            return None  # A gap is noted, and such a time has another name.
+        lines = programs.lines(piece.data, header.position, words)
+        if lines is not None:
+            self._last_offset = header.last_offset
+        found: bytes | None = lines
+        return found
+
     def _records(self, piece: Piece) -> list[Record]:
         try:
             records = decode_batch(piece.data, piece.header.position, check_crc=False)
@@ -173,6 +210,24 @@ class _Base:
         return kind, None
 
 
+@cache
+def _programs() -> Any:
+    """Return the layouts of all metadata records, compiled; None where that module was not."""
+    if _native is None:
+        return None
+    programs = _native.Programs()
+    for number, cls in record_classes().items():
+        codec = cls.CODEC
+        orders = [
+            [name for _, name in in_order(codec.structs[layout[0]], layout[2], layout[3])]
+            for layout in codec.layouts
+        ]
+        for version, index in codec.plans.items():
+            head = f'{{"type":"{type_name(cls)}","version":{version},"data":'.encode()
+            programs.add(number, version, head, codec.layouts, index, orders)
+    return programs
+
+
 def _consecutive(header: BatchHeader) -> int:
     """Return how many records a batch has where none was compacted away."""
     return header.last_offset_delta + 1
@@ -186,10 +241,13 @@ def sequence_of(header: BatchHeader, delta: int) -> int:
 class TextLines(_Base):
     """Kafka's own lines."""
 
-    def piece(self, piece: Piece) -> str:
+    def piece(self, piece: Piece) -> bytes:
         """Return a batch and, where they are wanted, its records: lines with their ends."""
         lines = [self._batch(piece)]
         if self.options.deep:
+            quick = self._quick_records(piece, _WORDS)
+            if quick is not None:
+                return b"%b\n%b" % (lines[0].encode(), quick)
             records = self._records(piece)
             if piece.header.is_control:
                 lines += [self._control_line(piece, record) for record in records]
@@ -198,7 +256,7 @@ class TextLines(_Base):
             else:
                 lines += [self._data_line(piece, record) for record in records]
         lines.append("")
-        return "\n".join(lines)
+        return "\n".join(lines).encode(errors="backslashreplace")
 
     @staticmethod
     def _batch(piece: Piece) -> str:
@@ -275,12 +333,15 @@ class TextLines(_Base):
 class JsonLines(_Base):
     """An object a line: batches, and records where they are wanted."""
 
-    def piece(self, piece: Piece) -> str:
+    def piece(self, piece: Piece) -> bytes:
         """Return a batch and, where they are wanted, its records: lines with their ends."""
         values = [self._batch(piece)]
         if self.options.deep:
+            quick = self._quick_records(piece, _JSON_WORDS)
+            if quick is not None:
+                return b"%b\n%b" % (json_text(values[0]).encode(), quick)
             values += [self._record(piece, record) for record in self._records(piece)]
-        return "\n".join([*json_lines(values), ""])
+        return "\n".join([*json_lines(values), ""]).encode(errors="backslashreplace")
 
     def _batch(self, piece: Piece) -> dict[str, Any]:
         header = piece.header

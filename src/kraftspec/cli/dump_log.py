@@ -118,7 +118,7 @@ def dump_log(
         as_json=as_json,
     )
     with _Output() as output:
-        dump = Dump(request, output.say, output.warn)
+        dump = Dump(request, output.write, output.warn)
         if follow:
             _follow(named, dump, output)
         else:
@@ -172,10 +172,10 @@ class _Output:
     def __exit__(self, *_: object) -> None:
         self.flush()
 
-    def say(self, text: str) -> None:
+    def write(self, data: bytes) -> None:
         if self._is_terminal:
-            text = printable(text)
-        self._buffer.write(text.encode(errors="backslashreplace"))
+            data = printable(data.decode(errors="backslashreplace")).encode()
+        self._buffer.write(data)
         if self._buffer.tell() >= _BUFFER_BYTES:
             self.flush()
 
