@@ -118,6 +118,7 @@ def _load(
     checkpoints: list[MetadataFile | None] = [*checkpoints_below(files, offset)]
     if (segments and segments[0].base_offset == 0) or not checkpoints:
         checkpoints.append(None)
+    _check_offset(files, segments, offset)
     problems: list[str] = []
     partial: Loaded | None = None
     for checkpoint in checkpoints:
@@ -141,6 +142,20 @@ def _load(
             return loaded
     assert partial is not None
     return partial
+
+
+def _check_offset(
+    files: list[MetadataFile], segments: list[MetadataFile], offset: int | None
+) -> None:
+    """Raise ValueError where nothing says what was before an offset."""
+    if offset is None or (segments and segments[0].base_offset == 0):
+        return
+    if not checkpoints_below(files, offset):
+        first = min(file.base_offset for file in files)
+        raise ValueError(
+            f"{files[0].path}: what was before offset {offset} is not here, for the log does not "
+            f"begin at 0: give an offset from {first} on"
+        )
 
 
 def _rest(loaded: Loaded, *, is_checkpoint: bool) -> str:

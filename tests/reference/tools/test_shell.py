@@ -113,6 +113,9 @@ def test_an_offset(tmp_path: Path) -> None:
         "the log ends at offset 6, before 7; the image is that of the offsets below 6"
     ]
     assert of(CORPUS, 200).ask("cat /quorum/snapshot/endOffset") == ["157"]
+    alone = Source(snapshot=str(CORPUS / CHECKPOINT), offset=272)
+    with pytest.raises(ValueError, match="before offset 272 is not here.* an offset from 273 on"):
+        Session(alone)
 
 
 def test_a_growing_log_is_read_again(tmp_path: Path) -> None:

@@ -117,14 +117,15 @@ def rare() -> Iterator[tuple[Message, int]]:
         (16, "metrics", "interval.ms"), (32, "group", "consumer.session.timeout.ms"),
         (2, "orders", "retention.ms"), (4, "", "log.retention.ms"),
     ):  # fmt: skip
-        value = f"ä {key}"
-        yield kafka.ConfigRecord(resource_type=kind, resource_name=name, name=key, value=value), 0
+        shown = f"ä {key}"
+        yield kafka.ConfigRecord(resource_type=kind, resource_name=name, name=key, value=shown), 0
     quota = kafka.ClientQuotaRecord
-    for entity, value in (
+    quotas: list[tuple[dict[str, str | None], float]] = [
         ({"ip": "10.0.0.1"}, 1e7), ({"user": "a(b)\\c"}, 9.5e-4),
         ({"user": "Ä", "client-id": "_"}, 0),
         ({"user": None}, 1 / 3), ({"client-id": None}, 1e22),
-    ):  # fmt: skip
+    ]  # fmt: skip
+    for entity, value in quotas:
         parts = [quota.EntityData(entity_type=key, entity_name=entity[key]) for key in entity]
         yield quota(entity=parts, key="request_percentage", value=value), 0
     acl = kafka.AccessControlEntryRecord
