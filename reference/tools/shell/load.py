@@ -150,11 +150,11 @@ def _check_offset(
     """Raise ValueError where nothing says what was before an offset."""
     if offset is None or (segments and segments[0].base_offset == 0):
         return
-    if not checkpoints_below(files, offset):
-        first = min(file.base_offset for file in files)
+    ends = sorted(file.base_offset for file in files if file.kind == "checkpoint")
+    if ends and ends[0] > offset:
         raise ValueError(
             f"{files[0].path}: what was before offset {offset} is not here, for the log does not "
-            f"begin at 0: give an offset from {first} on"
+            f"begin at 0: give an offset from {ends[0]} on"
         )
 
 

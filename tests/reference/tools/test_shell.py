@@ -114,7 +114,7 @@ def test_an_offset(tmp_path: Path) -> None:
     ]
     assert of(CORPUS, 200).ask("cat /quorum/snapshot/endOffset") == ["157"]
     alone = Source(snapshot=str(CORPUS / CHECKPOINT), offset=272)
-    with pytest.raises(ValueError, match="before offset 272 is not here.* an offset from 273 on"):
+    with pytest.raises(ValueError, match=r"before offset 272 is not here.* an offset from 273 on"):
         Session(alone)
 
 
