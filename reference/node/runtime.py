@@ -25,6 +25,7 @@ import msgspec
 from kraftspec.fastpath.types import ZERO_UUID, Uuid
 from kraftspec.generated.errors import ErrorCode
 from kraftspec.reference.node.client import Asker, Peers
+from kraftspec.reference.node.handing_back import LOOK_AGAIN_S, HandingBack
 from kraftspec.reference.node.oddities import Oddities
 from kraftspec.reference.node.registration import register
 from kraftspec.reference.node.security.gate import Gate
@@ -36,6 +37,7 @@ from kraftspec.reference.raft import Core, RoleName
 from kraftspec.reference.raft import effects as fx
 from kraftspec.reference.raft import events as ev
 from kraftspec.reference.raft.config import CLEAN_PERIOD_US
+from kraftspec.reference.raft.messages import EndEpoch
 from kraftspec.reference.raft.types import NEVER_US
 from kraftspec.reference.storage import Storage
 
@@ -49,7 +51,6 @@ if TYPE_CHECKING:
 
 SHUTDOWN_TIMEOUT_S: Final = 5.0  # KafkaRaftClient.GRACEFUL_SHUTDOWN_TIMEOUT_MS
 EVENTS_AT_ONCE: Final = 256  # Then other tasks get their turn.
-CREATE_TOPICS_KEY: Final = 19  # Only a node that is a Kafka controller serves it.
 
 _UNKNOWN: Final = "this node leads no longer: whether the records are committed, it cannot say"
 
@@ -78,9 +79,8 @@ class Node:
     To be read by anybody: ``core``, ``storage``, ``listeners`` (name to the host and port that are
     bound), ``server``, ``peers``, ``failure`` (what ended it, if nothing asked it to stop).
 
-    ``hand_back`` says whether to resign from leading once the epoch's first record is committed, so
-    that a Kafka controller leads: True, False, or None for where another voter is one. Such a voter
-    would otherwise wait for a controller that this node is not.
+    ``hand_back`` says whether to resign from leading once the epoch's first record is committed:
+    True, False, or None for where another voter is a Kafka controller (see `handing_back`).
     """
 
     core: Core
@@ -99,7 +99,7 @@ class Node:
         self.config = config
         self.listeners: dict[str, tuple[str, int]] = {}
         self.failure: BaseException | None = None
-        self.hand_back = hand_back
+        self._handing_back = HandingBack(hand_back)
         self.profile = profile or KafkaProfile(config.core.listener_name)
         self._files = files
         self._random = random.SystemRandom()
@@ -424,6 +424,11 @@ class Node:
     # ---- requests to others --------------------------------------------------------------------
 
     def _ask(self, effect: fx.Ask) -> None:
+        request = effect.request
+        if isinstance(request, EndEpoch):
+            request.preferred_successors = self._handing_back.in_order(
+                self.core, self.peers, request.preferred_successors
+            )
         self.peers.ask(effect.request_id, effect.node, effect.request)
 
     def _replied(self, request_id: int, reply: Reply) -> None:
@@ -550,20 +555,22 @@ class Node:
         self.oddities.look_at_voters(core)
         if effect.leader_id != core.config.node_id or core.role.name is not RoleName.LEADER:
             self._give_up_appends(_UNKNOWN)
-        elif self._must_hand_back():
-            log.info(
-                "resigning: a Kafka controller is to lead",
-                extra={"node": core.config.node_id, "epoch": effect.epoch},
-            )
-            self.post(ev.ResignRequested(effect.epoch))
+        else:
+            self._hand_back_if_due()
 
-    def _must_hand_back(self) -> bool:
-        if self.hand_back is not None:
-            return self.hand_back
-        own_id = self.core.config.node_id
-        others = [key for key in self.core.log.voters.last.ids if key != own_id]
-        spoken = [self.peers.versions_of(node_id) for node_id in others]
-        return any(versions is not None and CREATE_TOPICS_KEY in versions for versions in spoken)
+    def _hand_back_if_due(self) -> None:
+        """Resign where a Kafka controller could lead; while this node leads, look now and then."""
+        core = self.core
+        if core.role.name is not RoleName.LEADER or self._ended.is_set():
+            return
+        if self._handing_back.is_due(core, self.peers):
+            log.info(
+                "resigning: another is to lead",
+                extra={"node": core.config.node_id, "epoch": core.epoch},
+            )
+            self.post(ev.ResignRequested(core.epoch))
+        else:
+            asyncio.get_running_loop().call_later(LOOK_AGAIN_S, self._hand_back_if_due)
 
     def _give_up_appends(self, why: str) -> None:
         waiting, self._uncommitted = self._uncommitted, []

@@ -1,0 +1,61 @@
+"""When and to whom this node hands leadership back: it serves Raft, and is no Kafka controller.
+
+A quorum in which it leads has nobody who answers brokers and operators. So where another voter is a
+Kafka controller, as it says itself by the APIs that it serves, this node resigns as soon as that
+voter has everything, and names such voters first as its successors.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from kraftspec.reference.raft.leader import Leader
+
+if TYPE_CHECKING:
+    from kraftspec.reference.node.client import Peers
+    from kraftspec.reference.raft import Core, ReplicaKey
+
+CREATE_TOPICS_KEY: Final = 19  # Only a node that is a Kafka controller serves it.
+LOOK_AGAIN_S: Final = 1.0
+
+
+class HandingBack:
+    """The decision. ``wish`` True and False decide it beforehand; None looks at the voters."""
+
+    def __init__(self, wish: bool | None) -> None:
+        self.wish = wish
+        self._controllers: set[int] = set()
+
+    def is_due(self, core: Core, peers: Peers) -> bool:
+        """Whether a leader should resign now, everything of its epoch's beginning committed."""
+        role = core.role
+        if not isinstance(role, Leader) or role.resign_requested or core.high_watermark < 0:
+            return False
+        if len(role.voters) == 1:
+            return False  # There is nobody else.
+        if self.wish is not None:
+            return self.wish
+        self._learn(core, peers)
+        return any(
+            node_id in self._controllers and progress.end_offset >= core.high_watermark
+            for node_id, progress in role.voters.items()
+        )
+
+    def in_order(
+        self, core: Core, peers: Peers, successors: tuple[ReplicaKey, ...]
+    ) -> tuple[ReplicaKey, ...]:
+        """Return the successors with Kafka controllers first, else as they were."""
+        if self.wish is False:
+            return successors
+        self._learn(core, peers)
+        return tuple(sorted(successors, key=lambda key: key.id not in self._controllers))
+
+    def _learn(self, core: Core, peers: Peers) -> None:
+        for node_id in core.log.voters.last.ids:
+            versions = peers.versions_of(node_id)
+            if versions is None:
+                continue
+            if CREATE_TOPICS_KEY in versions:
+                self._controllers.add(node_id)
+            else:
+                self._controllers.discard(node_id)
