@@ -22,10 +22,12 @@ from kraftspec.generated.kafka import (
 from kraftspec.reference.admin.errors import AdminError, AnswerError
 
 if TYPE_CHECKING:
+    import ssl
     from types import TracebackType
 
     from kraftspec.fastpath.message import Message
     from kraftspec.reference.admin.config import ClientConfig
+    from kraftspec.reference.node.settings import SaslConfig
 
 FRAME_BYTES_MAX: Final = 100 << 20  # Kafka's socket.request.max.bytes default.
 API_VERSIONS_MAX: Final = 4  # The first at which features whose lowest level is 0 are listed.
@@ -49,13 +51,16 @@ class Connection:
         self.versions: dict[int, range] = {}
         self._config = config
         self._correlation_id = 0
+        tls, sasl = _security(config)
         self._socket = socket.create_connection(
             (host, port), left_s(deadline_s, config.connect_timeout_ms)
         )
         try:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._secure(deadline_s)
-            self._ask_versions(deadline_s)
+            if tls is None:
+                self._begin(sasl, deadline_s)
+            else:
+                self._begin_tls(tls, sasl, deadline_s)
         except BaseException:
             self._socket.close()
             raise
@@ -164,8 +169,57 @@ class Connection:
         if response.error_code:
             raise AnswerError(response.error_code, f"{self} does not say what it speaks")
 
-    def _secure(self, deadline_s: float) -> None:
-        """TLS and SASL, where the properties want them."""
+    def _begin_tls(self, tls: ssl.SSLContext, sasl: SaslConfig | None, deadline_s: float) -> None:
+        """Begin below TLS; another try would not change whom the two sides trust."""
+        import ssl  # noqa: PLC0415 - only where there is TLS
+
+        try:
+            self._socket = tls.wrap_socket(self._socket, server_hostname=self.host)
+            self._begin(sasl, deadline_s)
+        except ssl.SSLError as error:
+            raise AdminError(f"{self}: TLS failed: {error}") from error
+        except ConnectionError as error:
+            # Who asks for a certificate says so after the handshake, and hangs up at once.
+            raise ConnectionError(
+                f"{error or 'hung up'}; it may want a certificate: set ssl.keystore.location"
+            ) from error
+
+    def _begin(self, sasl: SaslConfig | None, deadline_s: float) -> None:
+        if sasl is not None:
+            self._authenticate(sasl, deadline_s)
+        self._ask_versions(deadline_s)
+
+    def _authenticate(self, sasl: SaslConfig, deadline_s: float) -> None:
+        """Log in, before anything else, as a node does."""
+        import asyncio  # noqa: PLC0415 - only where there is a login
+
+        from kraftspec.reference.node.security.sasl import (  # noqa: PLC0415 - likewise
+            AuthenticationError,
+            authenticate_client,
+        )
+
+        async def exchange(
+            asks: type[Message], answers: type[_Response], version: int, request: Message
+        ) -> _Response:
+            return self._exchange(request, version, answers, deadline_s)
+
+        try:
+            asyncio.run(authenticate_client(sasl, exchange))
+        except AuthenticationError as error:
+            raise AdminError(f"{self}: the login failed: {error}") from error
+
+
+def _security(config: ClientConfig) -> tuple[ssl.SSLContext | None, SaslConfig | None]:
+    if "security.protocol" not in config.properties:
+        return None, None
+    from kraftspec.reference.admin.security import (  # noqa: PLC0415 - most commands have none
+        client_security,
+    )
+
+    try:
+        return client_security(config.properties)
+    except ValueError as error:
+        raise AdminError(f"{config.path}: {error}") from error
 
 
 def left_s(deadline_s: float, at_most_ms: float = 1e12) -> float:

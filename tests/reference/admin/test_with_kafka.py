@@ -9,23 +9,38 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from tests.reference.node.secured import login, write_properties
 
 from kraftspec.cli import main
 from kraftspec.conformance.cluster import Cluster, Node
 from kraftspec.fastpath.types import Uuid
-from kraftspec.reference.admin import AdminClient, AnswerError, ClientConfig, TimedOutError
+from kraftspec.reference.admin import (
+    AdminClient,
+    AdminError,
+    AnswerError,
+    ClientConfig,
+    TimedOutError,
+    load_client_config,
+)
 
 from .kafka_tools import Done, KafkaTools
 
 pytestmark = pytest.mark.java
 
 QUICK = ClientConfig(api_timeout_ms=1_500, request_timeout_ms=1_000)
+PASSWORD = "its = own secret"
 NOBODY = Uuid("QQQQQQQQQQQQQQQQQQQQQQ")
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with Cluster(tmp_path_factory.mktemp("cluster"), controllers=3, brokers=1) as running:
+    with Cluster(
+        tmp_path_factory.mktemp("cluster"),
+        controllers=3,
+        brokers=1,
+        sasl=True,
+        format_arguments=["--add-scram", f'SCRAM-SHA-256=[name="me",password="{PASSWORD}"]'],
+    ) as running:
         yield running
 
 
@@ -239,6 +254,23 @@ def test_a_file_that_is_not_there(cluster: Cluster, kafka: KafkaTools, tmp_path:
     theirs, mine = kafka.quorum(*arguments), ours(*arguments)
     assert (theirs.code, mine.exit_code) == (1, 1)
     assert mine.stderr == f"Error: {theirs.said}\n"
+
+
+@pytest.mark.parametrize("password", [PASSWORD, PASSWORD + "x"])
+def test_a_broker_that_wants_a_login(cluster: Cluster, tmp_path: Path, password: str) -> None:
+    properties = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "SCRAM-SHA-256",
+        "sasl.jaas.config": login("SCRAM-SHA-256", "me", password),
+    }
+    config = load_client_config(str(write_properties(tmp_path / "me.properties", properties)))
+    with AdminClient(cluster.bootstrap("SASL"), config=config) as admin:
+        if password == PASSWORD:
+            assert admin.describe_cluster().cluster_id == cluster.cluster_id
+            assert admin.describe_quorum().leader_id == cluster.leader().id
+        else:
+            with pytest.raises(AdminError, match="the login failed: it does not take 'me'"):
+                admin.describe_cluster()
 
 
 def test_a_joiner_that_does_not_run(cluster: Cluster) -> None:
