@@ -153,6 +153,10 @@ def load_meta(path: Path) -> dict[str, str]:
     return dict(sorted(found.items()))
 
 
+def _node_id(meta: dict[str, str]) -> str | None:
+    return meta.get("node.id", meta.get("broker.id"))
+
+
 def storage_info(log_dirs: Sequence[str]) -> StorageInfo:
     """Look into log directories, as ``info`` does."""
     directories, problems = [], []
@@ -175,7 +179,7 @@ def storage_info(log_dirs: Sequence[str]) -> StorageInfo:
         first = first if first is not None else found
         if first.get("cluster.id") != found.get("cluster.id"):
             problems.append("Mismatched cluster IDs between storage directories.")
-        elif first.get("node.id") != found.get("node.id"):
+        elif _node_id(first) != _node_id(found):
             problems.append("Mismatched node IDs between storage directories.")
     if first is not None and first["version"] == "0":
         problems.append(_LEGACY)
@@ -213,11 +217,9 @@ def format_storage(
         skipped=formatted,
     )
     if not empty:
-        say(
-            "All of the log directories are already formatted."
-            if formatted
-            else "No available log directories to format."
-        )
+        if not formatted:
+            raise StorageError("No available log directories to format.")
+        say("All of the log directories are already formatted.")
         return report
     shown = ", ".join(f"ApiMessageAndVersion({java_text(one)} at version 0)" for one in records)
     say(
@@ -336,7 +338,7 @@ def _survey(
             continue
         formatted.append(name)
         # Version 0, that of ZooKeeper's brokers, needs none of the two.
-        cluster_id, node_id = meta.get("cluster.id"), meta.get("node.id")
+        cluster_id, node_id = meta.get("cluster.id"), _node_id(meta)
         if cluster_id is not None and cluster_id != request.cluster_id:
             raise StorageError(
                 f"Invalid cluster.id in: {path}. Expected {request.cluster_id}, but read "

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ipaddress
+import struct
 from typing import Final
 
 from kraftspec.fastpath.types import UUID_BYTES, Uuid
@@ -67,7 +69,19 @@ def _parse_voter(text: str, listener: str) -> Voter:
             f"Failed to parse directory ID in dynamic voter string. {_why(directory, error)}"
         ) from None
     key = ReplicaKey(node_id, directory_id)
-    return Voter(key, (Endpoint(listener, host, port),), KRAFT_VERSIONS)
+    return Voter(key, (Endpoint(listener, _java_host(host), port),), KRAFT_VERSIONS)
+
+
+def _java_host(host: str) -> str:
+    """Return an IPv6 address as Java writes it, eight groups; anything else as it is."""
+    try:
+        address = ipaddress.IPv6Address(host)
+    except ValueError:
+        return host
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    groups = struct.unpack(">8H", address.packed)
+    return ":".join(f"{group:x}" for group in groups)
 
 
 def _number(text: str, what: str) -> int:

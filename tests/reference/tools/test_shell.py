@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from tests.pipeline.metadata_writer import SEGMENT, frame, write_log
+from tests.reference.log.corpus import METADATA, unpack
 from tests.reference.tools.metadata_shell import CORPUS
 
 from kraftspec.fastpath import encode_batch
@@ -98,6 +99,27 @@ def test_leader_changes_of_a_real_log(tmp_path: Path) -> None:
     assert session.ask("cat /quorum/leader/voters") == ["[3001, 3002, 3003]"]
     granting = session.ask("cat /quorum/leader/grantingVoters")
     assert leader[0] in granting[0]
+
+
+def test_the_stored_vote(tmp_path: Path) -> None:
+    """Who leads is known when no leader change is behind the checkpoint."""
+    for shape, epoch in (("failovers", "6"), ("static", "2")):
+        log = unpack(shape, tmp_path)[0] / METADATA
+        session = of(log.parent)
+        assert session.ask("cat /quorum/state/leaderId /quorum/state/leaderEpoch") == [
+            "3001",
+            epoch,
+        ]
+        assert session.errors == []
+    assert session.ask("cat /quorum/state/currentVoters") == [
+        "[{voterId=3001}, {voterId=3002}, {voterId=3003}]"
+    ]
+    (log / "quorum-state").write_bytes(b'{"leaderId":')
+    damaged = of(log)
+    (error,) = damaged.errors
+    assert f"{log}/quorum-state: " in error
+    assert "state" not in damaged.ask("ls /quorum")
+    assert damaged.ask("ls /image") == session.ask("ls /image")
 
 
 def test_an_offset(tmp_path: Path) -> None:

@@ -1,0 +1,77 @@
+"""Apache Kafka's own tools, run by one Java process, and ours beside them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import msgspec
+from click.testing import CliRunner
+
+from kraftspec.cli import main
+from kraftspec.conformance.cluster.artifacts import java_command
+
+STORAGE = "kafka.tools.StorageTool"
+DUMP = "org.apache.kafka.tools.DumpLogSegments"
+ANSWER_TIMEOUT_S = 120.0
+
+
+class Said(msgspec.Struct, frozen=True, kw_only=True):
+    """How a tool ended, and what it printed; ``thrown`` is an exception's message."""
+
+    code: int
+    out: str
+    err: str
+    thrown: str | None = None
+
+    @property
+    def refusal(self) -> str:
+        """What it says is wrong, in one line."""
+        return (self.thrown if self.thrown is not None else self.err).strip()
+
+
+class KafkaTools:
+    """``with KafkaTools() as kafka: kafka.run(STORAGE, "info", "-c", …)``."""
+
+    def __init__(self) -> None:
+        source = str(Path(__file__).with_name("KafkaTools.java"))
+        command = java_command(source, options=["-Dorg.slf4j.simpleLogger.defaultLogLevel=off"])
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8"
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.process.kill()
+        self.process.wait(ANSWER_TIMEOUT_S)
+        for stream in (self.process.stdin, self.process.stdout):
+            if stream is not None:
+                stream.close()
+
+    def run(self, tool: str, *arguments: str) -> Said:
+        """Run a tool, and return how it ended."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(json.dumps({"tool": tool, "arguments": arguments}) + "\n")
+        self.process.stdin.flush()
+        line = self.process.stdout.readline()
+        assert line, "Java ended"
+        return msgspec.json.decode(line, type=Said)
+
+
+def ours(*arguments: str) -> Said:
+    """Run a command of ours, as a person would."""
+    done = CliRunner().invoke(main, list(arguments))
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return Said(code=done.exit_code, out=done.stdout, err=done.stderr)
