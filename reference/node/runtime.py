@@ -26,6 +26,7 @@ from kraftspec.fastpath.types import ZERO_UUID, Uuid
 from kraftspec.generated.errors import ErrorCode
 from kraftspec.reference.node.client import Asker, Peers
 from kraftspec.reference.node.handing_back import LOOK_AGAIN_S, HandingBack
+from kraftspec.reference.node.meters import Meters
 from kraftspec.reference.node.oddities import Oddities
 from kraftspec.reference.node.registration import register
 from kraftspec.reference.node.security.gate import Gate
@@ -122,6 +123,7 @@ class Node:
         self._clock_base_ns = time.time_ns() - time.monotonic_ns()
         self.oddities = Oddities(config.node_id)
         self.service = Service(self)
+        self.meters = Meters()
         self._carry: dict[type[fx.Effect], Callable[[Any], Coroutine[Any, Any, None] | None]] = {
             fx.PersistElection: self._persist,
             fx.TruncateLog: self._truncate,
@@ -346,7 +348,8 @@ class Node:
             while not self._left.is_set():
                 if not self._inbox:
                     self._wake.clear()
-                    await self._wake.wait()
+                    with self.meters.waiting():
+                        await self._wake.wait()
                 for _ in range(EVENTS_AT_ONCE):
                     if not self._inbox:
                         break
@@ -391,6 +394,7 @@ class Node:
 
     def _stepped(self) -> None:
         """Set the timer to when the core wants to be woken, and look at who waits."""
+        self.meters.stepped(self.core)
         deadline_us = self.core.next_deadline_us()
         if deadline_us < self._timer_us:  # A timer that fires too early is set again then.
             if self._timer is not None:

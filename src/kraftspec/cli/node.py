@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 if TYPE_CHECKING:
+    import asyncio
+
+    from kraftspec.reference.node.logs import Form
+    from kraftspec.reference.node.runtime import Node
     from kraftspec.reference.node.settings import NodeConfig
 
+PORT_MAX = 65_535
 EXIT_FAILED = 3  # It ran and then failed; 1 is that it never ran.
 
 
@@ -29,7 +35,28 @@ EXIT_FAILED = 3  # It ran and then failed; 1 is that it never ran.
     help="When elected: let another voter lead at once, or lead on. By default it is let where "
     "another voter is a Kafka controller, for this node is none.",
 )
-def node(path: Path, hand_back: bool | None) -> None:
+@click.option(
+    "--metrics",
+    metavar="[HOST:]PORT",
+    help="Serve Kafka's raft-metrics to Prometheus there; without a host, on loopback alone.",
+)
+@click.option(
+    "--log-format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="How events are written to stderr: a line or a JSON object each.",
+)
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    default="info",
+    show_default=True,
+    help="The least that is worth a line.",
+)
+def node(
+    path: Path, hand_back: bool | None, metrics: str | None, log_format: Form, log_level: str
+) -> None:
     """Run a controller: a voter or an observer of a KRaft quorum, Kafka's or our own.
 
     Its log directory is formatted before, by kraftspec storage format or by Kafka's kafka-storage.
@@ -40,6 +67,7 @@ def node(path: Path, hand_back: bool | None) -> None:
     import asyncio
 
     from kraftspec.reference.node.config import load_config
+    from kraftspec.reference.node.logs import written
     from kraftspec.reference.node.settings import ConfigError
 
     try:
@@ -49,7 +77,8 @@ def node(path: Path, hand_back: bool | None) -> None:
     for warning in config.warnings:
         click.echo(f"warning: {warning}", err=True)
     try:
-        failure = asyncio.run(_run(config, hand_back))
+        with written(log_format, log_level.upper()):
+            failure = asyncio.run(_run(config, hand_back, _address(metrics)))
     except (OSError, ValueError) as error:
         raise click.ClickException(_explained(error)) from error
     if failure is not None:
@@ -57,7 +86,19 @@ def node(path: Path, hand_back: bool | None) -> None:
         raise click.exceptions.Exit(EXIT_FAILED)
 
 
-async def _run(config: NodeConfig, hand_back: bool | None) -> BaseException | None:
+def _address(text: str | None) -> tuple[str, int] | None:
+    """Return host and port of an option; None where it was not given."""
+    if text is None:
+        return None
+    host, _, port = text.rpartition(":")
+    if not port.isdigit() or int(port) > PORT_MAX:
+        raise click.BadParameter(f"{text!r} is no port of 0 to {PORT_MAX}", param_hint="--metrics")
+    return host.strip("[]") or "127.0.0.1", int(port)
+
+
+async def _run(
+    config: NodeConfig, hand_back: bool | None, metrics: tuple[str, int] | None
+) -> BaseException | None:
     """Run until a signal or a failure; return the failure."""
     import asyncio
     import signal
@@ -74,9 +115,27 @@ async def _run(config: NodeConfig, hand_back: bool | None) -> BaseException | No
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, signalled)
-    await running.start()
+    with ExitStack() as ending:
+        if metrics is not None:
+            from kraftspec.reference.node.metrics import MetricsServer
+
+            served = MetricsServer(running, *metrics)
+            ending.callback(served.close)
+            click.echo(f"metrics: http://{metrics[0]}:{served.port}/metrics")
+        await running.start()
+        return await _until_told(running, told, hurried)
+
+
+async def _until_told(
+    running: Node, told: asyncio.Event, hurried: asyncio.Event
+) -> BaseException | None:
+    """Run until ``told``; leave in good order, and at once when ``hurried``."""
+    import asyncio
+
+    config = running.config
+    loop = asyncio.get_running_loop()
     where = ", ".join(f"{name}://{host}:{port}" for name, (host, port) in running.listeners.items())
-    click.echo(f"node {config.node_id} of cluster {running.config.core.cluster_id}: {where}")
+    click.echo(f"node {config.node_id} of cluster {config.core.cluster_id}: {where}")
     ended = loop.create_task(running.wait())
     asked = loop.create_task(told.wait())
     await asyncio.wait({ended, asked}, return_when=asyncio.FIRST_COMPLETED)
