@@ -124,12 +124,7 @@ class Watched:
         while True:
             leader = self.quorum.leader
             if leader is not None:
-                found = (leader.core.epoch, leader.config.node_id)
-                if not self.leaders or found > self.leaders[-1]:
-                    self.leaders.append(found)
-                    self.tell(
-                        "leader", {"seconds": self.seconds, "epoch": found[0], "id": found[1]}
-                    )
+                self._note(leader)
             for node in self.quorum.nodes.values():
                 if node.failure is not None:
                     raise node.failure
@@ -137,6 +132,13 @@ class Watched:
                 told_s = self.seconds
                 self.tell("state", self.state())
             await asyncio.sleep(min(self.wishes.interval_s, RETRY_S))
+
+    def _note(self, leader: Node) -> None:
+        """Tell of a leader that is new; whoever sees it first, at once."""
+        found = (leader.core.epoch, leader.config.node_id)
+        if not self.leaders or found > self.leaders[-1]:
+            self.leaders.append(found)
+            self.tell("leader", {"seconds": self.seconds, "epoch": found[0], "id": found[1]})
 
     async def _append(self) -> None:
         """Append through the leader at the wished rate, without waiting for one to be done."""
@@ -186,13 +188,16 @@ class Watched:
             return
         while True:
             await asyncio.sleep(every_s)
-            node_id = (await self.quorum.wait_leader(LEADER_TIMEOUT_S)).config.node_id
+            leader = await self.quorum.wait_leader(LEADER_TIMEOUT_S)
+            self._note(leader)
+            node_id = leader.config.node_id
             begun_s = time.perf_counter()
             await self.quorum.kill(node_id)
             self.tell("killed", {"seconds": self.seconds, "id": node_id})
             leader = await self.quorum.wait_leader(LEADER_TIMEOUT_S, apart_from=node_id)
             took_ms = (time.perf_counter() - begun_s) * 1000
             self.failovers_ms.append(took_ms)
+            self._note(leader)
             told = {"seconds": self.seconds, "id": leader.config.node_id, "ms": round(took_ms, 1)}
             self.tell("failover", told)
             await asyncio.sleep(DOWN_S)
