@@ -5,18 +5,21 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
 from kraftspec.generated import kafka
 from kraftspec.reference.log.directory import METADATA_NAME
+from kraftspec.reference.log.quorum_state import NAME, QuorumStateFile
 from kraftspec.reference.metadata.image import MetadataImage
 from kraftspec.reference.metadata.join import Row, checkpoints_below, join
 from kraftspec.reference.metadata.reader import MetadataFile, file_of, files_of, read_rows
 
 LEADER_CHANGES_MAX: Final = 1000  # A log may have any number; the last ones are kept.
 _LISTINGS_COUNT: Final = 5  # Of a directory whose owner deletes what was listed.
+
+_STATE_BYTES_MAX: Final = 1 << 20  # It has a line.
 
 LeaderChange = tuple[int, int, kafka.LeaderChangeMessage]  # Offset, epoch, message.
 
@@ -59,6 +62,7 @@ class Loaded(msgspec.Struct):
     """An image, the files that it was read from, and what was wrong with some.
 
     ``problems`` are sentences: each names a file, the byte, and what the image has all the same.
+    ``state`` is the node's own file quorum-state, in the shape of its JSON.
     """
 
     image: MetadataImage
@@ -66,6 +70,7 @@ class Loaded(msgspec.Struct):
     checkpoint: MetadataFile | None
     files: list[str]
     problems: list[str] = []
+    state: dict[str, Any] | None = None
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,11 +89,15 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
         """
         for listing in range(_LISTINGS_COUNT):
             try:
-                return _load(self._files(), self.offset, advance)
+                loaded = _load(self._files(), self.offset, advance)
             except FileNotFoundError:
                 # Retention took a file between the listing and the reading.
                 if self.snapshot is not None or listing == _LISTINGS_COUNT - 1:
                     raise
+            else:
+                if self.directory is not None:
+                    _add_state(loaded, os.path.join(self._inner(self.directory), NAME))
+                return loaded
         raise AssertionError
 
     def _files(self) -> list[MetadataFile]:
@@ -99,15 +108,32 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
                 )
             return [file_of(self.snapshot)]
         assert self.directory is not None
-        inner = os.path.join(self.directory, METADATA_NAME)
-        directory = inner if os.path.isdir(inner) else self.directory
-        files = files_of(directory)
+        files = files_of(self._inner(self.directory))
         if not files:
             raise ValueError(
                 f"{self.directory} holds no metadata log: no {METADATA_NAME}, "
                 "and no segment or checkpoint"
             )
         return files
+
+    @staticmethod
+    def _inner(directory: str) -> str:
+        inner = os.path.join(directory, METADATA_NAME)
+        return inner if os.path.isdir(inner) else directory
+
+
+def _add_state(loaded: Loaded, path: str) -> None:
+    """Read whom the node follows or voted for; it is not of the log, so of now at any offset."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read(_STATE_BYTES_MAX)
+        state, version = QuorumStateFile.parse(data, path)
+    except FileNotFoundError:
+        return
+    except (ValueError, OSError) as error:
+        loaded.problems.append(str(error))
+    else:
+        loaded.state = state.to_json(version)
 
 
 def _load(

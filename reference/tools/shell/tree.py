@@ -284,6 +284,9 @@ def _quorum(loaded: Loaded) -> Directory:
     if control.leader is not None:
         leader = control.leader
         children["leader"] = lambda: _leader_change(leader)
+    if loaded.state is not None:
+        state = loaded.state
+        children["state"] = lambda: _leaves(state)
     if loaded.checkpoint is not None:
         children["snapshot"] = lambda: _snapshot(loaded)
     return _fixed(children)
@@ -345,5 +348,12 @@ def _leaves(values: Mapping[str, Any]) -> Directory:
 
 def _leaf_of(value: Any) -> Callable[[], Node]:
     if isinstance(value, list):
-        return lambda: Leaf(text.list_of(value), value)
+        shown = (
+            "{" + ", ".join(f"{name}={part}" for name, part in each.items()) + "}"
+            if isinstance(each, dict)
+            else each
+            for each in value
+        )
+        listed = text.list_of(shown)
+        return lambda: Leaf(listed, value)
     return lambda: Leaf(str(value), value)
