@@ -112,8 +112,8 @@ def on_vote(core: Core, token: int, request: Vote) -> None:
 def _grant(core: Core, request: Vote) -> bool:
     """Decide; a standard vote that is the first of its epoch is written down before the answer."""
     own_id = core.config.node_id
-    if own_id < 0 or request.replica_id == own_id:
-        return False
+    if own_id < 0 or (request.replica_id == own_id and not request.pre_vote):
+        return False  # A vote for itself is what makes a candidate, and none is to be given away.
     candidate = ReplicaKey(request.replica_id, request.replica_directory_id)
     if not core.policy.may_vote_for(core, candidate):
         return False
@@ -242,6 +242,9 @@ def _describe(core: Core, progress: Progress) -> ReplicaDescription:
 
 def on_api_versions(core: Core, token: int, request: ApiVersions) -> None:
     """ApiVersions: of it, only the feature kraft.version is the core's to answer (KIP-853)."""
+    if request.refused:
+        core.answer(token, ApiVersionsReply(error=request.refused))
+        return
     reply = ApiVersionsReply(
         kraft_versions=core.config.kraft_versions,
         finalized_kraft_version=core.log.kraft_versions.last,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from kraftspec.generated.errors import ErrorCode
@@ -45,6 +46,7 @@ from kraftspec.reference.raft.types import Endpoint, ReplicaKey, VersionRange
 
 KRAFT_VERSION = "kraft.version"
 SOFTWARE = "kraftspec"
+_SOFTWARE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
 
 # DescribeQuorum
 TIMESTAMPS_FROM = 1
@@ -93,7 +95,8 @@ def _put_describe_reply(
     kind = DescribeQuorumResponse
     if request.refused or reply.error:
         about: dict[str, list[Any]] = {}
-        for topic, index in request.refused_partitions or ((TOPIC, PARTITION),):
+        asked = request.refused_partitions if request.refused else ((TOPIC, PARTITION),)
+        for topic, index in asked:
             partition = kind.PartitionData(
                 partition_index=index,
                 error_code=reply.error,
@@ -342,6 +345,10 @@ def _put_api_versions(request: ApiVersions, version: int) -> ApiVersionsRequest:
 
 
 def _get_api_versions(message: ApiVersionsRequest, version: int) -> ApiVersions:
+    """Refuse software without a name (KIP-511; ``ApiVersionsRequest.isValid``)."""
+    named = (message.client_software_name, message.client_software_version)
+    if version >= FEATURES_FROM and not all(map(_SOFTWARE_NAME.fullmatch, named)):
+        return ApiVersions(refused=ErrorCode.INVALID_REQUEST)
     return ApiVersions()
 
 
