@@ -185,22 +185,31 @@ def _end_or_raise(file: MetadataFile, position: int, error: CodecError) -> None:
         if look:
             time.sleep(_LOOK_AGAIN_S)
         found = _look(file.path, position)
+        if found is None:
+            follow = f"; and no batch has more than {BATCH_BYTES_MAX} bytes"
+            break
         if found.end or not found.is_corrupt:
             return  # What was being written may be whole by now: the next who reads has it.
         follow = f"; {found.good_bytes} bytes of good batches follow"
     raise DamagedFileError(file.path, position, _told(error) + follow)
 
 
-def _look(path: str, position: int) -> Recovery:
-    """Judge what a file holds from a byte on."""
+def _look(path: str, position: int) -> Recovery | None:
+    """Judge what a file holds from a byte on; None for a length that no batch has.
+
+    To judge that would take as much memory as the file has bytes.
+    """
     with open(path, "rb", buffering=0) as opened:
         descriptor = opened.fileno()
+        size = max(os.fstat(descriptor).st_size - position, 0)
+        head = _pread(descriptor, LOG_OVERHEAD_BYTES, position)
+        if min(size, _batch_size(head, 0)) > BATCH_BYTES_MAX:
+            return None
 
-        def read(at: int, size: int) -> bytes:
-            return _pread(descriptor, size, position + at)
+        def read(at: int, count: int) -> bytes:
+            return _pread(descriptor, count, position + at)
 
-        size = os.fstat(descriptor).st_size - position
-        return find_end_by(read, max(size, 0), is_log=True)
+        return find_end_by(read, size, is_log=True)
 
 
 def _told(error: CodecError) -> str:

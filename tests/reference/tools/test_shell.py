@@ -290,6 +290,22 @@ def test_what_is_read_costs_no_more_than_the_image(tmp_path: Path) -> None:
     assert peak < 4 << 20
 
 
+def test_a_length_that_lies_costs_nothing(tmp_path: Path) -> None:
+    first = batch(topic("a"), 0)
+    head = bytes(8) + (2**31 - 1).to_bytes(4, "big") + bytes(4) + b"\x02"
+    with (tmp_path / SEGMENT).open("wb") as file:
+        file.write(first + head)
+        file.truncate(1 << 30)  # Without blocks of its own.
+    tracemalloc.start()
+    session = of(tmp_path)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 2 * reader.BATCH_BYTES_MAX
+    (error,) = session.errors
+    assert error.startswith(f"{tmp_path / SEGMENT}, byte {len(first)}: ")
+    assert session.ask("ls /image/topics/byName") == ["a"]
+
+
 def test_leader_changes_are_bounded(tmp_path: Path) -> None:
     batches = [
         encode_control_values(
