@@ -72,7 +72,7 @@ class JsonFormatter(logging.Formatter):
             "event": record.getMessage()[:VALUE_CHARS_MAX],
         }
         for name, value in fields_of(record).items():
-            said.setdefault(name, value)
+            said.setdefault(name, value[:VALUE_CHARS_MAX] if isinstance(value, str) else value)
         if record.exc_info:
             said["exception"] = self.formatException(record.exc_info)
         return json.dumps(said, default=_printable, ensure_ascii=True)
