@@ -269,11 +269,11 @@ def dump_producers(path: Path) -> Side:
         line = (
             f"producerId: {one.producer_id} producerEpoch: {one.epoch} coordinatorEpoch: "
             f"{one.coordinator_epoch} currentTxnFirstOffset: OptionalLong{shown} "
-            f"lastTimestamp: {one.timestamp} "
+            f"lastTimestamp: {one.timestamp}"
         )
         if one.last_sequence >= 0:
             line += (
-                f"firstSequence: {one.last_sequence - one.offset_delta} lastSequence: "
+                f" firstSequence: {one.last_sequence - one.offset_delta} lastSequence: "
                 f"{one.last_sequence} lastOffset: {one.last_offset} offsetDelta: "
                 f"{one.offset_delta} timestamp: {one.timestamp}"
             )

@@ -19,9 +19,11 @@ from kraftspec.fastpath.records import (
     Record,
 )
 from kraftspec.fastpath.values import in_order
+from kraftspec.fastpath.wire import RefusedError, read_uvarint
 from kraftspec.generated.control_records import ControlRecordType
 from kraftspec.reference.log.control import control_type_of
 from kraftspec.reference.metadata.frames import (
+    FRAME_VERSION,
     Frame,
     FrameError,
     read_control,
@@ -110,26 +112,34 @@ def kafka_refusal(value: bytes | None, error: FrameError | CodecError) -> str:
     why = error.error if isinstance(error, FrameError) else error
     if isinstance(error, CodecError):
         assert value is not None
-        number = value[1]
+        record_type = value[1]
         if why.error_class is ErrorClass.TRAILING and why.offset is not None:
-            return f"Found {len(value) - why.offset} byte(s) of garbage after {number}"
-        return f"Failed to deserialize record with type {number}"
+            return f"Found {len(value) - why.offset} byte(s) of garbage after {record_type}"
+        return f"Failed to deserialize record with type {record_type}"
     if not value:
         return "Error while reading frame version"
+    number = _frame_version(value)
+    if number not in (None, FRAME_VERSION):  # Kafka looks at it before it reads on.
+        return (
+            f"Could not deserialize metadata record due to unknown frame version {number}"
+            f"(only frame version {FRAME_VERSION} is supported)"
+        )
     if why.path:  # One of the three numbers: "frame version", "API key", "version".
         part = "type" if why.path == "API key" else why.path
         return f"Error while reading {part}"
-    if error.number is None:
-        return (
-            f"Could not deserialize metadata record due to unknown frame version {value[0]}"
-            f"(only frame version 1 is supported)"
-        )
     if why.error_class is ErrorClass.UNKNOWN_MESSAGE:
         return (
             f"org.apache.kafka.common.errors.UnsupportedVersionException: Unknown metadata id "
             f"{error.number}"
         )
     return f"Failed to deserialize record with type {error.number}"
+
+
+def _frame_version(value: bytes) -> int | None:
+    try:
+        return read_uvarint(value, 0)[0]
+    except (IndexError, RefusedError):  # It is cut, or too long.
+        return None
 
 
 class _Base:

@@ -131,6 +131,8 @@ def double_text(value: float) -> str:
         text = format(Decimal(repr(value)), "f")
         return text if "." in text else f"{text}.0"
     sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
+    if len(digits) == 1 and float(f"{value:.1e}") == value:  # Java has two digits at least.
+        sign, digits, exponent = Decimal(f"{value:.1e}").normalize().as_tuple()
     assert isinstance(exponent, int)
     whole, *rest = map(str, digits)
     shown = exponent + len(digits) - 1
