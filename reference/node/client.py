@@ -197,12 +197,16 @@ class Peer(asyncio.Protocol):
                 self.versions = await self._negotiate()
         except (OSError, CodecError, ValueError) as error:
             if isinstance(error, AuthenticationError | ssl.SSLError):
-                log.warning(
+                level = logging.DEBUG if self.node in self.peers.distrusted else logging.WARNING
+                self.peers.distrusted.add(self.node)  # It is said once, and tried again and again.
+                log.log(
+                    level,
                     "a node and this one do not trust each other",
                     extra={"peer": f"{self.node.host}:{self.node.port}", "reason": str(error)},
                 )
             self.close(error or type(error).__name__)
             return
+        self.peers.distrusted.discard(self.node)
         waiting, self._waiting = self._waiting, []
         for request_id, request in waiting:
             self._send(request_id, request)
@@ -300,6 +304,7 @@ class Peers:
     def __init__(self, asker: Asker) -> None:
         self.asker = asker
         self.by_node: dict[Node, Peer] = {}
+        self.distrusted: set[Node] = set()  # Those of whom that was said already.
 
     def ask(self, request_id: int, node: Node, request: Request) -> None:
         """Send a request to a node."""

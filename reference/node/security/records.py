@@ -2,8 +2,9 @@
 
 Nothing but those is kept of the log. What is committed counts. Right after a start nobody knows yet
 what that is, and voters have to know each other before anybody can tell them: until then all of the
-log counts. Where the log has no records at all, those of the bootstrap checkpoint do, with which a
-first quorum may be formatted (``kafka-storage format --add-scram``).
+log counts. A first quorum may be formatted with credentials (``kafka-storage format --add-scram``);
+these of the bootstrap checkpoint count until a controller of Kafka's has begun the log with its own
+checkpoint, levels of features first, or there is a snapshot.
 """
 
 from __future__ import annotations
@@ -54,6 +55,7 @@ class SecurityRecords:
         self._storage = storage
         self._committed_offset = committed_offset
         self._image = MetadataImage()
+        self._of_checkpoint: dict[tuple[str, int], kafka.UserScramCredentialRecord] = {}
         self._position = -1  # Nothing was read yet.
         self._is_provisional = False
         self._acls: list[Acl] = []
@@ -84,27 +86,33 @@ class SecurityRecords:
             self._start()
         self._is_provisional = is_provisional
         self._replay(self._log_values(end_offset))
-        if self._image.end_offset == 0:
-            self._replay(self._bootstrap_values())
-            self._image.end_offset = 0
         found = map(cluster_acl, self._image.acls.values())
         self._acls = [acl for acl in found if acl is not None]
 
     def _start(self) -> None:
         """Begin with the latest snapshot, whose records are committed."""
         self._image = MetadataImage()
+        self._of_checkpoint = {}
         snapshots = self._storage.log.snapshots
         self._position = self._storage.log.start_offset
         if snapshots and snapshots[-1].end_offset:
             self._replay(self._storage.snapshot_values(snapshots[-1]))
-            self._position = self._image.end_offset = snapshots[-1].end_offset
+            self._position = snapshots[-1].end_offset
+        else:
+            self._replay(self._bootstrap_values())
+            self._of_checkpoint = dict(self._image.scram_credentials)
 
     def _replay(self, values: Iterable[bytes]) -> None:
+        image = self._image
         for value in values:
             frame = read_frame(value)
-            self._image.end_offset += 1  # That there are records, which is all that counts here.
             if frame.cls in _KEPT:
-                self._image.replay(frame.decode(value), self._image.end_offset - 1, 0, 0)
+                image.replay(frame.decode(value), 0, 0, 0)
+            elif frame.cls is kafka.FeatureLevelRecord and self._of_checkpoint:
+                former, self._of_checkpoint = self._of_checkpoint, {}
+                for key, record in former.items():
+                    if image.scram_credentials.get(key) is record:
+                        del image.scram_credentials[key]
 
     def _log_values(self, end_offset: int) -> Iterator[bytes]:
         """Yield the values of data records from the position on; the position goes along."""
