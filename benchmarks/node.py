@@ -134,12 +134,16 @@ class Controllers:
                     if found is not None and condition(found):
                         return found
                 for node_id, process in self.processes.items():
-                    assert process.poll() is None, f"{self.who}: node {node_id} ended"
+                    assert process.poll() is None, f"{self.who}, node {node_id}: {self._tail()}"
                 time.sleep(POLL_S)
         finally:
             for asked in everyone:
                 asked.close()
         raise TimeoutError(f"{self.who}: not as it should be within {PATIENCE_S:.0f} s")
+
+    def _tail(self) -> str:
+        """Return the end of what the processes printed."""
+        return Path(self._said.name).read_text("utf-8", errors="replace")[-2000:]
 
     def resident_bytes(self, node_id: int) -> int:
         """Return how much memory a node has (VmRSS)."""
