@@ -59,10 +59,11 @@ class KnownFailures:
     def find(self, case: Case) -> KnownEntry | None:
         """Return the entry that a case is under: one by its id before one by a pattern."""
         entry = self._ids.get(case.test.id)
-        if entry is None and self._patterns:
-            name = case.name
-            entry = next((entry for match, entry in self._patterns if match(name)), None)
-        return entry
+        return self.named(case.name) if entry is None and self._patterns else entry
+
+    def named(self, name: str) -> KnownEntry | None:
+        """Return the entry that has a pattern which matches a name."""
+        return next((entry for match, entry in self._patterns if match(name)), None)
 
     def warnings(self, *, whole: bool) -> list[str]:
         """Say which entries are past their date and, of a whole run, which match nothing."""

@@ -47,6 +47,21 @@ class NodeExpectation(Strict, kw_only=True):
     hex: str | UnsetType = UNSET
     fields: dict[str, Any] | UnsetType = UNSET
     undetermined: list[str] | UnsetType = UNSET
+    why: str | UnsetType = UNSET
+    closed: bool | UnsetType = UNSET
+    after: int | UnsetType = UNSET
+
+
+class NodeAnswer(Strict, kw_only=True):
+    port: int
+    api: str
+    version: int
+    hex: str
+
+
+class NodeAppend(Strict, kw_only=True):
+    base_offset: int = field(name="baseOffset")
+    records: Annotated[list[str], Meta(min_length=1)]
 
 
 class NodeState(Strict, kw_only=True):
@@ -56,12 +71,22 @@ class NodeState(Strict, kw_only=True):
     role: Literal["unattached", "follower", "prospective", "candidate", "leader", "resigned"]
     voters: list[NodeVoter]
     identity: NodeIdentity | UnsetType = UNSET
+    properties: dict[str, str] | UnsetType = UNSET
+    clock_ms: int | UnsetType = field(name="clockMs", default=UNSET)
 
 
 class NodeStep(Strict, kw_only=True):
     at_us: int
-    request: NodeRequest
-    expect: NodeExpectation
+    note: str | UnsetType = UNSET
+    request: NodeRequest | UnsetType = UNSET
+    expect: NodeExpectation | UnsetType = UNSET
+    answer: NodeAnswer | UnsetType = UNSET
+    append: NodeAppend | UnsetType = UNSET
+    role: (
+        Literal["unattached", "follower", "prospective", "candidate", "leader", "resigned"]
+        | UnsetType
+    ) = UNSET
+    clock_ms: int | UnsetType = field(name="clockMs", default=UNSET)
 
 
 class NodeVector(Strict, kw_only=True):

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
+from kraftspec.conformance.exchanges.nodes import NODES
 from kraftspec.conformance.known import KnownFailures, known_file
 from kraftspec.conformance.raw.results import Results
 from kraftspec.conformance.registry import adapters
@@ -122,9 +123,9 @@ def test_a_file_that_is_none(tmp_path: Path, text: str, says: str) -> None:
         KnownFailures.read(path)
 
 
-def test_the_committed_files_are_of_the_schema_and_of_an_adapter() -> None:
+def test_the_committed_files_are_of_the_schema_and_of_an_adapter_or_a_node() -> None:
     Draft202012Validator.check_schema(SCHEMA)
-    names = {spec.name for spec in adapters()}
+    names = {*(spec.name for spec in adapters()), *NODES}
     found = sorted(known_file("x").parent.glob("*.json"))
     for path in found:
         Draft202012Validator(SCHEMA).validate(json.loads(path.read_bytes()))

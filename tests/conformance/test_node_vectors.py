@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from kraftspec.conformance.node import check, read_node_vectors, replay, run_node
-from kraftspec.conformance.raw.node import NodeState, NodeVector
+from kraftspec.conformance.raw.node import NodeAnswer, NodeAppend, NodeState, NodeVector
 from kraftspec.conformance.vectors import read_vectors, vectors_root
 
 # The headers, by the protocol's own account: key, version, correlation id, client id, no tags.
@@ -23,11 +23,11 @@ VOTE = "0034000200000008ffff00"
 ANSWER_7, ANSWER_8 = "00000007", "0000000800"
 
 
-def kafkas(message: str, version: int) -> tuple[str, dict[str, Any]]:
+def kafkas(message: str, version: int, family: str = "populated") -> tuple[str, dict[str, Any]]:
     """Return bytes that Kafka's classes made of a message with all fields set, and the value."""
     made = read_vectors(vectors_root(), f"kafka/{message}")
     [file] = [file for _, file in made if file.message == message]
-    [test] = [one for one in file.tests if (one.version, one.family) == (version, "populated")]
+    [test] = [one for one in file.tests if (one.version, one.family) == (version, family)]
     assert isinstance(test.hex, str)
     assert isinstance(test.value, dict)
     return test.hex, test.value
@@ -37,6 +37,7 @@ API_VERSIONS_BODY, _ = kafkas("ApiVersionsRequest", 3)
 API_VERSIONS_ANSWER, _ = kafkas("ApiVersionsResponse", 3)
 VOTE_BODY, _ = kafkas("VoteRequest", 2)
 VOTE_ANSWER, VOTE_FIELDS = kafkas("VoteResponse", 2)
+MANY_ANSWER, MANY_FIELDS = kafkas("VoteResponse", 2, "multi-element")
 ANSWERS = {
     API_VERSIONS + API_VERSIONS_BODY: ANSWER_7 + API_VERSIONS_ANSWER,
     VOTE + VOTE_BODY: ANSWER_8 + VOTE_ANSWER,
@@ -68,7 +69,11 @@ def vector(*undetermined: str, fields: dict[str, Any] | None = None) -> dict[str
             {
                 "at_us": 1_500,
                 "request": {"api": "Vote", "version": 2, "hex": VOTE + VOTE_BODY},
-                "expect": {"fields": fields or VOTE_FIELDS, "undetermined": list(undetermined)},
+                "expect": {
+                    "fields": fields or VOTE_FIELDS,
+                    "undetermined": list(undetermined),
+                    **({"why": "it is another one each time"} if undetermined else {}),
+                },
             },
         ],
     }  # fmt: skip
@@ -83,17 +88,42 @@ def parsed(value: dict[str, Any]) -> NodeVector:
 class Recorded:
     """A node that answers as it was recorded, but for one change."""
 
+    writes_by_itself = False
+
     def __init__(self, change: Callable[[bytes], bytes] = lambda data: data) -> None:
         self.change = change
         self.asked: list[int] = []
+        self.answers: list[bytes] = []
+        self.at_us = -1
+        self.ended = False
         self.state: NodeState | None = None
 
     def restore(self, state: NodeState) -> None:
         self.state = state
 
-    def request(self, at_us: int, data: bytes) -> bytes:
-        self.asked.append(at_us)
-        return self.change(bytes.fromhex(ANSWERS[data.hex()]))
+    def at(self, at_us: int, clock_ms: int | None) -> None:
+        self.at_us = at_us
+
+    def request(self, data: bytes) -> int:
+        self.asked.append(self.at_us)
+        self.answers.append(self.change(bytes.fromhex(ANSWERS[data.hex()])))
+        return len(self.answers) - 1
+
+    def reply(self, token: int) -> bytes | None:
+        return self.answers[token]
+
+    def answer(self, answer: NodeAnswer) -> None:
+        raise NotImplementedError
+
+    def append(self, append: NodeAppend) -> None:
+        raise NotImplementedError
+
+    def settle(self, role: str | None) -> None:
+        if role not in (None, "unattached"):
+            raise ValueError(f"it is unattached, not {role}")
+
+    def close(self) -> None:
+        self.ended = True
 
 
 def swapped(old: str, new: str) -> Callable[[bytes], bytes]:
@@ -145,6 +175,39 @@ def test_what_is_determined_beside_it_is_still_held(path: str) -> None:
     assert failure.path == "topics[0].partitions[0].leaderEpoch"
 
 
+def test_null_stays_null_though_it_is_undetermined() -> None:
+    none = {**VOTE_FIELDS, "topics": None}
+    [failure] = replay(parsed(vector("topics", fields=none)), Recorded())
+    assert failure.path == "topics"
+
+
+def many() -> Recorded:
+    """A node whose answer to Vote has lists of several elements."""
+    return Recorded(swapped(ANSWER_8 + VOTE_ANSWER, ANSWER_8 + MANY_ANSWER))
+
+
+def with_endpoints(*which: int, **changes: Any) -> dict[str, Any]:
+    endpoints = [{**MANY_FIELDS["nodeEndpoints"][index], **changes} for index in which]
+    return {**MANY_FIELDS, "nodeEndpoints": endpoints}
+
+
+def test_the_order_of_a_list_may_be_open() -> None:
+    turned = with_endpoints(1, 0)
+    [failure] = replay(parsed(vector(fields=turned)), many())
+    assert failure.path.startswith("nodeEndpoints[0]")
+    assert replay(parsed(vector("nodeEndpoints[~]", fields=turned)), many()) == []
+    for other in (with_endpoints(1), with_endpoints(1, 1), with_endpoints(1, 0, port=1)):
+        assert len(replay(parsed(vector("nodeEndpoints[~]", fields=other)), many())) == 1
+
+
+def test_a_list_may_have_more_than_was_recorded() -> None:
+    fewer = with_endpoints(1)
+    assert len(replay(parsed(vector(fields=fewer)), many())) == 1
+    assert replay(parsed(vector("nodeEndpoints[+]", fields=fewer)), many()) == []
+    other = with_endpoints(1, port=1)
+    assert len(replay(parsed(vector("nodeEndpoints[+]", fields=other)), many())) == 1
+
+
 def test_an_undetermined_tagged_field_may_be_left_out() -> None:
     fields = {name: value for name, value in VOTE_FIELDS.items() if name != "nodeEndpoints"}
     assert replay(parsed(vector("nodeEndpoints", fields=fields)), Recorded()) == []
@@ -181,6 +244,49 @@ def test_a_node_that_raises_has_failed_and_is_left_alone() -> None:
     assert node.asked == [0]
 
 
+class HangingUp(Recorded):
+    """A node that closes the connection instead of answering a Vote."""
+
+    def reply(self, token: int) -> bytes | None:
+        return super().reply(token) if token == 0 else None
+
+
+def test_a_node_may_have_to_hang_up() -> None:
+    [failure] = replay(parsed(vector()), HangingUp())
+    assert failure.detail == "an answer wanted, and the node hung up"
+    closing = vector()
+    closing["steps"][1]["expect"] = {"closed": True}
+    assert replay(parsed(closing), HangingUp()) == []
+    [failure] = replay(parsed(closing), Recorded())
+    assert failure.detail.startswith("the node should hang up, and answered 00000008")
+
+
+def test_an_answer_may_come_later() -> None:
+    late = vector()
+    late["steps"][0]["expect"]["after"] = 1
+    order: list[int] = []
+
+    class Late(Recorded):
+        def reply(self, token: int) -> bytes | None:
+            order.append(token)
+            return super().reply(token)
+
+    assert replay(parsed(late), Late()) == []
+    assert sorted(order) == [0, 1]
+    assert len(order) == 2
+    [failure] = replay(parsed(late), Recorded(swapped(ANSWER_7, "00000009")))
+    assert failure.step == 0
+
+
+def test_a_role_is_held() -> None:
+    told = vector()
+    told["steps"][1]["role"] = "follower"
+    node = Recorded()
+    [failure] = replay(parsed(told), node)
+    assert failure.detail == "raised ValueError: it is unattached, not follower"
+    assert node.ended
+
+
 # -- Vectors that are wrong themselves -------------------------------------------------------------
 
 
@@ -194,17 +300,23 @@ def broken(change: Callable[[dict[str, Any]], object]) -> NodeVector:
     ("change", "why"),
     [
         (lambda step: step["request"].update(version=1), "header is of API 52 v2, not of Vote"),
-        (lambda step: step["request"].update(api="Fetch"), "FetchRequest has versions 4 to"),
+        (lambda step: step["request"].update(api="Fetch"), "52 v2, not of Fetch"),
+        (
+            lambda step: step["request"].update(version=9, hex=VOTE.replace("0002", "0009", 1)),
+            "VoteRequest has versions 0 to 2",
+        ),
         (lambda step: step["request"].update(api="DescribeQuorum"), "not of DescribeQuorum"),
         (lambda step: step["request"].update(api="Votes"), "there is no message VotesRequest"),
         (lambda step: step["request"].update(hex=VOTE), "truncated"),
+        (lambda step: step["expect"].update(undetermined=["topics"]), "why are topics undeter"),
+        (lambda step: step["expect"].update(after=1), "there are not 1 steps after it"),
         (lambda step: step.update(expect={"hex": ANSWER_8}), "step 1: .*truncated"),
         (
-            lambda step: step["expect"].update(undetermined=["topics[*].leaderEpoch"]),
+            lambda step: step["expect"].update(undetermined=["topics[*].leaderEpoch"], why="so"),
             "VoteResponse v2 has no leaderEpoch there",
         ),
         (
-            lambda step: step["expect"].update(undetermined=["errorCode.code"]),
+            lambda step: step["expect"].update(undetermined=["errorCode.code"], why="so"),
             "errorCode has no fields",
         ),
     ],

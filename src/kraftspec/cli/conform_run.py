@@ -10,6 +10,7 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from kraftspec.cli.output import (
     EXIT_FINDINGS,
@@ -87,6 +88,12 @@ class _FilterHelp(click.Option):
     "`conform adapters`.",
 )
 @click.option("--exec", "command", metavar="CMD", help="The command that starts an adapter.")
+@click.option(
+    "--node",
+    metavar="NAME",
+    help="Instead of a codec, put the node vectors to a node: reference, or kafka (needs Java). "
+    "--filter is then a part of a vector's id.",
+)
 @click.option("--filter", "filters", multiple=True, metavar="FILTER", cls=_FilterHelp)
 @click.option("--shard", metavar="I/N", help="Only this part of so many.")
 @click.option("--seed", type=int, help="Put the tests in another order, always the same of a seed.")
@@ -117,6 +124,7 @@ class _FilterHelp(click.Option):
 def run(
     adapter_name: str | None,
     command: str | None,
+    node: str | None,
     filters: tuple[str, ...],
     shard: str | None,
     seed: int | None,
@@ -128,7 +136,7 @@ def run(
     stats: bool,
     as_json: bool,
 ) -> None:
-    """Hold a codec against the golden vectors.
+    """Hold a codec against the golden vectors, or a node against those of nodes.
 
     Exit code 0: all as expected. 1: a regression. 2: a known failure passed. 3: the harness failed.
     130: interrupted.
@@ -139,8 +147,10 @@ def run(
     from kraftspec.conformance.harness import AdapterError
     from kraftspec.conformance.run import run as run_vectors
 
-    if (adapter_name is None) == (command is None):
-        raise click.UsageError("give one of --adapter NAME and --exec CMD")
+    if [adapter_name, command, node].count(None) != 2:  # noqa: PLR2004 # All but one.
+        raise click.UsageError("give one of --adapter NAME, --exec CMD and --node NAME")
+    if node is not None:
+        _run_node(node, filters, known, strict, as_json)
     if junit is not None:
         _make_room(junit)
     jobs = jobs or min(JOBS_MAX, os.cpu_count() or 1)
@@ -177,6 +187,24 @@ def run(
     if junit is not None:  # Last: what cannot be written must not cost what was learnt.
         _write_junit(results, junit)
     raise click.exceptions.Exit(_exit_code(results, strict))
+
+
+def _run_node(
+    name: str, filters: tuple[str, ...], known: Path | None, strict: bool, as_json: bool
+) -> None:
+    """Put node vectors to a node; never returns."""
+    from kraftspec.cli.conform_node import run_node
+
+    context = click.get_current_context()
+    for option in ("shard", "seed", "jobs", "timeout_s", "junit", "stats"):
+        if context.get_parameter_source(option) is not ParameterSource.DEFAULT:
+            flag = "--" + option.removesuffix("_s")
+            raise click.UsageError(f"{flag} is for codecs, not for --node")
+    try:
+        excuses = _known(known, name)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    run_node(name, filters, excuses, strict=strict, as_json=as_json)
 
 
 def _known(path: Path | None, adapter_name: str | None) -> KnownFailures:

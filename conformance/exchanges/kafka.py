@@ -1,0 +1,234 @@
+"""A real Kafka controller that is put into the state of a node vector, among scripted peers."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import struct
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+
+from kraftspec.conformance.cluster.archive import make_class_archive
+from kraftspec.conformance.cluster.ask import ask
+from kraftspec.conformance.cluster.guard import Guard
+from kraftspec.conformance.cluster.node import HOST, Listener, Node, free_port
+from kraftspec.conformance.exchanges.disk import (
+    QUORUM_STATE,
+    files_of,
+    identity_of,
+    log_of,
+    snapshots_of,
+)
+from kraftspec.conformance.exchanges.peers import Peers
+from kraftspec.conformance.raw.node import NodeAnswer, NodeAppend, NodeState
+from kraftspec.fastpath.batch_reader import read_header
+from kraftspec.fastpath.errors import CodecError
+from kraftspec.fastpath.message import Message
+from kraftspec.generated.kafka import ApiVersionsRequest, ApiVersionsResponse
+from kraftspec.reference.log.directory import METADATA_NAME
+from kraftspec.reference.node.frames import SIZE_BYTES
+
+CONTROLLER = "CONTROLLER"
+PEER_PORTS = tuple(range(14_092, 14_096))  # Below those that other tests and the system choose.
+HEAP_MIB = 128
+WAIT_S = 60.0  # For what takes milliseconds on a machine that does nothing else.
+POLL_S = 0.01
+ENQUEUED_S = 0.3  # After so long a request is before what comes then.
+QUIET_S = 0.3  # A state machine that writes nothing for so long has written all.
+_ROLE = re.compile(rb"Completed transition to (\w+?)(?:State)?\(")
+
+
+class KafkaNode:
+    """One process a state: ``kafka.Kafka`` on a log directory made of the vector's bytes.
+
+    It advertises the address that the state says, and listens on any other. Its peers are ours,
+    on the ports of the state's voters.
+    """
+
+    writes_by_itself = True
+
+    def __init__(self, ports: tuple[int, ...] = PEER_PORTS) -> None:
+        self.ports = ports
+        self._directory: tempfile.TemporaryDirectory[str] | None = None
+        self._guard: Guard | None = None
+        self._waiting: dict[int, socket.socket] = {}
+        self._token = 0
+        self._written = 0
+        self._must_write = False
+        self.node: Node
+        self.peers: Peers
+
+    # ---- lives ---------------------------------------------------------------------------------
+
+    def restore(self, state: NodeState) -> None:
+        """Write the files, start the process, and wait until it answers."""
+        self.close()
+        make_class_archive()
+        self._directory = tempfile.TemporaryDirectory(prefix="kraftspec-node-")
+        home = Path(self._directory.name)
+        port = free_port(set())
+        self._guard = Guard()
+        self.peers = Peers(self.ports)
+        self.node = Node(
+            id=identity_of(state).node_id,
+            roles="controller",
+            directory=home,
+            listeners=(Listener(CONTROLLER, port, port),),
+            properties={
+                **(state.properties or {}),
+                "log.dirs": str(home / "data"),
+                "listeners": f"{CONTROLLER}://{HOST}:{port}",
+            },
+            heap_mib=HEAP_MIB,
+            process_group=self._guard.process_group,
+        )
+        self.node.write_properties()
+        for name, data in files_of(state).items():
+            path = home / "data" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+        self._written = self.end_offset()
+        self.node.start()
+        self.node.wait(self._serves, "serving", WAIT_S)
+
+    def close(self) -> None:
+        """Kill the process, and forget its files."""
+        for connection in self._waiting.values():
+            connection.close()
+        self._waiting.clear()
+        if self._guard is not None:
+            self.node.kill()
+            self.peers.close()
+            self._guard.close()
+            self._guard = None
+        if self._directory is not None:
+            self._directory.cleanup()
+            self._directory = None
+
+    def _serves(self) -> bool:
+        who = ApiVersionsRequest(client_software_name="kraftspec", client_software_version="1")
+        return ask(self.port, who, 3, ApiVersionsResponse).error_code == 0
+
+    @property
+    def port(self) -> int:
+        """Where it listens."""
+        return self.node.listener().port
+
+    # ---- what it wrote -------------------------------------------------------------------------
+
+    @property
+    def _metadata(self) -> Path:
+        return Path(self.node.properties["log.dirs"]) / METADATA_NAME
+
+    def state(self, before: NodeState) -> NodeState:
+        """Kill the process; return the state that its files are in, otherwise as before."""
+        self.node.kill()
+        values = {name: getattr(before, name) for name in before.__struct_fields__}
+        path = self._metadata / QUORUM_STATE
+        values |= {
+            "log": [batch.hex() for batch in self.log()],
+            "quorum_state": json.loads(path.read_bytes()),
+            "snapshots": snapshots_of(self._metadata),
+        }
+        return NodeState(**values)
+
+    def log(self) -> list[bytes]:
+        """Return the batches of its log."""
+        return log_of(self._metadata)
+
+    def end_offset(self) -> int:
+        """Return where its log ends."""
+        batches = self.log()
+        return read_header(batches[-1]).last_offset + 1 if batches else 0
+
+    def role(self) -> str:
+        """Return the role that it last said it took."""
+        said = _ROLE.findall(self.node.log_path.read_bytes())
+        return said[-1].decode().lower() if said else ""
+
+    # ---- steps ---------------------------------------------------------------------------------
+
+    def at(self, at_us: int, clock_ms: int | None) -> None:
+        """Only remember whether it has to write: its clock is its own."""
+        self._must_write = clock_ms is not None
+        self._written = self.end_offset()
+
+    def request(self, data: bytes) -> int:
+        """Send a frame, on a connection of its own."""
+        if self._waiting:  # Of two connections, nothing else tells which is read first.
+            time.sleep(ENQUEUED_S)
+        connection = socket.create_connection((HOST, self.port), WAIT_S)
+        self._token += 1
+        self._waiting[self._token] = connection
+        connection.sendall(struct.pack(">i", len(data)) + data)
+        return self._token
+
+    def reply(self, token: int) -> bytes | None:
+        """Receive a frame."""
+        connection = self._waiting.pop(token)
+        with connection, connection.makefile("rb") as stream:
+            try:
+                head = stream.read(SIZE_BYTES)
+                data = stream.read(int.from_bytes(head, "big")) if len(head) == SIZE_BYTES else b""
+            except ConnectionError:
+                return None
+        return data or None
+
+    def answer(self, answer: NodeAnswer) -> None:
+        """Wait until it asks, then answer."""
+        package = import_module("kraftspec.generated.kafka")
+        request: type[Message] = getattr(package, f"{answer.api}Request")
+        response: type[Message] = getattr(package, f"{answer.api}Response")
+        asked = self.peers.wait(answer.port, request, WAIT_S)
+        if asked.version != answer.version:
+            raise ValueError(f"{answer.api} v{asked.version} was asked, not v{answer.version}")
+        before = self.peers.count
+        self.peers.answer(asked, response, bytes.fromhex(answer.hex))
+        if answer.api in ("Fetch", "FetchSnapshot"):  # A follower that took it in asks again.
+            self.until(lambda: self.peers.count > before, "did not ask again")
+
+    def append(self, append: NodeAppend) -> None:
+        """Wait until its own state machine has appended as much."""
+        end = append.base_offset + len(append.records)
+        self.until(lambda: self.end_offset() >= end, f"wrote nothing up to {end}")
+
+    def settle(self, role: str | None) -> None:
+        """Wait for the role, and for what the step makes it write."""
+        if role is not None:
+            self.until(lambda: self.role() == role, f"did not become {role}")
+        if self._must_write:
+            self.until(lambda: self.end_offset() > self._written, "wrote nothing")
+
+    def quiet(self) -> None:
+        """Wait until its log has not grown for a while."""
+        size, since = -1, 0.0
+        deadline = time.monotonic() + WAIT_S
+        while size != self.end_offset() or time.monotonic() - since < QUIET_S:
+            if size != (now := self.end_offset()):
+                size, since = now, time.monotonic()
+            if time.monotonic() > deadline:
+                raise TimeoutError("the log of the node does not stop to grow")
+            time.sleep(POLL_S)
+
+    def until(self, condition: Callable[[], bool], what: str) -> None:
+        """Wait for a condition; ``ClusterError`` with what did not happen."""
+
+        def holds() -> bool:
+            with suppress(CodecError):
+                return condition()
+            return False
+
+        self.node.wait(holds, f"as it should: it {what}", WAIT_S)
+
+    def check_lives(self) -> None:
+        """``ClusterError``, with what it printed last, where its process has ended."""
+        self.node.wait(lambda: True, "alive")
+
+    def log_tail(self) -> str:
+        """Return the last lines that the process printed."""
+        return self.node.log_tail() if self._guard is not None else ""

@@ -1,0 +1,12 @@
+"""What is recorded: states of a controller, and what it is asked in them."""
+
+from kraftspec.conformance.exchanges.scenarios.bases import BASES
+from kraftspec.conformance.exchanges.scenarios.case import Case
+from kraftspec.conformance.exchanges.scenarios.elections import ELECTIONS
+from kraftspec.conformance.exchanges.scenarios.membership import MEMBERSHIP
+from kraftspec.conformance.exchanges.scenarios.replication import REPLICATION
+from kraftspec.conformance.exchanges.scenarios.wire import WIRE
+
+CASES: tuple[Case, ...] = (*WIRE, *ELECTIONS, *REPLICATION, *MEMBERSHIP)
+
+__all__ = ["BASES", "CASES", "Case"]

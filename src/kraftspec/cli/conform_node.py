@@ -1,0 +1,147 @@
+"""``kraftspec conform run --node`` and ``conform record-node``: node vectors, held and made."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kraftspec.cli.conform_run import FAILURES_SHOWN_MAX, UNEXPECTED_PASS, harness_failed
+from kraftspec.cli.output import (
+    EXIT_FINDINGS,
+    console,
+    counted,
+    emit_json,
+    json_option,
+    printable,
+    progress,
+)
+
+if TYPE_CHECKING:
+    from kraftspec.conformance.known import KnownFailures
+    from kraftspec.conformance.node import NodeReport
+
+
+def run_node(
+    name: str, filters: tuple[str, ...], known: KnownFailures, *, strict: bool, as_json: bool
+) -> None:
+    """Put node vectors to a node, say what came of it, and exit as a run of vectors does."""
+    from kraftspec.conformance.cluster import ClusterError
+    from kraftspec.conformance.exchanges.nodes import NODES, node_maker
+    from kraftspec.conformance.node import run_node as replay_all
+
+    if name not in NODES:
+        raise click.BadParameter(
+            f"{name!r} is no node; there are {', '.join(NODES)}", param_hint="--node"
+        )
+    try:
+        with progress("Replaying") as advance:
+            report = replay_all(
+                node_maker(name),
+                known=known,
+                chosen=lambda vector: all(part in vector.id for part in filters),
+                progress=advance,
+            )
+    except (ClusterError, ValueError) as error:
+        raise harness_failed(error) from error
+    for warning in report.warnings:
+        click.echo(f"Warning: {printable(warning)}", err=True)
+    if not report.vectors:
+        raise harness_failed(f"no node vector has {' and '.join(filters)!r} in its id")
+    if as_json:
+        emit_json({"node": name, **asdict(report)})
+    else:
+        _print(name, report)
+    if report.failures or (strict and report.warnings):
+        raise click.exceptions.Exit(EXIT_FINDINGS)
+    raise click.exceptions.Exit(UNEXPECTED_PASS if report.unexpected_passes else 0)
+
+
+def _print(name: str, report: NodeReport) -> None:
+    from rich import box
+    from rich.table import Table
+
+    shown = console()
+    for failure in report.failures[:FAILURES_SHOWN_MAX]:
+        shown.print(printable(str(failure)), soft_wrap=True, markup=False)
+        shown.print(
+            f"  repeat: kraftspec conform run --node {name} --filter {failure.vector}",
+            soft_wrap=True,
+        )
+    hidden = len(report.failures) - FAILURES_SHOWN_MAX
+    if hidden > 0:
+        shown.print(f"and {counted(hidden, 'failure')} more; --json has all")
+    for unexpected in report.unexpected_passes[:FAILURES_SHOWN_MAX]:
+        shown.print(f"passes, though it is known to fail: {unexpected}", soft_wrap=True)
+    table = Table(
+        box=box.SIMPLE_HEAD, safe_box=True, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False
+    )
+    table.add_column("API", overflow="fold")
+    for title in ("as recorded", "otherwise", "known", "passes now"):
+        table.add_column(title, justify="right")
+    for api, counts in report.apis.items():
+        numbers = (
+            counts.passed,
+            counts.failed,
+            counts.known_failures,
+            counts.unexpected_passes,
+        )
+        table.add_row(api, *(f"{number:,}" for number in numbers))
+    shown.print(table)
+    passed = sum(counts.passed for counts in report.apis.values())
+    known = sum(counts.known_failures for counts in report.apis.values())
+    shown.print(
+        f"{name}: {counted(report.vectors, 'vector')}, {counted(report.steps, 'step')}: "
+        f"{counted(passed, 'answer')} as recorded, {len(report.failures):,} otherwise, "
+        f"{known:,} known to be otherwise",
+        soft_wrap=True,
+    )
+
+
+@click.command("record-node")
+@click.option(
+    "--filter", "name", default="", metavar="TEXT", help="Only vectors with this in their id."
+)
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where the vectors go.  [default: those of this package]",
+)
+@click.option(
+    "--repeats",
+    type=click.IntRange(min=0),
+    default=1,
+    show_default=True,
+    help="How many more processes have to answer the same.",
+)
+@json_option
+def record_node(name: str, out: Path | None, repeats: int, as_json: bool) -> None:
+    """Record what a real Kafka controller answers, as node vectors.
+
+    Needs a JDK and Maven. Recorded bytes hold times, so recording again changes every file. Exit
+    code 1: another process answered otherwise, and what it did is not written. 3: no recording.
+    """
+    from kraftspec.conformance.cluster import ClusterError
+    from kraftspec.conformance.exchanges.make import make_node_vectors
+    from kraftspec.conformance.vectors import vectors_root
+
+    try:
+        with progress("Recording") as advance:
+            made = make_node_vectors(out or vectors_root(), name, advance, repeats=repeats)
+    except (ClusterError, OSError, ValueError) as error:
+        notes = "\n".join([str(error), *getattr(error, "__notes__", ())])
+        raise harness_failed(notes) from error
+    if not made.vectors:
+        raise click.BadParameter(f"no scenario has {name!r} in its id", param_hint="--filter")
+    if as_json:
+        emit_json(asdict(made))
+    else:
+        for failure in made.unrepeated:
+            click.echo(f"not repeated: {printable(str(failure))}", err=True)
+        click.echo(
+            f"{counted(made.vectors, 'vector')}, {counted(made.requests, 'request')}: "
+            f"{counted(len(made.changed), 'file')} changed"
+        )
+    raise click.exceptions.Exit(EXIT_FINDINGS if made.unrepeated else 0)
