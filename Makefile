@@ -33,11 +33,18 @@ NATIVE := $(wildcard setup.py fastpath/*.pyx fastpath/*.pxd fastpath/c/*.h)
 .PHONY: setup
 setup: .venv/.ready ## Make .venv with the locked dependencies
 
+# These work on one core each, and build nothing in the tree: they run beside one another.
+ONE_CORE := leaks|type|lint|docs
+
 .PHONY: test
 test: .venv/.ready ## Run every test, type check, lint and the docs build (tox)
 	@rm -rf build # setuptools would put modules that are gone into the wheel
 	@tests/fastpath/arm_crc.sh # Only root's: a cross compiler and an emulator, where they are missing
-	$(BIN)/tox run
+	@failed=; \
+	$(BIN)/tox run --skip-env '$(ONE_CORE)' || failed=1; \
+	$(BIN)/tox run-parallel --parallel 2 --parallel-no-spinner -e "$$(echo '$(ONE_CORE)' | tr '|' ,)" \
+		|| failed=1; \
+	test -z "$$failed"
 
 .PHONY: demo
 demo: .venv/.ready ## Check specs, generate codecs, verify the golden vectors, print what was proven

@@ -1,16 +1,18 @@
 #!/usr/bin/env bash
 # Build the compiled modules with AddressSanitizer and UndefinedBehaviorSanitizer into .cache/sanitize,
 # and run tests with them: tests/sanitize.sh [pytest arguments]. Python's own allocator is put aside,
-# so that a byte read past any object is seen. Leaks are for tests/leaks.py to find.
+# so that a byte read past any object is seen. Leaks are for tests/leaks.py to find. A module is built
+# again when one of its sources is newer.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=${PYTHON:-.venv/bin/python}
 out=.cache/sanitize
 
 flags="-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer -g -O1"
-rm -rf "$out/lib"
-CFLAGS="$flags" LDFLAGS="$flags" "$python" setup.py -q build \
-    --build-lib "$PWD/$out/lib" --build-temp "$PWD/$out/temp"
+test ! -d "$out/lib" || find "$out/lib" -type f \( ! -name '*.so' -o ! -newer "$0" \) -delete
+CFLAGS="$flags" LDFLAGS="$flags" "$python" setup.py -q build_py --build-lib "$PWD/$out/lib" \
+    build_ext --build-lib "$PWD/$out/lib" --build-temp "$PWD/$out/temp" \
+    --parallel "$(getconf _NPROCESSORS_ONLN)"
 
 preload=$("${CC:-gcc}" -print-file-name=libasan.so)
 test -e "$preload" || { echo "There is no libasan. Install it: sudo apt-get install gcc" >&2; exit 1; }
