@@ -50,7 +50,7 @@ class Tally:
 class Campaign(Role):
     """A role that asks for votes."""
 
-    __slots__ = ("tally",)
+    __slots__ = ("asks_from_us", "tally")
 
     pre_vote: ClassVar[bool]
 
@@ -58,6 +58,8 @@ class Campaign(Role):
         super().__init__(core)
         self.tally = Tally(core.log.voters.last, core.config.node_id)
         self.election_deadline_us = core.now_us + core.policy.election_timeout_us(core)
+        self.asks_from_us = core.now_us
+        core.campaigns += 1
 
     def on_vote(self, voter_id: int, granted: bool) -> None:
         """Count the answer of one voter, and act if it decides."""
@@ -87,6 +89,8 @@ class Campaign(Role):
         core = self.core
         if self.tally.is_lost:
             return NEVER_US
+        if now_us < self.asks_from_us:
+            return self.asks_from_us
         next_us = NEVER_US
         for voter in self.tally.voters:
             if self.tally.has(voter.key.id):

@@ -58,8 +58,7 @@ class Candidate(Campaign):
         if core.shutdown_deadline_us != NEVER_US:
             return self.ask_for_votes(now_us)
         if now_us >= self.election_deadline_us:
-            core.move(Cause.ELECTION_TIMEOUT)
-            return 0
+            return core.campaign(Cause.ELECTION_TIMEOUT)
         return min(self.ask_for_votes(now_us), self.election_deadline_us)
 
     def won(self) -> None:

@@ -51,6 +51,7 @@ class Core:
 
     To be read by anybody, and written by roles only: ``role.name``, ``epoch``, ``leader_id`` (-1 if
     none is known), ``leader_endpoints``, ``voted`` (the key this node voted for in this epoch),
+    ``campaigns`` (how many of its own, since it last knew a leader),
     ``high_watermark`` (-1 as long as a new leader has not established one), ``committed_offset``
     (the highest that the high watermark ever was in this life), ``log``, ``is_voter``.
     """
@@ -59,6 +60,8 @@ class Core:
         "_reply_handlers",
         "_request_handlers",
         "_told",
+        "campaign_us",
+        "campaigns",
         "committed_offset",
         "config",
         "connections",
@@ -113,6 +116,8 @@ class Core:
         self.committed_offset = NONE
         self.is_voter = log.voters.last.is_voter(config.key)
         self.connections = Connections(config.request_timeout_us, config.retry_backoff_us)
+        self.campaigns = 0
+        self.campaign_us = NEVER_US
         self.shutdown_deadline_us = NEVER_US
         self.stopped = False
         self.log_generation = 0
@@ -207,6 +212,18 @@ class Core:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         if self.shutdown_deadline_us != NEVER_US:
             return ErrorCode.BROKER_NOT_AVAILABLE
+        return 0
+
+    def campaign(self, cause: Cause) -> int:
+        """Campaign, a timer having expired, at once or after the profile's backoff.
+
+        Return when it will be; 0 if it was now.
+        """
+        if self.campaign_us == NEVER_US:
+            self.campaign_us = self.now_us + self.policy.election_backoff_us(self)
+        if self.now_us < self.campaign_us:
+            return self.campaign_us
+        self.move(cause)
         return 0
 
     def election_deadline_us(self) -> int:
@@ -311,6 +328,7 @@ class Core:
         if persist:
             self.persist(election)
         self.role = role
+        self.campaign_us = NEVER_US
         self.connections.reset()
 
     def persist(self, election: ElectionState) -> None:

@@ -88,6 +88,7 @@ class Follower(Role):
         node = address(leader_id, endpoints, core.config.listener_name)
         if node is None:
             raise FatalError(f"no endpoint of leader {leader_id} is known: {endpoints}")
+        core.campaigns = 0
         core.enter(cls(core, node), ElectionState(epoch, leader_id, voted), endpoints)
 
     def begin(self) -> None:
@@ -119,8 +120,7 @@ class Follower(Role):
                 return NEVER_US
             fetch_deadline_us = self.fetch_deadline_us
             if now_us >= fetch_deadline_us:
-                core.move(Cause.FETCH_TIMEOUT)
-                return 0
+                return core.campaign(Cause.FETCH_TIMEOUT)
         if now_us >= self.update_deadline_us:
             request = core.policy.membership_request(core, self.has_updated_leader)
             if request is not None:
@@ -180,8 +180,13 @@ class Follower(Role):
 
     # ---- replication -------------------------------------------------------------------------
 
+    def hurry(self) -> None:
+        """Campaign in this step, though the leader may be there."""
+        self.fetch_deadline_us = min(self.fetch_deadline_us, self.core.now_us)
+
     def heard_from_leader(self) -> None:
         """Start the fetch timer anew, after a good answer of the leader."""
+        self.core.campaign_us = NEVER_US
         self.fetch_deadline_us = self.core.now_us + self.core.config.fetch_timeout_us
         self.has_fetched = True
 

@@ -154,6 +154,7 @@ class Leader(Role):
             raise FatalError(f"no leader of epoch {epoch} can come from epoch {core.epoch}")
         role = cls(core, old.granting_voters())
         core.high_watermark = NONE
+        core.campaigns = 0
         core.enter(role, ElectionState(epoch, core.config.node_id), core.config.endpoints)
 
     def begin(self) -> None:

@@ -49,6 +49,20 @@ class Policy:
         timeout_us = core.config.election_timeout_us
         return timeout_us + draw_below(core.random, timeout_us)
 
+    def election_backoff_us(self, core: Core) -> int:
+        """Return how long to wait before a campaign, once its time has come.
+
+        Kafka does not wait. KIP-595 as drafted draws a delay before every election, by
+        ``core.campaigns``, which counts those since a leader was known.
+        """
+        return 0
+
+    def met_stranger(self, core: Core, candidate: ReplicaKey) -> None:
+        """A vote was refused because of who asked for it; see ``may_vote_for``."""
+
+    def met_other_cluster(self, core: Core, reply: Reply) -> None:
+        """Another node says that it is of another cluster: Kafka's asks again later."""
+
     def end_epoch_backoff_us(self, core: Core, successors: tuple[ReplicaKey, ...]) -> int:
         """Return how long to wait before campaigning when a leader has resigned (KIP-595).
 

@@ -51,7 +51,11 @@ class Prospective(Campaign):
             raise FatalError("an observer does not campaign")
         state = ElectionState(epoch, core.leader_id, voted)
         persist = cause is Cause.VOTE_GRANTED
-        core.enter(cls(core), state, core.leader_endpoints, persist=persist)
+        role = cls(core)
+        if cause in (Cause.PRE_VOTE_LOST, Cause.PRE_VOTE_LOST_LEADER_KNOWN):
+            # As KIP-996 was drafted: it asks again, and not at once, or it would do nothing else.
+            role.asks_from_us += core.policy.election_backoff_us(core)
+        core.enter(role, state, core.leader_endpoints, persist=persist)
 
     def begin(self) -> None:
         """Go on at once if no other vote is needed."""

@@ -39,7 +39,7 @@ def on_vote_reply(core: Core, source: Node, reply: VoteReply) -> bool:
     if reply.top_error == ErrorCode.UNSUPPORTED_VERSION and isinstance(core.role, Prospective):
         core.move(Cause.PRE_VOTE_UNSUPPORTED)
         return True
-    if not top_level_is_good(reply):
+    if not top_level_is_good(core, reply):
         return False
     handled = handled_by_rule(core, reply)
     if handled is not None:
@@ -53,7 +53,7 @@ def on_vote_reply(core: Core, source: Node, reply: VoteReply) -> bool:
 
 def on_begin_epoch_reply(core: Core, source: Node, reply: BeginEpochReply) -> bool:
     """A voter knows that this node leads; it will fetch."""
-    if not top_level_is_good(reply):
+    if not top_level_is_good(core, reply):
         return False
     handled = handled_by_rule(core, reply)
     return reply.error == 0 if handled is None else handled
@@ -61,7 +61,7 @@ def on_begin_epoch_reply(core: Core, source: Node, reply: BeginEpochReply) -> bo
 
 def on_end_epoch_reply(core: Core, source: Node, reply: EndEpochReply) -> bool:
     """A voter knows that this node has resigned."""
-    if not top_level_is_good(reply):
+    if not top_level_is_good(core, reply):
         return False
     handled = handled_by_rule(core, reply)
     if handled is not None:
@@ -75,7 +75,7 @@ def on_end_epoch_reply(core: Core, source: Node, reply: EndEpochReply) -> bool:
 
 def on_fetch_reply(core: Core, source: Node, reply: FetchReply) -> bool:
     """Records, or where to truncate, or which snapshot to fetch: a follower's affair."""
-    if reply.top_error and not top_level_is_good(reply):
+    if reply.top_error and not top_level_is_good(core, reply):
         return False
     role = core.role
     is_expected = reply.leader_epoch == core.epoch and reply.leader_id == core.leader_id
@@ -91,7 +91,7 @@ def on_fetch_reply(core: Core, source: Node, reply: FetchReply) -> bool:
 
 def on_fetch_snapshot_reply(core: Core, source: Node, reply: FetchSnapshotReply) -> bool:
     """The next bytes of a snapshot."""
-    if not top_level_is_good(reply):
+    if not top_level_is_good(core, reply):
         return False
     handled = handled_by_rule(core, reply)
     if handled is not None:

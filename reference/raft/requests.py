@@ -116,6 +116,7 @@ def _grant(core: Core, request: Vote) -> bool:
         return False  # A vote for itself is what makes a candidate, and none is to be given away.
     candidate = ReplicaKey(request.replica_id, request.replica_directory_id)
     if not core.policy.may_vote_for(core, candidate):
+        core.policy.met_stranger(core, candidate)
         return False
     is_up_to_date = up_to_date(core, request.last_epoch, request.end_offset)
     granted = core.role.grants(candidate, is_up_to_date, request.pre_vote)

@@ -58,6 +58,9 @@ class Role:
         """Return the deadline that an Unattached after this role inherits; None: it draws one."""
         return None
 
+    def hurry(self) -> None:
+        """Campaign as soon as it may, if it is a voter that waits for a timer."""
+
     def successors(self) -> tuple[ReplicaKey, ...]:
         """Return who should lead next, best first, as this role sees it."""
         return ()

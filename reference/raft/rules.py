@@ -74,8 +74,10 @@ def handled_by_rule(core: Core, reply: Reply) -> bool | None:
     return None
 
 
-def top_level_is_good(reply: Reply) -> bool:
+def top_level_is_good(core: Core, reply: Reply) -> bool:
     """Whether a reply is about this log at all; stop where this node may not ask."""
     if reply.top_error == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
         raise FatalError("this node is not authorized to take part in the quorum")
+    if reply.top_error == ErrorCode.INCONSISTENT_CLUSTER_ID:
+        core.policy.met_other_cluster(core, reply)
     return reply.top_error == 0

@@ -66,6 +66,10 @@ class Unattached(Role):
         """Let the timer run on."""
         return self.election_deadline_us
 
+    def hurry(self) -> None:
+        """Campaign in this step."""
+        self.election_deadline_us = min(self.election_deadline_us, self.core.now_us)
+
     def poll(self, now_us: int) -> int:
         """Campaign when the timer expires; until then look for the leader (KIP-595, KIP-853)."""
         core = self.core
@@ -73,8 +77,8 @@ class Unattached(Role):
             if core.shutdown_deadline_us != NEVER_US:
                 return NEVER_US  # A node that leaves starts no election.
             if now_us >= self.election_deadline_us:
-                core.move(Cause.ELECTION_TIMEOUT)
-                return 0
+                campaign_us = core.campaign(Cause.ELECTION_TIMEOUT)
+                return min(core.policy.discover(core), campaign_us) if campaign_us else 0
         return min(core.policy.discover(core), self.election_deadline_us)
 
     def grants(self, candidate: ReplicaKey, up_to_date: bool, pre_vote: bool) -> bool:

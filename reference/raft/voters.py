@@ -127,8 +127,12 @@ class History(Generic[T]):
         return True
 
     def truncate_before(self, start_offset: int) -> None:
-        """Forget what no longer matters once the log starts at ``start_offset``."""
-        drop = bisect_right(self._offsets, start_offset) - 1
+        """Forget what no longer matters once the log starts at ``start_offset``.
+
+        What was in force at the record before it stays, even where another value came with the
+        first one: that may be cut off again.
+        """
+        drop = bisect_right(self._offsets, start_offset - 1) - 1
         if drop > 0:
             del self._offsets[:drop], self._values[1 : drop + 1]
 

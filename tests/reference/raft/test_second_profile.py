@@ -10,20 +10,21 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 import pytest
 from tests.reference.raft.network import Network, config, quorum, voter
 
 from kraftspec.fastpath.types import ZERO_UUID
 from kraftspec.reference.profiles.kafka.records import decode_control, encode_control, read_batches
-from kraftspec.reference.raft import TRANSITIONS, Cause, RoleName
+from kraftspec.reference.raft import TRANSITIONS, Cause, FatalError, RoleName
 from kraftspec.reference.raft import events as ev
 from kraftspec.reference.raft import messages as ms
-from kraftspec.reference.raft.config import S
+from kraftspec.reference.raft.config import MS, S
 from kraftspec.reference.raft.control import ControlRecord
 from kraftspec.reference.raft.core import Core
 from kraftspec.reference.raft.policy import Policy, RequestHandler
 from kraftspec.reference.raft.transitions import Transitions
-from kraftspec.reference.raft.types import Endpoint, ReplicaKey
+from kraftspec.reference.raft.types import NEVER_US, Endpoint, ReplicaKey
 
 KINDS: dict[int, tuple[type[ms.Request], type[ms.Reply]]] = {
     1: (ms.Vote, ms.VoteReply),
@@ -92,8 +93,10 @@ class PlainProfile:
     """Messages as JSON: field names and values."""
 
     name = "plain"
-    policy: Policy = PlainPolicy()
     apis = APIS
+
+    def __init__(self, policy: Policy | None = None) -> None:
+        self.policy = policy or PlainPolicy()
 
     def api_of(self, request: ms.Request) -> ms.Api:
         return next(api for api in self.apis.values() if api.name == type(request).__name__)
@@ -158,9 +161,9 @@ def _decoded(body: ms.Bytes) -> dict[str, Any]:
     return values
 
 
-def plain(count: int = 3) -> Network:
+def plain(count: int = 3, policy: Policy | None = None) -> Network:
     """Return a quorum of nodes that have no directory ids."""
-    net = quorum(count, profile=PlainProfile(), directory_id=ZERO_UUID)
+    net = quorum(count, profile=PlainProfile(policy), directory_id=ZERO_UUID)
     assert all(r.config.directory_id == ZERO_UUID for r in net.replicas.values())
     return net
 
@@ -237,3 +240,127 @@ def test_votes_are_kept_by_id() -> None:
     assert net.replicas[1].core.voted == ReplicaKey(2)
     assert voter(2, named=False).key == ReplicaKey(2)
     assert config(1, net.replicas[1].config.voters).node_id == 1
+
+
+# ---- what the drafts of the KIPs decide otherwise ------------------------------------------------
+
+
+class PatientPolicy(PlainPolicy):
+    """Waits before each election, the longer the more it has lost (KIP-595 as drafted)."""
+
+    def election_backoff_us(self, core: Core) -> int:
+        return 100 * MS << min(core.campaigns, 3)
+
+
+def test_an_election_is_delayed_and_longer_each_time() -> None:
+    net = plain(3, PatientPolicy())
+    leader = net.elect()
+    lonely = next(r for r in net.replicas.values() if r is not leader)
+    net.isolate(lonely.config.node_id)
+    waited = []
+    for _ in range(5):
+        before = lonely.core.campaigns
+        while lonely.core.campaign_us == NEVER_US:
+            net.run(1 * MS)
+        expired_us = net.now_us
+        while lonely.core.campaigns == before:
+            net.run(1 * MS)
+        waited.append(round((net.now_us - expired_us) / (100 * MS)))
+    assert waited == [1, 2, 4, 8, 8]
+    net.heal()
+    net.elect()
+    net.run(5 * S)
+    assert lonely.core.campaigns == 0
+
+
+def test_a_leader_that_is_heard_again_ends_the_delay() -> None:
+    net = plain(3, PatientPolicy())
+    leader = net.elect()
+    follower = next(r for r in net.replicas.values() if r is not leader)
+    follower.following.hurry()
+    follower.step(ev.Tick())
+    assert follower.core.campaign_us != NEVER_US
+    net.run(50 * MS)
+    leader.step(ev.AppendRequested(1, leader.core.epoch, (b"news",)))
+    net.run(5 * S)
+    assert follower.role is RoleName.FOLLOWER
+    assert follower.core.epoch == leader.core.epoch
+
+
+REPEATING: Transitions = {
+    **TRANSITIONS,
+    RoleName.PROSPECTIVE: {
+        **TRANSITIONS[RoleName.PROSPECTIVE],
+        Cause.PRE_VOTE_LOST: RoleName.PROSPECTIVE,
+        Cause.PRE_VOTE_LOST_LEADER_KNOWN: RoleName.PROSPECTIVE,
+    },
+}
+
+
+class RepeatingPolicy(PatientPolicy):
+    """Prospective asks until it wins (KIP-996 as drafted)."""
+
+    transitions = REPEATING
+
+
+def test_a_prospective_may_ask_again_and_again_with_delays_between() -> None:
+    net = plain(5, RepeatingPolicy())
+    leader = net.elect()
+    net.run(S)
+    node = next(r for r in net.replicas.values() if r is not leader)
+    epoch = node.core.epoch
+    net.cut.add((leader.config.node_id, node.config.node_id))
+    net.run(5 * S)
+    before = len(net.sent)
+    net.run(8 * S)
+    asked = [r for _, _, r in net.sent[before:] if isinstance(r, ms.Vote)]
+    assert node.role is RoleName.PROSPECTIVE
+    assert node.core.epoch == epoch
+    assert all(vote.pre_vote for vote in asked)
+    assert len(asked) == 10 * 4  # Each 800 ms, once it has waited thrice, the four others.
+    leader.crash()
+    net.run(10 * S)
+    assert net.leader is not None
+    assert net.leader.core.epoch > epoch
+
+
+class OneClusterPolicy(PlainPolicy):
+    """Whoever learns that it asked another cluster ends (KIP-595 as drafted)."""
+
+    def met_other_cluster(self, core: Core, reply: ms.Reply) -> None:
+        raise FatalError("this is another cluster")
+
+
+@pytest.mark.parametrize("policy", [PlainPolicy(), OneClusterPolicy()])
+def test_a_node_among_strangers_may_end(policy: Policy) -> None:
+    net = plain(3, policy)
+    net.elect()
+    node = net.replicas[1]
+    node.crash()
+    node.config = msgspec.structs.replace(node.config, cluster_id="another")
+    node.restart()
+    if isinstance(policy, OneClusterPolicy):
+        with pytest.raises(FatalError, match="another cluster"):
+            net.run(10 * S)
+    else:
+        net.run(10 * S)
+        assert node.role is not RoleName.LEADER
+
+
+class JealousPolicy(PlainPolicy):
+    """Who is asked for a vote by a stranger campaigns itself (KIP-595 as drafted)."""
+
+    def met_stranger(self, core: Core, candidate: ReplicaKey) -> None:
+        core.role.hurry()
+
+
+@pytest.mark.parametrize(("stranger", "campaigns"), [(9, True), (2, False)])
+def test_a_strangers_vote_may_start_an_election(stranger: int, campaigns: bool) -> None:
+    net = plain(3, JealousPolicy())
+    for node_id in (2, 3):
+        net.replicas[node_id].crash()
+    reply = net.ask(1, ms.Vote(epoch=7, replica_id=stranger, last_epoch=0, end_offset=0))
+    assert isinstance(reply, ms.VoteReply)
+    assert reply.vote_granted is not campaigns
+    assert (net.replicas[1].role is RoleName.CANDIDATE) is campaigns
+    assert net.replicas[1].core.epoch == (8 if campaigns else 7)

@@ -299,6 +299,24 @@ def test_a_snapshot_that_was_given_up_before_it_was_whole_counts_for_nothing() -
     assert SnapshotId(99, 1) not in leader.core.log.snapshots
 
 
+def test_a_snapshot_that_is_damaged_is_fetched_anew_and_not_at_once() -> None:
+    net, leader, node, ask = fetching()
+    reply = snapshot_reply(leader, data=bytes(SNAPSHOT_BYTES - 12))
+    (finish,) = [
+        effect
+        for effect in node.core.step(ev.ReplyReceived(ask.request_id, reply), net.now_us)
+        if isinstance(effect, fx.FinishSnapshot)
+    ]
+    end = node.core.log.end_offset
+    effects = node.core.step(ev.SnapshotDamaged(finish.id, "a bit flipped"), net.now_us)
+    assert node.core.log.end_offset == end
+    assert node.following.fetching is None
+    wanted = [e.node.id for e in effects if isinstance(e, fx.Ask)]
+    assert leader.config.node_id not in wanted
+    effects = node.core.step(ev.Tick(), net.now_us + 3 * S)
+    assert [e for e in effects if isinstance(e, fx.Ask)]
+
+
 def test_a_restart_loads_the_latest_snapshot() -> None:
     net, leader = led()
     id = take(leader)

@@ -77,8 +77,8 @@ class LogStateMachine(RuleBasedStateMachine):
         self.log.voters.truncate_before(end)
         self.log.kraft_versions.truncate_before(end)
         if id not in self.snapshots:
-            self.snapshots.append(id)
-        self.known_from = max(self.known_from, end)
+            self.snapshots = sorted([*self.snapshots, id], key=_order)
+        self.known_from = max(self.known_from, end - 1)
 
     @precondition(lambda self: self.snapshots)
     @rule(data=st.data())
@@ -101,7 +101,7 @@ class LogStateMachine(RuleBasedStateMachine):
         self.start, self.snapshots = self.end, [id]
         self.sets = {self.end - 1: voters} if voters is not None else {}
         self.levels = {self.end - 1: 1} if voters is not None else {}
-        self.known_from = self.end
+        self.known_from = self.end - 1
 
     # ---- what must be so -----------------------------------------------------------------------
 
@@ -131,7 +131,9 @@ class LogStateMachine(RuleBasedStateMachine):
         for offset in range(self.start + 1, self.end + 1):
             epoch = self.epochs[offset - 1]
             end = max(at + 1 for at, found in enumerate(self.epochs) if found == epoch)
-            assert self.log.is_valid(offset, epoch)
+            # Who is in an epoch before the earliest snapshot's gets a snapshot (KIP-630).
+            is_old = any(epoch < id.epoch for id in self.snapshots[:1])
+            assert self.log.is_valid(offset, epoch) == (not is_old)
             assert not self.log.is_valid(end + 1, epoch)
             assert self.log.is_valid(offset, self.last_epoch + 1) is False
         for epoch in set(range(1, self.last_epoch)) - here - {id.epoch for id in self.snapshots}:
