@@ -207,6 +207,7 @@ def format_storage(
         for name, value in {METADATA_VERSION: level, **levels}.items()
     ]
     records += _credentials(request, level)
+    values = [_framed(record) for record in records]  # Refused before anything is made.
     empty, formatted = _survey(config, request, say)
     report = FormatReport(
         cluster_id=request.cluster_id,
@@ -228,7 +229,7 @@ def format_storage(
     )
     for directory in report.directories:
         say(f"Formatting {directory.kind} {directory.path} with metadata.version {NAMES[level]}.")
-        _write(config, request, directory, records, voters)
+        _write(config, request, directory, values, voters)
     return report
 
 
@@ -281,9 +282,10 @@ def _check_quorum(config: StorageConfig, request: FormatRequest) -> None:
             "one of the following: --standalone, --initial-controllers, or "
             "--no-initial-controllers."
         )
-    if not request.cluster_id:
-        # Kafka writes it, and no node starts on it.
-        raise StorageError("the cluster id is empty: give one that random-uuid prints")
+    # Kafka writes any, and no node starts on an empty one.
+    if not request.cluster_id or not request.cluster_id.isprintable():
+        wrong = f"{request.cluster_id!a} is not printable" if request.cluster_id else "it is empty"
+        raise StorageError(f"the cluster id is not taken: {wrong}; random-uuid prints one that is")
 
 
 def _check_kraft(config: StorageConfig, request: FormatRequest, given: dict[str, int]) -> None:
@@ -379,11 +381,10 @@ def _write(
     config: StorageConfig,
     request: FormatRequest,
     directory: FormattedDirectory,
-    records: Sequence[Message],
+    values: Sequence[bytes],
     voters: Sequence[Voter],
 ) -> None:
     now_ms = time.time_ns() // 1_000_000
-    values = [_framed(record) for record in records]
     header = [control_value(SnapshotHeaderRecord())]
     checkpoints = {BOOTSTRAP_NAME: checkpoint_bytes(header, values, timestamp_ms=now_ms)}
     if voters and directory.path == config.metadata_dir:
