@@ -146,8 +146,12 @@ class LocalQuorum:
             raise
         return self
 
-    async def __aexit__(self, *_: object) -> None:
-        await self.stop()
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        try:
+            await self.stop()
+        except BaseException:
+            if error is None:  # Else that is what happened first.
+                raise
 
     async def start(self, node_id: int) -> Node:
         """Start a node that does not run; raises what ``Node.start`` does."""

@@ -34,6 +34,10 @@ LOGGER: Final = "kraftspec.node"
 Tell = Callable[[str, dict[str, Any]], None]  # The event's name, and what there is to say of it.
 
 
+class NodeFailedError(Exception):
+    """A node ended by itself, most likely because its disk failed; the text says which and why."""
+
+
 class Wishes(msgspec.Struct, frozen=True, kw_only=True):
     """What is to be done with the quorum.
 
@@ -64,7 +68,7 @@ class Watched:
         self._appending: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
-        """Run until it is time or ``stop`` is set; raises what a node failed with."""
+        """Run until it is time or ``stop`` is set; NodeFailedError where a node fails before."""
         tasks = [asyncio.create_task(work()) for work in (self._append, self._look, self._hurt)]
         ending = asyncio.create_task(self.stop.wait())
         try:
@@ -125,9 +129,10 @@ class Watched:
             leader = self.quorum.leader
             if leader is not None:
                 self._note(leader)
-            for node in self.quorum.nodes.values():
+            for node_id, node in self.quorum.nodes.items():
                 if node.failure is not None:
-                    raise node.failure
+                    why = str(node.failure) or type(node.failure).__name__
+                    raise NodeFailedError(f"node {node_id} failed: {why}") from node.failure
             if self.seconds - told_s >= self.wishes.interval_s:
                 told_s = self.seconds
                 self.tell("state", self.state())

@@ -105,7 +105,7 @@ def up(
     import asyncio
 
     from kraftspec.reference.node.local import LocalQuorum
-    from kraftspec.reference.node.watched import Wishes
+    from kraftspec.reference.node.watched import NodeFailedError, Wishes
 
     view: _View
     if as_json:
@@ -127,7 +127,7 @@ def up(
                 first_port=first_port,
             )
             asyncio.run(_run(quorum, wishes, view))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, NodeFailedError) as error:
         raise click.ClickException(str(error)) from error
 
 
