@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import time
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,6 +20,7 @@ from kraftspec.reference.node.security.sasl import (
     authenticate_client,
 )
 from kraftspec.reference.node.security.tls import client_context, server_context
+from kraftspec.reference.node.settings import Protocol
 
 if TYPE_CHECKING:
     import ssl
@@ -72,6 +74,8 @@ class Gate:
 
     def __init__(self, config: NodeConfig) -> None:
         self.records: SecurityRecords | None = None
+        if any(listener.protocol is Protocol.SSL for listener in config.listeners):
+            importlib.import_module("cryptography.x509")  # Missing, it is to be missed now.
         self._security = config.security
         self._server_tls = {
             listener.name: server_context(listener.tls)

@@ -32,7 +32,7 @@ _COMMANDS = {
 }
 # Module → the extra that brings it.
 _EXTRAS = {
-    "prompt_toolkit": "node",
+    "prompt_toolkit": "node", "prometheus_client": "node", "cryptography": "node",
     "jinja2": "conformance", "jsonschema": "conformance", "watchfiles": "conformance",
     "pyspark": "spark", "pyarrow": "spark", "fsspec": "spark",
 }  # fmt: skip

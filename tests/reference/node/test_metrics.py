@@ -7,12 +7,15 @@ import io
 import json
 import logging
 import math
+import re
 import urllib.request
+import zipfile
 from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from kraftspec.conformance.cluster import class_path
 from kraftspec.conformance.cluster.node import HOST
 from kraftspec.reference.node import logs
 from kraftspec.reference.node.meters import SAMPLE_S, Window
@@ -30,6 +33,20 @@ NAMES = {
     "poll-idle-ratio-avg",
 }  # fmt: skip
 OF_LEADERS = {"number-of-observers", "uncommitted-voter-change"}
+
+
+@pytest.mark.java
+def test_the_names_are_those_of_kafka() -> None:
+    """All words of Kafka's class that look like names of metrics, and no others."""
+    (jar,) = [path for path in class_path() if path.name.startswith("kafka-raft-")]
+    with zipfile.ZipFile(jar) as classes:
+        found = classes.read("org/apache/kafka/raft/internals/KafkaRaftMetrics.class")
+    # Constants of a class file: tag 1, how many bytes, the bytes.
+    constants = re.finditer(rb"\x01(..)([a-z]+(?:-[a-z]+)+)", found, re.DOTALL)
+    words = {it[2].decode() for it in constants if int.from_bytes(it[1], "big") == len(it[2])}
+    sensors = {"commit-latency", "election-latency", "fetch-records", "append-records",
+               "poll-idle-ratio", "raft-metrics"}  # fmt: skip
+    assert words - sensors - set(STATES) == NAMES | OF_LEADERS
 
 
 def scrape(port: int) -> dict[str, dict[tuple[str, ...], float]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import ssl
 from pathlib import Path
 from typing import Any
@@ -139,6 +140,22 @@ def test_whom_nobody_signed_is_refused(authority: Authority, tmp_path: Path) -> 
             shake_hands(server_context(ours), client_context(client))
     with pytest.raises(ssl.SSLCertVerificationError):
         shake_hands(server_context(foreign), client_context(ours))
+
+
+def test_why_a_handshake_failed_is_logged(
+    authority: Authority, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    tls = TlsConfig(
+        key_store=stores(authority, tmp_path)["pem"],
+        trust_store=trusting(authority, tmp_path),
+        client_auth=ClientAuth.REQUIRED,
+    )
+    client = TlsConfig(trust_store=trusting(authority, tmp_path))
+    with pytest.raises(ssl.SSLError):
+        shake_hands(server_context(tls), client_context(client))
+    reasons = [vars(record).get("reason") for record in caplog.records]
+    assert reasons == ["PEER_DID_NOT_RETURN_A_CERTIFICATE"]
 
 
 def test_requested_is_not_required(authority: Authority, tmp_path: Path) -> None:
