@@ -1,4 +1,6 @@
-"""The reference node in the state of a node vector: core and storage, on files in memory.
+"""The reference node in the state of a node vector, on files in memory.
+
+Core, storage and service are the node's own; sockets, clock and disk are not.
 
 Time is virtual: it goes on only where somebody waits for an answer, or for the node to ask. Its
 election time-outs are the shortest there are, so that waiting for it is never long.
@@ -10,35 +12,28 @@ import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, cast
 
 from kraftspec.conformance.exchanges.disk import files_of, meta_of
 from kraftspec.conformance.raw.node import NodeAnswer, NodeAppend, NodeState
 from kraftspec.conformance.simulation.disk import MemoryFiles
-from kraftspec.fastpath.errors import CodecError
 from kraftspec.reference.log.properties import render_properties
-from kraftspec.reference.node.apis import unsupported_api_versions
 from kraftspec.reference.node.config import load_config
-from kraftspec.reference.node.frames import (
-    API_VERSIONS_KEY,
-    SIZE_BYTES,
-    peek_api,
-    read_request_head,
-    response_frame,
-)
+from kraftspec.reference.node.frames import SIZE_BYTES
+from kraftspec.reference.node.oddities import Oddities
+from kraftspec.reference.node.security.gate import Gate, Session
+from kraftspec.reference.node.service import Service
 from kraftspec.reference.profiles.kafka import KafkaProfile
-from kraftspec.reference.raft import Config, Core
+from kraftspec.reference.raft import Core
 from kraftspec.reference.raft import effects as fx
 from kraftspec.reference.raft import events as ev
-from kraftspec.reference.raft.messages import (
-    Api,
-    ApiVersionsReply,
-    FetchReply,
-    FetchSnapshotReply,
-    Request,
-)
 from kraftspec.reference.raft.types import NEVER_US
 from kraftspec.reference.storage import Storage
+
+if TYPE_CHECKING:
+    from kraftspec.reference.node.runtime import Node
+    from kraftspec.reference.node.server import ServerConnection
+    from kraftspec.reference.node.settings import Listener, NodeConfig
 
 DIRECTORY = "/data"
 LISTENER = "CONTROLLER"
@@ -52,13 +47,29 @@ class _Shortest:
         return 0
 
 
-class _Asked(NamedTuple):
-    """A request that is not answered yet."""
+class _Line:
+    """What the service of a node needs of a connection: somewhere to answer, or to hang up."""
 
-    api: Api
-    version: int
-    data: bytes
-    request: Request
+    session: Session | None = None
+    peer, host = "peer:0", "peer"
+    is_open = True
+
+    def __init__(self, listener: Listener) -> None:
+        self.listener = listener
+        self.transport = self
+        self.is_done = False
+        self.answer: bytes | None = None
+
+    def get_extra_info(self, name: str) -> None:
+        """There is no TLS."""
+
+    def reply(self, frame: bytes) -> None:
+        """Take the answer, without the size before it."""
+        self.answer, self.is_done = frame[SIZE_BYTES:], True
+
+    def drop(self, reason: str) -> None:
+        """Take note that the node hangs up."""
+        self.is_done = True
 
 
 class ReferenceNode:
@@ -72,8 +83,12 @@ class ReferenceNode:
         for name, data in files_of(state).items():
             _write(files, f"{DIRECTORY}/{name}", data)
         self.profile = KafkaProfile(LISTENER)
-        config = _config(state)
+        self.config = _config(state)
+        config = self.config.core
         self.storage = Storage.open(DIRECTORY, self.profile, config, files=files)
+        self.gate = Gate(self.config)
+        self.oddities = Oddities(config.node_id)
+        self.service = Service(cast("Node", self))  # Of a node it needs what is here.
         self.core = Core(
             config,
             self.profile.policy,
@@ -85,8 +100,7 @@ class ReferenceNode:
         self.clock_ms: int | None = state.clock_ms or None
         self.asked: dict[int, fx.Ask] = {}
         self._token = 0
-        self._requests: dict[int, _Asked] = {}
-        self._replies: dict[int, bytes | None] = {}
+        self._lines: dict[int, _Line] = {}
         self._flush: fx.FlushLog | None = None
         self._step(ev.Start())
         self.settle(state.role)
@@ -104,33 +118,17 @@ class ReferenceNode:
             self._step(ev.Tick())
 
     def request(self, data: bytes) -> int:
-        """Let a request come in; as the node's server, hang up on what is none."""
+        """Let a request come in, on a connection of its own."""
         self._token += 1
-        token = self._token
-        key, version = peek_api(data)
-        api = self.profile.apis.get(key)
-        self._replies[token] = None
-        if api is None:
-            return token
-        if not api.min_version <= version <= api.max_version:
-            if key == API_VERSIONS_KEY:
-                body = unsupported_api_versions(api)
-                self._replies[token] = _frame(api, 0, data, body)
-            return token
-        try:
-            head = read_request_head(data, version >= api.first_flexible_version)
-            request = self.profile.decode_request(key, version, data[head.body_at :])
-        except CodecError:
-            return token
-        del self._replies[token]
-        self._requests[token] = _Asked(api, version, data, request)
-        self._step(ev.RequestReceived(token, request))
-        return token
+        line = self._lines[self._token] = _Line(self.config.listeners[0])
+        self.service.received(cast("ServerConnection", line), data)
+        return self._token
 
     def reply(self, token: int) -> bytes | None:
         """Let time go on until that was answered."""
-        self._wait(lambda: token in self._replies, "does not answer")
-        return self._replies.pop(token)
+        line = self._lines.pop(token)
+        self._wait(lambda: line.is_done, "does not answer")
+        return line.answer
 
     def answer(self, answer: NodeAnswer) -> None:
         """Let time go on until it asks, and answer."""
@@ -154,6 +152,10 @@ class ReferenceNode:
         """Hold that it is what it should be."""
         if role is not None and self.core.role.name != role:
             raise ValueError(f"its role is {self.core.role.name}, not {role}")
+
+    def post(self, event: ev.Event) -> None:
+        """Take an event of the service's, at once."""
+        self._step(event)
 
     # ---- inside --------------------------------------------------------------------------------
 
@@ -207,7 +209,7 @@ class ReferenceNode:
             case fx.Ask():
                 self.asked[effect.request_id] = effect
             case fx.Answer():
-                self._answer(effect)
+                self.service.answer(effect)
             case fx.DropConnection():
                 self.asked = {
                     key: asked for key, asked in self.asked.items() if asked.node != effect.node
@@ -217,22 +219,6 @@ class ReferenceNode:
 
     def _clock(self, core_ms: int) -> int:
         return core_ms if self.clock_ms is None else self.clock_ms
-
-    def _answer(self, effect: fx.Answer) -> None:
-        asked = self._requests.pop(effect.token)
-        reply = effect.reply
-        if isinstance(reply, FetchReply | FetchSnapshotReply):
-            self.storage.fill(reply)
-        elif isinstance(reply, ApiVersionsReply) and not reply.error:
-            reply.apis = tuple(self.profile.apis.values())
-        body = self.profile.encode_reply(asked.request, reply, asked.version, LISTENER)
-        self._replies[effect.token] = _frame(asked.api, asked.version, asked.data, body)
-
-
-def _frame(api: Api, version: int, request: bytes, body: bytes) -> bytes:
-    """Return the answer to a request, without the size before it."""
-    correlation_id = int.from_bytes(request[4:8], "big", signed=True)
-    return response_frame(api, version, correlation_id, body)[SIZE_BYTES:]
 
 
 def _write(files: MemoryFiles, path: str, data: bytes) -> None:
@@ -246,7 +232,7 @@ def _write(files: MemoryFiles, path: str, data: bytes) -> None:
     file.close()
 
 
-def _config(state: NodeState) -> Config:
+def _config(state: NodeState) -> NodeConfig:
     """Return the configuration that Kafka's properties of a state say."""
     properties = state.properties or {}
     said = {
@@ -258,4 +244,4 @@ def _config(state: NodeState) -> Config:
         path = Path(directory) / "node.properties"
         path.write_text(render_properties(said))
         config = load_config(path)
-    return config.of_directory(meta_of(state)).core
+    return config.of_directory(meta_of(state))

@@ -135,7 +135,7 @@ def test_no_vectors_prove_nothing() -> None:
 def test_one_adapter_is_named(arguments: list[str]) -> None:
     result = run("conform", "run", *arguments)
     assert result.exit_code == 2
-    assert "give one of --adapter NAME and --exec CMD" in result.stderr
+    assert "give one of --adapter NAME, --exec CMD and --node NAME" in result.stderr
 
 
 @pytest.mark.parametrize(
