@@ -161,7 +161,7 @@ class Service:
         if isinstance(reply, FetchReply | FetchSnapshotReply):
             reply.read_max_bytes = min(reply.read_max_bytes, REPLY_BYTES_MAX)
             node.storage.fill(reply)
-        elif isinstance(reply, ApiVersionsReply):
+        elif isinstance(reply, ApiVersionsReply) and not reply.error:
             reply.apis = tuple(self.apis[key] for key in sorted(self.apis))
         body = node.profile.encode_reply(request, reply, version, connection.listener.name)
         connection.reply(response_frame(api, version, correlation_id, body))
