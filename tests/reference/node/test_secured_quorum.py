@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from kraftspec.fastpath.message import Message
 from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import uvarint
 from kraftspec.generated import kafka
+from kraftspec.generated.errors import ErrorCode
 from kraftspec.reference.node.config import load_config
 from kraftspec.reference.node.runtime import Node, NotAppendedError
 from kraftspec.reference.node.security.authorizer import Operation
@@ -20,7 +22,7 @@ from kraftspec.reference.node.settings import Mechanism
 from kraftspec.reference.raft import RoleName
 
 from .certificates import Authority
-from .quorum import run
+from .quorum import leads, run
 from .secured import NOBODY, NODE, format_ours, server_properties, write_properties
 
 WAIT_S = 60.0
@@ -28,8 +30,10 @@ DESCRIBE_QUORUM = 55
 VOTE = 52
 
 
-def format_quorum(directory: Path, count: int = 3) -> list[Path]:
-    """Format the nodes of a quorum over SASL_SSL; they know each other's passwords from there."""
+def format_quorum(
+    directory: Path, count: int = 3, listener: str = "CONTROLLER", **changes: str
+) -> list[Path]:
+    """Format the nodes of a quorum over SASL; they know each other's passwords from there."""
     taken: set[int] = set()
     authority = Authority()
     draw = random.Random(5)
@@ -49,7 +53,8 @@ def format_quorum(directory: Path, count: int = 3) -> list[Path]:
             ),
             "controller.quorum.election.timeout.ms": "500",
             "controller.quorum.append.linger.ms": "0",
-            **server_properties(home, authority, {"CONTROLLER": port}, node_id, "SCRAM-SHA-512"),
+            **server_properties(home, authority, {listener: port}, node_id, "SCRAM-SHA-512"),
+            **{key.replace("__", "."): value for key, value in changes.items()},
         }
         paths.append(write_properties(home / "node.properties", properties))
         format_ours(paths[-1], initial_controllers=voters)
@@ -171,5 +176,84 @@ def test_what_the_log_says_of_users_and_rights_holds_at_once(tmp_path: Path) -> 
             assert (known("dave"), known(NODE)) == (True, False)
         finally:
             await node.stop(0.2)
+
+    run(main())
+
+
+# ---- a listener with SASL, by the byte ---------------------------------------------------------
+
+
+def framed_request(message: Any, version: int) -> bytes:
+    header = kafka.RequestHeader(
+        request_api_key=message.API_KEY, request_api_version=version, correlation_id=1,
+        client_id="test",
+    )  # fmt: skip
+    body = header.encode(message.header_version(version)) + message.encode(version)
+    return len(body).to_bytes(4, "big") + body
+
+
+async def say(port: int, *frames: bytes) -> tuple[list[bytes], float]:
+    """Send frames one after the other; return the answers, and how long it was until the end."""
+    reader, writer = await asyncio.open_connection(HOST, port)
+    began = time.monotonic()
+    answers = []
+    try:
+        for frame in frames:
+            writer.write(frame)
+            await writer.drain()
+            size = int.from_bytes(await reader.readexactly(4), "big")
+            answers.append(await reader.readexactly(size))
+        assert await asyncio.wait_for(reader.read(1), WAIT_S) == b""
+    except (asyncio.IncompleteReadError, ConnectionError):
+        pass
+    finally:
+        writer.close()
+    return answers, time.monotonic() - began
+
+
+def test_who_has_not_authenticated_gets_nowhere(tmp_path: Path) -> None:
+    plain = framed_request(kafka.SaslHandshakeRequest(mechanism="PLAIN"), 1)
+    wrong = framed_request(kafka.SaslAuthenticateRequest(auth_bytes=b"\0node\0x"), 2)
+    versions = framed_request(
+        kafka.ApiVersionsRequest(client_software_name="t", client_software_version="1"), 3
+    )
+    asks = framed_request(kafka.DescribeQuorumRequest(), 2)
+
+    async def main() -> None:
+        (path,) = format_quorum(tmp_path, 1, listener="CLEAR")
+        node = await started(path)
+        try:
+            await append([node], kafka.NoOpRecord())
+            (_, port) = node.listeners["CLEAR"]
+            assert (await say(port, asks))[0] == []
+            assert (await say(port, (600 << 10).to_bytes(4, "big")))[0] == []
+            assert (await say(port, plain, asks))[0][1:] == []
+            answers, took_s = await say(port, versions, plain, wrong, plain)
+            assert len(answers) == 3
+            refused = kafka.SaslAuthenticateResponse.decode(answers[2][5:], 2)
+            assert refused.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+            assert took_s >= node.config.limits.failed_authentication_delay_ms / 1000
+            old = framed_request(kafka.SaslHandshakeRequest(mechanism="PLAIN"), 0)
+            assert (await say(port, old))[0] == []
+            assert leads(node)
+        finally:
+            await node.stop(0.2)
+
+    run(main())
+
+
+def test_logins_that_end_are_renewed(tmp_path: Path) -> None:
+    """Connections of a second each: what is appended is committed throughout."""
+
+    async def main() -> None:
+        paths = format_quorum(tmp_path, 2, connections__max__reauth__ms="1000")
+        nodes = [await started(path) for path in paths]
+        try:
+            ends = time.monotonic() + 3
+            while time.monotonic() < ends:
+                await append(nodes, kafka.NoOpRecord())
+                await asyncio.sleep(0.05)
+        finally:
+            await asyncio.gather(*(node.stop(0.2) for node in nodes))
 
     run(main())
