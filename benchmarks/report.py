@@ -179,6 +179,7 @@ FAMILIES = (
     ("A controller: resident memory then, MiB", "node memory", "MiB"),
     ("Three controllers: from SIGKILL of the leader to another, ms", "node fail-over", "ms"),
     ("The command quorum describe --status, whole, ms", "command quorum describe", "ms"),
+    ("The command dump-log of a metadata log of 256 MiB, whole, ms", "command dump-log", "ms"),
     ("Messages: encode, µs", "encode ", "µs"),
     ("Messages: decode, µs", "decode ", "µs"),
     ("Compress, µs", "compress ", "µs"),

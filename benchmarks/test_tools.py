@@ -33,6 +33,6 @@ def race(size_mib: int) -> dict[str, float]:
 @pytest.mark.parametrize("who", [OURS, KAFKA])
 def test_dump_log(benchmark: Any, who: str) -> None:
     """Every record of a metadata log as text."""
-    benchmark.group = f"dump-log {SIZE_MIB} MiB"
+    benchmark.group = f"command dump-log {SIZE_MIB} MiB"
     size_mib = SIZE_MIB if benchmark.enabled else COMPARED_MIB
     tell(benchmark, who, [race(size_mib)[who]], bytes=size_mib << 20)

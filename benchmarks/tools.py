@@ -24,7 +24,7 @@ from kraftspec.reference.log import LocalFiles, MetadataLog
 from kraftspec.reference.log.control import control_value
 
 OURS = "kraftspec"
-KAFKA = "Java DumpLogSegments"
+KAFKA = "Kafka, as its script starts it"
 TIMEOUT_S = 1_800.0
 TIME_MS = 1_700_000_000_000
 TOPICS_A_BATCH = 20
