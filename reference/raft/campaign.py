@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from kraftspec.reference.raft.messages import Vote
 from kraftspec.reference.raft.role import Role
+from kraftspec.reference.raft.transitions import FatalError
 from kraftspec.reference.raft.types import NEVER_US
 
 if TYPE_CHECKING:
@@ -56,6 +57,8 @@ class Campaign(Role):
 
     def __init__(self, core: Core) -> None:
         super().__init__(core)
+        if not core.is_voter:
+            raise FatalError("an observer does not campaign")
         self.tally = Tally(core.log.voters.last, core.config.node_id)
         self.election_deadline_us = core.now_us + core.policy.election_timeout_us(core)
         self.asks_from_us = core.now_us
@@ -72,6 +75,18 @@ class Campaign(Role):
     def granting_voters(self) -> tuple[int, ...]:
         """Return who granted, this node included, ascending."""
         return tuple(sorted(self.tally.granted))
+
+    def poll(self, now_us: int) -> int:
+        """Ask for votes until the election timer expires; while leaving, beyond that."""
+        if self.core.shutdown_deadline_us != NEVER_US:
+            return self.ask_for_votes(now_us)
+        if now_us >= self.election_deadline_us:
+            return self.expired()
+        return min(self.ask_for_votes(now_us), self.election_deadline_us)
+
+    def expired(self) -> int:
+        """Act on an election timer that has expired; return when to look again."""
+        raise NotImplementedError
 
     def won(self) -> None:
         """Go forward: a majority granted."""

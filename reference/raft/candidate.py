@@ -9,9 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kraftspec.reference.raft.campaign import Campaign
-from kraftspec.reference.raft.transitions import Cause, FatalError
+from kraftspec.reference.raft.transitions import Cause
 from kraftspec.reference.raft.types import (
-    NEVER_US,
     NONE,
     ElectionState,
     Endpoints,
@@ -42,8 +41,6 @@ class Candidate(Campaign):
         voted: ReplicaKey | None,
     ) -> None:
         """Enter the next epoch, with the vote for itself written down before any is asked for."""
-        if not core.is_voter:
-            raise FatalError("an observer does not campaign")
         core.enter(cls(core), ElectionState(core.epoch + 1, NONE, core.config.key), ())
 
     def begin(self) -> None:
@@ -52,14 +49,9 @@ class Candidate(Campaign):
         if self.tally.is_won:
             self.won()
 
-    def poll(self, now_us: int) -> int:
-        """Ask for votes until the election timer expires; while leaving, beyond that."""
-        core = self.core
-        if core.shutdown_deadline_us != NEVER_US:
-            return self.ask_for_votes(now_us)
-        if now_us >= self.election_deadline_us:
-            return core.campaign(Cause.ELECTION_TIMEOUT)
-        return min(self.ask_for_votes(now_us), self.election_deadline_us)
+    def expired(self) -> int:
+        """Begin again, as Prospective (KIP-996)."""
+        return self.core.campaign(Cause.ELECTION_TIMEOUT)
 
     def won(self) -> None:
         """Lead."""

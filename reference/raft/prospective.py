@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 from kraftspec.reference.raft.campaign import Campaign
 from kraftspec.reference.raft.messages import Vote
 from kraftspec.reference.raft.role import grants_without_leader
-from kraftspec.reference.raft.transitions import Cause, FatalError
+from kraftspec.reference.raft.transitions import Cause
 from kraftspec.reference.raft.types import (
-    NEVER_US,
     NONE,
     ElectionState,
     Endpoints,
@@ -47,8 +46,6 @@ class Prospective(Campaign):
         voted: ReplicaKey | None,
     ) -> None:
         """Enter in the same epoch; only a vote given away meanwhile is written down."""
-        if not core.is_voter:
-            raise FatalError("an observer does not campaign")
         state = ElectionState(epoch, core.leader_id, voted)
         persist = cause is Cause.VOTE_GRANTED
         role = cls(core)
@@ -62,14 +59,10 @@ class Prospective(Campaign):
         if self.tally.is_won:
             self.won()
 
-    def poll(self, now_us: int) -> int:
-        """Ask for pre-votes until the election timer expires; while leaving, beyond that."""
-        if self.core.shutdown_deadline_us != NEVER_US:
-            return self.ask_for_votes(now_us)
-        if now_us >= self.election_deadline_us:
-            self.lost()
-            return 0
-        return min(self.ask_for_votes(now_us), self.election_deadline_us)
+    def expired(self) -> int:
+        """Give up, as when it is refused."""
+        self.lost()
+        return 0
 
     def won(self) -> None:
         """Campaign in earnest, in the next epoch."""

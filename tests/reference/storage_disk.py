@@ -151,7 +151,9 @@ def with_snapshot(storage: Storage, level: int, known: VoterSet | None) -> ev.Sn
     return stored
 
 
-def fetch(storage: Storage, snapshot_id: SnapshotId, data: bytes) -> ev.SnapshotStored | None:
+def fetch(
+    storage: Storage, snapshot_id: SnapshotId, data: bytes
+) -> ev.SnapshotStored | ev.SnapshotDamaged | None:
     storage.carry_out(fx.BeginSnapshot(snapshot_id))
     storage.carry_out(fx.ExtendSnapshot(snapshot_id, 0, data))
     return storage.finish_snapshot(snapshot_id)

@@ -40,6 +40,46 @@ from kraftspec.reference.raft.types import NONE, ReplicaKey
 INVALID = int(ErrorCode.INVALID_REQUEST)
 
 
+# ---- what their answers have in common -------------------------------------------------------
+
+
+def _put_epoch_reply(response_class: Any) -> Any:
+    def put(request: Any, reply: Reply, version: int, listener: str) -> Any:
+        if reply.top_error:
+            return response_class(error_code=reply.top_error)
+        partition = response_class.PartitionData(
+            partition_index=PARTITION,
+            error_code=reply.error,
+            leader_id=reply.leader_id,
+            leader_epoch=reply.leader_epoch,
+        )
+        return response_class(
+            topics=[response_class.TopicData(topic_name=TOPIC, partitions=[partition])],
+            node_endpoints=put_leader(response_class.NodeEndpoint, reply, listener)
+            if version
+            else [],
+        )
+
+    return put
+
+
+def _get_epoch_reply(kind: type[Reply]) -> Any:
+    def get(message: Any, listener: str) -> Reply:
+        if message.error_code:
+            return kind(top_error=message.error_code)
+        partition = only_partition(message.topics)
+        if partition is None:
+            return not_about_this_log(kind)
+        return kind(
+            error=partition.error_code,
+            leader_id=partition.leader_id,
+            leader_epoch=partition.leader_epoch,
+            leader_endpoints=get_leader(message.node_endpoints, partition.leader_id, listener),
+        )
+
+    return get
+
+
 # ---- Vote ------------------------------------------------------------------------------------
 
 
@@ -86,34 +126,17 @@ def _get_vote(message: VoteRequest, version: int) -> Vote:
 
 
 def _put_vote_reply(request: Vote, reply: VoteReply, version: int, listener: str) -> VoteResponse:
-    if reply.top_error:
-        return VoteResponse(error_code=reply.top_error)
-    partition = VoteResponse.PartitionData(
-        partition_index=PARTITION,
-        error_code=reply.error,
-        leader_id=reply.leader_id,
-        leader_epoch=reply.leader_epoch,
-        vote_granted=reply.vote_granted,
-    )
-    return VoteResponse(
-        topics=[VoteResponse.TopicData(topic_name=TOPIC, partitions=[partition])],
-        node_endpoints=put_leader(VoteResponse.NodeEndpoint, reply, listener) if version else [],
-    )
+    message: VoteResponse = _put_epoch_reply(VoteResponse)(request, reply, version, listener)
+    for topic in message.topics:
+        topic.partitions[0].vote_granted = reply.vote_granted
+    return message
 
 
 def _get_vote_reply(message: VoteResponse, listener: str) -> Reply:
-    if message.error_code:
-        return VoteReply(top_error=message.error_code)
-    partition = only_partition(message.topics)
-    if partition is None:
-        return not_about_this_log(VoteReply)
-    return VoteReply(
-        error=partition.error_code,
-        leader_id=partition.leader_id,
-        leader_epoch=partition.leader_epoch,
-        leader_endpoints=get_leader(message.node_endpoints, partition.leader_id, listener),
-        vote_granted=partition.vote_granted,
-    )
+    reply: VoteReply = _get_epoch_reply(VoteReply)(message, listener)
+    if not reply.top_error:
+        reply.vote_granted = message.topics[0].partitions[0].vote_granted
+    return reply
 
 
 VOTE = Translation(
@@ -129,44 +152,7 @@ VOTE = Translation(
 )
 
 
-# ---- BeginQuorumEpoch, EndQuorumEpoch: their answers have one shape ---------------------------
-
-
-def _put_epoch_reply(response_class: Any) -> Any:
-    def put(request: Any, reply: Reply, version: int, listener: str) -> Any:
-        if reply.top_error:
-            return response_class(error_code=reply.top_error)
-        partition = response_class.PartitionData(
-            partition_index=PARTITION,
-            error_code=reply.error,
-            leader_id=reply.leader_id,
-            leader_epoch=reply.leader_epoch,
-        )
-        return response_class(
-            topics=[response_class.TopicData(topic_name=TOPIC, partitions=[partition])],
-            node_endpoints=put_leader(response_class.NodeEndpoint, reply, listener)
-            if version
-            else [],
-        )
-
-    return put
-
-
-def _get_epoch_reply(kind: type[Reply]) -> Any:
-    def get(message: Any, listener: str) -> Reply:
-        if message.error_code:
-            return kind(top_error=message.error_code)
-        partition = only_partition(message.topics)
-        if partition is None:
-            return not_about_this_log(kind)
-        return kind(
-            error=partition.error_code,
-            leader_id=partition.leader_id,
-            leader_epoch=partition.leader_epoch,
-            leader_endpoints=get_leader(message.node_endpoints, partition.leader_id, listener),
-        )
-
-    return get
+# ---- BeginQuorumEpoch, EndQuorumEpoch ----------------------------------------------------------
 
 
 def _put_begin_epoch(request: BeginEpoch, version: int) -> BeginQuorumEpochRequest:

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.reference.raft.changes import add_request, ask, led, others, remove_request, voters
 from tests.reference.raft.network import (
     CLUSTER,
     Network,
     Replica,
     config,
     directory,
-    formatted,
     joiner,
     quorum,
     voter,
@@ -23,49 +23,10 @@ from kraftspec.generated.errors import ErrorCode
 from kraftspec.reference.raft import effects as fx
 from kraftspec.reference.raft import events as ev
 from kraftspec.reference.raft import messages as ms
-from kraftspec.reference.raft.config import MS, S
+from kraftspec.reference.raft.config import S
 from kraftspec.reference.raft.control import KRaftVersion, Voters
 from kraftspec.reference.raft.types import Endpoint, ReplicaKey, VersionRange, Voter
 from kraftspec.reference.raft.voters import VoterSet
-
-
-def led(count: int = 3, **changes: Any) -> tuple[Network, Replica]:
-    net = formatted(count, **changes)
-    leader = net.elect()
-    net.run(100 * MS)
-    return net, leader
-
-
-def voters(replica: Replica) -> tuple[int, ...]:
-    return replica.core.log.voters.last.ids
-
-
-def add_request(node_id: int = 4, **changes: Any) -> ms.AddVoter:
-    values: dict[str, Any] = {
-        "cluster_id": CLUSTER,
-        "voter_id": node_id,
-        "voter_directory_id": directory(node_id),
-        "endpoints": voter(node_id).endpoints,
-    }
-    return ms.AddVoter(**{**values, **changes})
-
-
-def remove_request(node_id: int, **changes: Any) -> ms.RemoveVoter:
-    values: dict[str, Any] = {
-        "cluster_id": CLUSTER,
-        "voter_id": node_id,
-        "voter_directory_id": directory(node_id),
-    }
-    return ms.RemoveVoter(**{**values, **changes})
-
-
-def ask(net: Network, leader: Replica, request: ms.Request) -> ms.Reply | None:
-    return net.ask(leader.config.node_id, request)
-
-
-def others(net: Network, *nodes: Replica) -> list[Replica]:
-    return [r for r in net.replicas.values() if r not in nodes]
-
 
 Arrange = Callable[[Network, Replica], None]
 
