@@ -1,19 +1,35 @@
 """What a node answers: the quorum's own APIs by its core, and the few that only its shell can.
 
 Apache Kafka's tools find the controllers of ``--bootstrap-controller`` by DescribeCluster, which
-has to do with the node's network and not with its log (KIP-919).
+has to do with the node's network and not with its log (KIP-919). Brokers, and controllers of
+Kafka's, look for the active controller where the leader is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kraftspec.generated.errors import ErrorCode
 from kraftspec.generated.kafka import (
+    AllocateProducerIdsRequest,
+    AllocateProducerIdsResponse,
+    AlterPartitionRequest,
+    AlterPartitionResponse,
     ApiVersionsResponse,
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsResponse,
+    BrokerHeartbeatRequest,
+    BrokerHeartbeatResponse,
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+    ControllerRegistrationRequest,
+    ControllerRegistrationResponse,
+    CreateTopicsRequest,
     DescribeClusterRequest,
     DescribeClusterResponse,
+    EnvelopeRequest,
+    EnvelopeResponse,
 )
 from kraftspec.reference.node.frames import API_VERSIONS_KEY
 from kraftspec.reference.raft.follower import address
@@ -77,12 +93,35 @@ def describe_cluster(
     )
 
 
+def _not_controller(request: Any, response: Any) -> ShellApi:
+    """An API of the active controller, which a node of ours is not, whether it leads or not.
+
+    A broker takes the quorum's leader for the controller. It looks for another one after
+    NOT_CONTROLLER (``NodeToControllerRequestThread``), and does not where the API is not served.
+    """
+    return ShellApi(
+        api_of(request), request, lambda *_: response(error_code=ErrorCode.NOT_CONTROLLER)
+    )
+
+
 SHELL_APIS: Final = {
     shell.api.key: shell
     for shell in (
         ShellApi(api_of(DescribeClusterRequest), DescribeClusterRequest, describe_cluster),
+        _not_controller(AllocateProducerIdsRequest, AllocateProducerIdsResponse),
+        _not_controller(AlterPartitionRequest, AlterPartitionResponse),
+        _not_controller(AssignReplicasToDirsRequest, AssignReplicasToDirsResponse),
+        _not_controller(BrokerHeartbeatRequest, BrokerHeartbeatResponse),
+        _not_controller(BrokerRegistrationRequest, BrokerRegistrationResponse),
+        _not_controller(ControllerRegistrationRequest, ControllerRegistrationResponse),
+        _not_controller(EnvelopeRequest, EnvelopeResponse),
     )
 }
+
+
+def is_controller(versions: Container[int]) -> bool:
+    """Whether a node that serves these APIs is a Kafka controller: it can create a topic."""
+    return CreateTopicsRequest.API_KEY in versions
 
 
 def unsupported_api_versions(api: Api) -> bytes:

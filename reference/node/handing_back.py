@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from kraftspec.reference.node.apis import is_controller
 from kraftspec.reference.raft.leader import Leader
 
 if TYPE_CHECKING:
     from kraftspec.reference.node.client import Peers
     from kraftspec.reference.raft import Core, ReplicaKey
 
-CREATE_TOPICS_KEY: Final = 19  # Only a node that is a Kafka controller serves it.
 LOOK_AGAIN_S: Final = 1.0
 
 
@@ -55,7 +55,7 @@ class HandingBack:
             versions = peers.versions_of(node_id)
             if versions is None:
                 continue
-            if CREATE_TOPICS_KEY in versions:
+            if is_controller(versions):
                 self._controllers.add(node_id)
             else:
                 self._controllers.discard(node_id)

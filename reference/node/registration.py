@@ -23,6 +23,7 @@ from kraftspec.generated.kafka import (
     ControllerRegistrationRequest,
     ControllerRegistrationResponse,
 )
+from kraftspec.reference.node.apis import is_controller
 from kraftspec.reference.node.client import Peer, Peers, who_asks
 from kraftspec.reference.node.settings import Protocol
 from kraftspec.reference.profiles.kafka.membership import KRAFT_VERSION
@@ -74,7 +75,7 @@ async def _tell(node: Node, leader: raft.Node, incarnation: Uuid) -> str | None:
     try:
         async with asyncio.timeout(node.peers.asker.request_timeout_s):
             versions = await peer.connected()
-            if ControllerRegistrationRequest.API_KEY not in versions:
+            if not is_controller(versions):
                 return _NO_CONTROLLER
             newest = ApiVersionsRequest.VALID_VERSIONS.stop - 1
             spoken = await peer.exchange(

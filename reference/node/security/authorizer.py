@@ -74,6 +74,13 @@ NEEDS: Final = {
             kafka.FetchSnapshotRequest,
             kafka.UpdateRaftVoterRequest,
             kafka.ControllerRegistrationRequest,
+            # What brokers send to the active controller, which this node never is.
+            kafka.AllocateProducerIdsRequest,
+            kafka.AlterPartitionRequest,
+            kafka.AssignReplicasToDirsRequest,
+            kafka.BrokerHeartbeatRequest,
+            kafka.BrokerRegistrationRequest,
+            kafka.EnvelopeRequest,
         ),
         # Of a broker, everybody may ask for DescribeCluster; of a controller, who may alter it.
         Operation.ALTER: (

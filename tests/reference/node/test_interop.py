@@ -10,20 +10,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.reference.node.mixed import (
-    Ours,
-    assert_agrees,
-    assert_same_log,
-    describe,
-    describe_by,
-    dump,
-    leaders_of,
-    set_configs,
-    wait_until,
-)
+from tests.reference.node.mixed import assert_agrees, dump, set_configs
 
 from kraftspec.conformance.cluster import Cluster
 from kraftspec.conformance.cluster.node import free_port
+from kraftspec.conformance.interop.logs import compare_logs, leaders_of
+from kraftspec.conformance.interop.ours import Ours, describe, describe_by, wait_until
 
 pytestmark = pytest.mark.java
 
@@ -202,7 +194,7 @@ def test_it_leads_and_hands_back(cluster: Cluster, tmp_path: Path) -> None:
     assert said is not None
     assert (said.leader_id, said.leader_epoch) == (ours.id, ours.quorum_state()["leaderEpoch"])
     for node in cluster.controllers:
-        assert assert_same_log(node, ours, said.high_watermark) > 0
+        assert compare_logs(node.metadata_log, ours.metadata_log, said.high_watermark) > 0
     epoch = said.leader_epoch
     ours.stop()  # It resigns: a controller takes over at once.
     led = leaders_of(cluster.leader().metadata_log)

@@ -18,13 +18,27 @@ from kraftspec.conformance.cluster.node import HOST
 from kraftspec.fastpath.errors import CodecError
 from kraftspec.fastpath.types import Uuid
 from kraftspec.generated.kafka import (
+    AllocateProducerIdsRequest,
+    AllocateProducerIdsResponse,
+    AlterPartitionRequest,
+    AlterPartitionResponse,
     ApiVersionsRequest,
     ApiVersionsResponse,
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsResponse,
     BeginQuorumEpochRequest,
+    BrokerHeartbeatRequest,
+    BrokerHeartbeatResponse,
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+    ControllerRegistrationRequest,
+    ControllerRegistrationResponse,
     DescribeClusterRequest,
     DescribeClusterResponse,
     DescribeQuorumRequest,
     DescribeQuorumResponse,
+    EnvelopeRequest,
+    EnvelopeResponse,
     FetchRequest,
     FetchResponse,
     FetchSnapshotRequest,
@@ -414,5 +428,31 @@ def test_describe_cluster_names_the_voters_and_the_leader(tmp_path: Path) -> Non
                 port, DescribeClusterRequest(endpoint_type=1), 1, DescribeClusterResponse
             )
             assert wrong.error_code == 114
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    ("request_class", "response_class"),
+    [
+        (AllocateProducerIdsRequest, AllocateProducerIdsResponse),
+        (AlterPartitionRequest, AlterPartitionResponse),
+        (AssignReplicasToDirsRequest, AssignReplicasToDirsResponse),
+        (BrokerHeartbeatRequest, BrokerHeartbeatResponse),
+        (BrokerRegistrationRequest, BrokerRegistrationResponse),
+        (ControllerRegistrationRequest, ControllerRegistrationResponse),
+        (EnvelopeRequest, EnvelopeResponse),
+    ],
+    ids=lambda kind: kind.__name__,
+)
+def test_a_broker_that_takes_it_for_the_controller_is_told(
+    tmp_path: Path, request_class: Any, response_class: Any
+) -> None:
+    async def main() -> None:
+        async with Quorum(tmp_path, count=1) as quorum:
+            await quorum.leader()
+            for version in request_class.VALID_VERSIONS:
+                said = await exchange(quorum.ports[1], request_class(), version, response_class)
+                assert said.error_code == 41
 
     run(main())

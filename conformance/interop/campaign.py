@@ -1,0 +1,273 @@
+"""A fault campaign on a quorum of Kafka's controllers and of our nodes.
+
+Cycle by cycle a node is killed, stopped, paused or cut off, while a client changes metadata through
+a real broker. When a cycle's fault is over, the quorum must acknowledge again within a bound. At
+the end every node has the same bytes up to the high watermark, each acknowledged change is in every
+log, and no epoch has had two leaders.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from itertools import combinations
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from kraftspec.conformance.cluster import Cluster
+from kraftspec.conformance.cluster import Node as KafkaNode
+from kraftspec.conformance.cluster.node import free_port
+from kraftspec.conformance.interop.logs import batches_of, compare_logs, leaders_of
+from kraftspec.conformance.interop.network import Network
+from kraftspec.conformance.interop.ours import Ours, describe, describe_by, wait_until
+from kraftspec.conformance.interop.writer import Writer
+
+FIRST_OF_OURS = 101
+RECOVERY_S = 60.0
+SETTLE_S = 120.0
+ON_THE_LEADER = 0.5  # Of the faults, beside those that hit it by chance.
+FAULT_S = (0.5, 4.0)  # How long a pause or a cut lasts: shorter and longer than an election.
+
+AnyNode = KafkaNode | Ours
+
+
+@dataclass(slots=True)
+class Cycle:
+    """One fault: what, on whom, for how long, and how long until the next acknowledgement."""
+
+    number: int
+    fault: str
+    node: int
+    is_ours: bool
+    was_leader: bool
+    lasted_s: float
+    recovery_s: float
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a campaign found. It ends by an exception where something does not hold."""
+
+    seed: int
+    kafka: int
+    ours: int
+    cycles: list[Cycle] = field(default_factory=list)
+    acknowledged: int = 0
+    doubtful: int = 0
+    longest_silence_s: float = 0.0
+    epochs: int = 0
+    epochs_led_by_ours: int = 0
+    batches_compared: int = 0
+    high_watermark: int = 0
+    seconds: float = 0.0
+
+    def summary(self) -> dict[str, Any]:
+        """Return it as JSON has it, with what the cycles amount to."""
+        recovery = [cycle.recovery_s for cycle in self.cycles] or [0.0]
+        return {
+            **asdict(self),
+            "faults": dict(sorted(Counter(cycle.fault for cycle in self.cycles).items())),
+            "faults_on_ours": sum(cycle.is_ours for cycle in self.cycles),
+            "faults_on_the_leader": sum(cycle.was_leader for cycle in self.cycles),
+            "recovery_median_s": round(median(recovery), 2),
+            "recovery_max_s": round(max(recovery), 2),
+        }
+
+
+class Campaign:
+    """``with Campaign(directory, kafka=2, ours=2, seed=1) as campaign: campaign.run(100)``."""
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        kafka: int = 2,
+        ours: int = 1,
+        seed: int = 1,
+        tell: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        self.outcome = Outcome(seed, kafka, ours)
+        self._directory = directory
+        self._draw = random.Random(seed)
+        self._tell = tell
+        self._network = Network()
+        self._count = ours
+        self.ours: list[Ours] = []
+        self._paused: AnyNode | None = None
+
+    def __enter__(self) -> Campaign:
+        self._network.__enter__()
+        try:
+            self._start()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            for node in self.ours:
+                if node.running():
+                    node.kill()
+            if hasattr(self, "cluster"):
+                self.cluster.stop()
+        finally:
+            self._network.__exit__(None, None, None)
+
+    def _start(self) -> None:
+        self.cluster = Cluster(
+            self._directory / "kafka",
+            controllers=self.outcome.kafka,
+            brokers=1,
+            front=lambda who, port: self._network.open(int(who.split()[1]), port),
+        )
+        self.cluster.start()
+        for number in range(self._count):
+            node_id = FIRST_OF_OURS + number
+            port = free_port(set())
+            node = Ours(
+                self.cluster,
+                self._directory / f"ours-{node_id}",
+                node_id,
+                port=port,
+                advertised_port=self._network.open(node_id, port),
+            )
+            self.ours.append(node)
+            node.format()
+            node.start()
+            node.wait_caught_up()
+            node.add()
+            node.wait_voter()
+
+    @property
+    def nodes(self) -> list[AnyNode]:
+        """All voters."""
+        return [*self.cluster.controllers, *self.ours]
+
+    def leader(self) -> AnyNode | None:
+        """Return whoever says that it leads, if anybody does."""
+        said = describe(self.cluster)
+        leader_id = said.leader_id if said is not None else None
+        if leader_id is None:
+            found = [node.id for node in self.ours if describe_by(node) is not None]
+            leader_id = found[0] if found else None
+        return next((node for node in self.nodes if node.id == leader_id), None)
+
+    # ---- faults --------------------------------------------------------------------------------
+
+    def run(self, cycles: int) -> Outcome:
+        """Go through so many faults, and judge what is left."""
+        started = time.monotonic()
+        broker = self.cluster.brokers[0].listener().port
+        with Writer(broker) as writer:
+            wait_until("the first change is acknowledged", lambda: bool(writer.acknowledged))
+            for number in range(1, cycles + 1):
+                cycle = self._cycle(number, writer)
+                self.outcome.cycles.append(cycle)
+                self._tell(
+                    f"{number}/{cycles}: {cycle.fault} of {cycle.node}, "
+                    f"recovered in {cycle.recovery_s:.1f} s, "
+                    f"{len(writer.acknowledged)} acknowledged"
+                )
+        self._judge(writer)
+        self.outcome.seconds = round(time.monotonic() - started, 1)
+        return self.outcome
+
+    def _cycle(self, number: int, writer: Writer) -> Cycle:
+        draw = self._draw
+        leader = self.leader()
+        wants_leader = draw.random() < ON_THE_LEADER
+        node = leader if leader is not None and wants_leader else draw.choice(self.nodes)
+        fault = draw.choice(["kill", "stop", "pause", "isolate", "cut"])
+        lasted_s = draw.uniform(*FAULT_S)
+        was_leader = node is leader
+        getattr(self, f"_{fault}")(node, lasted_s)
+        before = len(writer.acknowledged)
+        over_at = time.monotonic()
+        wait_until(
+            f"cycle {number}, {fault} of node {node.id}: changes are acknowledged again",
+            lambda: len(writer.acknowledged) > before + 1,
+            timeout_s=RECOVERY_S,
+        )
+        recovery_s = round(time.monotonic() - over_at, 2)
+        is_ours = isinstance(node, Ours)
+        return Cycle(number, fault, node.id, is_ours, was_leader, round(lasted_s, 2), recovery_s)
+
+    def _kill(self, node: AnyNode, lasts_s: float) -> None:
+        node.kill()
+        time.sleep(lasts_s)
+        node.start()
+
+    def _stop(self, node: AnyNode, lasts_s: float) -> None:
+        node.stop()
+        time.sleep(lasts_s)
+        node.start()
+
+    def _pause(self, node: AnyNode, lasts_s: float) -> None:
+        node.pause()
+        try:
+            time.sleep(lasts_s)
+        finally:
+            node.resume()
+
+    def _isolate(self, node: AnyNode, lasts_s: float) -> None:
+        others = [*self.cluster.nodes, *(one.id for one in self.ours)]
+        self._network.cut((node.id, other) for other in others if other != node.id)
+        time.sleep(lasts_s)
+        self._network.heal()
+
+    def _cut(self, node: AnyNode, lasts_s: float) -> None:
+        """Cut one pair: each of the two still reaches the others."""
+        other = self._draw.choice([one for one in self.nodes if one is not node])
+        self._network.cut([(node.id, other.id)])
+        time.sleep(lasts_s)
+        self._network.heal()
+
+    # ---- the end -------------------------------------------------------------------------------
+
+    def _judge(self, writer: Writer) -> None:
+        outcome = self.outcome
+        for node in self.cluster.controllers:
+            node.wait_healthy()
+        wait_until("a controller leads", lambda: describe(self.cluster) is not None)
+        said = describe(self.cluster)
+        while said is None:
+            said = describe(self.cluster)
+        end_offset = said.high_watermark
+
+        def all_have_all() -> bool:
+            now = describe(self.cluster)
+            if now is None:
+                return False
+            return len(now.current_voters) == len(self.nodes) and all(
+                voter.log_end_offset >= end_offset for voter in now.current_voters
+            )
+
+        wait_until("every voter has everything", all_have_all, timeout_s=SETTLE_S)
+        logs = {node.id: node.metadata_log for node in self.nodes}
+        for one, other in combinations(logs.values(), 2):
+            outcome.batches_compared += compare_logs(one, other, end_offset)
+        led: dict[int, int] = {}
+        for node_id, path in logs.items():
+            contents = b"".join(batch.data for batch in batches_of(path))
+            lost = [value for value in writer.acknowledged if value not in contents]
+            if lost:
+                raise AssertionError(f"acknowledged, and not in the log of {node_id}: {lost[:5]}")
+            for epoch, leader_id in leaders_of(path).items():
+                if led.setdefault(epoch, leader_id) != leader_id:
+                    raise AssertionError(f"epoch {epoch} was led by {led[epoch]} and {leader_id}")
+        for ours in self.ours:
+            if not ours.running():
+                raise AssertionError(f"node {ours.id} has ended:\n{ours.output()}")
+        outcome.acknowledged = len(writer.acknowledged)
+        outcome.doubtful = len(writer.doubtful)
+        outcome.longest_silence_s = round(writer.longest_silence_s, 1)
+        outcome.epochs = len(led)
+        outcome.epochs_led_by_ours = sum(
+            leader >= FIRST_OF_OURS and leader < FIRST_OF_OURS + 100 for leader in led.values()
+        )
+        outcome.high_watermark = end_offset

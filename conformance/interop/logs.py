@@ -1,0 +1,92 @@
+"""Metadata logs by their files alone, and whether two of them hold the same bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from kraftspec.fastpath.batch_reader import decode_batch, read_header
+from kraftspec.fastpath.errors import CodecError
+from kraftspec.fastpath.records import LOG_OVERHEAD_BYTES, RECORDS_AT
+from kraftspec.generated.kafka import LeaderChangeMessage
+from kraftspec.reference.log.control import control_type_of
+
+LEADER_CHANGE = 2
+
+
+class LogBatch(NamedTuple):
+    """A whole batch: its offsets, who wrote it when, and its bytes."""
+
+    base_offset: int
+    last_offset: int
+    epoch: int
+    is_control: bool
+    data: bytes
+
+
+class LogsDifferError(AssertionError):
+    """Two logs do not hold the same bytes where both are committed."""
+
+
+def batches_of(directory: Path) -> Iterator[LogBatch]:
+    """Yield the whole batches of a metadata log's directory; it may be written to meanwhile."""
+    for path in sorted(directory.glob("*.log")):
+        try:
+            data = path.read_bytes()
+        except FileNotFoundError:  # A segment that was deleted just now.
+            continue
+        at = 0
+        while at + RECORDS_AT <= len(data):
+            size = int.from_bytes(data[at + 8 : at + 12], "big")
+            end = at + LOG_OVERHEAD_BYTES + size
+            if size == 0 or end > len(data):
+                break  # What is written ahead, or is being written.
+            try:
+                header = read_header(data, at)
+            except CodecError:
+                break
+            yield LogBatch(
+                header.base_offset,
+                header.last_offset,
+                header.partition_leader_epoch,
+                header.is_control,
+                data[at:end],
+            )
+            at = end
+
+
+def compare_logs(one: Path, other: Path, end_offset: int) -> int:
+    """Compare two logs batch by batch, as far as both have them, up to ``end_offset``.
+
+    Returns how many batches were compared: what a snapshot stands for is in neither. Raises
+    LogsDifferError, which says where.
+    """
+    ones = {batch.base_offset: batch for batch in batches_of(one)}
+    others = {batch.base_offset: batch for batch in batches_of(other)}
+    start = max(min(ones, default=0), min(others, default=0))
+    compared = 0
+    offset = start
+    while offset < end_offset:
+        for where, batches in ((one, ones), (other, others)):
+            if offset not in batches:
+                raise LogsDifferError(
+                    f"{where} has no batch at {offset}, of those from {start} to {end_offset}"
+                )
+        if ones[offset].data != others[offset].data:
+            raise LogsDifferError(f"the batches at {offset} of {one} and {other} differ")
+        offset = ones[offset].last_offset + 1
+        compared += 1
+    return compared
+
+
+def leaders_of(directory: Path) -> dict[int, int]:
+    """Return who led each epoch, as the LeaderChange records of a log say."""
+    found = {}
+    for batch in batches_of(directory):
+        if batch.is_control:
+            for record in decode_batch(batch.data, 0):
+                if control_type_of(record) == LEADER_CHANGE and record.value is not None:
+                    change = LeaderChangeMessage.decode(bytes(record.value), 0)
+                    found[batch.epoch] = change.leader_id
+    return found
