@@ -80,3 +80,13 @@ def test_a_key_store_that_is_not_there(tmp_path: Path) -> None:
     assert result.exit_code == 1
     assert "ssl.keystore.location" in result.output
     assert "No such file or directory" in result.output
+
+
+def test_listeners_that_do_not_fit(tmp_path: Path) -> None:
+    home = Home(tmp_path / "node")
+    home.write(more={"controller.listener.names": "CONTROLER"})
+    result = CliRunner().invoke(main, ["node", "-c", str(home.properties)])
+    assert result.exit_code == 1
+    where = f"{home.properties}:5: controller.listener.names: 'CONTROLER' is not in listeners"
+    assert f"Error: {home.properties}:4: listeners: CONTROLLER is not in" in result.output
+    assert f"{where}; did you mean CONTROLLER?" in result.output

@@ -16,7 +16,7 @@ from kraftspec.fastpath.batch_reader import decode_batch, read_header
 from kraftspec.generated import kafka
 from kraftspec.reference.log.directory import BOOTSTRAP_NAME
 from kraftspec.reference.log.files import read_whole
-from kraftspec.reference.metadata.frames import read_frame
+from kraftspec.reference.metadata.frames import FrameError, read_frame
 from kraftspec.reference.metadata.image import MetadataImage
 from kraftspec.reference.node.security.authorizer import Acl, cluster_acl
 from kraftspec.reference.node.security.scram import (
@@ -105,7 +105,10 @@ class SecurityRecords:
     def _replay(self, values: Iterable[bytes]) -> None:
         image = self._image
         for value in values:
-            frame = read_frame(value)
+            try:
+                frame = read_frame(value)
+            except FrameError:  # Of a release to come, or of no cluster of Kafka's at all.
+                continue
             if frame.cls in _KEPT:
                 image.replay(frame.decode(value), 0, 0, 0)
             elif frame.cls is kafka.FeatureLevelRecord and self._of_checkpoint:

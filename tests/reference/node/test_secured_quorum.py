@@ -142,6 +142,7 @@ def test_what_the_log_says_of_users_and_rights_holds_at_once(tmp_path: Path) -> 
 
         try:
             await append(nodes, kafka.NoOpRecord())
+            await (await leader_of(nodes)).append([b"\1\x7f\0", b"rubbish", b""])
             assert known(NODE)  # From the checkpoint that formatting made.
             assert not known("carol")
             await append(nodes, credential("carol", "secret"))
@@ -188,7 +189,7 @@ def framed_request(message: Any, version: int) -> bytes:
         request_api_key=message.API_KEY, request_api_version=version, correlation_id=1,
         client_id="test",
     )  # fmt: skip
-    body = header.encode(message.header_version(version)) + message.encode(version)
+    body: bytes = header.encode(message.header_version(version)) + message.encode(version)
     return len(body).to_bytes(4, "big") + body
 
 
