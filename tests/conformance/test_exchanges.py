@@ -66,7 +66,7 @@ def test_each_file_is_of_the_schema_and_of_a_scenario() -> None:
         validator.validate(value)
         assert value["id"] == path.stem
     assert set(VECTORS) == {case.id for case in CASES}
-    assert {case.base for case in CASES} == set(BASES) - {"empty"}
+    assert {case.base for case in CASES} == set(BASES)
 
 
 def test_every_version_of_every_api_of_a_quorum_was_asked() -> None:

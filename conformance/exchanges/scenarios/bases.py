@@ -237,6 +237,11 @@ def observer() -> NodeState:
     return replaced(empty((2, 3)), voters=[])
 
 
+def empty_static() -> NodeState:
+    """Three static voters; nothing was written yet."""
+    return empty(static=True)
+
+
 BASES: dict[str, Callable[[], NodeState]] = {
     "lives": lives,
     "static": static_lives,
@@ -244,4 +249,5 @@ BASES: dict[str, Callable[[], NodeState]] = {
     "snapshots": with_snapshots,
     "observer": observer,
     "empty": empty,
+    "empty-static": empty_static,
 }

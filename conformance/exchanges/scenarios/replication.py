@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kraftspec.conformance.exchanges import requests as rq
 from kraftspec.conformance.exchanges.record import Recording
-from kraftspec.conformance.exchanges.scenarios.bases import end_of, replaced
+from kraftspec.conformance.exchanges.scenarios.bases import candidate, end_of, replaced
 from kraftspec.conformance.exchanges.scenarios.case import Case
 from kraftspec.conformance.exchanges.scenarios.elections import (
     WRONG_SNAPSHOTS,
@@ -19,6 +19,7 @@ from kraftspec.fastpath.types import ZERO_UUID
 from kraftspec.generated.kafka import DescribeQuorumRequest, FetchSnapshotRequest
 
 FETCHES = range(13, 19)
+FIRST_EPOCH = 1
 
 
 def fetches(r: Recording) -> None:
@@ -157,6 +158,35 @@ def no_such_snapshot(r: Recording) -> None:
     r.ask(rq.fetch_snapshot(1, EPOCH + 1, about), 1, note="a newer epoch")
 
 
+def begins(r: Recording) -> None:
+    """The first leader of a quorum: what it writes first, and what its state machine does."""
+    end = r.end
+    r.ask(rq.fetch(17, FIRST_EPOCH, 0, last_epoch=0), 17, note="all there is")
+    r.ask(rq.describe_quorum(), 2)
+    message = rq.fetch(17, FIRST_EPOCH, end, last_epoch=FIRST_EPOCH)
+    r.ask(message, 17, note="now it is committed, and the state machine writes")
+    r.appended()
+    for version in FETCHES:
+        message = rq.fetch(version, FIRST_EPOCH, end, last_epoch=FIRST_EPOCH, sender=4)
+        r.ask(message, version, note="what it wrote")
+    r.ask(rq.fetch(17, FIRST_EPOCH, 0, last_epoch=0, sender=4), 17, note="all there is")
+    message = rq.fetch(17, FIRST_EPOCH, r.end, last_epoch=FIRST_EPOCH, sender=3)
+    r.ask(message, 17, note="that is committed, too")
+    r.ask(rq.describe_quorum(), 2)
+
+
+def first(state: NodeState) -> NodeState:
+    """It campaigns in the first epoch of all."""
+    return candidate(state, FIRST_EPOCH)
+
+
+def first_elected(r: Recording) -> None:
+    """Voter 2 elects it."""
+    vote = rq.vote_answer(FIRST_EPOCH, granted=True)
+    r.answer(2, vote, 2, role="leader", writes=True)
+    begins(r)
+
+
 def beginning_late(state: NodeState) -> NodeState:
     """Its log begins at the end of its first snapshot."""
     kept = [one for one in state.snapshots if one.end_offset]
@@ -172,6 +202,8 @@ def beginning_late(state: NodeState) -> NodeState:
 
 
 REPLICATION = (
+    Case("leader-first", "empty", first, first_elected),
+    Case("leader-first-static", "empty-static", first, first_elected),
     Case("snapshots-fetched", "snapshots", single, snapshots),
     Case("snapshots-fetched-late", "snapshots", beginning_late, snapshots),
     Case("snapshots-snapshot-errors", "snapshots", single, no_such_snapshot),
