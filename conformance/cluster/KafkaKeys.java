@@ -1,5 +1,5 @@
-// Every property that a server of Apache Kafka defines, as JSON: its type, its default, what a value
-// must be. Read from the configuration definitions themselves, validators' private bounds included.
+// Every property that a server of Apache Kafka defines, as JSON: its type, its default, what a
+// value must be. Read from the definitions themselves, validators' private bounds included.
 
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.SerializationFeature;

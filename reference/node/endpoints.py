@@ -74,7 +74,8 @@ def check_ports(reader: Reader, addresses: list[Address]) -> None:
             by_port.setdefault(address.port, []).append(address)
     for port, several in by_port.items():
         families = {_family(address.host) for address in several}
-        if len(several) > 1 and not (len(several) == 2 and families == {4, 6}):  # noqa: PLR2004 — one each
+        one_each = len(several) == len(families) and families == {4, 6}
+        if len(several) > 1 and not one_each:
             names = " and ".join(address.name for address in several)
             reader.mistake(LISTENERS, f"{names} have the same port, {port}")
 

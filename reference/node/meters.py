@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from kraftspec.reference.raft import RoleName
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
 
 SAMPLE_S: Final = 30.0  # metrics.sample.window.ms
 SAMPLES_COUNT: Final = 2  # metrics.num.samples
+IDLE_NOTED_S: Final = 1.0
 _WAITING_MAX: Final = 10_000  # Appends whose commit is waited for; beyond, some are not measured.
 _ELECTING: Final = (RoleName.PROSPECTIVE, RoleName.CANDIDATE)
 
@@ -33,7 +33,10 @@ class Window:
 
     def record(self, value: float) -> None:
         """Take a value."""
-        now_s = self._now_s()
+        self.record_at(self._now_s(), value)
+
+    def record_at(self, now_s: float, value: float) -> None:
+        """Take a value of a moment that is known already."""
         if not self._samples or now_s - self._samples[-1][0] >= SAMPLE_S:
             self._samples.append([now_s, 0, 0.0, value])
             while len(self._samples) > SAMPLES_COUNT:
@@ -88,7 +91,8 @@ class Meters:
         self._end_offset: int | None = None
         self._waiting: deque[tuple[int, float]] = deque()  # (offset to be committed, since when)
         self._electing_since_s: float | None = None
-        self._waited_at_s = time.monotonic()
+        self._noted_at_s = time.monotonic()
+        self._unnoted_s = 0.0
 
     def stepped(self, core: Core) -> None:
         """Look at what an event has changed."""
@@ -97,9 +101,10 @@ class Meters:
         if end_offset != self._end_offset:
             grown = end_offset - (end_offset if self._end_offset is None else self._end_offset)
             if grown > 0 and end_offset > core.log.start_offset:  # Else a snapshot took its place.
-                (self.appended if is_leader else self.fetched).record(grown)
+                now_s = time.monotonic()
+                (self.appended if is_leader else self.fetched).record_at(now_s, grown)
                 if is_leader and len(self._waiting) < _WAITING_MAX:
-                    self._waiting.append((end_offset, time.monotonic()))
+                    self._waiting.append((end_offset, now_s))
             self._end_offset = end_offset
         if self._waiting:
             self._look_at_commits(core, is_leader)
@@ -115,20 +120,20 @@ class Meters:
             self._waiting.clear()
         while self._waiting and self._waiting[0][0] <= core.high_watermark:
             _, since_s = self._waiting.popleft()
-            self.commit_ms.record((time.monotonic() - since_s) * 1e3)
+            now_s = time.monotonic()
+            self.commit_ms.record_at(now_s, (now_s - since_s) * 1e3)
 
-    @contextmanager
-    def waiting(self) -> Iterator[None]:
-        """Measure how long the node waits for an event, beside how long it worked before that."""
-        began_s = time.monotonic()
-        yield
-        ended_s = time.monotonic()
-        self._idle_s.record(ended_s - began_s)
-        self._whole_s.record(ended_s - self._waited_at_s)
-        self._waited_at_s = ended_s
+    def waited(self, began_s: float) -> None:
+        """Take note that the node waited for an event, from ``began_s`` until now."""
+        now_s = time.monotonic()
+        self._unnoted_s += now_s - began_s
+        if now_s - self._noted_at_s >= IDLE_NOTED_S:
+            self._idle_s.record_at(now_s, self._unnoted_s)
+            self._whole_s.record_at(now_s, now_s - self._noted_at_s)
+            self._noted_at_s, self._unnoted_s = now_s, 0.0
 
     @property
     def idle_ratio(self) -> float:
-        """How much of the time the node waited; NaN where it has not waited yet."""
-        whole_s = self._whole_s.total
-        return self._idle_s.total / whole_s if whole_s else float("nan")
+        """How much of the time the node waited."""
+        whole_s = self._whole_s.total + time.monotonic() - self._noted_at_s
+        return (self._idle_s.total + self._unnoted_s) / whole_s if whole_s else float("nan")

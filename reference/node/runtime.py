@@ -348,8 +348,9 @@ class Node:
             while not self._left.is_set():
                 if not self._inbox:
                     self._wake.clear()
-                    with self.meters.waiting():
-                        await self._wake.wait()
+                    began_s = time.monotonic()
+                    await self._wake.wait()
+                    self.meters.waited(began_s)
                 for _ in range(EVENTS_AT_ONCE):
                     if not self._inbox:
                         break

@@ -42,14 +42,15 @@ _CLIENT_FIRST: Final = re.compile(
     rf"(?P<bare>n=(?P<name>{_NAME}),r=(?P<nonce>{_NONCE})(?:,(?P<extensions>.*))?)",
     re.DOTALL,
 )
+_BASE64: Final = r"[A-Za-z0-9+/=]+"
 _SERVER_FIRST: Final = re.compile(
-    rf"r=(?P<nonce>{_NONCE}),s=(?P<salt>[A-Za-z0-9+/=]+),i=(?P<iterations>[1-9][0-9]{{0,8}})(?:,.*)?",
+    rf"r=(?P<nonce>{_NONCE}),s=(?P<salt>{_BASE64}),i=(?P<iterations>[1-9][0-9]{{0,8}})(?:,.*)?",
     re.DOTALL | re.ASCII,
 )
 _CLIENT_FINAL: Final = re.compile(
-    rf"(?P<unproven>c=(?P<channel>[A-Za-z0-9+/=]+),r=(?P<nonce>{_NONCE})),p=(?P<proof>[A-Za-z0-9+/=]+)"
+    rf"(?P<unproven>c=(?P<channel>{_BASE64}),r=(?P<nonce>{_NONCE})),p=(?P<proof>{_BASE64})"
 )
-_SERVER_FINAL: Final = re.compile(r"v=([A-Za-z0-9+/=]+)(?:,.*)?|e=([^,]+)(?:,.*)?", re.DOTALL)
+_SERVER_FINAL: Final = re.compile(rf"v=({_BASE64})(?:,.*)?|e=([^,]+)(?:,.*)?", re.DOTALL)
 
 
 class ScramError(ValueError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from kraftspec.conformance.cluster.node import HOST
 from kraftspec.reference.tools.storage import FormatRequest, format_storage
@@ -104,9 +105,9 @@ def scram_arguments() -> tuple[str, ...]:
     )
 
 
-def format_ours(path: Path, **request: object) -> None:
+def format_ours(path: Path, **request: Any) -> None:
     """Format the directory of a node, with SCRAM credentials for all."""
-    asked = FormatRequest(cluster_id=CLUSTER_ID, scram=scram_arguments(), **request)  # type: ignore[arg-type] # its options
+    asked = FormatRequest(cluster_id=CLUSTER_ID, scram=scram_arguments(), **request)
     format_storage(load_storage_config(path), asked)
 
 

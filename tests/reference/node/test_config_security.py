@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,7 +23,7 @@ MAP = "listener.security.protocol.map"
 JAAS = "listener.name.controller.{}.sasl.jaas.config"
 
 
-def load(path: Path, changes: dict[str, str]):  # type: ignore[no-untyped-def] # what load_config gives
+def load(path: Path, changes: dict[str, str]) -> Any:
     file = path / "node.properties"
     file.write_text("".join(f"{key}={value}\n" for key, value in (BASE | changes).items()))
     return load_config(file)
