@@ -9,11 +9,12 @@ import struct
 import tempfile
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from importlib import import_module
 from pathlib import Path
 
 from kraftspec.conformance.cluster.archive import make_class_archive
+from kraftspec.conformance.cluster.artifacts import cluster_cache
 from kraftspec.conformance.cluster.ask import ask
 from kraftspec.conformance.cluster.guard import Guard
 from kraftspec.conformance.cluster.node import HOST, Listener, Node, free_port
@@ -26,6 +27,7 @@ from kraftspec.conformance.exchanges.disk import (
 )
 from kraftspec.conformance.exchanges.peers import Peers
 from kraftspec.conformance.raw.node import NodeAnswer, NodeAppend, NodeState
+from kraftspec.conformance.registry import locked
 from kraftspec.fastpath.batch_reader import read_header
 from kraftspec.fastpath.errors import CodecError
 from kraftspec.fastpath.message import Message
@@ -52,10 +54,8 @@ class KafkaNode:
 
     writes_by_itself = True
 
-    def __init__(self, ports: tuple[int, ...] = PEER_PORTS) -> None:
-        self.ports = ports
-        self._directory: tempfile.TemporaryDirectory[str] | None = None
-        self._guard: Guard | None = None
+    def __init__(self) -> None:
+        self._all = ExitStack()  # Whatever a life has to let go of.
         self._waiting: dict[int, socket.socket] = {}
         self._token = 0
         self._written = 0
@@ -69,11 +69,13 @@ class KafkaNode:
         """Write the files, start the process, and wait until it answers."""
         self.close()
         make_class_archive()
-        self._directory = tempfile.TemporaryDirectory(prefix="kraftspec-node-")
-        home = Path(self._directory.name)
-        port = free_port(set())
-        self._guard = Guard()
-        self.peers = Peers(self.ports)
+        life = self._all
+        life.enter_context(locked(cluster_cache() / "exchanges.lock"))  # Peers have fixed ports.
+        home = Path(life.enter_context(tempfile.TemporaryDirectory(prefix="kraftspec-node-")))
+        guard = life.enter_context(Guard())
+        self.peers = Peers(PEER_PORTS)
+        life.callback(self.peers.close)
+        port = free_port(set(PEER_PORTS))
         self.node = Node(
             id=identity_of(state).node_id,
             roles="controller",
@@ -85,8 +87,9 @@ class KafkaNode:
                 "listeners": f"{CONTROLLER}://{HOST}:{port}",
             },
             heap_mib=HEAP_MIB,
-            process_group=self._guard.process_group,
+            process_group=guard.process_group,
         )
+        life.callback(self.node.kill)
         self.node.write_properties()
         for name, data in files_of(state).items():
             path = home / "data" / name
@@ -101,14 +104,7 @@ class KafkaNode:
         for connection in self._waiting.values():
             connection.close()
         self._waiting.clear()
-        if self._guard is not None:
-            self.node.kill()
-            self.peers.close()
-            self._guard.close()
-            self._guard = None
-        if self._directory is not None:
-            self._directory.cleanup()
-            self._directory = None
+        self._all.close()
 
     def _serves(self) -> bool:
         who = ApiVersionsRequest(client_software_name="kraftspec", client_software_version="1")
@@ -231,4 +227,4 @@ class KafkaNode:
 
     def log_tail(self) -> str:
         """Return the last lines that the process printed."""
-        return self.node.log_tail() if self._guard is not None else ""
+        return self.node.log_tail() if hasattr(self, "node") else ""
