@@ -67,6 +67,11 @@ vectors: .venv/.ready ## Re-make the golden vectors with Apache Kafka's own clas
 report: .venv/.ready ## Run every adapter, make build/report/index.html and the picture in the docs
 	$(BIN)/kraftspec conform report --all --out build/report/index.html --screenshot docs/report.png
 
+.PHONY: interop
+interop: .venv/.ready ## Kill, pause and cut nodes of mixed quorums, and 10,000 malformed frames; ARGS="--ours 2"
+	KRAFTSPEC_MALFORMED_FRAMES=10000 $(BIN)/pytest -q tests/reference/node/test_server.py -k rubbish
+	$(BIN)/python -m kraftspec.conformance.interop $(ARGS)
+
 .PHONY: bench
 bench: .venv/.ready ## Measure beside the peers, write docs/performance.md; ARGS=--quick to look
 	$(BIN)/python -m benchmarks.run $(ARGS)
