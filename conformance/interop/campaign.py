@@ -13,7 +13,6 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from itertools import combinations
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -21,7 +20,7 @@ from typing import Any
 from kraftspec.conformance.cluster import Cluster
 from kraftspec.conformance.cluster import Node as KafkaNode
 from kraftspec.conformance.cluster.node import free_port
-from kraftspec.conformance.interop.logs import batches_of, compare_logs, leaders_of
+from kraftspec.conformance.interop.logs import judge_logs
 from kraftspec.conformance.interop.network import Network
 from kraftspec.conformance.interop.ours import Ours, describe, describe_by, wait_until
 from kraftspec.conformance.interop.writer import Writer
@@ -249,17 +248,7 @@ class Campaign:
 
         wait_until("every voter has everything", all_have_all, timeout_s=SETTLE_S)
         logs = {node.id: node.metadata_log for node in self.nodes}
-        for one, other in combinations(logs.values(), 2):
-            outcome.batches_compared += compare_logs(one, other, end_offset)
-        led: dict[int, int] = {}
-        for node_id, path in logs.items():
-            contents = b"".join(batch.data for batch in batches_of(path))
-            lost = [value for value in writer.acknowledged if value not in contents]
-            if lost:
-                raise AssertionError(f"acknowledged, and not in the log of {node_id}: {lost[:5]}")
-            for epoch, leader_id in leaders_of(path).items():
-                if led.setdefault(epoch, leader_id) != leader_id:
-                    raise AssertionError(f"epoch {epoch} was led by {led[epoch]} and {leader_id}")
+        outcome.batches_compared, led = judge_logs(logs, end_offset, writer.acknowledged)
         for ours in self.ours:
             if not ours.running():
                 raise AssertionError(f"node {ours.id} has ended:\n{ours.output()}")
@@ -267,7 +256,6 @@ class Campaign:
         outcome.doubtful = len(writer.doubtful)
         outcome.longest_silence_s = round(writer.longest_silence_s, 1)
         outcome.epochs = len(led)
-        outcome.epochs_led_by_ours = sum(
-            leader >= FIRST_OF_OURS and leader < FIRST_OF_OURS + 100 for leader in led.values()
-        )
+        own_ids = {ours.id for ours in self.ours}
+        outcome.epochs_led_by_ours = sum(leader in own_ids for leader in led.values())
         outcome.high_watermark = end_offset

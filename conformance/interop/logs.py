@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
 from pathlib import Path
 from typing import NamedTuple
 
@@ -90,3 +91,29 @@ def leaders_of(directory: Path) -> dict[int, int]:
                     change = LeaderChangeMessage.decode(bytes(record.value), 0)
                     found[batch.epoch] = change.leader_id
     return found
+
+
+def judge_logs(
+    logs: Mapping[int, Path], end_offset: int, acknowledged: Sequence[bytes]
+) -> tuple[int, dict[int, int]]:
+    """Hold the logs of a quorum, by node id, against one another and a client's book.
+
+    Each two have the same bytes up to ``end_offset``, what was acknowledged is in every one of
+    them, and no epoch has two leaders. Returns how many batches were compared, and who led each
+    epoch. Raises LogsDifferError for the first thing that is not so.
+    """
+    compared = sum(
+        compare_logs(one, other, end_offset) for one, other in combinations(logs.values(), 2)
+    )
+    led: dict[int, int] = {}
+    for node_id, path in logs.items():
+        contents = b"".join(batch.data for batch in batches_of(path))
+        lost = [value for value in acknowledged if value not in contents]
+        if lost:
+            raise LogsDifferError(
+                f"{len(lost)} acknowledged changes are not in the log of node {node_id}: {lost[:5]}"
+            )
+        for epoch, leader_id in leaders_of(path).items():
+            if led.setdefault(epoch, leader_id) != leader_id:
+                raise LogsDifferError(f"epoch {epoch} was led by {led[epoch]} and by {leader_id}")
+    return compared, led
