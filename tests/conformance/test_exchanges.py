@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import socket
+import struct
 from base64 import b64decode, b64encode
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ import pytest
 from click.testing import CliRunner
 
 from kraftspec.cli import main
+from kraftspec.conformance.exchanges import requests as rq
 from kraftspec.conformance.exchanges.batches import (
     own_batches_bared,
     sets_in_order,
@@ -25,7 +28,7 @@ from kraftspec.conformance.exchanges.batches import (
 from kraftspec.conformance.exchanges.disk import files_of
 from kraftspec.conformance.exchanges.make import make_node_vectors
 from kraftspec.conformance.exchanges.nodes import NODES, node_maker
-from kraftspec.conformance.exchanges.peers import KRAFT_REQUESTS
+from kraftspec.conformance.exchanges.peers import KRAFT_REQUESTS, Peers
 from kraftspec.conformance.exchanges.reference import ReferenceNode
 from kraftspec.conformance.exchanges.scenarios import BASES, CASES
 from kraftspec.conformance.known import KnownFailures, known_file
@@ -40,13 +43,21 @@ from kraftspec.conformance.node import (
 from kraftspec.conformance.raw.known import KnownFailure
 from kraftspec.conformance.raw.node import NodeStep, NodeVector
 from kraftspec.fastpath.batch_reader import read_header
+from kraftspec.fastpath.message import Message
 from kraftspec.generated.errors import ErrorCode
-from kraftspec.generated.kafka import LeaderChangeMessage
+from kraftspec.generated.kafka import (
+    ApiVersionsResponse,
+    FetchRequest,
+    LeaderChangeMessage,
+    VoteRequest,
+    VoteResponse,
+)
 from kraftspec.reference.log.control import control_value, encode_control_values
 from kraftspec.reference.profiles.kafka import elections, membership, replication
 from kraftspec.reference.raft import requests
 from kraftspec.reference.raft.core import Core
 
+PORT = 14_097  # Of a scripted peer; the recorder has those before it.
 VECTORS = {vector.id: vector for vector in read_node_vectors()}
 STEPS = [step for vector in VECTORS.values() for step in vector.steps if step.request]
 
@@ -244,6 +255,38 @@ def test_a_node_that_never_asks_is_not_waited_for() -> None:
     check(wrong)
     [failure] = replay(wrong, ReferenceNode())
     assert "does not ask Fetch" in failure.detail
+
+
+@pytest.fixture
+def peers() -> Iterator[Peers]:
+    made = Peers([PORT])
+    yield made
+    made.close()
+
+
+def ask_peer(connection: socket.socket, message: Message, version: int) -> None:
+    frame = rq.frame_of(message, version, 7)
+    connection.sendall(struct.pack(">i", len(frame)) + frame)
+
+
+def test_a_scripted_peer_greets_and_then_waits_for_its_script(peers: Peers) -> None:
+    with socket.create_connection(("127.0.0.1", PORT), 10) as node, node.makefile("rb") as stream:
+        ask_peer(node, rq.api_versions(4), 4)
+        greeting = stream.read(int.from_bytes(stream.read(4), "big"))
+        offered = ApiVersionsResponse.decode(greeting[4:], 4)
+        assert {key.api_key for key in offered.api_keys} == {api.API_KEY for api in KRAFT_REQUESTS}
+        ask_peer(node, rq.api_versions(4), 4)
+        ask_peer(node, rq.vote(2, 3, last=(0, 0)), 2)
+        asked = peers.wait(PORT, VoteRequest, 10)
+        assert (asked.version, asked.correlation_id, peers.count) == (2, 7, 2)
+        with pytest.raises(TimeoutError, match=r"no FetchRequest came in .* \[\(14097, 18\), "):
+            peers.wait(PORT, FetchRequest, 0.01)
+        body = rq.vote_answer(3, granted=True).encode(2)
+        peers.answer(asked, VoteResponse, body)
+        answer = stream.read(int.from_bytes(stream.read(4), "big"))
+        assert answer == b"\0\0\0\7\0" + body
+        with pytest.raises(TimeoutError):
+            peers.wait(PORT, VoteRequest, 0.01)
 
 
 # -- The command -----------------------------------------------------------------------------------
