@@ -15,12 +15,14 @@ from kraftspec.generated.kafka import (
     FetchRequest,
     FetchResponse,
     FetchSnapshotRequest,
+    LeaderChangeMessage,
     RemoveRaftVoterRequest,
     RequestHeader,
     UpdateRaftVoterRequest,
     VoteRequest,
     VoteResponse,
 )
+from kraftspec.reference.log.control import control_value, encode_control_values
 from kraftspec.reference.profiles.kafka.translation import TOPIC, TOPIC_ID
 
 CLUSTER_ID = "a3JhZnRzcGVjLWNsdXN0ZQ"
@@ -31,6 +33,7 @@ ME = 1  # The node that is recorded; 2 and 3 are the other voters, 4 is none, 9 
 NOBODY = 9
 NONE = -1
 FIRST_PORT = 14_090
+OPENED_MS = 1_700_000_000_000  # When scripted leaders were elected.
 REPLICA_STATE_FROM = 15  # Fetch: the replica id moved into a struct of its own.
 DIRECTORY_FROM = 17
 HIGH_WATERMARK_FROM = 18
@@ -229,18 +232,37 @@ def fetch(
     return message
 
 
-def fetch_answer(epoch: int, leader: int, high_watermark: int) -> FetchResponse:
-    """Return a leader's answer that has nothing new."""
+def fetch_answer(
+    epoch: int,
+    leader: int,
+    high_watermark: int,
+    *,
+    records: bytes = b"",
+    diverging: tuple[int, int] | None = None,
+) -> FetchResponse:
+    """Return a leader's answer: records, or the epoch and the offset where logs part, or none."""
     data = FetchResponse.PartitionData(
         partition_index=0,
         high_watermark=high_watermark,
         log_start_offset=0,
         current_leader=FetchResponse.LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch),
-        records=b"",
+        records=records,
     )
+    if diverging is not None:
+        data.diverging_epoch = FetchResponse.EpochEndOffset(
+            epoch=diverging[0], end_offset=diverging[1]
+        )
     topic = FetchResponse.FetchableTopicResponse(topic_id=TOPIC_ID, partitions=[data])
     endpoint = FetchResponse.NodeEndpoint(node_id=leader, host=HOST, port=port_of(leader))
     return FetchResponse(responses=[topic], node_endpoints=[endpoint])
+
+
+def opening(epoch: int, leader: int, offset: int) -> bytes:
+    """Return the batch that a leader of static or older voters writes first."""
+    message = LeaderChangeMessage(leader_id=leader)
+    return encode_control_values(
+        [control_value(message)], base_offset=offset, epoch=epoch, timestamp_ms=OPENED_MS
+    )
 
 
 def fetch_snapshot(

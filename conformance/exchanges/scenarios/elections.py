@@ -175,6 +175,29 @@ def fetching(r: Recording) -> None:
     r.ask(rq.vote(2, EPOCH + 1, last=(epoch, end), sender=3), 2)
 
 
+def cut(r: Recording) -> None:
+    """A follower whose log is not its leader's cuts it, and votes by what is left."""
+    _, end = _last(r)
+    r.answer(2, rq.fetch_answer(EPOCH, 2, 0, diverging=(4, 9)), 18, note="after epoch 4, from 9")
+    r.answer(2, rq.fetch_answer(EPOCH, 2, 0, diverging=(3, 7)), 18, note="after epoch 3, from 7")
+    r.ask(rq.vote(2, EPOCH + 1, last=(3, 6)), 2, role="unattached")
+    r.ask(rq.vote(2, EPOCH + 1, last=(1, end)), 2)
+    r.ask(rq.vote(2, EPOCH + 1, last=(3, 7)), 2, note="all that is left")
+    r.ask(rq.vote(2, EPOCH + 1, last=(5, end), sender=3), 2)
+
+
+def grown(r: Recording) -> None:
+    """A follower votes by what its leader sent."""
+    _, end = _last(r)
+    batch = rq.opening(EPOCH, 2, end)
+    r.answer(2, rq.fetch_answer(EPOCH, 2, end, records=batch), 18, note="the epoch's opening")
+    r.answer(2, rq.fetch_answer(EPOCH, 2, end + 1), 18, note="which is committed")
+    r.ask(rq.vote(2, EPOCH, last=(EPOCH - 1, end + 1), pre=True), 2)
+    r.ask(rq.vote(2, EPOCH + 1, last=(EPOCH, end)), 2, role="unattached")
+    r.ask(rq.vote(2, EPOCH + 1, last=(EPOCH - 1, end + 9)), 2)
+    r.ask(rq.vote(2, EPOCH + 1, last=(EPOCH, end + 1), sender=3), 2, note="as far as this one")
+
+
 def voted(state: NodeState) -> NodeState:
     """It had voted when it was stopped."""
     static = "controller.quorum.voters" in (state.properties or {})
@@ -287,6 +310,9 @@ ELECTIONS = (
     Case("follower-not-leading", "lives", following, not_leading),
     Case("follower-snapshot-errors", "lives", following, snapshot_errors),
     Case("follower-fetching", "lives", following, fetching),
+    Case("follower-cut", "lives", following, cut),
+    Case("follower-grown", "lives", following, grown),
+    Case("follower-grown-static", "static", following, grown),
     Case("follower-greetings", "lives", following, greetings),
     Case("follower-greetings-static", "static", following, greetings),
     Case("resigned-refusals", "lives", resigned, refusals),
