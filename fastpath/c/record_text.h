@@ -1,8 +1,8 @@
 /* Metadata records as JSON text, straight from their bytes, as Kafka's tools print them (Jackson).
  *
- * Only what is usual: flexible structs of numbers, uuids, compact strings, bytes and arrays. What is
- * not (text beyond ASCII, doubles, unknown tags, a varint longer than needed) is refused by NULL,
- * and so is what is wrong; the plain-Python twin then does the whole batch (reference/tools). */
+ * Only what is usual: flexible structs of numbers, uuids, compact strings, bytes and arrays. What
+ * is not (text beyond ASCII, doubles, unknown tags, a varint longer than needed) is refused by
+ * NULL, and so is what is wrong; the plain-Python twin then does the whole batch. */
 #ifndef KRAFTSPEC_RECORD_TEXT_H
 #define KRAFTSPEC_RECORD_TEXT_H
 
@@ -86,7 +86,8 @@ static const char TEXT_URL[] =
 static const char TEXT_STANDARD[] =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-static int out_base64(text_out *out, const uint8_t *bytes, size_t size, const char *digits, int pad) {
+static int out_base64(
+        text_out *out, const uint8_t *bytes, size_t size, const char *digits, int pad) {
     if (!out_reserve(out, size / 3 * 4 + 6))
         return 0;
     uint8_t *to = out->data + out->used;

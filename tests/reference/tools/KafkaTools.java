@@ -16,8 +16,8 @@ import org.apache.kafka.common.utils.Exit;
  * Runs Apache Kafka's own tools many times in one process: a start of Java takes a second.
  *
  * <p>Reads lines {@code {"tool": class, "arguments": [...]}} and answers each by a line
- * {@code {"code": ..., "out": ..., "err": ..., "thrown": ...}}; {@code thrown} is the message of the
- * exception that ended it, of which Java would print the trace.
+ * {@code {"code": ..., "out": ..., "err": ..., "thrown": ...}}; {@code thrown} is the message of
+ * the exception that ended it, of which Java would print the trace.
  */
 public final class KafkaTools {
     private static final class Ended extends RuntimeException {

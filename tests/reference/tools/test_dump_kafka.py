@@ -194,6 +194,7 @@ def side_files() -> dict[str, tuple[str, bytes]]:
         "times in a batch": (".timeindex", times((1_000, 1), (1_003, 3))),
         "times beyond": (".timeindex", times((1_000, 2), (2_000, 900))),
         "times, zeros ahead": (".timeindex", times((1_000, 2)) + bytes(24)),
+        "times of zeros": (".timeindex", bytes(48)),
         "times empty": (".timeindex", b""),
         "aborted": (".txnindex", aborted * 2),
         "aborted, none": (".txnindex", b""),
@@ -208,10 +209,12 @@ def test_indexes(name: str, kafka: KafkaTools, tmp_path: Path) -> None:
     path = tmp_path / SEGMENT.replace(".log", suffix)
     path.write_bytes(data)
     for options in ((), ("--verify-index-only",)):
-        done = same(kafka, "--files", str(path), *options)
-        is_wrong = "mismatch" in name or name.endswith(
-            ("backwards", "zeros", "in a batch", "beyond")
-        )
+        if name.endswith("of zeros"):  # Kafka's complains of what a live node has not written yet.
+            done = ours("dump-log", "--files", str(path), *options)
+            assert done.out == kafka.run(DUMP, "--files", str(path), *options).out
+        else:
+            done = same(kafka, "--files", str(path), *options)
+        is_wrong = name.endswith(("mismatch", "backwards", "in a batch", "beyond"))
         assert done.code == (1 if is_wrong else 0), done.err
     theirs = kafka.run(DUMP, "--files", str(path), "--index-sanity-check")
     done = ours("dump-log", "--files", str(path), "--index-sanity-check")

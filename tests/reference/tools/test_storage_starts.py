@@ -45,6 +45,11 @@ def test_kafka_leads_on_a_directory_of_ours(kind: str, tmp_path: Path, kafka: Ka
         node.start()
         # Healthy is a controller whose features are final: it leads, and wrote what it began with.
         node.wait_healthy()
+        # While it runs and holds the lock: all of its files, none of them damaged.
+        live = ours("dump-log", "--cluster-metadata-decoder", str(tmp_path / "data"))
+        assert live.code == 0, live.err
+        assert '"name":"metadata.version"' in live.out
+        assert "leaderId: 1 leaderEpoch: 1" in live.out
         assert node.stop() in (0, 143)
     segment = str(node.metadata_log / f"{0:020d}.log")
     arguments = ["--cluster-metadata-decoder", "--files", segment]
