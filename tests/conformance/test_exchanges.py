@@ -26,7 +26,6 @@ from kraftspec.conformance.exchanges.batches import (
     written_from,
 )
 from kraftspec.conformance.exchanges.disk import files_of
-from kraftspec.conformance.exchanges.make import make_node_vectors
 from kraftspec.conformance.exchanges.nodes import NODES, node_maker
 from kraftspec.conformance.exchanges.peers import KRAFT_REQUESTS, Peers
 from kraftspec.conformance.exchanges.reference import ReferenceNode
@@ -321,6 +320,12 @@ def test_the_command_exits_as_a_runner_does(tmp_path: Path) -> None:
     assert run("reference", "--exec", "true").exit_code == 2
 
 
+def test_a_scenario_that_there_is_not_is_told() -> None:
+    result = CliRunner().invoke(main, ["conform", "record-node", "--filter", "no such scenario"])
+    assert result.exit_code == 2
+    assert "no scenario has 'no such scenario' in its id" in result.stderr
+
+
 # -- Apache Kafka ----------------------------------------------------------------------------------
 
 # One of each kind: all of them take minutes (conform run --node kafka).
@@ -337,8 +342,12 @@ def test_kafka_still_answers_so() -> None:
 
 @pytest.mark.java
 def test_what_is_recorded_anew_is_what_the_reference_node_answers(tmp_path: Path) -> None:
-    made = make_node_vectors(tmp_path, "observer-greetings", repeats=1)
-    assert (made.vectors, made.unrepeated) == (1, [])
+    recorded = ["conform", "record-node", "--filter", "observer-greetings", "--json"]
+    result = CliRunner().invoke(main, [*recorded, "--out", str(tmp_path)])
+    assert result.exit_code == 0, result.output
+    made = json.loads(result.stdout)
+    assert (made["vectors"], made["unrepeated"]) == (1, [])
+    assert made["changed"] == ["observer-greetings"]
     [vector] = read_node_vectors(tmp_path)
     assert replay(vector, ReferenceNode()) == []
     assert [step.request for step in vector.steps if step.request] == [
