@@ -19,6 +19,7 @@ from kraftspec.conformance.cluster import class_path
 from kraftspec.conformance.cluster.kafka_keys import keys_of_kafka
 from kraftspec.fastpath.types import Uuid
 from kraftspec.reference.log.directory import MetaProperties, NotFormattedError
+from kraftspec.reference.log.properties import render_properties
 from kraftspec.reference.node.config import load_config
 from kraftspec.reference.node.keys import KEYS_FILE, BadValueError, Key, kafka_keys
 from kraftspec.reference.node.reader import FILE_BYTES_MAX, PROPERTY_COUNT_MAX, nearest
@@ -388,6 +389,44 @@ def test_no_value_is_too_odd(name: str, value: str) -> None:
         with suppress(BadValueError):
             key.parse(value)
     nearest(name)
+
+
+VALUES = st.one_of(
+    st.text(max_size=40),
+    st.sampled_from(
+        ["SASL_SSL", "CONTROLLER:SASL_SSL", "PLAIN", "SCRAM-SHA-256", "PEM", "a:1", "0"]
+    ),
+)
+PREFIXES = st.sampled_from(["", "", "listener.name.controller.", "listener.name.controller.plain."])
+SECURED = {"listener.security.protocol.map": "CONTROLLER:SASL_SSL"}
+
+
+@given(
+    st.dictionaries(st.tuples(PREFIXES, st.sampled_from(names_of_kafka())), VALUES, max_size=8),
+    st.sampled_from([BASE, BASE | SECURED, {}]),
+)
+def test_no_file_is_too_odd(
+    tmp_path_factory: pytest.TempPathFactory,
+    changes: dict[tuple[str, str], str],
+    base: dict[str, str],
+) -> None:
+    """Whatever stands in it, it is taken or refused with a place and a reason."""
+    path = tmp_path_factory.getbasetemp() / "odd.properties"
+    properties = base | {prefix + name: value for (prefix, name), value in changes.items()}
+    path.write_text(render_properties(properties), "latin-1")
+    try:
+        load_config(path)
+    except ConfigError as error:
+        refusals = error.mistakes
+        assert all(text.startswith(str(path)) for text in refusals)
+
+
+@given(st.binary(max_size=300))
+def test_no_bytes_are_too_odd(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
+    path = tmp_path_factory.getbasetemp() / "bytes.properties"
+    path.write_bytes(data)
+    with pytest.raises(ConfigError):
+        load_config(path)
 
 
 def test_a_number_of_many_digits_is_not_even_read() -> None:
