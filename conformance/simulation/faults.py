@@ -206,7 +206,18 @@ class Faults:
             self.schedule.after(8 * S, self.schedule.restart, replica)
 
     def _election(self) -> None:
+        """The leader goes and is back at once, and all others campaign at the same moment."""
+        world = self.schedule.world
+        leader = world.leader()
+        if leader is None or leader.paused_until_us > world.now_us:
+            return
+        self.schedule.met["gridlock"] += 1
         self.is_hunting = True
+        self._down(leader, self.dice.seed())
+        self.schedule.after(self.dice.between(1 * MS, 50 * MS), self.schedule.restart, leader)
+        for replica in list(world.running()):
+            if replica.paused_until_us <= world.now_us:
+                world.jump(replica, replica.config.fetch_timeout_us)
 
     def hunt(self, replica: Replica) -> None:
         """Let a candidate lose its power in the step in which it may win, or soon after."""

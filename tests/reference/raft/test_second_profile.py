@@ -20,7 +20,7 @@ from kraftspec.reference.raft import TRANSITIONS, Cause, FatalError, RoleName
 from kraftspec.reference.raft import events as ev
 from kraftspec.reference.raft import messages as ms
 from kraftspec.reference.raft.config import MS, S
-from kraftspec.reference.raft.control import ControlRecord
+from kraftspec.reference.raft.control import ControlRecord, LeaderChange
 from kraftspec.reference.raft.core import Core
 from kraftspec.reference.raft.policy import Policy, RequestHandler
 from kraftspec.reference.raft.transitions import Transitions
@@ -364,3 +364,23 @@ def test_a_strangers_vote_may_start_an_election(stranger: int, campaigns: bool) 
     assert reply.vote_granted is not campaigns
     assert (net.replicas[1].role is RoleName.CANDIDATE) is campaigns
     assert net.replicas[1].core.epoch == (8 if campaigns else 7)
+
+
+class ListeningPolicy(PlainPolicy):
+    """Hears of control records as they are appended, committed or not."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[int, int, bool]] = []  # Node, offset, whether it was committed.
+        self.control_handlers = {LeaderChange: self._on_leader_change}
+
+    def _on_leader_change(self, core: Core, offset: int, record: LeaderChange) -> None:
+        assert record.leader_id == core.leader_id
+        self.heard.append((core.config.node_id, offset, offset < core.high_watermark))
+
+
+def test_control_records_are_heard_of_before_they_are_committed() -> None:
+    policy = ListeningPolicy()
+    net = plain(3, policy)
+    net.elect()
+    net.run(S)
+    assert sorted(policy.heard) == [(1, 0, False), (2, 0, False), (3, 0, False)]
