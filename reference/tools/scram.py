@@ -8,17 +8,21 @@ from __future__ import annotations
 
 import base64
 import binascii
-import hashlib
-import hmac
 import secrets
 from typing import Final
 
 from kraftspec.generated.kafka import UserScramCredentialRecord
+from kraftspec.reference.node.security.scram import (
+    ITERATIONS_MIN,
+    RECORD_TYPES,
+    credential_of_salted,
+    salted_password,
+)
+from kraftspec.reference.node.settings import Mechanism
 
-ITERATIONS_MIN: Final = 4096
 ITERATIONS_MAX: Final = 16_384
 _SALT_BYTES: Final = 26  # As many letters and digits as Kafka draws.
-_MECHANISMS: Final = {"SCRAM-SHA-256": (1, "sha256"), "SCRAM-SHA-512": (2, "sha512")}
+_MECHANISMS: Final = {str(kind): (number, kind) for number, kind in RECORD_TYPES.items()}
 _KNOWN: Final = ("name", "password", "salt", "saltedpassword", "iterations")
 _ALPHABET: Final = "abcdefghijklmnopqrstuvwxyz0123456789"
 
@@ -31,20 +35,20 @@ def parse_scram(text: str) -> UserScramCredentialRecord:
     if mechanism not in _MECHANISMS:
         raise ValueError(f"The add-scram mechanism {mechanism} is not supported.")
     given = _components(rest)
-    number, digest = _MECHANISMS[mechanism]
+    number, kind = _MECHANISMS[mechanism]
     name = given.get("name")
     if name is None:
         raise ValueError("You must supply 'name' to add-scram")
     iterations = _iterations(given.get("iterations", str(ITERATIONS_MIN)), mechanism)
     salt = _salt(given)
-    salted = _salted(given, digest, salt, iterations)
-    stored = hashlib.new(digest, hmac.digest(salted, b"Client Key", digest)).digest()
+    salted = _salted(given, kind, salt, iterations)
+    credential = credential_of_salted(kind, salted, salt, iterations)
     return UserScramCredentialRecord(
         name=name,
         mechanism=number,
         salt=salt,
-        stored_key=stored,
-        server_key=hmac.digest(salted, b"Server Key", digest),
+        stored_key=credential.stored_key,
+        server_key=credential.server_key,
         iterations=iterations,
     )
 
@@ -94,12 +98,12 @@ def _salt(given: dict[str, str]) -> bytes:
     return "".join(secrets.choice(_ALPHABET) for _ in range(_SALT_BYTES)).encode()
 
 
-def _salted(given: dict[str, str], digest: str, salt: bytes, iterations: int) -> bytes:
+def _salted(given: dict[str, str], kind: Mechanism, salt: bytes, iterations: int) -> bytes:
     if "saltedpassword" in given:
         return _decode(given["saltedpassword"], "Failed to decode given saltedPassword")
     if not given["password"]:
         raise ValueError("Empty key: a password has a letter at least")
-    return hashlib.pbkdf2_hmac(digest, given["password"].encode(), salt, iterations)
+    return salted_password(kind, given["password"], salt, iterations)
 
 
 def _decode(text: str, refusal: str) -> bytes:

@@ -99,6 +99,13 @@ def credential_of(
 ) -> ScramCredential:
     """Return what a server keeps of a password."""
     salted = salted_password(mechanism, password, salt, iterations)
+    return credential_of_salted(mechanism, salted, salt, iterations)
+
+
+def credential_of_salted(
+    mechanism: Mechanism, salted: bytes, salt: bytes, iterations: int
+) -> ScramCredential:
+    """Return what a server keeps of a password that was salted with ``salt``."""
     stored = hashlib.new(HASHES[mechanism], _client_key(mechanism, salted)).digest()
     return ScramCredential(salt, stored, _mac(mechanism, salted, b"Server Key"), iterations)
 
