@@ -2,5 +2,6 @@
 
 `tls` makes ``ssl`` contexts of key stores, `jaas` reads login modules, `sasl` is the exchange of
 SaslHandshake and SaslAuthenticate as a server and as a client has it, `scram` the arithmetic of
-RFC 5802, `principal` the name that a certificate gives, `authorizer` who may call which API.
+RFC 5802, `principal` the name that a certificate gives, `authorizer` who may call which API,
+`records` what the metadata log says of both. `gate` is all of it, as a node asks it.
 """

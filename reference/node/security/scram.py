@@ -72,7 +72,6 @@ class ClientFirst(NamedTuple):
     header: str
     bare: str
     name: str
-    authorization_id: str
     nonce: str
     extensions: dict[str, str]
 
@@ -178,9 +177,7 @@ def read_client_first(message: bytes) -> ClientFirst:
     name = _unescape(match["name"])
     if authorization_id not in ("", name):
         raise ScramError("it asks to be somebody else than it authenticates")
-    return ClientFirst(
-        match["header"], match["bare"], name, authorization_id, _nonce(match["nonce"]), extensions
-    )
+    return ClientFirst(match["header"], match["bare"], name, _nonce(match["nonce"]), extensions)
 
 
 def read_server_first(message: bytes, client_nonce: str) -> tuple[str, bytes, int]:
