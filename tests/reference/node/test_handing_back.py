@@ -1,0 +1,97 @@
+"""When a node of ours lets another lead, and whom it names first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import cast
+
+import pytest
+from tests.reference.node.quorum import Quorum, run
+
+from kraftspec.reference.node.client import Peers, Versions
+from kraftspec.reference.node.handing_back import HandingBack
+from kraftspec.reference.raft import ReplicaKey
+
+OURS: Versions = {1: (4, 18), 52: (0, 2)}
+KAFKA: Versions = {**OURS, 19: (2, 7)}  # It creates topics.
+
+
+class Spoken:
+    """Peers of which it is known what they speak."""
+
+    def __init__(self, versions: dict[int, Versions]) -> None:
+        self.versions = versions
+
+    def versions_of(self, node_id: int) -> Versions | None:
+        return self.versions.get(node_id)
+
+
+def peers(versions: dict[int, Versions]) -> Peers:
+    return cast("Peers", Spoken(versions))
+
+
+@pytest.mark.parametrize(
+    ("wish", "speaks", "is_due"),
+    [
+        (None, {}, False),  # Nobody has said what it is.
+        (None, {2: OURS, 3: OURS}, False),
+        (None, {2: OURS, 3: KAFKA}, True),
+        (True, {}, True),
+        (False, {2: KAFKA, 3: KAFKA}, False),
+    ],
+)
+def test_it_resigns_where_a_controller_could_lead(
+    tmp_path: Path, wish: bool | None, speaks: dict[int, Versions], is_due: bool
+) -> None:
+    async def main() -> None:
+        async with Quorum(tmp_path) as quorum:
+            leader = await quorum.leader()
+            await leader.append([b"record"])
+            own_id = leader.config.node_id
+            others = [node_id for node_id in quorum.ids if node_id != own_id]
+            spoken = {others[at - 2]: versions for at, versions in speaks.items()}
+            handing_back = HandingBack(wish)
+            await leader.until(
+                lambda it: handing_back.is_due(it.core, peers(spoken)) or not is_due, 60
+            )
+            assert handing_back.is_due(leader.core, peers(spoken)) is is_due
+            follower = quorum.nodes[others[0]]
+            assert not handing_back.is_due(follower.core, peers(spoken))
+
+    run(main())
+
+
+def test_it_does_not_resign_for_a_controller_that_lags(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with Quorum(tmp_path) as quorum:
+            leader = await quorum.leader()
+            gone = next(id for id in quorum.ids if id != leader.config.node_id)
+            handing_back = HandingBack(None)
+            await leader.until(lambda it: handing_back.is_due(it.core, peers({gone: KAFKA})), 60)
+            await quorum.stop(gone)
+            await leader.append([b"without it"])
+            assert not handing_back.is_due(leader.core, peers({gone: KAFKA}))
+
+    run(main())
+
+
+def test_one_voter_alone_leads_on(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with Quorum(tmp_path, count=1) as quorum:
+            leader = await quorum.leader()
+            assert not HandingBack(True).is_due(leader.core, peers({}))
+
+    run(main())
+
+
+def test_controllers_come_first_among_the_successors(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with Quorum(tmp_path) as quorum:
+            core = (await quorum.leader()).core
+            keys = (ReplicaKey(1), ReplicaKey(2), ReplicaKey(3))
+            spoken = peers({1: OURS, 2: KAFKA, 3: KAFKA})
+            in_order = HandingBack(None).in_order(core, spoken, keys)
+            assert [key.id for key in in_order] == [2, 3, 1]
+            assert HandingBack(False).in_order(core, spoken, keys) == keys
+
+    run(main())
