@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from kraftspec.fastpath.batch_reader import read_header
-from kraftspec.fastpath.errors import CodecError, detail_of
+from kraftspec.fastpath.errors import CodecError, ErrorClass, detail_of
 from kraftspec.fastpath.records import LENGTH_AT, LOG_OVERHEAD_BYTES, BatchHeader
 from kraftspec.fastpath.scan import Resync, is_framed
 
@@ -118,6 +118,10 @@ class BatchWalk:
         self.position = self._next_good(start, framed=framed)
         if piece is not None and start + piece.header.size > self.position:
             piece = None  # A good batch begins within it: its length is what is wrong.
+        left, claimed = self._size - start, claimed_size(data)
+        # The error knows of the window alone.
+        is_longer = error.error_class is ErrorClass.TRUNCATED and claimed > left
+        detail = f"a batch of {claimed} bytes, and {left} are left" if is_longer else ""
         reaches_end = self.position >= self._size and piece is None
         if reaches_end:
             self.invalid_tail = self._size - start
@@ -127,7 +131,7 @@ class BatchWalk:
                 position=start,
                 size=self.position - start,
                 error_class=TORN if reaches_end and not framed else str(error.error_class),
-                detail=detail_of(error),
+                detail=detail or detail_of(error),
             )
         )
         return piece

@@ -26,6 +26,7 @@ from kraftspec.generated.kafka import (
 from kraftspec.reference.log import LocalFiles, LogConfig, LogDirectory, MetadataLog, MetaProperties
 from kraftspec.reference.log.control import control_value
 from kraftspec.reference.log.quorum_state import QuorumStateFile
+from kraftspec.reference.tools import dump_batches, dump_follow
 from kraftspec.reference.tools.dump import Dump, DumpRequest
 from kraftspec.reference.tools.dump_batches import BatchWalk
 from kraftspec.reference.tools.dump_follow import LogFollower
@@ -128,6 +129,36 @@ def test_damage_is_told_and_passed_over(name: str, tmp_path: Path) -> None:
     for place, _ in problems:
         assert f"{path}: byte {place}: " in done.err
     assert ("zero bytes end" in done.out) == (name == "zeros ahead")
+
+
+@pytest.mark.parametrize("name", damaged())
+def test_small_windows_give_the_same(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Batches longer than a window, or cut by its end, and damage that a search goes on behind."""
+    path = tmp_path / SEGMENT
+    data, _, _ = damaged()[name]
+    path.write_bytes(data + b"".join(batch(offset, 9) for offset in range(6, 600, 9)))
+    expected = dumped(path)
+    assert max(row.get("offset", 0) for row in expected) > 590
+    for window, search in ((70, 4_000), (300, 2_500), (1_000, 1_500)):
+        monkeypatch.setattr(dump_batches, "WINDOW_BYTES", window)
+        monkeypatch.setattr(dump_batches, "SEARCH_BYTES", search)
+        assert dumped(path) == expected
+        monkeypatch.setattr(dump_follow, "WINDOW_BYTES", window)
+        if name == "nothing":
+            offsets = [row["baseOffset"] for row in expected if row["kind"] == "batch"]
+            assert Following(path).step() == offsets
+
+
+def test_damage_longer_than_the_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / SEGMENT
+    path.write_bytes(batch(0) + b"rubbish" * 2_000 + batch(2))
+    monkeypatch.setattr(dump_batches, "SEARCH_BYTES", 1_000)
+    found = dumped(path)
+    assert [row["baseOffset"] for row in found if row["kind"] == "batch"] == [0, 2]
+    (problem,) = [row for row in found if row["kind"] == "problem"]
+    assert (problem["position"], problem["size"]) == (len(batch(0)), 14_000)
 
 
 @given(data=st.binary(max_size=300), at=st.integers(0, 400), cut=st.integers(0, 400))
