@@ -15,6 +15,7 @@ from kraftspec.reference.raft import (
     prospective,
     replies,
     requests,
+    resigned,
     role,
     rules,
     unattached,
@@ -23,7 +24,7 @@ from kraftspec.reference.raft import connections as links
 from kraftspec.reference.raft import effects as fx
 from kraftspec.reference.raft import events as ev
 from kraftspec.reference.raft.messages import Vote, VoteReply
-from kraftspec.reference.raft.transitions import Cause
+from kraftspec.reference.raft.transitions import TRANSITIONS, Cause
 from kraftspec.reference.raft.types import NEVER_US, NONE, ElectionState, ReplicaKey, RoleName
 
 
@@ -222,6 +223,13 @@ def leads_again_after_a_restart(plant: Planter) -> None:
 def accepts_old_leaders(plant: Planter) -> None:
     """BeginQuorumEpoch of an earlier epoch is taken for news."""
     plant(requests, "voter_error", lambda node, sender_id, epoch: 0)
+
+
+def resigned_leader_votes(plant: Planter) -> None:
+    """Who won an epoch, and lost its power before it wrote, gives its vote in that very epoch."""
+    row = {**TRANSITIONS[RoleName.RESIGNED], Cause.VOTE_GRANTED: RoleName.UNATTACHED}
+    plant(TRANSITIONS, RoleName.RESIGNED, row)
+    plant(resigned.Resigned, "grants", lambda self, key, good, pre_vote: good)
 
 
 def leader_votes(plant: Planter) -> None:
