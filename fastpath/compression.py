@@ -229,7 +229,7 @@ def _usual_zstd(view: memoryview, bytes_max: int) -> bytes | None:
     """
     contexts = _zstd_contexts()
     module = contexts.module
-    if module is None or view[: len(ZSTD_MAGIC)] != ZSTD_MAGIC:  # Skippable frames have others.
+    if module is None or bytes(view[: len(ZSTD_MAGIC)]) != ZSTD_MAGIC:  # Others are skippable.
         return None
     try:
         frame = module.get_frame_parameters(view)

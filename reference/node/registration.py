@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from kraftspec.fastpath.errors import CodecError
@@ -59,13 +60,18 @@ async def register(node: Node) -> None:
             return
         log.debug("not registered", extra={"node": node.config.node_id, "reason": reason})
         if reason is _NO_CONTROLLER:
-            await node.until(lambda it: it.core.epoch > epoch, None)  # noqa: B023 - Awaited at once.
+            newer = partial(_is_newer, epoch)
+            await node.until(newer, None)
             continue
         await asyncio.sleep(backoff_s)
         backoff_s = min(2 * backoff_s, BACKOFF_MAX_S)
 
 
 _NO_CONTROLLER: Final = "the leader is no Kafka controller"
+
+
+def _is_newer(epoch: int, node: Node) -> bool:
+    return node.core.epoch > epoch
 
 
 async def _tell(node: Node, leader: raft.Node, incarnation: Uuid) -> str | None:
@@ -99,7 +105,8 @@ async def _tell(node: Node, leader: raft.Node, incarnation: Uuid) -> str | None:
 def _request(node: Node, incarnation: Uuid, features: Any) -> ControllerRegistrationRequest:
     kind = ControllerRegistrationRequest
     ranges = {feature.name: (feature.min_version, feature.max_version) for feature in features}
-    ranges[KRAFT_VERSION] = tuple(node.config.core.kraft_versions)
+    lowest, highest = node.config.core.kraft_versions
+    ranges[KRAFT_VERSION] = (lowest, highest)
     return kind(
         controller_id=node.config.node_id,
         incarnation_id=incarnation,

@@ -16,6 +16,7 @@ import msgspec
 from kraftspec.fastpath.batch_reader import read_header
 from kraftspec.fastpath.crc import crc32c
 from kraftspec.fastpath.errors import CodecError
+from kraftspec.fastpath.records import LOG_OVERHEAD_BYTES
 from kraftspec.generated.kafka import ProducerSnapshot
 from kraftspec.reference.log.epochs import EpochList
 from kraftspec.reference.log.properties import parse_properties
@@ -24,6 +25,7 @@ from kraftspec.reference.log.segment import OFFSET_ENTRY, TIME_ENTRY
 from kraftspec.reference.tools.dump_batches import BatchWalk, Problem
 
 FILE_BYTES_MAX: Final = 64 << 20  # Kafka makes none of these half as large.
+OFFSET_DIGITS: Final = 20  # In the name of a segment and of what goes with it.
 _TRANSACTION: Final = struct.Struct(">hqqqq")
 _SNAPSHOT_HEAD: Final = struct.Struct(">hI")  # Version, CRC-32C of what follows.
 _INDEX_ERROR: Final = "index_mismatch"
@@ -90,7 +92,8 @@ class _Segment:
 
 def _base_offset(path: Path) -> int:
     digits = path.name.partition(".")[0]
-    return int(digits) if digits.isascii() and digits.isdigit() and len(digits) <= 20 else 0  # noqa: PLR2004 — as many as Kafka writes
+    is_offset = digits.isascii() and digits.isdigit() and len(digits) <= OFFSET_DIGITS
+    return int(digits) if is_offset else 0
 
 
 def dump_index(path: Path, options: IndexOptions) -> Side:
@@ -149,8 +152,9 @@ def _is_ahead(data: bytes) -> bool:
 
 
 def _batch_at(file: Any) -> bytes:
-    head = file.read(12)
-    length = int.from_bytes(head[8:12], "big", signed=True) if len(head) == 12 else 0  # noqa: PLR2004 — offset and length
+    head = file.read(LOG_OVERHEAD_BYTES)
+    whole = len(head) == LOG_OVERHEAD_BYTES
+    length = int.from_bytes(head[8:], "big", signed=True) if whole else 0
     body: bytes = file.read(min(max(length, 0), FILE_BYTES_MAX))
     return bytes(head) + body
 

@@ -58,6 +58,7 @@ from kraftspec.reference.tools.storage_config import StorageConfig
 from kraftspec.reference.tools.voters import KRAFT_VERSIONS, parse_voters
 
 META_BYTES_MAX: Final = 1 << 20  # It has four lines.
+ID_DIGITS_MAX: Final = 19  # A number of 64 bits has no more; what is longer is told as it is.
 VOTERS_NAME: Final = f"{METADATA_NAME}/{snapshot_name(BOOTSTRAP_SNAPSHOT)}"
 _FRAME_VERSION: Final = 1
 _SIGN_BIT: Final = 128
@@ -138,7 +139,7 @@ def load_meta(path: Path) -> dict[str, str]:
         digits = properties[id_key].removeprefix("-")
         if not digits.isascii() or not digits.isdigit():
             raise ValueError(f"Unable to read {id_key} as a base-10 number.")
-        found[id_key] = str(int(properties[id_key])) if len(digits) < 20 else digits  # noqa: PLR2004 — no id is longer
+        found[id_key] = str(int(properties[id_key])) if len(digits) <= ID_DIGITS_MAX else digits
     elif text == "1":
         raise ValueError("Failed to find node.id")
     if "cluster.id" in properties:

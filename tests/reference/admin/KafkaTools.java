@@ -21,10 +21,10 @@ import org.apache.kafka.tools.DumpLogSegments;
  * Runs Apache Kafka's own tools again and again in one process.
  *
  * <p>Each line of input is a JSON array: {@code quorum} and the arguments of MetadataQuorumCommand,
- * {@code dump} and those of DumpLogSegments, or {@code admin} and the addresses of controllers, of
- * which the AdminClient then tells what it finds. Each line of output is a JSON object with the exit
- * code and what was printed. Arguments that a tool's parser refuses end the process, as they end the
- * tool.
+ * {@code dump} and those of DumpLogSegments, or {@code admin} and the addresses of controllers,
+ * of which the AdminClient then tells what it finds. Each line of output is a JSON object with the
+ * exit code and what was printed. Arguments that a tool's parser refuses end the process, as they
+ * end the tool.
  */
 public final class KafkaTools {
     private static final ObjectMapper JSON = new ObjectMapper();
@@ -80,7 +80,8 @@ public final class KafkaTools {
             found.put("highWatermark", quorum.highWatermark());
             ObjectNode voters = found.putObject("voters");
             for (QuorumInfo.ReplicaState voter : quorum.voters()) {
-                voters.put(Integer.toString(voter.replicaId()), voter.replicaDirectoryId().toString());
+                String id = Integer.toString(voter.replicaId());
+                voters.put(id, voter.replicaDirectoryId().toString());
             }
             found.put("observers", quorum.observers().size());
             FeatureMetadata features = admin.describeFeatures().featureMetadata().get();
