@@ -7,13 +7,15 @@ voter has everything, and names such voters first as its successors.
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Final
 
 from kraftspec.reference.node.apis import is_controller
+from kraftspec.reference.node.client import Peer, Peers
 from kraftspec.reference.raft.leader import Leader
 
 if TYPE_CHECKING:
-    from kraftspec.reference.node.client import Peers
+    from kraftspec.reference.node.client import Asker
     from kraftspec.reference.raft import Core, ReplicaKey
 
 LOOK_AGAIN_S: Final = 1.0
@@ -24,7 +26,7 @@ class HandingBack:
 
     def __init__(self, wish: bool | None) -> None:
         self.wish = wish
-        self._controllers: set[int] = set()
+        self.kinds: dict[int, bool] = {}  # Voters, and whether they are Kafka controllers.
 
     def is_due(self, core: Core, peers: Peers) -> bool:
         """Whether a leader should resign now, everything of its epoch's beginning committed."""
@@ -37,7 +39,7 @@ class HandingBack:
             return self.wish
         self._learn(core, peers)
         return any(
-            node_id in self._controllers and progress.end_offset >= core.high_watermark
+            self.kinds.get(node_id, False) and progress.end_offset >= core.high_watermark
             for node_id, progress in role.voters.items()
         )
 
@@ -48,14 +50,30 @@ class HandingBack:
         if self.wish is False:
             return successors
         self._learn(core, peers)
-        return tuple(sorted(successors, key=lambda key: key.id not in self._controllers))
+        return tuple(sorted(successors, key=lambda key: not self.kinds.get(key.id, False)))
 
     def _learn(self, core: Core, peers: Peers) -> None:
         for node_id in core.log.voters.last.ids:
             versions = peers.versions_of(node_id)
-            if versions is None:
+            if versions is not None:
+                self.kinds[node_id] = is_controller(versions)
+
+    async def ask_around(self, core: Core, asker: Asker) -> None:
+        """Ask the voters of which it is not known what they are.
+
+        A leader speaks first only to those that do not fetch, so it may have asked nobody yet.
+        """
+        if self.wish is not None:
+            return
+        for voter in core.log.voters.last:
+            node = voter.node(core.config.listener_name)
+            if node is None or node.id in self.kinds or node.id == core.config.node_id:
                 continue
-            if is_controller(versions):
-                self._controllers.add(node_id)
-            else:
-                self._controllers.discard(node_id)
+            peer = Peer(Peers(asker), node)
+            try:
+                async with asyncio.timeout(asker.request_timeout_s):
+                    self.kinds[node.id] = is_controller(await peer.connected())
+            except OSError:
+                pass  # It will be asked again.
+            finally:
+                peer.close()

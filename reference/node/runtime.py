@@ -119,6 +119,7 @@ class Node:
         self._watchers: list[tuple[Callable[[Node], bool], asyncio.Future[None]]] = []
         self._driver: asyncio.Task[None] | None = None
         self._registration: asyncio.Task[None] | None = None
+        self._looking: asyncio.Task[None] | None = None
         self._disk = ThreadPoolExecutor(2, thread_name_prefix=f"node-{config.node_id}-disk")
         self._clock_base_ns = time.time_ns() - time.monotonic_ns()
         self.oddities = Oddities(config.node_id)
@@ -282,8 +283,9 @@ class Node:
             self._driver.cancel()
             with suppress(asyncio.CancelledError):
                 await self._driver
-        if self._registration is not None:
-            self._registration.cancel()
+        for task in (self._registration, self._looking):
+            if task is not None:
+                task.cancel()
         self.peers.close()
         await self.server.close()
         self._give_up_appends(_UNKNOWN)
@@ -574,8 +576,14 @@ class Node:
                 extra={"node": core.config.node_id, "epoch": core.epoch},
             )
             self.post(ev.ResignRequested(core.epoch))
-        else:
-            asyncio.get_running_loop().call_later(LOOK_AGAIN_S, self._hand_back_if_due)
+        elif self._looking is None or self._looking.done():
+            self._looking = asyncio.create_task(self._look_again())
+
+    async def _look_again(self) -> None:
+        while self.core.role.name is RoleName.LEADER:
+            await self._handing_back.ask_around(self.core, self.peers.asker)
+            await asyncio.sleep(LOOK_AGAIN_S)
+            self._hand_back_if_due()
 
     def _give_up_appends(self, why: str) -> None:
         waiting, self._uncommitted = self._uncommitted, []

@@ -95,3 +95,16 @@ def test_controllers_come_first_among_the_successors(tmp_path: Path) -> None:
             assert HandingBack(False).in_order(core, spoken, keys) == keys
 
     run(main())
+
+
+def test_a_leader_asks_voters_of_which_it_knows_nothing(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with Quorum(tmp_path) as quorum:
+            leader = await quorum.leader()
+            handing_back = HandingBack(None)
+            gone, there = (id for id in quorum.ids if id != leader.config.node_id)
+            await quorum.stop(gone)
+            await handing_back.ask_around(leader.core, leader.peers.asker)
+            assert handing_back.kinds == {there: False}
+
+    run(main())
