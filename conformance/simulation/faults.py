@@ -305,9 +305,18 @@ class Faults:
         return {replica.key: None for replica in replicas if replica.id not in self._rotten}
 
     def may_wipe(self, replica: Replica) -> bool:
-        """Whether every voter set that there is, or may be soon, has a majority without this."""
+        """Whether every voter set that there is, or may be soon, has a majority without this.
+
+        Who removed itself by a later set of its own log counts for none: see
+        ``Operator.others_elect``.
+        """
         keys = self.whole_disks()
         keys.pop(replica.key, None)
+        for other in self.schedule.world.replicas.values():
+            sets = other.known_voters
+            votes = [voters.is_voter(other.key) for _, voters in sets]
+            if any(votes) and not votes[-1] and sets[-1][0] >= other.high_watermark:
+                keys.pop(other.key, None)
         removing = self.schedule.operator.removing
         for other in self.schedule.world.replicas.values():
             for _, voters in other.known_voters:

@@ -13,9 +13,6 @@ if TYPE_CHECKING:
     from kraftspec.conformance.simulation.schedule import Schedule
 
 VOTERS_MAX = 7
-# A leader that removes itself from among two, and goes down before the other has that record, is
-# not a voter by its own log, which is longer than the other's: nobody can be elected any more.
-GRIDLOCK_VOTERS = 2
 REMOVAL_US = 10 * S  # After this a removal that was asked for has happened, or never will.
 _ADDS = 3  # Of 0 to 6: one describes, three add, three remove.
 
@@ -74,9 +71,18 @@ class Operator:
         if len(voters) <= 1 or not self._may_shrink(leader):
             return None
         key = self.schedule.dice.pick(voters).key
-        if len(voters) <= GRIDLOCK_VOTERS and key == leader.key:
-            return None
-        return key
+        return key if key != leader.key or self.others_elect(leader) else None
+
+    def others_elect(self, leader: Replica) -> bool:
+        """Whether the other voters elect a leader without any vote of this one.
+
+        A leader that removes itself, and goes down before another has that record, is no voter by
+        its own log, which is longer than the others': it neither campaigns nor votes for them.
+        """
+        alive = self.schedule.faults.whole_disks()
+        voters = leader.core.log.voters.last
+        others = [v for v in voters if v.key in alive and v.key != leader.key]
+        return len(others) >= voters.majority
 
     def _may_shrink(self, leader: Replica) -> bool:
         """Whether the quorum outlives a voter less: of those left a majority has its disk."""
