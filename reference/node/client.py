@@ -118,7 +118,7 @@ class Peer(asyncio.Protocol):
 
     async def connected(self) -> Versions:
         """Return what the other side speaks, once the connection stands; PeerError if never."""
-        await asyncio.shield(self._connecting)
+        await asyncio.wait({self._connecting})  # It is cancelled where the other side hangs up.
         if self.versions is None:
             raise PeerError(f"no connection to {self.node.host}:{self.node.port}")
         return self.versions

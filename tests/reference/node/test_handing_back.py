@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import cast
 
 import pytest
 from tests.reference.node.quorum import Quorum, run
 
+from kraftspec.conformance.cluster.node import HOST
 from kraftspec.reference.node.client import Peers, Versions
 from kraftspec.reference.node.handing_back import HandingBack
 from kraftspec.reference.raft import ReplicaKey
@@ -106,5 +108,25 @@ def test_a_leader_asks_voters_of_which_it_knows_nothing(tmp_path: Path) -> None:
             await quorum.stop(gone)
             await handing_back.ask_around(leader.core, leader.peers.asker)
             assert handing_back.kinds == {there: False}
+
+    run(main())
+
+
+def test_a_voter_that_hangs_up_is_asked_again(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with Quorum(tmp_path) as quorum:
+            leader = await quorum.leader()
+            gone, there = (id for id in quorum.ids if id != leader.config.node_id)
+            await quorum.stop(gone)
+            server = await asyncio.start_server(
+                lambda _, writer: writer.transport.abort(), HOST, quorum.ports[gone]
+            )
+            handing_back = HandingBack(None)
+            await handing_back.ask_around(leader.core, leader.peers.asker)
+            assert handing_back.kinds == {there: False}
+            server.close()
+            await quorum.start(gone)
+            await handing_back.ask_around(leader.core, leader.peers.asker)
+            assert handing_back.kinds == {there: False, gone: False}
 
     run(main())
