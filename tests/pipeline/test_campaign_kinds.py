@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pyarrow.parquet as pq
@@ -25,7 +26,9 @@ from kraftspec.conformance.fuzz.campaign import campaign as compared
 from kraftspec.conformance.fuzz.serve import kind_of
 from kraftspec.conformance.fuzz.within import Within
 from kraftspec.conformance.run import adapter_exec, run
+from kraftspec.conformance.simulation.run import simulate
 from kraftspec.conformance.vectors import vectors_root
+from kraftspec.pipeline.campaign import simulate as simulations
 from kraftspec.pipeline.campaign import store as store_room
 from kraftspec.pipeline.campaign.codec import CodecFuzz
 from kraftspec.pipeline.campaign.conform import Conform
@@ -161,6 +164,28 @@ def test_simulations_find_what_is_planted_and_make_it_small() -> None:
     clean = Simulations(seeds=1, events=1_000).run(units[0])
     assert clean.findings == []
     assert {tally.class_ for tally in clean.tallies} == {"clean"}
+
+
+def test_a_run_that_the_simulator_does_not_get_through_is_a_finding(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The other seeds of the unit are run all the same."""
+
+    def fails_at_one(seed: int, *arguments: Any, **more: Any) -> Any:
+        if seed == 1:
+            raise OSError("the simulated disk failed")
+        return simulate(seed, *arguments, **more)
+
+    monkeypatch.setattr(simulations, "simulate", fails_at_one)
+    kind = Simulations(seeds=3, events=300, unit_seeds=3)
+    [unit] = kind.plan()
+    result = kind.run(unit)
+    [found] = result.findings
+    assert (found.class_, found.count) == ("simulator", 1)
+    assert "the simulated disk failed" in found.example
+    assert found.reproduce == "kraftspec simulate --seed 1 --events 300"
+    assert {tally.class_ for tally in result.tallies} == {"clean", "simulator"}
+    assert sum(tally.count for tally in result.tallies if tally.class_ == "clean") > 600
 
 
 def test_a_campaign_with_three_bugs_finds_all_three() -> None:
