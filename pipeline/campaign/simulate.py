@@ -74,6 +74,7 @@ class Simulations(msgspec.Struct, frozen=True, kw_only=True):
         profile = KafkaProfile()
         tally: Counter[tuple[str, int, str]] = Counter()
         findings: dict[str, Finding] = {}
+        shortest: dict[str, tuple[Run, tuple[str, int]]] = {}
         first = unit.work["first"]
         with planted(*self.bugs):
             for seed in range(first, first + unit.work["count"]):
@@ -87,8 +88,12 @@ class Simulations(msgspec.Struct, frozen=True, kw_only=True):
                     continue
                 broken = result.violation[0] if result.violation else "clean"
                 tally[(*shape, broken)] += result.events
-                if result.violation is not None and broken not in findings:
-                    findings[broken] = self._finding(result, *shape, profile)
+                if broken == "clean":
+                    continue
+                if broken not in shortest or result.events < shortest[broken][0].events:
+                    shortest[broken] = result, shape  # It is made small the soonest.
+            for broken, (run, shape) in shortest.items():
+                findings[broken] = self._finding(run, *shape, profile)
         return Result(
             [
                 Tally("simulation", profile.name, size, version, "", outcome, count)
