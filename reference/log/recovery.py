@@ -69,9 +69,10 @@ class CorruptMetadataLogError(ValueError):
         return (
             f"{self.path}: {self.reason}. No crash leaves that behind byte {self.position}, so "
             f"nothing was cut. A voter that forgets what it acknowledged can undo a commit: take "
-            f"this node out of the quorum, wipe its directory and let it fetch anew; or, if no "
-            f"other node has the data, open it with cut_corrupt=True, which cuts there and drops "
-            f"all later segments, as Apache Kafka does"
+            f"this node out of the quorum (kraftspec quorum remove-controller), move its directory "
+            f"away, format it anew (kraftspec storage format) and let it fetch from the others; "
+            f"if no other node has the data, restore a copy: kraftspec dump-log shows what of "
+            f"this one can be read"
         )
 
 
