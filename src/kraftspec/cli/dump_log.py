@@ -11,12 +11,13 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from kraftspec.cli.kafka_words import KafkaCommand, KafkaError, KafkaUsageError
+from kraftspec.cli.kafka_words import KafkaCommand, KafkaUsageError, refusals
 from kraftspec.cli.output import EXIT_FINDINGS, json_option, printable
 
 POLL_S = 0.2
@@ -128,16 +129,17 @@ def dump_log(
 
 
 def _dump(named: list[str], dump: Any) -> None:
+    with refusals():
+        for name in named:
+            os.stat(name)  # One that was mistyped is no file of an unknown kind.
     for name in named:
         path = Path(name)
         inside = sorted(path.rglob("*")) if path.is_dir() else None
         for each in [name] if inside is None else [str(one) for one in inside if one.is_file()]:
             if inside is not None and os.path.basename(each).startswith("."):
                 continue
-            try:
+            with refusals():
                 dump.file(each)
-            except (OSError, ValueError) as error:
-                raise KafkaError(str(error)) from error
 
 
 def _follow(named: list[str], dump: Any, output: _Output) -> None:
@@ -145,16 +147,12 @@ def _follow(named: list[str], dump: Any, output: _Output) -> None:
 
     if len(named) > 1:
         raise KafkaUsageError("--follow takes one segment, or the directory of one log")
-    try:
+    with refusals(), suppress(KeyboardInterrupt):
         follower = LogFollower(Path(named[0]), dump)
         while True:
             follower.step()
             output.flush()
             time.sleep(POLL_S)
-    except KeyboardInterrupt:
-        return
-    except (OSError, ValueError) as error:
-        raise KafkaError(str(error)) from error
 
 
 class _Output:

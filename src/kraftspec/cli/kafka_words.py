@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from kraftspec.cli.output import printable
+from kraftspec.cli.output import RefusedError, printable
 
 
 class KafkaUsageError(click.UsageError):
@@ -23,6 +23,21 @@ class KafkaError(click.ClickException):
     def show(self, file: Any = None) -> None:
         """Print it."""
         click.echo(printable(self.format_message()), err=True)
+
+
+@contextmanager
+def refusals() -> Iterator[None]:
+    """Say what cannot be done: in Kafka's words bare, of a file or a property line by line."""
+    from kraftspec.reference.node.settings import ConfigError
+
+    try:
+        yield
+    except BrokenPipeError:
+        raise  # Who reads has had enough: click ends quietly.
+    except (ConfigError, OSError) as error:
+        raise RefusedError(error) from error
+    except ValueError as error:
+        raise KafkaError(str(error)) from error
 
 
 @contextmanager

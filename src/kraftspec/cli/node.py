@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kraftspec.cli.output import RefusedError, explained
+
 if TYPE_CHECKING:
     import asyncio
 
@@ -67,22 +69,24 @@ def node(
     import asyncio
 
     from kraftspec.reference.node.config import load_config
+    from kraftspec.reference.node.descriptors import raise_soft_limit
     from kraftspec.reference.node.logs import written
     from kraftspec.reference.node.settings import ConfigError
 
     try:
         config = load_config(path)
     except (ConfigError, OSError) as error:
-        raise click.ClickException(str(error)) from error
+        raise RefusedError(error) from error
     for warning in config.warnings:
         click.echo(f"warning: {warning}", err=True)
+    raise_soft_limit()
     try:
         with written(log_format, log_level.upper()):
             failure = asyncio.run(_run(config, hand_back, _address(metrics)))
     except (OSError, ValueError) as error:
-        raise click.ClickException(_explained(error)) from error
+        raise RefusedError(error) from error
     if failure is not None:
-        click.echo(f"Error: node {config.node_id} failed: {_explained(failure)}", err=True)
+        click.echo(f"Error: node {config.node_id} failed: {explained(failure)}", err=True)
         raise click.exceptions.Exit(EXIT_FAILED)
 
 
@@ -104,6 +108,7 @@ async def _run(
     import signal
 
     from kraftspec.reference.node.runtime import Node
+    from kraftspec.reference.node.settings import host_port
 
     running = Node(config, hand_back=hand_back)
     told = asyncio.Event()
@@ -121,7 +126,7 @@ async def _run(
 
             served = MetricsServer(running, *metrics)
             ending.callback(served.close)
-            click.echo(f"metrics: http://{metrics[0]}:{served.port}/metrics")
+            click.echo(f"metrics: http://{host_port(metrics[0], served.port)}/metrics")
         await running.start()
         return await _until_told(running, told, hurried)
 
@@ -132,9 +137,11 @@ async def _until_told(
     """Run until ``told``; leave in good order, and at once when ``hurried``."""
     import asyncio
 
+    from kraftspec.reference.node.settings import host_port
+
     config = running.config
     loop = asyncio.get_running_loop()
-    where = ", ".join(f"{name}://{host}:{port}" for name, (host, port) in running.listeners.items())
+    where = ", ".join(f"{name}://{host_port(*at)}" for name, at in running.listeners.items())
     click.echo(f"node {config.node_id} of cluster {config.core.cluster_id}: {where}")
     ended = loop.create_task(running.wait())
     asked = loop.create_task(told.wait())
@@ -150,11 +157,3 @@ async def _until_told(
     await asyncio.wait({ended})
     asked.cancel()
     return running.failure
-
-
-def _explained(error: BaseException) -> str:
-    """Return what an error says; of the system's own, also about which file."""
-    if isinstance(error, OSError) and error.strerror:
-        about = f"{error.filename}: " if error.filename else ""
-        return f"{about}{error.strerror}"
-    return str(error) or type(error).__name__

@@ -142,6 +142,29 @@ def printable(text: str) -> str:
     )
 
 
+def explained(error: BaseException) -> str:
+    """Return what an error says; of the system's own, also about which file."""
+    if isinstance(error, OSError) and error.strerror:
+        about = f"{error.filename}: " if error.filename else ""
+        return f"{about}{error.strerror}"
+    return str(error) or type(error).__name__
+
+
+class RefusedError(click.ClickException):
+    """Ends a command with 1: a line for each thing that is wrong, all of them marked alike.
+
+    Not for BrokenPipeError, which a command lets pass: then nobody reads, and click ends quietly.
+    """
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(explained(error))
+
+    def show(self, file: Any = None) -> None:
+        """Print it."""
+        for line in printable(self.message).split("\n"):
+            click.echo(f"Error: {line}", file=file, err=file is None)
+
+
 def emit_json(value: Any) -> None:
     """Print a report as JSON."""
     import json

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from kraftspec.cli.output import printable
+from kraftspec.cli.output import explained, printable
 
 EXIT_UNREAD = 3  # There is no verdict on the whole: something could not be read, or not be written.
 
@@ -27,5 +27,5 @@ def unread() -> Iterator[None]:
     except BrokenPipeError:
         raise  # Who reads has had enough: click ends quietly.
     except (ValueError, OSError) as error:
-        click.echo(f"Error: {printable(str(error))}", err=True)
+        click.echo(f"Error: {printable(explained(error))}", err=True)
         raise click.exceptions.Exit(EXIT_UNREAD) from error

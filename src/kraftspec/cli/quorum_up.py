@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kraftspec.cli.output import SECONDS, console, json_option
+from kraftspec.cli.output import SECONDS, RefusedError, console, json_option
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -127,8 +127,10 @@ def up(
                 first_port=first_port,
             )
             asyncio.run(_run(quorum, wishes, view))
+    except BrokenPipeError:
+        raise  # Who reads has had enough: click ends quietly.
     except (OSError, ValueError, NodeFailedError) as error:
-        raise click.ClickException(str(error)) from error
+        raise RefusedError(error) from error
 
 
 @contextlib.contextmanager

@@ -6,25 +6,16 @@ is refused, and options are not abbreviated.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from kraftspec.cli.kafka_words import KafkaError, KafkaGroup
+from kraftspec.cli.kafka_words import KafkaGroup, refusals
 from kraftspec.cli.output import EXIT_FINDINGS, emit_json, json_option, printable
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
-
-
-@contextmanager
-def _refusals() -> Iterator[None]:
-    try:
-        yield
-    except (ValueError, OSError) as error:
-        raise KafkaError(str(error)) from error
 
 
 def _config_option(command: _Command) -> _Command:
@@ -67,7 +58,7 @@ def info(config: Path, as_json: bool) -> None:
     from kraftspec.reference.tools.storage import storage_info
     from kraftspec.reference.tools.storage_config import load_storage_config
 
-    with _refusals():
+    with refusals():
         found = storage_info(load_storage_config(config).log_dirs)
     if as_json:
         emit_json(
@@ -177,7 +168,7 @@ def format_(
         scram=add_scram,
     )
     lines: list[str] = []
-    with _refusals():
+    with refusals():
         settings = load_storage_config(config)
         report = format_storage(settings, request, lines.append if as_json else _say)
     for warning in settings.warnings:
@@ -212,7 +203,7 @@ def version_mapping(release_version: str | None, as_json: bool) -> None:
     """Look up the features of a metadata version."""
     from kraftspec.reference.tools import features
 
-    with _refusals():
+    with refusals():
         mapping = features.version_mapping(release_version)
     if as_json:
         emit_json(dict(mapping))
@@ -239,7 +230,7 @@ def feature_dependencies(given: tuple[str, ...], as_json: bool) -> None:
 
     report = []
     for text in given:
-        with _refusals():
+        with refusals():
             name, level, needs = features.dependencies(text)
         report.append({"feature": name, "level": level, "requires": dict(needs)})
         if as_json:

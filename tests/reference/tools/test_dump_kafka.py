@@ -257,4 +257,15 @@ def test_wrong_usage_ends_as_kafkas_does(kafka: KafkaTools) -> None:
     theirs = kafka.run(DUMP, "--files", f"/there/is/no/{SEGMENT}")
     done = ours("dump-log", "--files", f"/there/is/no/{SEGMENT}")
     assert (done.code, theirs.code) == (1, 1)
-    assert "/there/is/no" in done.err
+    assert done.err == f"Error: /there/is/no/{SEGMENT}: No such file or directory\n"
+
+
+def test_a_name_that_was_mistyped_is_no_success(kafka: KafkaTools, tmp_path: Path) -> None:
+    """Kafka's tool takes it for a file of a kind that it does not know."""
+    missing = str(tmp_path / "nofile")
+    theirs = kafka.run(DUMP, "--files", missing)
+    assert (theirs.code, f"Ignoring unknown file {missing}" in theirs.err) == (0, True)
+    for arguments in (("--files", missing), (str(REAL / SEGMENT), missing), (f"{missing}/log",)):
+        done = ours("dump-log", *arguments)
+        said = f"Error: {arguments[-1]}: No such file or directory\n"
+        assert (done.code, done.out, done.err) == (1, "", said)

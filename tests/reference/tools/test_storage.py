@@ -198,3 +198,28 @@ def test_a_file_that_is_no_configuration(tmp_path: Path) -> None:
         done = ours("storage", "info", "-c", str(path))
         assert done.code == 1
         assert said in done.err
+        assert all(line.startswith("Error: ") for line in done.err.splitlines())
+
+
+def test_all_mistakes_are_marked_alike(tmp_path: Path) -> None:
+    path = tmp_path / "node.properties"
+    path.write_text("process.roles=controller\nnode.id=x\nlog.dirs=\n", "utf-8")
+    done = ours("storage", "format", "-c", str(path), "-t", "cluster", "--standalone")
+    lines = done.err.splitlines()
+    assert (done.code, len(lines) > 2) == (1, True)
+    assert all(line.startswith(f"Error: {path}") for line in lines), done.err
+
+
+def test_a_directory_that_cannot_be_made(tmp_path: Path) -> None:
+    in_the_way = tmp_path / "file"
+    in_the_way.write_text("x", "utf-8")
+    home = tmp_path / "home"
+    home.mkdir()
+    path = write(home)
+    lines = path.read_text("utf-8").splitlines()
+    lines = [f"log.dirs={in_the_way}/log" if "log.dirs" in line else line for line in lines]
+    path.write_text("\n".join(lines) + "\n", "utf-8")
+    done = ours("storage", "format", "-c", str(path), "-t", "cluster", "--standalone")
+    assert done.code == 1
+    assert "[Errno" not in done.err + done.out
+    assert f"{in_the_way}" in done.err + done.out
