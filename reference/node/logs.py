@@ -11,11 +11,13 @@ import logging
 import re
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, Literal, TextIO
 
 LOGGER: Final = "kraftspec"
+ASYNCIO: Final = "asyncio"  # What it says of sockets and tasks is of the node's, too.
+SELDOM_S: Final = 10.0
 HIDDEN: Final = "[hidden]"
 VALUE_CHARS_MAX: Final = 1_000  # What peers send may stand in a field.
 
@@ -78,6 +80,27 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(said, default=_printable, ensure_ascii=True)
 
 
+class Seldom(logging.Filter):
+    """Lets an event through once in ``SELDOM_S``, with how many were left out (``left_out``)."""
+
+    def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._now_s = now_s
+        self._said: dict[tuple[str, int], list[float]] = {}  # Where: when, and how many since.
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Say whether the event is written."""
+        now_s = self._now_s()
+        said = self._said.setdefault((record.pathname, record.lineno), [-SELDOM_S, 0])
+        if now_s - said[0] < SELDOM_S:
+            said[1] += 1
+            return False
+        if said[1]:
+            record.left_out = int(said[1])
+        said[:] = [now_s, 0]
+        return True
+
+
 @contextmanager
 def written(
     form: Form = "text", level: str = "INFO", stream: TextIO | None = None
@@ -85,14 +108,20 @@ def written(
     """Write what happens to ``stream`` (by default stderr) for as long as the block runs."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter())
-    logger = logging.getLogger(LOGGER)
-    before = logger.level, logger.propagate
-    logger.addHandler(handler)
-    logger.setLevel(level)
-    logger.propagate = False
+    seldom = Seldom()
+    loggers = [logging.getLogger(LOGGER), logging.getLogger(ASYNCIO)]
+    before = [(logger.level, logger.propagate) for logger in loggers]
+    loggers[1].addFilter(seldom)
+    for logger in loggers:
+        logger.addHandler(handler)
+        logger.propagate = False
+    loggers[0].setLevel(level)
+    loggers[1].setLevel(max(logging.WARNING, loggers[0].level))
     try:
         yield
     finally:
-        logger.removeHandler(handler)
-        logger.setLevel(before[0])
-        logger.propagate = before[1]
+        loggers[1].removeFilter(seldom)
+        for logger, (was_level, did_propagate) in zip(loggers, before, strict=True):
+            logger.removeHandler(handler)
+            logger.setLevel(was_level)
+            logger.propagate = did_propagate

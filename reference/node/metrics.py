@@ -75,6 +75,8 @@ class RaftCollector(Collector):
             full_name = PREFIX + name.replace("-", "_")
             yield GaugeMetricFamily(full_name, f"{name}: {about}", value)
         voted = ZERO_UUID if core.voted is None else core.voted.directory_id
+        if core.role.name in (RoleName.LEADER, RoleName.CANDIDATE):
+            voted = core.config.directory_id  # As in KafkaRaftMetrics, where no vote is kept.
         voted_directory = GaugeMetricFamily(
             f"{PREFIX}current_vote_directory_id",
             "current-vote-directory-id: as a label; zero where no directory was voted for",

@@ -25,6 +25,7 @@ import msgspec
 from kraftspec.fastpath.types import ZERO_UUID, Uuid
 from kraftspec.generated.errors import ErrorCode
 from kraftspec.reference.node.client import Asker, Peers
+from kraftspec.reference.node.descriptors import connections_max
 from kraftspec.reference.node.handing_back import LOOK_AGAIN_S, HandingBack
 from kraftspec.reference.node.meters import Meters
 from kraftspec.reference.node.oddities import Oddities
@@ -33,6 +34,7 @@ from kraftspec.reference.node.security.gate import Gate
 from kraftspec.reference.node.security.records import SecurityRecords
 from kraftspec.reference.node.server import Server
 from kraftspec.reference.node.service import Service
+from kraftspec.reference.node.settings import host_port
 from kraftspec.reference.profiles.kafka import KafkaProfile
 from kraftspec.reference.raft import Core, RoleName
 from kraftspec.reference.raft import effects as fx
@@ -46,7 +48,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from kraftspec.reference.log import Files
-    from kraftspec.reference.node.settings import NodeConfig
+    from kraftspec.reference.node.settings import Limits, NodeConfig
     from kraftspec.reference.raft.messages import Reply
     from kraftspec.reference.raft.profile import Profile
 
@@ -170,7 +172,7 @@ class Node:
                 records = SecurityRecords(self.storage, lambda: self.core.committed_offset)
                 await loop.run_in_executor(self._disk, records.refresh)
                 self.gate.records = records
-            self.server = Server(config.limits, self.service.received)
+            self.server = Server(self._limits(), self.service.received)
             self.peers = Peers(self._asker())
             for listener in config.listeners:
                 self.listeners[listener.name] = await self.server.listen(
@@ -187,7 +189,7 @@ class Node:
                 "node": config.node_id,
                 "cluster": config.core.cluster_id,
                 "directory": str(config.core.directory_id),
-                "listeners": {name: f"{h}:{p}" for name, (h, p) in self.listeners.items()},
+                "listeners": self._where(),
                 "epoch": self.core.epoch,
                 "end_offset": self.storage.log.end_offset,
             },
@@ -197,6 +199,11 @@ class Node:
         self._registration = loop.create_task(register(self))
         self._registration.add_done_callback(_told)
         self.post(ev.Start())
+
+    def _where(self) -> str:
+        """Return the listeners as ``listeners`` has them, with what is bound."""
+        found = self.listeners.items()
+        return ",".join(f"{name}://{host_port(host, port)}" for name, (host, port) in found)
 
     def _own_meta(self) -> Any:
         """Return meta.properties; where it has no directory id, it has one from now on."""
@@ -215,6 +222,15 @@ class Node:
             self.storage.election,
             self._random,
         )
+
+    def _limits(self) -> Limits:
+        """Return the limits, with no more connections than leave descriptors for the log."""
+        limits = self.config.limits
+        config = self.config.core
+        fit = connections_max(len(self.core.log.voters.last) + len(config.bootstrap_servers))
+        if fit is None or fit >= limits.connections_max:
+            return limits
+        return msgspec.structs.replace(limits, connections_max=fit)
 
     def _asker(self) -> Asker:
         config = self.config
@@ -238,6 +254,7 @@ class Node:
         Takes ``timeout_s`` at the most for that; raises what ended the node if it failed before.
         """
         if self._driver is not None and not self._ended.is_set():
+            log.info("stopping", extra=self._state())
             self.post(ev.ShutdownRequested(int(timeout_s * 1e6)))
             leaving = asyncio.ensure_future(self._left.wait())
             ended = asyncio.ensure_future(self._ended.wait())
@@ -245,8 +262,18 @@ class Node:
             leaving.cancel()
             ended.cancel()
             await self._end(None)
+            if self.failure is None:
+                log.info("stopped", extra=self._state())
         if self.failure is not None:
             raise self.failure
+
+    def _state(self) -> dict[str, int]:
+        core = self.core
+        return {
+            "node": self.config.node_id,
+            "epoch": core.epoch,
+            "end_offset": core.log.end_offset,
+        }
 
     async def end_now(self) -> None:
         """Close the log and everything else, without a word to the others."""

@@ -8,7 +8,6 @@ nothing else happens: rubbish, a frame too large, bytes that do not come, answer
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
 import socket
 from collections import Counter
@@ -17,6 +16,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from kraftspec.reference.node.frames import REQUEST_BYTES_MIN, FrameError, FrameReader
+from kraftspec.reference.node.listening import listening_sockets
+from kraftspec.reference.node.settings import host_port
 
 if TYPE_CHECKING:
     import ssl
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 READ_AHEAD_BYTES: Final = 64 << 10  # Of requests that are not looked at yet.
 BUFFERED_BYTES_MAX: Final = 512 << 20  # Of all connections, where queued.max.request.bytes is not.
 SWEEP_S: Final = 1.0
+ACCEPTED_AT_ONCE: Final = 50  # Then others get their turn.
+ACCEPT_AGAIN_S: Final = 1.0  # After the system had none to give.
 
 log = logging.getLogger("kraftspec.node.server")
 
@@ -40,11 +43,10 @@ class ServerConnection(asyncio.Protocol):
     anybody would still read an answer.
     """
 
-    def __init__(self, server: Server, listener: Listener) -> None:
+    def __init__(self, server: Server, listener: Listener, host: str, port: int) -> None:
         self.server = server
         self.listener = listener
-        self.peer = "?"
-        self.host = "?"
+        self.host, self.peer = host, host_port(host, port)
         self.is_open = False
         self.session: Session | None = None
         bytes_max = server.limits.request_bytes_max
@@ -64,17 +66,9 @@ class ServerConnection(asyncio.Protocol):
     # ---- called by asyncio ---------------------------------------------------------------------
 
     def connection_made(self, transport: Any) -> None:
-        """Take the connection, or close it where there are too many."""
+        """Take the connection, which was counted when it was accepted."""
         self.transport = transport
-        name = transport.get_extra_info("peername") or ("?", 0)
-        self.host, self.peer = str(name[0]), f"{name[0]}:{name[1]}"
-        connected: socket.socket | None = transport.get_extra_info("socket")
-        if connected is not None and connected.family in (socket.AF_INET, socket.AF_INET6):
-            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.is_open = True
-        refusal = self.server.admit(self)
-        if refusal:
-            self.drop(refusal)
 
     def data_received(self, data: bytes) -> None:
         """Take bytes, and look at the requests that they complete."""
@@ -165,6 +159,10 @@ class ServerConnection(asyncio.Protocol):
         if size != self._counted_bytes:
             grown, self._counted_bytes = size - self._counted_bytes, size
             if not self.server.count_bytes(grown):
+                # Its bytes are free again at once: it is not the next one's fault.
+                self.reader = FrameReader(REQUEST_BYTES_MIN, self.reader.bytes_max)
+                self.server.count_bytes(-size)
+                self._counted_bytes = 0
                 self.drop("all connections together have sent more than is handled")
 
 
@@ -177,7 +175,10 @@ class Server:
         self.loop = asyncio.get_running_loop()
         self.connections: set[ServerConnection] = set()
         self.refused = 0
-        self._servers: list[asyncio.Server] = []
+        self._listening: list[socket.socket] = []
+        self._paused: dict[socket.socket, asyncio.TimerHandle] = {}
+        self._attaching: set[asyncio.Task[None]] = set()
+        self._emptied = asyncio.Event()
         self._by_host: Counter[str] = Counter()
         self._buffered_bytes = 0
         self._bytes_max = (
@@ -190,34 +191,68 @@ class Server:
 
         Raises OSError that says which listener, what is wrong and what to do.
         """
-        limits = self.limits
-        try:
-            server = await self.loop.create_server(
-                lambda: ServerConnection(self, listener),
-                listener.host or None,
-                listener.port,
-                backlog=limits.backlog,
-                ssl=tls,
-                ssl_handshake_timeout=limits.stall_ms_max / 1000 if tls else None,
-            )
-        except OSError as error:
-            where = f"{listener.name}://{listener.host}:{listener.port}"
-            if error.errno == errno.EADDRINUSE:
-                said = "another process listens there; stop it, or choose another port"
-            else:
-                said = f"{error.strerror or error}; correct it in listeners"
-            raise OSError(error.errno, f"no listener at {where}: {said}") from error
-        self._servers.append(server)
-        bound = server.sockets[0]
-        for one in server.sockets:
-            for option, size in (
-                (socket.SO_SNDBUF, limits.send_buffer_bytes),
-                (socket.SO_RCVBUF, limits.receive_buffer_bytes),
-            ):
-                if size >= 0:
-                    one.setsockopt(socket.SOL_SOCKET, option, size)
-        host, port = bound.getsockname()[:2]
+        found = await listening_sockets(listener, self.limits)
+        self._listening += found
+        for one in found:
+            self.loop.add_reader(one, self._accept, one, listener, tls)
+        host, port = found[0].getsockname()[:2]
         return str(host), int(port)
+
+    def _accept(
+        self, listening: socket.socket, listener: Listener, tls: ssl.SSLContext | None
+    ) -> None:
+        """Take connections that wait; count each, and close what is too many, before TLS begins."""
+        for _ in range(ACCEPTED_AT_ONCE):
+            try:
+                accepted, address = listening.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:  # No descriptor, no memory: waiting may help.
+                log.warning(
+                    "no connection can be accepted",
+                    extra={"listener": listener.name, "reason": error.strerror or str(error)},
+                )
+                self.loop.remove_reader(listening)
+                self._paused[listening] = self.loop.call_later(
+                    ACCEPT_AGAIN_S,
+                    self.loop.add_reader,
+                    listening,
+                    self._accept,
+                    listening,
+                    listener,
+                    tls,
+                )
+                return
+            connection = ServerConnection(self, listener, str(address[0]), int(address[1]))
+            refusal = self.admit(connection)
+            if refusal:
+                self.forget(connection, 0)
+                accepted.close()
+                log.info("connection closed", extra={"peer": connection.peer, "reason": refusal})
+                continue
+            accepted.setblocking(False)
+            accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            task = self.loop.create_task(self._attach(connection, accepted, tls))
+            self._attaching.add(task)
+            task.add_done_callback(self._attaching.discard)
+
+    async def _attach(
+        self, connection: ServerConnection, accepted: socket.socket, tls: ssl.SSLContext | None
+    ) -> None:
+        """Let asyncio have the connection, which with TLS shakes hands first."""
+        try:
+            await self.loop.connect_accepted_socket(
+                lambda: connection,
+                accepted,
+                ssl=tls,
+                ssl_handshake_timeout=self.limits.stall_ms_max / 1000 if tls else None,
+            )
+        except BaseException as error:
+            self.forget(connection, 0)
+            if not isinstance(error, OSError):
+                raise
+            reason = getattr(error, "reason", None) or str(error) or type(error).__name__
+            log.info("a TLS handshake failed", extra={"peer": connection.peer, "reason": reason})
 
     def admit(self, connection: ServerConnection) -> str | None:
         """Count a connection; return why it is refused, if it is."""
@@ -242,6 +277,8 @@ class Server:
             self._by_host[connection.host] -= 1
             if not self._by_host[connection.host]:
                 del self._by_host[connection.host]
+            if not self.connections:
+                self._emptied.set()
         self._buffered_bytes -= counted_bytes
 
     def count_bytes(self, grown: int) -> bool:
@@ -270,14 +307,21 @@ class Server:
     async def close(self) -> None:
         """Stop listening, send what was answered, and close all connections."""
         self._sweep_timer.cancel()
-        for server in self._servers:
-            server.close()
+        for timer in self._paused.values():
+            timer.cancel()
+        for listening in self._listening:
+            self.loop.remove_reader(listening)
+            listening.close()
+        for task in self._attaching:
+            task.cancel()
+        await asyncio.gather(*self._attaching, return_exceptions=True)
         for connection in list(self.connections):
             if connection.is_open:
                 connection.is_open = False
                 connection.transport.close()
-        for server in self._servers:
+        if self.connections:
+            self._emptied.clear()
             with suppress(TimeoutError):
-                await asyncio.wait_for(server.wait_closed(), SWEEP_S)
+                await asyncio.wait_for(self._emptied.wait(), SWEEP_S)
         for connection in list(self.connections):
             connection.transport.abort()

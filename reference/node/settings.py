@@ -24,6 +24,11 @@ FRAME_BYTES_MAX: Final = 100 * MIB  # socket.request.max.bytes
 CONNECTIONS_MAX: Final = (1 << 31) - 1  # max.connections: Kafka's default is no limit.
 
 
+def host_port(host: str, port: int) -> str:
+    """Return ``host:port``, the address of IPv6 in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 class Protocol(StrEnum):
     """What a listener speaks below Kafka's frames (``SecurityProtocol``)."""
 

@@ -7,7 +7,6 @@ OpenSSL by a file that is in memory only, where the system has such.
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 import ssl
@@ -35,31 +34,14 @@ _TLS13_SUITES: Final = (
     "TLS_CHACHA20_POLY1305_SHA256",
 )
 
-log = logging.getLogger("kraftspec.node.security")
-
 
 class TlsError(ValueError):
     """A store or a choice of ciphers is of no use; the message names the property."""
 
 
-class _ServerSide(ssl.SSLObject):
-    """A server's side that says why a handshake failed; asyncio keeps that to itself."""
-
-    def do_handshake(self) -> None:
-        """Go on with the handshake."""
-        try:
-            super().do_handshake()
-        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
-            raise
-        except ssl.SSLError as error:
-            log.info("a TLS handshake failed", extra={"reason": error.reason or str(error)})
-            raise
-
-
 def server_context(tls: TlsConfig) -> ssl.SSLContext:
     """Return the context of a listener. Raises TlsError."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.sslobject_class = _ServerSide
     _set_up(context, tls)
     context.verify_mode = {
         ClientAuth.NONE: ssl.CERT_NONE,

@@ -101,6 +101,8 @@ def test_a_quorum_that_is_scraped(tmp_path: Path) -> None:
                 assert [state for (state,), is_so in states.items() if is_so] == [expected]
                 if node_id == leader_id:
                     assert values["current_vote"] == leader_id
+                    own = str(core.config.directory_id)
+                    assert found[f"{PREFIX}current_vote_directory_id"] == {(own,): 1.0}
                     assert values["append_records_rate"] * 2 * SAMPLE_S >= 15
                     assert 0 < values["commit_latency_avg"] <= values["commit_latency_max"]
                     assert 0 < values["election_latency_avg"] <= values["election_latency_max"]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import ssl
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.reference.node.quorum import run, seen
 
 from kraftspec.reference.node.security.tls import (
     TlsError,
@@ -15,7 +18,16 @@ from kraftspec.reference.node.security.tls import (
     openssl_name,
     server_context,
 )
-from kraftspec.reference.node.settings import ClientAuth, Store, StoreKind, TlsConfig
+from kraftspec.reference.node.server import Server
+from kraftspec.reference.node.settings import (
+    ClientAuth,
+    Limits,
+    Listener,
+    Protocol,
+    Store,
+    StoreKind,
+    TlsConfig,
+)
 
 from .certificates import PASSWORD, Authority
 
@@ -152,10 +164,28 @@ def test_why_a_handshake_failed_is_logged(
         client_auth=ClientAuth.REQUIRED,
     )
     client = TlsConfig(trust_store=trusting(authority, tmp_path))
-    with pytest.raises(ssl.SSLError):
-        shake_hands(server_context(tls), client_context(client))
-    reasons = [vars(record).get("reason") for record in caplog.records]
-    assert reasons == ["PEER_DID_NOT_RETURN_A_CERTIFICATE"]
+    listener = Listener(
+        name="SECURE", host=HOST, port=0, advertised_host=HOST, advertised_port=0,
+        protocol=Protocol.SSL, tls=tls,
+    )  # fmt: skip
+
+    async def main() -> str:
+        server = Server(Limits(), lambda connection, frame: None)
+        host, port = await server.listen(listener, server_context(tls))
+        reader, writer = await asyncio.open_connection(host, port, ssl=client_context(client))
+        peer = writer.get_extra_info("sockname")
+        with suppress(OSError):  # The alert may be lost with the connection.
+            assert await asyncio.wait_for(reader.read(), 30) == b""
+        await seen(lambda: not server.connections)
+        await server.close()
+        writer.transport.abort()
+        return f"{peer[0]}:{peer[1]}"
+
+    peer = run(main())
+    said = [vars(it) for it in caplog.records if it.message == "a TLS handshake failed"]
+    assert [(it["peer"], it["reason"]) for it in said] == [
+        (peer, "PEER_DID_NOT_RETURN_A_CERTIFICATE")
+    ]
 
 
 def test_requested_is_not_required(authority: Authority, tmp_path: Path) -> None:
