@@ -17,7 +17,7 @@ from kraftspec.fastpath.errors import CodecError
 from kraftspec.fastpath.types import ZERO_UUID, Uuid
 from kraftspec.reference.admin.config import ClientConfig
 from kraftspec.reference.admin.connection import Connection
-from kraftspec.reference.admin.errors import AdminError, AnswerError, TimedOutError
+from kraftspec.reference.admin.errors import AdminError, AnswerError, TimedOutError, address, said
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -143,7 +143,8 @@ class AdminClient:
             bootstrap: ``host:port`` of some brokers, or of some controllers, with commas between.
             to_controllers: they are controllers.
             config: time-outs and security.
-            on_retry: told once a call why it is tried again.
+            on_retry: told once a call why it is tried again; that a node does not lead is told
+                when all were asked, for until then it is how the leader is found.
 
         Raises:
             ValueError: an address is none.
@@ -288,14 +289,24 @@ class AdminClient:
         for _ in self._addresses:
             host, port = self._addresses[self._next]
             try:
-                self._any = Connection(host, port, self._config, deadline_s)
+                self._any = self._connect(host, port, deadline_s)
             except (OSError, CodecError) as error:
-                failures.append(f"{host}:{port}: {error}")
+                failures.append(said(error))
                 self._next = (self._next + 1) % len(self._addresses)
             else:
                 self._refuse_controller(self._any)
                 return self._any
         raise ConnectionError("; ".join(failures))
+
+    def _connect(self, host: str, port: int, deadline_s: float) -> Connection:
+        """Connect; who cannot be reached is named, once."""
+        try:
+            return Connection(host, port, self._config, deadline_s)
+        except (OSError, CodecError) as error:
+            where, why = address(host, port), said(error)
+            if why.startswith(where):
+                raise
+            raise ConnectionError(f"{where}: {why}") from error
 
     def _refuse_controller(self, connection: Connection) -> None:
         if not self._to_controllers and METADATA_KEY not in connection.versions:
@@ -316,7 +327,7 @@ class AdminClient:
                 # A leader that is not registered is found by asking one after another.
                 self._leader = asked
             else:
-                self._leader = Connection(node.host, node.port, self._config, deadline_s)
+                self._leader = self._connect(node.host, node.port, deadline_s)
         return self._leader
 
     def _forget(self) -> None:
@@ -333,6 +344,8 @@ class AdminClient:
         config = self._config
         deadline_s = time.monotonic() + config.api_timeout_ms / 1000
         attempts = 0
+        failure = ""
+        is_told = False
         while True:
             try:
                 return attempt(deadline_s)
@@ -340,20 +353,25 @@ class AdminClient:
                 if error.code not in retried:
                     raise
                 failure = str(error)
+                is_search = error.code in NOT_LEADER and attempts < len(self._addresses)
                 if error.code in NOT_LEADER:
                     self._forget()
             except (OSError, CodecError) as error:
-                failure = str(error) or type(error).__name__
+                # What came of having no time left says less than what happened before.
+                if not failure or time.monotonic() < deadline_s:
+                    failure = said(error)
+                is_search = False
                 self._forget()
-            if attempts == 0 and self._on_retry is not None:
+            if not (is_told or is_search) and self._on_retry is not None:
                 self._on_retry(failure)
+                is_told = True
             wait_s = backoff_s(config, attempts)
             attempts += 1
             if time.monotonic() + wait_s >= deadline_s:
                 times = "once" if attempts == 1 else f"{attempts} times"
                 raise TimedOutError(
                     f"nothing settled it within {config.api_timeout_ms:,} ms "
-                    f"(default.api.timeout.ms), tried {times}; the last time: {failure}"
+                    f"({config.api_timeout_name}), tried {times}; the last time: {failure}"
                 )
             time.sleep(wait_s)
 

@@ -26,6 +26,7 @@ class ClientConfig(msgspec.Struct, frozen=True, kw_only=True):
     path: str = ""
     client_id: str = "kraftspec-admin"
     api_timeout_ms: int = 60_000  # default.api.timeout.ms: a whole call, with its retries.
+    api_timeout_name: str = "default.api.timeout.ms"  # What sets it, for who has to set another.
     request_timeout_ms: int = 30_000  # request.timeout.ms
     connect_timeout_ms: int = 10_000  # socket.connection.setup.timeout.ms
     retry_backoff_ms: int = 100

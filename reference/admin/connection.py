@@ -11,6 +11,7 @@ from __future__ import annotations
 import socket
 import struct
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from kraftspec.generated.kafka import (
@@ -19,10 +20,11 @@ from kraftspec.generated.kafka import (
     RequestHeader,
     ResponseHeader,
 )
-from kraftspec.reference.admin.errors import AdminError, AnswerError
+from kraftspec.reference.admin.errors import AdminError, AnswerError, address, said
 
 if TYPE_CHECKING:
     import ssl
+    from collections.abc import Iterator
     from types import TracebackType
 
     from kraftspec.fastpath.message import Message
@@ -51,14 +53,18 @@ class Connection:
         self.versions: dict[int, range] = {}
         self._config = config
         self._correlation_id = 0
+        self._is_let_in = False  # A question of ours was answered.
         tls, sasl = _security(config)
+        wants = {"TLS": tls, "a login": sasl}
+        self._lacks = " or ".join(word for word, given in wants.items() if given is None)
         self._socket = socket.create_connection(
             (host, port), left_s(deadline_s, config.connect_timeout_ms)
         )
         try:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if tls is None:
-                self._begin(sasl, deadline_s)
+                with self._advised():
+                    self._begin(sasl, deadline_s)
             else:
                 self._begin_tls(tls, sasl, deadline_s)
         except BaseException:
@@ -77,7 +83,7 @@ class Connection:
         self.close()
 
     def __str__(self) -> str:
-        return f"{self.host}:{self.port}"
+        return address(self.host, self.port)
 
     def close(self) -> None:
         """Hang up."""
@@ -97,7 +103,26 @@ class Connection:
         if version < max(offered.start, ours.start) or not offered:
             known = f"only {offered.start} to {offered.stop - 1}" if offered else "at no version"
             raise AdminError(f"{self} does not answer {name}: {known}")
-        return self._exchange(request, version, response, deadline_s)
+        with self._advised():
+            answer = self._exchange(request, version, response, deadline_s)
+        self._is_let_in = True
+        return answer
+
+    @contextmanager
+    def _advised(self) -> Iterator[None]:
+        """Say what a node may want that hangs up; one of Kafka's does so without a word.
+
+        It answers ApiVersions before a login, too.
+        """
+        try:
+            yield
+        except ConnectionError as error:
+            if self._is_let_in or not self._lacks:
+                raise
+            raise ConnectionError(
+                f"{said(error)}; it may want {self._lacks}: set security.protocol in the file of "
+                f"--command-config"
+            ) from error
 
     def _exchange(
         self, request: Message, version: int, response: type[_Response], deadline_s: float
@@ -181,7 +206,7 @@ class Connection:
         except ConnectionError as error:
             # Who asks for a certificate says so after the handshake, and hangs up at once.
             raise ConnectionError(
-                f"{error or 'hung up'}; it may want a certificate: set ssl.keystore.location"
+                f"{said(error)}; it may want a certificate: set ssl.keystore.location"
             ) from error
 
     def _begin(self, sasl: SaslConfig | None, deadline_s: float) -> None:

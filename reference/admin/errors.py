@@ -21,9 +21,20 @@ class AnswerError(AdminError):
         self.code = code
         self.message = message
         text = f"{code_name(code)} ({code})"
-        if message:
+        if message and message != code_name(code):
             text += f": {message}"
         super().__init__(f"{text}. {advice}" if advice else text)
+
+
+def said(error: BaseException) -> str:
+    """Return what an error says; of the system's own without its number."""
+    strerror = error.strerror if isinstance(error, OSError) else None
+    return strerror or str(error) or type(error).__name__
+
+
+def address(host: str, port: int) -> str:
+    """Return ``host:port``, an IPv6 address in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def code_name(code: int) -> str:

@@ -256,7 +256,11 @@ def _config(path: str | None, timeout_s: float | None) -> ClientConfig:
         except (OSError, ValueError) as error:
             raise click.ClickException(printable(str(error))) from error
     if timeout_s is not None:
-        config = msgspec.structs.replace(config, api_timeout_ms=max(1, round(timeout_s * 1000)))
+        config = msgspec.structs.replace(
+            config,
+            api_timeout_ms=max(1, round(timeout_s * 1000)),
+            api_timeout_name="--timeout",
+        )
     return config
 
 

@@ -10,8 +10,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
-from kraftspec.generated.kafka import ApiVersionsResponse
+from kraftspec.cli import main
+from kraftspec.generated.kafka import ApiVersionsResponse, DescribeClusterResponse
 from kraftspec.reference.admin import (
     AdminClient,
     AdminError,
@@ -124,6 +126,61 @@ def test_rubbish_is_told_in_time(answer: Answer, size: int | None, said: str) ->
     ):
         admin.describe_cluster()
     assert time.monotonic() - started < PATIENCE_S
+
+
+WANTS_SECURITY = r"may want TLS or a login.*--command-config"
+
+
+def test_who_hangs_up_may_want_security() -> None:
+    """At once, as a listener of TLS does; or at the first question, as one that wants a login."""
+    for offers in (b"", versions((18, 0, 4), (60, 0, 1), version=4)):
+
+        def answer(request: bytes, offers: bytes = offers) -> bytes:
+            is_greeting = int.from_bytes(request[:2]) == 18
+            return request[4:8] + offers if offers and is_greeting else b""
+
+        with (
+            peer(answer) as (port, _),
+            AdminClient(f"127.0.0.1:{port}", to_controllers=True, config=QUICK) as admin,
+            pytest.raises(TimedOutError, match=WANTS_SECURITY) as told,
+        ):
+            admin.describe_cluster()
+        assert str(told.value).count(str(port)) == 1
+
+
+def test_whose_time_is_up_is_told_what_sets_it() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        dead = closed.getsockname()[1]
+    arguments = ["quorum", "--bootstrap-controller", f"127.0.0.1:{dead}", "describe", "--status"]
+    done = CliRunner().invoke(main, [*arguments, "--timeout", "0.5"])
+    assert done.exit_code == 1
+    assert "within 500 ms (--timeout)" in done.stderr
+    assert f"127.0.0.1:{dead}: Connection refused; trying on ..." in done.stderr
+    assert "default.api" not in done.stderr
+
+
+def test_a_search_for_the_leader_is_not_told() -> None:
+    """Two that do not lead are asked before it is worth a word, and its name is said once."""
+    told: list[str] = []
+
+    def answer(request: bytes) -> bytes:
+        if int.from_bytes(request[:2]) == 18:
+            return request[4:8] + versions((18, 0, 4), (60, 0, 1), version=4)
+        refused = DescribeClusterResponse(error_code=6, error_message="NOT_LEADER_OR_FOLLOWER")
+        return request[4:8] + b"\0" + refused.encode(1)
+
+    searching = ClientConfig(api_timeout_ms=2_000, retry_backoff_ms=1, retry_backoff_max_ms=200)
+    with peer(answer) as (one, asked), peer(answer) as (two, asked_next):
+        addresses = f"127.0.0.1:{one},127.0.0.1:{two}"
+        with (
+            AdminClient(
+                addresses, to_controllers=True, config=searching,
+                on_retry=lambda why: told.append(f"{why} {len(asked) + len(asked_next)}"),
+            ) as admin,
+            pytest.raises(TimedOutError),
+        ):  # fmt: skip
+            admin.describe_cluster()
+    assert told == ["NOT_LEADER_OR_FOLLOWER (6) 6"]  # Each attempt asks for versions, too.
 
 
 def test_the_next_address_is_tried() -> None:

@@ -26,7 +26,13 @@ from tests.reference.node.test_secured import GOOD, WAIT_S, Loop, node_propertie
 
 from kraftspec.cli import main
 from kraftspec.conformance.cluster.node import HOST
-from kraftspec.reference.admin import AdminClient, AdminError, AnswerError, load_client_config
+from kraftspec.reference.admin import (
+    AdminClient,
+    AdminError,
+    AnswerError,
+    TimedOutError,
+    load_client_config,
+)
 from kraftspec.reference.admin.security import client_security
 
 
@@ -108,6 +114,15 @@ def test_a_stranger_is_no_server(
     nameless |= {"default.api.timeout.ms": "1000", "request.timeout.ms": "1000"}
     with pytest.raises(AdminError, match=r"TLS failed: |may want a certificate"):
         describe(ours["MUTUAL"], tmp_path, nameless)
+
+
+@pytest.mark.parametrize("listener", ["CONTROLLER", "MUTUAL", "CLEAR"])
+def test_who_comes_without_security_is_told(
+    ours: dict[str, int], tmp_path: Path, listener: str
+) -> None:
+    quick = {"default.api.timeout.ms": "1000", "request.timeout.ms": "1000"}
+    with pytest.raises(TimedOutError, match=r"may want TLS or a login: set security\.protocol"):
+        describe(ours[listener], tmp_path, quick)
 
 
 WRONG = {
