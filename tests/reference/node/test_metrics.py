@@ -192,3 +192,28 @@ def test_an_object_a_line() -> None:
     assert "hunter2" not in written("json")
     assert said[3]["exception"].endswith("ValueError: a bug")
     assert said[0]["at"].endswith("Z")
+
+
+def test_what_asyncio_says_is_of_the_same_form_and_seldom() -> None:
+    stream = io.StringIO()
+    with logs.written("json", "DEBUG", stream):
+        for number in range(100):
+            logging.getLogger("asyncio").error("socket.accept() failed %d", number)
+            logging.getLogger("asyncio").debug("a selector")
+        logging.getLogger("asyncio").error("something else")
+    said = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert [(one["logger"], one["event"]) for one in said] == [
+        ("asyncio", "socket.accept() failed 0"),
+        ("asyncio", "something else"),
+    ]
+
+
+def test_what_was_left_out_is_counted() -> None:
+    now_s = 0.0
+    seldom = logs.Seldom(lambda: now_s)
+    record = logging.makeLogRecord({"msg": "again"})
+    assert seldom.filter(record)
+    assert [seldom.filter(record) for _ in range(3)] == [False] * 3
+    now_s = logs.SELDOM_S
+    assert seldom.filter(record)
+    assert logs.fields_of(record) == {"left_out": 3}

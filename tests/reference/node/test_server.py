@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import re
 import struct
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from tests.reference.node.quorum import Quorum, committed_bytes, run, seen
 
@@ -46,7 +48,8 @@ from kraftspec.generated.kafka import (
     ResponseHeader,
     VoteRequest,
 )
-from kraftspec.reference.node.settings import Limits
+from kraftspec.reference.node.server import Server
+from kraftspec.reference.node.settings import Limits, Listener
 
 # The long form is what `make interop` runs.
 MALFORMED = int(os.environ.get("KRAFTSPEC_MALFORMED_FRAMES", "2000"))
@@ -210,6 +213,16 @@ def test_rubbish_costs_a_peer_its_connection_and_the_quorum_nothing(tmp_path: Pa
             leader = await quorum.leader()
             epoch = leader.core.epoch
             taken = await leader.append([b"before"])
+            acknowledged: dict[bytes, int] = {}  # And where it is.
+            is_over = asyncio.Event()
+
+            async def append() -> None:
+                while not is_over.is_set():
+                    value = b"meanwhile-%08d" % len(acknowledged)
+                    acknowledged[value] = (await leader.append([value])).base_offset
+                    await asyncio.sleep(0.01)
+
+            appending = asyncio.create_task(append())
             ports = list(quorum.ports.values())
             frames = malformed(draw)
             gate = asyncio.Semaphore(AT_ONCE)
@@ -233,12 +246,19 @@ def test_rubbish_costs_a_peer_its_connection_and_the_quorum_nothing(tmp_path: Pa
             wholes = [(framed(request_bytes(message, v)), v) for message, v in samples()]
             await asyncio.gather(*(disconnect() for _ in range(DISCONNECTS)))
 
+            is_over.set()
+            await appending  # Every append was acknowledged, or this raises.
+            assert len(acknowledged) > 10
             assert (await quorum.leader()) is leader
             assert leader.core.epoch == epoch
             after = await leader.append([b"after"])
             await quorum.all_have(after.last_offset + 1)
-            assert after.base_offset == taken.last_offset + 1
-            assert len({committed_bytes(node) for node in quorum.nodes.values()}) == 1
+            count = len(acknowledged)
+            offsets = list(range(taken.last_offset + 1, taken.last_offset + 1 + count))
+            assert list(acknowledged.values()) == offsets
+            assert after.base_offset == offsets[-1] + 1
+            (found,) = {committed_bytes(node) for node in quorum.nodes.values()}
+            assert re.findall(rb"meanwhile-\d{8}", found) == list(acknowledged)
             nodes = quorum.nodes.values()
             await seen(
                 lambda: (
@@ -341,6 +361,47 @@ def test_one_connection_too_many_is_closed_and_the_others_stay(
             await exchange(port, describe_quorum(), 2, DescribeQuorumResponse)
             for _, writer in opened:
                 writer.transport.abort()
+
+    run(main())
+
+
+def test_of_too_many_bytes_the_one_that_sends_the_last_of_them_is_let_go() -> None:
+    async def main() -> None:
+        server = Server(Limits(queued_bytes_max=100_000), lambda connection, frame: None)
+        where = Listener(name="X", host=HOST, port=0, advertised_host=HOST, advertised_port=0)
+        host, port = await server.listen(where, None)
+        opened = [await asyncio.open_connection(host, port) for _ in range(3)]
+
+        def held_bytes() -> list[int]:
+            return sorted(len(connection.reader) for connection in server.connections)
+
+        for _, writer in opened:
+            writer.write(struct.pack(">i", 50_000) + b"x" * 29_996)
+        await seen(lambda: held_bytes() == [30_000] * 3)
+        for _, writer in opened:  # The second of them is too much, and makes room for the third.
+            writer.write(b"x" * 8_000)
+        await seen(lambda: len(server.connections) < 3 and set(held_bytes()) == {38_000})
+        assert held_bytes() == [38_000] * 2
+        for _, writer in opened:
+            writer.transport.abort()
+        await server.close()
+
+    run(main())
+
+
+def test_an_address_of_ipv6_is_in_brackets() -> None:
+    async def main() -> None:
+        server = Server(Limits(), lambda connection, frame: None)
+        where = Listener(name="X", host="::1", port=0, advertised_host="::1", advertised_port=0)
+        host, port = await server.listen(where, None)
+        _, writer = await asyncio.open_connection(host, port)
+        await seen(lambda: bool(server.connections))
+        (connection,) = server.connections
+        assert connection.peer == "[::1]:{}".format(writer.get_extra_info("sockname")[1])
+        with pytest.raises(OSError, match=rf"no listener at X://\[::1\]:{port}: another process"):
+            await server.listen(msgspec.structs.replace(where, port=port), None)
+        writer.transport.abort()
+        await server.close()
 
     run(main())
 

@@ -154,6 +154,34 @@ def test_whom_nobody_signed_is_refused(authority: Authority, tmp_path: Path) -> 
         shake_hands(server_context(foreign), client_context(ours))
 
 
+def test_who_does_not_shake_hands_is_counted(authority: Authority, tmp_path: Path) -> None:
+    tls = TlsConfig(
+        key_store=stores(authority, tmp_path)["pem"], trust_store=trusting(authority, tmp_path)
+    )
+    listener = Listener(
+        name="SECURE", host=HOST, port=0, advertised_host=HOST, advertised_port=0,
+        protocol=Protocol.SSL, tls=tls,
+    )  # fmt: skip
+
+    async def main() -> None:
+        server = Server(Limits(connections_max=3), lambda connection, frame: None)
+        host, port = await server.listen(listener, server_context(tls))
+        silent = [await asyncio.open_connection(host, port) for _ in range(3)]
+        await seen(lambda: len(server.connections) == 3)
+        reader, writer = await asyncio.open_connection(host, port)
+        assert await asyncio.wait_for(reader.read(), 30) == b""
+        assert (len(server.connections), server.refused) == (3, 1)
+        for _, one in [*silent, (reader, writer)]:
+            one.transport.abort()
+        await seen(lambda: not server.connections)
+        reader, writer = await asyncio.open_connection(host, port, ssl=client_context(tls))
+        await seen(lambda: len(server.connections) == 1)
+        await server.close()
+        writer.transport.abort()
+
+    run(main())
+
+
 def test_why_a_handshake_failed_is_logged(
     authority: Authority, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
