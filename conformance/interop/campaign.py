@@ -28,7 +28,7 @@ from kraftspec.conformance.interop.writer import Writer
 FIRST_OF_OURS = 101
 RECOVERY_S = 60.0
 SETTLE_S = 120.0
-ON_THE_LEADER = 0.5  # Of the faults, beside those that hit it by chance.
+ON_THE_LEADER = 0.5  # Of the faults that are not for certain nodes.
 FAULT_S = (0.5, 4.0)  # How long a pause or a cut lasts: shorter and longer than an election.
 
 AnyNode = KafkaNode | Ours
@@ -179,8 +179,7 @@ class Campaign:
     def _cycle(self, number: int, writer: Writer) -> Cycle:
         draw = self._draw
         leader = self.leader()
-        wants_leader = draw.random() < ON_THE_LEADER
-        node = leader if leader is not None and wants_leader else draw.choice(self.nodes)
+        node = self._victim(number, leader)
         fault = draw.choice(["kill", "stop", "pause", "isolate", "cut"])
         lasted_s = draw.uniform(*FAULT_S)
         was_leader = node is leader
@@ -195,6 +194,16 @@ class Campaign:
         recovery_s = round(time.monotonic() - over_at, 2)
         is_ours = isinstance(node, Ours)
         return Cycle(number, fault, node.id, is_ours, was_leader, round(lasted_s, 2), recovery_s)
+
+    def _victim(self, number: int, leader: AnyNode | None) -> AnyNode:
+        """Choose whom a fault hits: one of ours, the leader, one of ours, anybody, and again."""
+        turn = ("ours", "leader", "ours", "any")[(number - 1) % 4]
+        if turn == "ours":
+            return self._draw.choice(self.ours)
+        wants_leader = turn == "leader" or self._draw.random() < ON_THE_LEADER
+        if leader is not None and wants_leader:
+            return leader
+        return self._draw.choice(self.nodes)
 
     def _kill(self, node: AnyNode, lasts_s: float) -> None:
         node.kill()

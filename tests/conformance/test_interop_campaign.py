@@ -35,6 +35,7 @@ def test_a_mixed_quorum_loses_nothing(tmp_path: Path) -> None:
     assert outcome.batches_compared > 3 * outcome.acknowledged // 2
     assert outcome.epochs > 1
     assert outcome.summary()["faults_on_the_leader"] > 0
+    assert outcome.summary()["faults_on_ours"] >= CYCLES / 2
 
 
 # ---- what judges --------------------------------------------------------------------------------
