@@ -17,6 +17,8 @@ from pathlib import Path
 
 import pytest
 
+from kraftspec.cli.quorum_up import _lines
+
 COMMAND = [sys.executable, "-m", "kraftspec", "quorum", "up", "--port", "19301"]
 PATIENCE_S = 60.0
 
@@ -97,8 +99,33 @@ def test_plain_lines_where_there_is_no_terminal() -> None:
     assert any("node 1 leads in epoch 1" in line for line in lines)
     state = next(line for line in reversed(lines) if "leader 1, epoch 1" in line)
     assert re.search(r": 1 leader to \d+; 2 observer to \d+$", state)
-    assert re.match(r"[\d.]+ s, 1 leaders?; \d+ of \d+ records acknowledged, after", lines[-1])
+    assert re.match(r"[\d.]+ s, 1 leader; \d+ of \d+ records acknowledged, after", lines[-1])
     assert not any("\x1b" in line for line in lines)
+
+
+def test_a_state_does_not_contradict_itself() -> None:
+    """Elected, and not yet sure of it: no leader that answers, and nodes that know who it is."""
+    node = {"id": 1, "epoch": 1, "logEndOffset": 4, "highWatermark": 0, "lag": None}
+    for role, said in (("leader", "a leader is elected, and has"), ("candidate", "no leader: 1 c")):
+        state = {"seconds": 0.5, "leaderId": None, "nodes": [{**node, "role": role, "leaderId": 1}]}
+        (line,) = _lines("state", state)
+        assert said in line
+        assert ("no leader" in line) == (role == "candidate")
+
+
+def test_a_reader_that_goes_away() -> None:
+    with subprocess.Popen(
+        [*COMMAND, "--json", "--nodes", "1", "--interval", "0.1", "--for", "30"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert json.loads(process.stdout.readline())["event"] == "up"
+        process.stdout.close()
+        process.wait(PATIENCE_S / 2)
+        assert process.stderr.read() == ""
 
 
 def test_it_stops_when_it_is_time() -> None:
@@ -116,7 +143,7 @@ def test_a_live_table_on_a_terminal() -> None:
         [*COMMAND, "--nodes", "1"],
         stdout=writes,
         stderr=writes,
-        env={**os.environ, "TERM": "xterm", "COLUMNS": "100"},
+        env={**os.environ, "TERM": "xterm", "COLUMNS": "72"},
     ) as process:
         os.close(writes)
         shown = ""
@@ -140,6 +167,9 @@ def test_a_live_table_on_a_terminal() -> None:
     assert re.search(r"node +role +epoch +leader +log end +high watermark +lag", shown)
     assert re.search(r"1 +leader +1 +1 +\d+ +\d+ +0", shown)
     assert shown.count("high watermark 1") > 1
+    # The command to copy is in one piece, though it is wider than the terminal.
+    wanted = r"kraftspec quorum --bootstrap-controller 127\.0\.0\.1:\d+ describe --status\r?\n"
+    assert len(re.findall(wanted, shown)) == 1
     assert "\x1b[?25h" in shown
     assert "records acknowledged" in shown.splitlines()[-1]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kraftspec.cli.output import SECONDS, RefusedError, console, json_option
+from kraftspec.cli.output import SECONDS, RefusedError, console, counted, json_option
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -206,7 +206,6 @@ class _LiveView(_View):
     """A table that is drawn again and again, and the last events below it."""
 
     def __init__(self) -> None:
-        self.head: list[str] = []
         self.state: dict[str, Any] = {}
         self.events: deque[str] = deque(maxlen=EVENTS_SHOWN)
         self.is_shown = False
@@ -215,7 +214,8 @@ class _LiveView(_View):
         if event == "state":
             self.state = told
         elif event == "up":
-            self.head = _lines(event, told)
+            # Above what is drawn, as it is: a command that the table's width broke is no command.
+            self.drawn.console.print("\n".join(_lines(event, told)), soft_wrap=True)
         elif self.is_shown:
             self.events += _lines(event, told)
         else:
@@ -227,11 +227,11 @@ class _LiveView(_View):
         from rich.live import Live
 
         self.is_shown = True
-        drawn = Live(
+        self.drawn = Live(
             get_renderable=self._draw, console=console(), refresh_per_second=FRAMES_A_SECOND
         )
         try:
-            with drawn:
+            with self.drawn:
                 yield
         finally:
             self.is_shown = False
@@ -246,8 +246,8 @@ class _LiveView(_View):
         for node in state.get("nodes", ()):
             style = "bold green" if node["role"] == "leader" else None if node["role"] else "red"
             table.add_row(*_cells(node), style=style)
-        lines = [*self.head, _summary_line(state) if state else "Starting ...", ""]
-        return Group(*map(Text, lines), table, *(Text(line, style="dim") for line in self.events))
+        head = Text(f"{_summary_line(state) if state else 'Starting ...'}\n")
+        return Group(head, table, *(Text(line, style="dim") for line in self.events))
 
 
 def _cells(node: dict[str, Any]) -> list[str]:
@@ -259,7 +259,9 @@ def _cells(node: dict[str, Any]) -> list[str]:
 
 def _summary_line(state: dict[str, Any]) -> str:
     if state["leaderId"] is None:
-        return f"{state['seconds']:8.1f} s  no leader"
+        elected = any(node["role"] == "leader" for node in state["nodes"])
+        found = "a leader is elected, and has committed nothing yet" if elected else "no leader"
+        return f"{state['seconds']:8.1f} s  {found}"
     return (
         f"{state['seconds']:8.1f} s  leader {state['leaderId']}, epoch {state['leaderEpoch']}, "
         f"high watermark {state['highWatermark']}, {state['acknowledged']:,} acknowledged"
@@ -298,8 +300,8 @@ def _lines(event: str, told: dict[str, Any]) -> list[str]:
 
 def _summary_lines(told: dict[str, Any]) -> list[str]:
     lines = [
-        f"{told['seconds']:.1f} s, {len(told['leaders'])} leaders; {told['acknowledged']:,} of "
-        f"{told['appended']:,} records acknowledged"
+        f"{told['seconds']:.1f} s, {counted(len(told['leaders']), 'leader')}; "
+        f"{told['acknowledged']:,} of {told['appended']:,} records acknowledged"
     ]
     if told["appendMsP50"] is not None:
         lines[0] += f", after {told['appendMsP50']:g} ms (p99 {told['appendMsP99']:g} ms)"
