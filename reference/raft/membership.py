@@ -238,8 +238,9 @@ class Membership:
         refusal = self.refusal("removed")
         if refusal is None:
             voter = voters.get(key.id)
+            said = f"id {key.id} with directory {key.directory_id} is no voter that can be removed"
             if voter is None or voter.key != key or len(voters) == 1:
-                refusal = ErrorCode.VOTER_NOT_FOUND, f"{key} is no voter that could be removed"
+                refusal = ErrorCode.VOTER_NOT_FOUND, said
         if refusal is not None:
             core.answer(token, RemoveVoterReply(error=refusal[0], message=refusal[1]))
             return

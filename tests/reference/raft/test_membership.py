@@ -419,8 +419,10 @@ def test_removals_that_are_refused(name: str) -> None:
 def test_the_last_voter_stays() -> None:
     net, leader = led(1)
     reply = ask(net, leader, remove_request(1))
-    assert reply is not None
-    assert reply.error == ErrorCode.VOTER_NOT_FOUND
+    assert isinstance(reply, ms.RemoveVoterReply)
+    key = leader.core.config.key
+    said = f"id 1 with directory {key.directory_id} is no voter that can be removed"
+    assert (reply.error, reply.message) == (ErrorCode.VOTER_NOT_FOUND, said)
 
 
 def test_a_quorum_grows_from_one_to_three_and_shrinks_again() -> None:
