@@ -29,6 +29,7 @@ from kraftspec.reference.node.frames import (
     response_body,
 )
 from kraftspec.reference.node.security.sasl import AuthenticationError, Exchange
+from kraftspec.reference.node.settings import host_port
 from kraftspec.reference.raft.messages import Api, Fetch, Reply, Request
 
 if TYPE_CHECKING:
@@ -62,10 +63,10 @@ class _Asked(NamedTuple):
 class Asker(NamedTuple):
     """What all connections of a node have in common.
 
-    ``replied`` and ``failed`` are told how each request ended: (request id, reply), and (request
-    id, whether the other side does not speak the version that it needs). ``login`` is run on a new
-    connection before anything else, with a function to exchange a request for its response; it says
-    for how many milliseconds that will do, 0 for ever.
+    ``replied`` and ``failed`` are told how each request ended: (request id, reply, whose), and
+    (request id, whether the other side does not speak the version that it needs). ``login`` is run
+    on a new connection before anything else, with a function to exchange a request for its
+    response; it says for how many milliseconds that will do, 0 for ever.
     """
 
     profile: Profile
@@ -75,7 +76,7 @@ class Asker(NamedTuple):
     response_bytes_max: int
     tls: ssl.SSLContext | None
     login: Callable[[Exchange], Awaitable[int]] | None
-    replied: Callable[[int, Reply], None]
+    replied: Callable[[int, Reply, Node], None]
     failed: Callable[[int, bool], None]
 
 
@@ -120,7 +121,7 @@ class Peer(asyncio.Protocol):
         """Return what the other side speaks, once the connection stands; PeerError if never."""
         await asyncio.wait({self._connecting})  # It is cancelled where the other side hangs up.
         if self.versions is None:
-            raise PeerError(f"no connection to {self.node.host}:{self.node.port}")
+            raise PeerError(f"no connection to {host_port(self.node.host, self.node.port)}")
         return self.versions
 
     def close(self, reason: object = "closed") -> None:
@@ -136,7 +137,7 @@ class Peer(asyncio.Protocol):
         if self._asked or self._waiting:
             log.debug(
                 "a node was not asked",
-                extra={"peer": f"{self.node.host}:{self.node.port}", "reason": str(reason)},
+                extra={"peer": host_port(self.node.host, self.node.port), "reason": str(reason)},
             )
         for asked in self._asked:
             if asked.future is not None and not asked.future.done():
@@ -168,7 +169,7 @@ class Peer(asyncio.Protocol):
         except (FrameError, PeerError, CodecError) as error:
             log.warning(
                 "a node's answer is none",
-                extra={"peer": f"{self.node.host}:{self.node.port}", "reason": str(error)},
+                extra={"peer": host_port(self.node.host, self.node.port), "reason": str(error)},
             )
             self.close(error)
 
@@ -202,7 +203,7 @@ class Peer(asyncio.Protocol):
                 log.log(
                     level,
                     "a node and this one do not trust each other",
-                    extra={"peer": f"{self.node.host}:{self.node.port}", "reason": str(error)},
+                    extra={"peer": host_port(self.node.host, self.node.port), "reason": str(error)},
                 )
             self.close(error or type(error).__name__)
             return
@@ -295,7 +296,7 @@ class Peer(asyncio.Protocol):
         except CodecError:
             self.asker.failed(asked.request_id, False)
             raise
-        self.asker.replied(asked.request_id, reply)
+        self.asker.replied(asked.request_id, reply, self.node)
 
 
 class Peers:

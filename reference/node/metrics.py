@@ -21,6 +21,7 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 from kraftspec.fastpath.types import ZERO_UUID
+from kraftspec.reference.node.settings import host_port
 from kraftspec.reference.raft import RoleName
 from kraftspec.reference.raft.types import NONE
 
@@ -138,7 +139,7 @@ class MetricsServer:
             said = error.strerror or str(error)
             if error.errno == errno.EADDRINUSE:
                 said = "another process listens there; stop it, or choose another port"
-            raise OSError(error.errno, f"no metrics at {host}:{port}: {said}") from error
+            raise OSError(error.errno, f"no metrics at {host_port(host, port)}: {said}") from error
         self.port: int = self._server.server_port
 
     def close(self) -> None:

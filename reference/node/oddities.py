@@ -51,11 +51,11 @@ class Oddities:
                 f"every controller"
             )
 
-    def look_at_reply(self, core: Core, reply: Reply) -> None:
+    def look_at_reply(self, core: Core, reply: Reply, peer: str) -> None:
         """Look at what another node answered."""
         if ErrorCode.INCONSISTENT_CLUSTER_ID in (reply.top_error, reply.error):
             self._say(
-                f"a node that was asked belongs to another cluster than {core.config.cluster_id}: "
+                f"the node at {peer} belongs to another cluster than {core.config.cluster_id}: "
                 f"correct controller.quorum.bootstrap.servers, or format this node's directory "
                 f"with the id of that cluster"
             )

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
     from kraftspec.reference.log import Files
     from kraftspec.reference.node.settings import Limits, NodeConfig
+    from kraftspec.reference.raft import types as raft
     from kraftspec.reference.raft.messages import Reply
     from kraftspec.reference.raft.profile import Profile
 
@@ -465,8 +466,8 @@ class Node:
             )
         self.peers.ask(effect.request_id, effect.node, effect.request)
 
-    def _replied(self, request_id: int, reply: Reply) -> None:
-        self.oddities.look_at_reply(self.core, reply)
+    def _replied(self, request_id: int, reply: Reply, node: raft.Node) -> None:
+        self.oddities.look_at_reply(self.core, reply, host_port(node.host, node.port))
         self.post(ev.ReplyReceived(request_id, reply))
 
     def _drop_connection(self, effect: fx.DropConnection) -> None:

@@ -45,6 +45,7 @@ class Running:
                 ["sh", "-c", f"{limits} && exec {shlex.join([*node, '--log-format', 'json'])}"],
                 stdout=subprocess.DEVNULL,
                 stderr=output,
+                text=True,
             )
 
     def events(self) -> list[dict[str, Any]]:

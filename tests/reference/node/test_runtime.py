@@ -22,7 +22,7 @@ from tests.reference.node.quorum import (
     seen,
 )
 
-from kraftspec.conformance.cluster.node import free_port
+from kraftspec.conformance.cluster.node import HOST, free_port
 from kraftspec.fastpath.types import Uuid
 from kraftspec.reference.log import LogDirectory, LogFailedError, NotFormattedError
 from kraftspec.reference.log.files import LocalFile, LocalFiles
@@ -178,7 +178,11 @@ def test_a_node_of_another_cluster_is_told_and_disturbs_nothing(
                 directory, 9, port, bootstrap_servers=quorum.configs[1].core.bootstrap_servers
             )
             async with Node(config) as stranger:
-                await seen(lambda: "belongs to another cluster" in caplog.text)
+                said = {
+                    f"the node at {HOST}:{asked} belongs to another cluster"
+                    for asked in quorum.ports.values()
+                }
+                await seen(lambda: any(text in caplog.text for text in said))
                 assert stranger.core.leader_id == -1
             assert (await quorum.leader()) is leader
             assert leader.core.epoch == epoch
