@@ -68,9 +68,10 @@ report: .venv/.ready ## Run every adapter, make build/report/index.html and the 
 	$(BIN)/kraftspec conform report --all --out build/report/index.html --screenshot docs/report.png
 
 .PHONY: interop
-interop: .venv/.ready ## Kill, pause and cut nodes of mixed quorums, and 10,000 malformed frames; ARGS="--ours 2"
+interop: .venv/.ready ## Kill, pause and cut nodes of a mixed quorum, and 10,000 malformed frames; ARGS="--ours 2"
 	KRAFTSPEC_MALFORMED_FRAMES=10000 $(BIN)/pytest -q tests/reference/node/test_server.py -k rubbish
-	$(BIN)/python -m kraftspec.conformance.interop $(ARGS)
+	mkdir -p build
+	$(BIN)/python -m kraftspec.conformance.interop --report build/interop.json $(ARGS)
 
 .PHONY: bench
 bench: .venv/.ready ## Measure beside the peers, write docs/performance.md; ARGS=--quick to look
