@@ -8,6 +8,8 @@ import xml.etree.ElementTree as ET
 import pytest
 from benchmarks import report, results
 
+from kraftspec.reference.node.keys import kafka_keys
+
 from .test_check import forged
 
 
@@ -67,6 +69,27 @@ def test_what_was_not_measured_and_noise_stand_on_the_page() -> None:
     assert "not made on a quiet machine" in text
     assert "The load average was 3.5 when it began" in text
     assert "Others used 1.25 processors on average" in text
+
+
+def test_what_others_publish_stands_beside_a_quorum_alone() -> None:
+    run = forged()
+    for group in ("crc 1 MiB", "quorum 100", "TCP quorum 100"):
+        run["rows"] = [{**forged()["rows"][0], "group": group}]
+        has_context = "What others publish" in report.page(run)
+        assert has_context == ("quorum" in group)
+
+
+def test_the_defaults_that_are_told_are_kafkas() -> None:
+    """As recorded from Kafka's own classes."""
+    for key, value, told in (
+        ("metadata.log.max.record.bytes.between.snapshots", 20 << 20, "20 MiB of records"),
+        ("metadata.log.max.snapshot.interval.ms", 3_600_000, "an hour"),
+        ("metadata.max.retention.bytes", 100 << 20, "100 MiB of log"),
+        ("metadata.max.idle.interval.ms", 500, "each 500 ms"),
+    ):
+        assert kafka_keys()[key].default == str(value)
+        assert told in report.CONTEXT
+        assert f"`{key}`" in report.CONTEXT
 
 
 def test_the_chart_is_sound_and_in_proportion() -> None:
