@@ -291,7 +291,7 @@ def test_conform_units_count_what_one_run_counts() -> None:
 def test_an_adapter_that_ends_or_hangs_is_a_result(fault: str, class_: str) -> None:
     kind = Conform(
         names=(), commands=(f"{PLANTED} {fault}",), filters=("message:VoteRequest", "version:2"),
-        timeout_s=1.0, unit_cases=60,
+        timeout_s=2.0, unit_cases=60,
     )  # fmt: skip
     found = results(kind)
     assert sum(result.cases for result in found) == sum(unit.cases for unit in kind.plan())
