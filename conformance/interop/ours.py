@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import signal
 import subprocess
@@ -113,7 +112,7 @@ class Ours:
         meta = MetaProperties(
             cluster_id=self.cluster.cluster_id,
             node_id=self.id,
-            directory_id=Uuid(os.urandom(16)),
+            directory_id=Uuid.random(),  # Kafka's tools take none that starts with "-".
         )
         LogDirectory.format(str(self.log_dir), meta)
 

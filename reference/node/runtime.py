@@ -210,7 +210,7 @@ class Node:
         """Return meta.properties; where it has no directory id, it has one from now on."""
         directory = self.storage.directory
         if directory.meta.directory_id == ZERO_UUID:
-            made = Uuid(self._random.getrandbits(128).to_bytes(16, "big"))
+            made = Uuid.random()  # Never one that Kafka's tools would take for an option.
             directory.set_meta(msgspec.structs.replace(directory.meta, directory_id=made))
         return directory.meta
 
