@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import signal
 import socket
@@ -194,8 +195,12 @@ class Node:
         return self.process.wait()
 
     def pause(self) -> None:
-        """Hold its process still (SIGSTOP) until ``resume``."""
+        """Hold its process still (SIGSTOP) until ``resume``; return when it is."""
         self._signal(signal.SIGSTOP)
+        assert self.process is not None
+        # Its threads stop one by one, and those that run yet would still answer.
+        if hasattr(os, "waitid"):  # Python 3.13 is the first that has it on macOS.
+            os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def resume(self) -> None:
         """Let a paused process go on."""

@@ -88,7 +88,9 @@ def test_what_goes_in_comes_out(codec: Compression, name: str) -> None:
     assert type(packed) is bytes
     assert decompress(codec, packed) == data
     # Any buffer will do: an mmap or a slice of a segment is one.
-    assert compress(codec, memoryview(bytearray(data))) == packed
+    again = compress(codec, memoryview(bytearray(data)))
+    assert decompress(codec, again) == data
+    assert codec is Compression.GZIP or again == packed  # isal's bytes are not always the same.
     assert decompress(codec, memoryview(bytearray(packed))) == data
 
 

@@ -172,7 +172,10 @@ def test_compressed_by_us_read_by_us(encode: Any, builder: Any, codec: Compressi
         for row in zip(v.keys, v.values, v.timestamps, v.headers, strict=True):
             filled.append(*row)
         assert filled.size == len(v.wanted)
-        assert filled.build() == made, v.id
+        again = filled.build()
+        assert RecordBatch.decode(again, 2) == plain, v.id
+        # isal finds other matches in the same bytes, now and then: its buffers begin as they are.
+        assert codec is Compression.GZIP or again == made, v.id
 
 
 # ------------------------------------------------------------------------------- asking Kafka too
