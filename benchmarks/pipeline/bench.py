@@ -118,7 +118,7 @@ class Bench:
         ]
 
     def _step_count(self) -> int:
-        of_a_lap = 7 * len(SHAPES)
+        of_a_lap = 7 * len(SHAPES) + 1  # The ceiling of what is compressed.
         scale = 3 * len(self.extent.copies) * self.extent.scale_laps
         once = 2 * len(SHAPES) + 1 + 1 + len(self.extent.segment_bytes) + 6
         return once + self.laps * of_a_lap + scale
@@ -166,6 +166,9 @@ class Bench:
             ("ceiling", partial(queries.seven, ceiling)),
             ("kafkalog", partial(queries.seven, ours)),
         ]
+        if topic.shape.codec == "zstd":
+            lower = queries.ceiling(topic, view, decompressing=True)
+            pair.insert(1, ("ceiling with libzstd", partial(queries.seven, lower)))
         works: list[tuple[str, Callable[[], Time]]] = [
             *(pair if lap % 2 else reversed(pair)),  # Neither always comes first.
             ("kafkalog aggregate", partial(queries.grouped, ours, expected)),

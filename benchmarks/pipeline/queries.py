@@ -16,6 +16,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as Spark's own pages have it
 
 from kraftspec.conformance.cluster.artifacts import jars_of
+from kraftspec.fastpath.records import RECORDS_AT
+from kraftspec.fastpath.scan import scan
 from kraftspec.pipeline import discover, plan_splits, read_split
 from kraftspec.pipeline.session import session
 from kraftspec.pipeline.splits import Split
@@ -69,18 +71,23 @@ class Queries:
         reader = reader.option("includeHeaders", str(bool(topic.shape.header_count)).lower())
         return reader.load()
 
-    def ceiling(self, topic: Topic, path: Path) -> DataFrame:
-        """One batch of a topic's own first rows, in as many tasks and rows as our source has."""
+    def ceiling(self, topic: Topic, path: Path, *, decompressing: bool = False) -> DataFrame:
+        """One batch of a topic's own first rows, in as many tasks and rows as our source has.
+
+        ``decompressing``: and the zstd frames of as many rows, decompressed and dropped.
+        """
         frame = self.ours(topic, path)
         file = path.with_suffix(".arrow")
         if not file.exists():
-            batch = frame.limit(BATCH_ROWS).toArrow().combine_chunks().to_batches()[0]
-            with pa.ipc.new_file(str(file), batch.schema) as out:
-                out.write_batch(batch)
+            _save(file, frame.limit(BATCH_ROWS).toArrow().combine_chunks().to_batches()[0])
         tasks = len(plan_splits(discover(path)))
         share, rest = divmod(topic.record_count, tasks)
         rows = ",".join(str(share + (at < rest)) for at in range(tasks))
         reader = self.spark.read.format("ceiling").schema(frame.schema)
+        if decompressing:
+            frames = path.with_suffix(".frames.arrow")
+            _save(frames, pa.record_batch({"frame": _frames(topic.segments[0], BATCH_ROWS)}))
+            reader = reader.option("frames", str(frames))
         return reader.option("batch", str(file)).option("rows", rows).load()
 
     def seven(self, frame: DataFrame) -> Time:
@@ -114,6 +121,23 @@ class Queries:
         if found != expected:
             raise MeasureError(f"read: {found}\nwritten: {expected}")
         return took
+
+
+def _frames(segment: Path, row_count: int) -> list[bytes]:
+    """The compressed records of a segment's first batches: of so many rows, or a few more."""
+    data = segment.read_bytes()
+    found, rows = [], 0
+    for header in scan(data):
+        found.append(data[header.position + RECORDS_AT : header.end])
+        rows += header.record_count
+        if rows >= row_count:
+            break
+    return found
+
+
+def _save(path: Path, batch: pa.RecordBatch) -> None:
+    with pa.ipc.new_file(str(path), batch.schema) as out:
+        out.write_batch(batch)
 
 
 Sums = tuple[int, int, int]  # Records, bytes of their values, the last timestamp.

@@ -35,7 +35,8 @@ WHO = """\
 * **scan**: `kraftspec.pipeline.scan` in one Python process, without Spark.
 * **kafkalog**: `spark.read.format("kafkalog")`, all columns into a sink that drops them.
 * **ceiling**: a Python data source that yields one batch, made beforehand, as often as there are
-  rows: no source in Python can be faster.
+  rows: no source in Python can be faster. **ceiling with libzstd** also decompresses the frames of
+  those rows, and drops what comes out: what a source of compressed data can reach.
 * **spark-sql-kafka**: Spark's own source (4.0.0, the release that could be had), from the broker on
   the same machine, which is at rest while files are read.
 * **aggregate**: records, bytes and the last timestamp of each partition, by `groupBy`;
