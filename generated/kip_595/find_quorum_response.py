@@ -18,7 +18,8 @@ class FindQuorumResponse(Message, kw_only=True, gc=False):
     leader_id: int32. Broker id of the leader that the answering broker knows, or -1 if
         it knows none.
     leader_epoch: int32. Epoch of the answering broker, which never decreases.
-    voters: []Voter. Voters in force whose address is known.
+    voters: []Voter. Voters in force; of one whose address is not known, its id with an
+        empty Host.
     target_voters: []Voter, nullable. Voters that a reassignment is to end with, or null
         when none is under way.
     """
