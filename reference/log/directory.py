@@ -62,7 +62,7 @@ class MetaProperties(msgspec.Struct, frozen=True, kw_only=True):
         if self.cluster_id:
             properties["cluster.id"] = self.cluster_id
         if self.node_id >= 0:
-            properties["node.id"] = str(self.node_id)
+            properties[_id_key(self.profile)] = str(self.node_id)
         if self.directory_id != ZERO_UUID:
             properties["directory.id"] = str(self.directory_id)
         return render_properties(properties | self.others).encode()
@@ -84,16 +84,21 @@ class MetaProperties(msgspec.Struct, frozen=True, kw_only=True):
             made = cls(
                 profile=profile,
                 cluster_id=properties.pop("cluster.id", ""),
-                node_id=_node_id(properties.pop("node.id", "-1")),
+                node_id=_node_id(properties.pop(_id_key(profile), "-1")),
                 directory_id=Uuid.parse(properties.pop("directory.id", str(ZERO_UUID))),
                 others=properties,
             )
             if profile == KAFKA_PROFILE and (made.node_id < 0 or not made.cluster_id):
-                missing = "node.id" if made.node_id < 0 else "cluster.id"
+                missing = _id_key(profile) if made.node_id < 0 else "cluster.id"
                 raise ValueError(f"{missing} is missing")
         except ValueError as error:
             raise NotFormattedError(f"{path}: {error}") from error
         return made
+
+
+def _id_key(profile: str) -> str:
+    """Return the property that has a node's id: KIP-595 as drafted is of brokers."""
+    return "broker.id" if profile == "kip-595" else "node.id"
 
 
 def _node_id(text: str) -> int:
@@ -129,7 +134,8 @@ class LogDirectory:
         """Make a directory a node's; durable on return, and not formatted before that.
 
         ``checkpoints`` are files by their names within the directory: ``bootstrap.checkpoint``,
-        ``__cluster_metadata-0/…-….checkpoint``. Raises FileExistsError where it is formatted.
+        ``__cluster_metadata-0/…-….checkpoint``, and what else a draft has a first node begin with.
+        Raises FileExistsError where it is formatted.
         """
         files = files or LocalFiles()
         ensure_directory(files, path)
@@ -141,7 +147,8 @@ class LogDirectory:
                 directory, _, file_name = f"{path}/{name}".rpartition("/")
                 ensure_directory(files, directory)
                 replace_whole(files, directory, file_name, data)
-                if directory != path:  # A snapshot of the log, and those are read-only.
+                # A snapshot of the log, and those are read-only; a log or a state is not.
+                if directory != path and file_name.endswith(".checkpoint"):
                     files.make_read_only(f"{directory}/{file_name}")
             replace_whole(files, path, META_NAME, meta.render())
         finally:
@@ -183,7 +190,8 @@ class LogDirectory:
                 )
             if node_id is not None and meta.node_id != node_id:
                 raise NotFormattedError(
-                    f"{path} is that of node {meta.node_id}, and this is node {node_id}"
+                    f"{path} is that of node {meta.node_id}, and this is node {node_id}: "
+                    f"{_id_key(profile)} in {META_NAME} is not that of the configuration"
                 )
             if cluster_id is not None and meta.cluster_id != cluster_id:
                 raise NotFormattedError(

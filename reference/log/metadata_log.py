@@ -169,6 +169,15 @@ class MetadataLog:
         """The bytes of all batches."""
         return sum(segment.end for segment in self._segments)
 
+    def size_from(self, offset: int) -> int:
+        """Return the bytes of the batches from the one that holds ``offset`` on."""
+        size = 0
+        for segment in reversed(self._segments):
+            if segment.base_offset <= offset:
+                return size + segment.size_from(offset)
+            size += segment.end
+        return size
+
     @property
     def segment_offsets(self) -> list[int]:
         """The base offsets of the segments."""
@@ -459,12 +468,13 @@ class MetadataLog:
         is not of this log: behind its end or before its start, of another epoch, or amid a batch
         (``createNewSnapshot``). That what it covers is committed, the caller knows.
         """
-        self._check_snapshot(snapshot_id)
+        self.check_snapshot(snapshot_id)
         if snapshot_id in self.snapshots:
             return None
         return SnapshotWriter(self.begin_snapshot(snapshot_id), header, timestamp_ms=timestamp_ms)
 
-    def _check_snapshot(self, snapshot_id: SnapshotId) -> None:
+    def check_snapshot(self, snapshot_id: SnapshotId) -> None:
+        """Raise ValueError where ``create_snapshot`` does."""
         offset, epoch = snapshot_id
         wrong = ""
         if not self._start_offset <= offset <= self._end_offset:
@@ -485,10 +495,11 @@ class MetadataLog:
         if self._failure is not None or self._is_closed:
             raise self._unusable()
         return PartialSnapshot(
-            snapshot_id, self._files, self.directory, lambda: self._add_snapshot(snapshot_id)
+            snapshot_id, self._files, self.directory, lambda: self.adopt_snapshot(snapshot_id)
         )
 
-    def _add_snapshot(self, snapshot_id: SnapshotId) -> None:
+    def adopt_snapshot(self, snapshot_id: SnapshotId) -> None:
+        """Take note of a snapshot that is whole, under its name, and durable."""
         if snapshot_id not in self.snapshots:
             self.snapshots = sorted([*self.snapshots, snapshot_id], key=order)
 

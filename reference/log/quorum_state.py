@@ -1,12 +1,13 @@
 """The stored vote: ``quorum-state``, one line of JSON, replaced whole and synced (``QuorumState``).
 
-The fields are those of QuorumStateData at version 0 (static voters) or 1, with ``data_version``.
+The fields are those of QuorumStateData at version 0 (static voters) or 1, with ``data_version``; of
+a draft, those of the message that it has in its place.
 """
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kraftspec.fastpath.errors import CodecError
 from kraftspec.generated.kafka import QuorumStateData
@@ -31,8 +32,8 @@ class QuorumStateFile:
         """Where it is."""
         return f"{self._directory}/{NAME}"
 
-    def read(self) -> tuple[QuorumStateData, int] | None:
-        """Return the state and the version it is stored at; None where none was stored.
+    def read(self, message: Any = QuorumStateData) -> tuple[Any, int] | None:
+        """Return the state, a ``message``, and its version; None where none was stored.
 
         What a crash left of a write that was not finished is removed. Raises ValueError for a file
         that is no such state: a vote that is lost could be given twice, so it is not begun anew.
@@ -42,20 +43,20 @@ class QuorumStateFile:
             data = read_whole(self._files, self.path)
         except FileNotFoundError:
             return None
-        return self.parse(data, self.path)
+        return self.parse(data, self.path, message)
 
     @staticmethod
-    def parse(data: bytes, path: str) -> tuple[QuorumStateData, int]:
+    def parse(data: bytes, path: str, message: Any = QuorumStateData) -> tuple[Any, int]:
         """Read the bytes of such a file; ValueError says what is wrong with it."""
         try:
             value = json.loads(data)
             if not isinstance(value, dict):
                 raise ValueError(f"{type(value).__name__}, where an object is due")
             version = value.pop(_VERSION_KEY, None)
-            if version not in QuorumStateData.VALID_VERSIONS or isinstance(version, bool):
-                known = " and ".join(map(str, QuorumStateData.VALID_VERSIONS))
+            if version not in message.VALID_VERSIONS or isinstance(version, bool):
+                known = " and ".join(map(str, message.VALID_VERSIONS))
                 raise ValueError(f"{_VERSION_KEY} {version!r}, and {known} are known")
-            state = QuorumStateData.from_json(value, version, lenient=True)
+            state = message.from_json(value, version, lenient=True)
         except (ValueError, CodecError) as error:
             raise ValueError(
                 f"{path}: {error}. Without the vote that is in it this node could vote twice in "
@@ -64,12 +65,12 @@ class QuorumStateFile:
             ) from error
         return state, version
 
-    def write(self, state: QuorumStateData, version: int) -> None:
+    def write(self, state: Any, version: int) -> None:
         """Store a state at a version; durable on return. OSError as the disk does."""
         replace_whole(self._files, self._directory, NAME, render(state, version))
 
 
-def render(state: QuorumStateData, version: int) -> bytes:
+def render(state: Any, version: int) -> bytes:
     """Return the line that Kafka writes."""
     value = {**state.to_json(version), _VERSION_KEY: version}
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()

@@ -192,6 +192,12 @@ class Segment:
             self.file.write_at(at, _ZEROS[: start + count - at])
         self.zeroed_end = start + max(count, 0)
 
+    def size_from(self, offset: int) -> int:
+        """Return the bytes from the batch on that holds ``offset``, which is of this segment."""
+        if offset >= self.next_offset:
+            return 0
+        return self.end - self.index.positions[self.index.batch_of(offset)]
+
     def sync(self) -> None:
         """Make what is written durable."""
         end = self.end

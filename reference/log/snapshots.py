@@ -116,20 +116,26 @@ def checkpoint_bytes(
 class PartialSnapshot:
     """A snapshot that is being written, or fetched from the leader bytes by bytes.
 
-    ``complete`` makes it a snapshot of the log; ``abandon`` leaves nothing of it. Raises OSError
-    as the disk does.
+    ``complete`` makes it a snapshot of the log; ``abandon`` leaves nothing of it. ``mark`` is in
+    the name of the file, and no two that write at a time may have the same. Raises OSError as the
+    disk does.
     """
 
     def __init__(
-        self, id_: SnapshotId, files: Files, directory: str, on_complete: Callable[[], None]
+        self,
+        id_: SnapshotId,
+        files: Files,
+        directory: str,
+        on_complete: Callable[[], None],
+        mark: str = "0",
     ) -> None:
         self.id = id_
         self.size = 0  # Bytes so far: where a fetch goes on.
         self._files = files
         self._directory = directory
         self._on_complete = on_complete
-        # Kafka has random digits between; one writer at a time needs none.
-        self._path = f"{directory}/{snapshot_name(id_).removesuffix('.checkpoint')}-0{PART_SUFFIX}"
+        name = snapshot_name(id_).removesuffix(".checkpoint")
+        self._path = f"{directory}/{name}-{mark}{PART_SUFFIX}"  # Kafka has random digits between.
         files.remove(self._path)
         self._file: File | None = files.open(self._path, create=True)
 

@@ -49,6 +49,7 @@ class MetadataImage:
         self.leader_epoch: int | None = None
         self.kraft_version = 0
         self.transaction: str | None = None
+        self._before_transaction = (0, -1, -1)
         self.topics: dict[Uuid, kafka.TopicRecord] = {}
         self.topic_ids: dict[str, Uuid] = {}
         self.partitions: dict[Uuid, dict[int, kafka.PartitionRecord]] = {}
@@ -69,6 +70,7 @@ class MetadataImage:
 
         Control records count at once. Data records of a metadata transaction count when it ends.
         """
+        before = self.end_offset, self.epoch, self.timestamp
         self.end_offset, self.epoch, self.timestamp = offset + 1, epoch, timestamp
         match record:
             case kafka.LeaderChangeMessage():
@@ -81,6 +83,7 @@ class MetadataImage:
                 if self.transaction is not None:
                     raise ImageError(f"a transaction begins within {self.transaction!r}")
                 self.transaction = record.name or ""
+                self._before_transaction = before
             case kafka.EndTransactionRecord() | kafka.AbortTransactionRecord():
                 if self.transaction is None:
                     raise ImageError("a transaction ends that did not begin")
@@ -92,6 +95,16 @@ class MetadataImage:
                 self._pending.append(record)
             case _:
                 self.apply(record)
+
+    @property
+    def settled(self) -> tuple[int, int, int]:
+        """Up to where all counts: ``end_offset``, ``epoch`` and ``timestamp`` of that moment.
+
+        They are those before a transaction that has not ended, if there is one.
+        """
+        if self.transaction is not None:
+            return self._before_transaction
+        return self.end_offset, self.epoch, self.timestamp
 
     def apply(self, record: Message) -> None:
         """Add a data record, of whatever transaction; ImageError as ``replay`` has it."""

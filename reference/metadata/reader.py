@@ -18,9 +18,17 @@ import msgspec
 from kraftspec.fastpath.append import Recovery, find_end_by
 from kraftspec.fastpath.batch_reader import decode_batch, read_header
 from kraftspec.fastpath.errors import CodecError, detail_of
-from kraftspec.fastpath.records import LENGTH_AT, LOG_OVERHEAD_BYTES, BatchHeader
+from kraftspec.fastpath.message import Message
+from kraftspec.fastpath.records import LENGTH_AT, LOG_OVERHEAD_BYTES, BatchHeader, Record
+from kraftspec.generated.kafka import NoOpRecord
 from kraftspec.reference.log.snapshots import parse_name
-from kraftspec.reference.metadata.frames import FrameError, explain, read_control, read_frame
+from kraftspec.reference.metadata.frames import (
+    KAFKA,
+    FrameError,
+    explain,
+    read_control,
+    read_frame,
+)
 from kraftspec.reference.metadata.image import MetadataImage
 from kraftspec.reference.metadata.join import Row
 
@@ -93,8 +101,13 @@ def files_of(directory: str) -> list[MetadataFile]:
     return found
 
 
-def read_rows(file: MetadataFile, below: int | None, image: MetadataImage) -> Iterator[Row]:
+def read_rows(
+    file: MetadataFile, below: int | None, image: MetadataImage, profile: str = KAFKA
+) -> Iterator[Row]:
     """Yield the records of a file but for batches that ``image`` has: a ``join.ReadRows``.
+
+    The drafts leave open what a data record is: of their profiles one that is no record of Kafka's
+    metadata says nothing, as a NoOpRecord.
 
     Raises DamagedFileError, and OSError as the disk does.
     """
@@ -118,18 +131,24 @@ def read_rows(file: MetadataFile, below: int | None, image: MetadataImage) -> It
                 return
             try:
                 if header.is_control:
-                    frame = read_control(record.key, record.value)
+                    frame = read_control(record.key, record.value, profile)
                 else:
                     frame = read_frame(record.value)
                 message = frame.decode(record.value or b"")
             except (FrameError, CodecError) as refused:
+                if profile != KAFKA and not header.is_control:
+                    yield _row(header, record, NoOpRecord())
+                    continue
                 why = refused.error if isinstance(refused, FrameError) else refused
                 said = explain(record.offset, why)
                 raise DamagedFileError(file.path, header.position, said) from refused
-            yield Row(
-                record.offset, header.partition_leader_epoch, record.timestamp, message,
-                header.position,
-            )  # fmt: skip
+            yield _row(header, record, message)
+
+
+def _row(header: BatchHeader, record: Record, message: Message) -> Row:
+    return Row(
+        record.offset, header.partition_leader_epoch, record.timestamp, message, header.position
+    )
 
 
 def _batches(file: MetadataFile) -> Iterator[tuple[BatchHeader, bytes, int]]:

@@ -99,18 +99,20 @@ class Campaign(Role):
     def ask_for_votes(self, now_us: int) -> int:
         """Ask every voter that has not answered and is ready; return when the next one will be.
 
-        Who cannot win any more asks nobody.
+        Who cannot win any more asks nobody, and nobody is asked before the log is durable (Kafka
+        flushes what it appends at once): a vote is granted for the log that was asked with, and
+        holds if the candidate loses its power and asks again in the same epoch with less.
         """
         core = self.core
-        if self.tally.is_lost:
-            return NEVER_US
+        if self.tally.is_lost or core.log.flushed_offset < core.log.end_offset:
+            return NEVER_US  # A flush is under way, and its end is an event.
         if now_us < self.asks_from_us:
             return self.asks_from_us
         next_us = NEVER_US
         for voter in self.tally.voters:
             if self.tally.has(voter.key.id):
                 continue
-            node = voter.node(core.config.listener_name)
+            node = core.node(voter.key.id)
             if node is None:
                 continue  # Nobody knows where it is; the others may still be a majority.
             if core.connections.ready(node.id, now_us):

@@ -1,7 +1,8 @@
 """Candidate: has voted for itself in a new epoch, and asks for the others' votes (KIP-595).
 
 A majority makes it Leader. One that cannot win any more waits for the rest of its election time,
-without asking, and then begins again as Prospective, in the same epoch (KIP-996).
+without asking, and then begins again as Prospective, in the same epoch (KIP-996). Where the table
+has an arrow for a lost election, it steps down instead, as KIP-595 was drafted.
 """
 
 from __future__ import annotations
@@ -50,7 +51,10 @@ class Candidate(Campaign):
             self.won()
 
     def expired(self) -> int:
-        """Begin again, as Prospective (KIP-996)."""
+        """Begin again, as Prospective (KIP-996), or take the election for lost."""
+        if self._may_lose:
+            self.lost()
+            return 0
         return self.core.campaign(Cause.ELECTION_TIMEOUT)
 
     def won(self) -> None:
@@ -58,7 +62,13 @@ class Candidate(Campaign):
         self.core.move(Cause.ELECTION_WON)
 
     def lost(self) -> None:
-        """Wait out the election time: others may win in it (Kafka 4.1 and later)."""
+        """Wait out the election time: others may win in it (Kafka 4.1 and later); or step down."""
+        if self._may_lose:
+            self.core.move(Cause.ELECTION_LOST)
+
+    @property
+    def _may_lose(self) -> bool:
+        return Cause.ELECTION_LOST in self.core.policy.transitions[self.name]
 
     def remaining_election_us(self) -> int:
         """Let the timer run on."""

@@ -43,6 +43,7 @@ class Config(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     election_backoff_max_us: int = 1_000 * MS
     request_timeout_us: int = 2_000 * MS
     retry_backoff_us: int = 20 * MS
+    retry_backoff_max_us: int = 0  # quorum.retry.backoff.max.ms of KIP-595 as drafted, no other's.
     append_linger_us: int = 25 * MS
     fetch_max_wait_us: int = FETCH_MAX_WAIT_US
     fetch_max_bytes: int = 1 << 20

@@ -7,6 +7,8 @@ has asked is remembered by request id; answers to requests that were given up fi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kraftspec.reference.raft.messages import Request
 from kraftspec.reference.raft.types import NEVER_US, Node
 
@@ -15,16 +17,17 @@ class Connection:
     """One node, and the request that it was last sent.
 
     ``request_id`` is 0 unless an answer is awaited; ``until_us`` is when that times out, or when a
-    backoff is over.
+    backoff is over. ``failures`` counts the answers that were no good since the last good one.
     """
 
-    __slots__ = ("node", "request", "request_id", "until_us")
+    __slots__ = ("failures", "node", "request", "request_id", "until_us")
 
     def __init__(self, node: Node, request: Request) -> None:
         self.node = node
         self.request = request
         self.request_id = 0
         self.until_us = 0
+        self.failures = 0
 
 
 class Connections:
@@ -77,10 +80,10 @@ class Connections:
             connection.request_id = connection.until_us = 0
         return connection
 
-    def back_off(self, connection: Connection, now_us: int) -> None:
+    def back_off(self, connection: Connection, now_us: int, retry_us: int | None = None) -> None:
         """Leave a node alone for a while, unless something was sent to it meanwhile."""
         if not connection.request_id and self._by_node.get(connection.node.id) is connection:
-            connection.until_us = now_us + self.retry_us
+            connection.until_us = now_us + (self.retry_us if retry_us is None else retry_us)
 
     def leave_alone(self, node_id: int, now_us: int) -> None:
         """Back off from a node that answered well, and whose answer proved to be no good."""
@@ -104,6 +107,15 @@ class Connections:
         connection = self._by_node.get(node_id)
         return connection is None or connection.until_us <= now_us
 
+    def first_ready(self, nodes: Sequence[Node], first: int, now_us: int) -> Node | None:
+        """Return the first node, in a circle from index ``first``, that is ready; None if none."""
+        known = self._by_node
+        for node in (*nodes[first:], *nodes[:first]):
+            connection = known.get(node.id)
+            if connection is None or connection.until_us <= now_us:
+                return node
+        return None
+
     def ready_us(self, node_id: int) -> int:
         """Return when this node will be ready; 0 if it is."""
         connection = self._by_node.get(node_id)
@@ -114,11 +126,16 @@ class Connections:
         connection = self._by_node.get(node_id)
         return connection is not None and not connection.request_id and connection.until_us > now_us
 
+    def left_alone(self, node_id: int, now_us: int) -> bool:
+        """Whether this node is being left alone though its last answer was good."""
+        return self.backing_off(node_id, now_us) and not self._by_node[node_id].failures
+
     def busy_until_us(self, now_us: int) -> int:
         """Return when the last request under way times out; 0 if none is."""
-        if not self._pending:
-            return 0
-        return max(connection.until_us for connection in self._pending.values())
+        latest_us = 0
+        for connection in self._pending.values():
+            latest_us = max(latest_us, connection.until_us)
+        return latest_us
 
     def next_ready_us(self, now_us: int) -> int:
         """Return when the first node that is not ready will be."""

@@ -10,7 +10,7 @@ from kraftspec.reference.raft import effects as fx
 from kraftspec.reference.raft import events as ev
 from kraftspec.reference.raft import replies, requests, snapshots
 from kraftspec.reference.raft.candidate import Candidate
-from kraftspec.reference.raft.connections import Connections
+from kraftspec.reference.raft.connections import Connection, Connections
 from kraftspec.reference.raft.control import ControlRecord, KRaftVersion, Voters
 from kraftspec.reference.raft.follower import Follower, address
 from kraftspec.reference.raft.leader import Leader
@@ -75,6 +75,7 @@ class Core:
         "leader_id",
         "log",
         "log_generation",
+        "memory",
         "now_us",
         "policy",
         "random",
@@ -94,11 +95,12 @@ class Core:
         log: LogState,
         election: ElectionState | None,
         random: Random,
+        rest: Any = None,
     ) -> None:
         """Make a core that has not started.
 
-        ``election`` is what quorum-state held, or None if there was no such file. ``log`` belongs
-        to the core from now on.
+        ``election`` is what quorum-state held, or None if there was no such file; ``rest`` what it
+        held for the policy. ``log`` belongs to the core from now on.
         """
         self.config = config
         self.policy = policy
@@ -136,6 +138,7 @@ class Core:
             KRaftVersion: _apply_kraft_version,
             **policy.control_handlers,
         }
+        self.memory = policy.remember(self, rest)  # The policy's own.
         self.role = Unattached(self)
 
     # ---- for the shell -----------------------------------------------------------------------
@@ -183,6 +186,17 @@ class Core:
             leader_endpoints=self.leader_endpoints,
         )
 
+    def refusal(self, kind: type[R], top_error: int) -> R:
+        """Return a reply to a request that is refused as a whole."""
+        reply = self.reply(kind)
+        reply.top_error = top_error
+        return reply
+
+    def node(self, voter_id: int) -> Node | None:
+        """Return where to send a request to a voter, or None if that is not known."""
+        endpoints = self.policy.endpoints(self, voter_id)
+        return address(voter_id, endpoints, self.config.listener_name)
+
     def fetch_request(self) -> Fetch:
         """Return the Fetch that asks for what comes next in this log (KIP-595, Fetch)."""
         config = self.config
@@ -200,7 +214,7 @@ class Core:
         )
 
     def leader_error(self, epoch: int) -> int:
-        """Return why a request that only the leader of ``epoch`` serves is refused, or 0.
+        """Return why a request that only the leader of ``epoch`` serves is refused (KIP-595), or 0.
 
         In Kafka's order: 74 or 75 by the epoch, 6 from anybody who does not lead, 8 while leaving.
         """
@@ -217,8 +231,10 @@ class Core:
     def campaign(self, cause: Cause) -> int:
         """Campaign, a timer having expired, at once or after the profile's backoff.
 
-        Return when it will be; 0 if it was now.
+        Return when it will be, or when to look whether it may be; 0 if it was now.
         """
+        if not self.policy.may_campaign(self):
+            return self.now_us + self.config.retry_backoff_us
         if self.campaign_us == NEVER_US:
             self.campaign_us = self.now_us + self.policy.election_backoff_us(self)
         if self.now_us < self.campaign_us:
@@ -233,15 +249,16 @@ class Core:
         return self.now_us + self.policy.election_timeout_us(self)
 
     def raise_high_watermark(self, offset: int) -> None:
-        """Commit up to ``offset``; what is committed stays so, whatever a leader says."""
+        """Commit up to ``offset`` (KIP-595); what is committed stays so, whatever a leader says."""
         self.high_watermark = offset
         if offset > self.committed_offset:
             self.committed_offset = offset
             self.effects.append(fx.Commit(offset))
+            self.policy.committed(self)
 
     def must_flush(self) -> bool:
         """Whether what this node has may count for a majority, now or later."""
-        return self.is_voter or self.config.can_become_voter
+        return self.is_voter or self.config.can_become_voter or self.policy.flushes_always
 
     def may_fetch(self) -> bool:
         """Whether this node may say what it has: it fetches on only from what is durable."""
@@ -253,7 +270,7 @@ class Core:
             self.effects.append(fx.FlushLog(self.log.end_offset, self.log_generation))
 
     def truncate(self, end_offset: int) -> None:
-        """Cut the log, and take back the voter sets and versions that were in that part."""
+        """Cut the log, and the voter sets and versions in that part (KIP-595, KIP-853)."""
         log = self.log
         if end_offset >= log.end_offset:
             return
@@ -277,6 +294,7 @@ class Core:
         self.is_voter = self.log.voters.last.is_voter(self.config.key)
         if self.must_flush() and not had_to_flush and self.log.flushed_offset < self.log.end_offset:
             self.flush()
+        self.policy.voters_changed(self)
 
     def tell_leader(self, leader_id: int) -> None:
         """Tell the state machine about a leader, or that there is none, once (KIP-595)."""
@@ -320,7 +338,7 @@ class Core:
     def enter(
         self, role: Role, election: ElectionState, endpoints: Endpoints, *, persist: bool = True
     ) -> None:
-        """Take on ``role`` with this election state, which is written first if it is new."""
+        """Take on ``role`` with this election state, written first if it is new (KIP-595)."""
         self.epoch = election.epoch
         self.leader_id = election.leader_id
         self.voted = election.voted
@@ -332,9 +350,10 @@ class Core:
         self.connections.reset()
 
     def persist(self, election: ElectionState) -> None:
-        """Let quorum-state be written."""
+        """Let quorum-state be written (KIP-595): what follows waits until it is."""
         log = self.log
-        self.emit(fx.PersistElection(election, log.kraft_versions.last, log.voters.last.ids))
+        level, ids = log.kraft_versions.last, log.voters.last.ids
+        self.emit(fx.PersistElection(election, level, ids, self.policy.written(self)))
 
     # ---- inside ------------------------------------------------------------------------------
 
@@ -354,7 +373,8 @@ class Core:
             self.committed_offset = snapshot.end_offset
         if self.epoch < log.last_epoch:
             self.epoch, self.leader_id, self.voted = log.last_epoch, NONE, None
-        endpoints = log.voters.last.endpoints(self.leader_id) if self.leader_id != NONE else ()
+        known = self.leader_id != NONE
+        endpoints = self.policy.endpoints(self, self.leader_id) if known else ()
         leader = address(self.leader_id, endpoints, self.config.listener_name)
         role: Role
         if self.leader_id == own_id != NONE:
@@ -372,7 +392,8 @@ class Core:
             role, endpoints = Unattached(self), ()
             role.election_deadline_us = self.election_deadline_us()
         self.enter(role, ElectionState(self.epoch, self.leader_id, self.voted), endpoints)
-        if log.voters.last.is_only_voter(self.config.key) and role.name is not RoleName.CANDIDATE:
+        is_only_voter = log.voters.last.is_only_voter(self.config.key)
+        if is_only_voter and role.name is not RoleName.CANDIDATE and self.policy.may_campaign(self):
             self.move(Cause.SOLE_VOTER)
         else:
             role.begin()
@@ -389,8 +410,10 @@ class Core:
         if connection is None:
             return
         reply = event.reply
-        if not self._reply_handlers[reply.__class__](self, connection.node, reply):
-            self.connections.back_off(connection, self.now_us)
+        if self._reply_handlers[reply.__class__](self, connection.node, reply):
+            connection.failures = 0
+        else:
+            self._back_off(connection)
 
     def _request_failed(self, event: ev.RequestFailed) -> None:
         connection = self.connections.take(event.request_id)
@@ -398,7 +421,12 @@ class Core:
             return
         request = connection.request
         if not self.role.on_failed(connection.node, request, event.unsupported):
-            self.connections.back_off(connection, self.now_us)
+            self._back_off(connection)
+
+    def _back_off(self, connection: Connection) -> None:
+        connection.failures += 1
+        retry_us = self.policy.retry_backoff_us(self, connection.failures)
+        self.connections.back_off(connection, self.now_us, retry_us)
 
     def _log_flushed(self, event: ev.LogFlushed) -> None:
         log = self.log

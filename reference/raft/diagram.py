@@ -42,8 +42,9 @@ STYLE = """
 
 
 def numbers() -> dict[Cause, int]:
-    """Return the number that stands for each cause."""
-    return {cause: number for number, cause in enumerate(Cause, 1)}
+    """Return the number that stands for each cause; one that only drafts know has none."""
+    known = {cause for causes in TRANSITIONS.values() for cause in causes}
+    return {cause: number for number, cause in enumerate(filter(known.__contains__, Cause), 1)}
 
 
 def edges(table: Transitions = TRANSITIONS) -> Iterator[tuple[RoleName, RoleName, list[Cause]]]:

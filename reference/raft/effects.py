@@ -15,6 +15,8 @@ send. A shell carries them out one by one:
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from kraftspec.reference.raft.control import ControlRecord
@@ -33,12 +35,20 @@ class Effect(msgspec.Struct, gc=False):
 class PersistElection(Effect, gc=False):
     """Write quorum-state and sync it, by a temporary file and a rename.
 
-    ``kraft_version`` chooses the file's version, and version 0 lists ``voter_ids`` too.
+    ``kraft_version`` chooses the file's version, and version 0 lists ``voter_ids`` too. ``rest`` is
+    what a profile's policy keeps beside them.
     """
 
     state: ElectionState
     kraft_version: int
     voter_ids: tuple[int, ...]
+    rest: Any = None
+
+
+class ClusterIdLearned(Effect, gc=False):
+    """Let meta.properties say of which cluster this node is; durable when the shell goes on."""
+
+    cluster_id: str
 
 
 class TruncateLog(Effect, gc=False):

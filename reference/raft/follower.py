@@ -120,7 +120,8 @@ class Follower(Role):
                 return NEVER_US
             fetch_deadline_us = self.fetch_deadline_us
             if now_us >= fetch_deadline_us:
-                return core.campaign(Cause.FETCH_TIMEOUT)
+                campaign_us = core.campaign(Cause.FETCH_TIMEOUT)
+                return min(self._fetch(now_us), campaign_us) if campaign_us else 0
         if now_us >= self.update_deadline_us:
             request = core.policy.membership_request(core, self.has_updated_leader)
             if request is not None:
@@ -137,7 +138,11 @@ class Follower(Role):
         if self.leader_was_silent or connections.backing_off(self.leader.id, now_us):
             self.leader_was_silent = False
             return core.policy.discover(core)
-        busy_us = connections.busy_until_us(now_us)
+        if core.policy.discovers_by_fetch:
+            busy_us = connections.busy_until_us(now_us)
+        else:
+            is_ready = connections.ready(self.leader.id, now_us)
+            busy_us = 0 if is_ready else connections.ready_us(self.leader.id)
         if busy_us or self.storing:
             return busy_us or NEVER_US
         request = core.fetch_request() if self.fetching is None else self._snapshot_request()

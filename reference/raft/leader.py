@@ -20,7 +20,6 @@ from kraftspec.reference.raft.config import (
     UNDRAINED_BATCHES_MAX,
 )
 from kraftspec.reference.raft.control import ControlRecord
-from kraftspec.reference.raft.membership import Membership
 from kraftspec.reference.raft.messages import ApiVersions, BeginEpoch, Fetch, FetchReply
 from kraftspec.reference.raft.role import Role
 from kraftspec.reference.raft.transitions import Cause, FatalError
@@ -136,7 +135,7 @@ class Leader(Role):
         self.drain_us = NEVER_US
         self.resign_requested = False
         self.wake_us = 0
-        self.membership = Membership(core, self)
+        self.membership = core.policy.membership(core, self)
 
     @classmethod
     def enter(
@@ -179,8 +178,8 @@ class Leader(Role):
         return tuple(p.key for p in others)
 
     def grants(self, candidate: ReplicaKey, up_to_date: bool, pre_vote: bool) -> bool:
-        """Refuse: this epoch has its leader."""
-        return False
+        """Refuse: this epoch has its leader. KIP-996 as drafted lets it grant pre-votes."""
+        return pre_vote and up_to_date and self.core.policy.leader_grants_pre_vote(self.core)
 
     def on_failed(self, node: Node, request: Request, unsupported: bool) -> bool:
         """Give up adding a voter that cannot be asked what it speaks (KIP-853)."""
@@ -196,7 +195,8 @@ class Leader(Role):
         leaving = self.resign_requested or core.shutdown_deadline_us != NEVER_US
         if now_us < self.wake_us and not leaving:
             return self.wake_us
-        check_us = self.check_quorum_deadline_us if len(self.voters) > 1 else NEVER_US
+        checks = len(self.voters) > 1 and core.policy.checks_quorum
+        check_us = self.check_quorum_deadline_us if checks else NEVER_US
         if leaving or now_us >= check_us:
             core.move(Cause.RESIGNED)
             return 0
@@ -232,7 +232,7 @@ class Leader(Role):
             key = progress.key
             if key.id == config.node_id or now_us - progress.fetched_us < period_us:
                 continue
-            node = core.log.voters.last.node(key.id, config.listener_name)
+            node = core.node(key.id)
             if node is not None and core.connections.ready(key.id, now_us):
                 core.ask(
                     node,
@@ -284,7 +284,7 @@ class Leader(Role):
         self.wake(deadline_us)
 
     def fetch_reply(self, request: Fetch) -> FetchReply:
-        """Validate a fetch against the log, and count what it acknowledges."""
+        """Validate a fetch against the log, and count what it acknowledges (KIP-595, KIP-101)."""
         core = self.core
         log = core.log
         offset = request.fetch_offset
@@ -334,9 +334,9 @@ class Leader(Role):
         progress = self.voters.get(replica_id)
         directory_id = request.replica_directory_id
         if progress is None or progress.directory_id not in (None, directory_id):
-            self._observer(ReplicaKey(replica_id, directory_id)).fetched(
-                offset, core.log.end_offset, now_us
-            )
+            observer = self._observer(ReplicaKey(replica_id, directory_id))
+            observer.fetched(offset, core.log.end_offset, now_us)
+            self.membership.observer_fetched(observer.key)
             return
         progress.fetched(offset, core.log.end_offset, now_us)
         self.heard_from(replica_id, directory_id, now_us)

@@ -113,6 +113,9 @@ class Membership:
         if not core.is_voter and (core.log.voters.last_offset or 0) < offset:
             self.leader.resign_requested = True
 
+    def observer_fetched(self, key: ReplicaKey) -> None:
+        """Take note that a replica which does not vote has got further."""
+
     def leadership_lost(self) -> None:
         """Nobody here can say how a change ends that has begun."""
         self._end_adding(ErrorCode.NOT_LEADER_OR_FOLLOWER)

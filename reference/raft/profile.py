@@ -8,13 +8,29 @@ are all the translator's.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from kraftspec.reference.raft.messages import Api, Bytes, Reply, Request
 
 if TYPE_CHECKING:
     from kraftspec.reference.raft.control import ControlRecord
+    from kraftspec.reference.raft.effects import PersistElection
     from kraftspec.reference.raft.policy import Policy
+    from kraftspec.reference.raft.types import ElectionState
+    from kraftspec.reference.raft.voters import VoterSet
+
+
+class StoredState(NamedTuple):
+    """What quorum-state says.
+
+    ``voters`` are those in force at ``applied_offset``, where a protocol keeps them there: those of
+    the log are looked for from that offset on. ``rest`` is what only the profile's policy knows.
+    """
+
+    election: ElectionState
+    voters: VoterSet | None = None
+    applied_offset: int = 0
+    rest: Any = None
 
 
 class Profile(Protocol):
@@ -28,6 +44,8 @@ class Profile(Protocol):
     name: str
     policy: Policy
     apis: Mapping[int, Api]
+    cures: Mapping[str, str]  # Rules beside what a draft says, and the flaw that each is for.
+    state_message: Any  # The generated class of quorum-state.
 
     def api_of(self, request: Request) -> Api:
         """Return the API that carries this kind of request."""
@@ -66,4 +84,18 @@ class Profile(Protocol):
 
     def decode_control(self, control_type: int, value: Bytes) -> ControlRecord | None:
         """Return a control record that the core knows, or None for one it has no use for."""
+        ...
+
+    def snapshot_controls(
+        self, kraft_version: int, voters: VoterSet | None
+    ) -> tuple[ControlRecord, ...]:
+        """Return what a snapshot begins with, after its header."""
+        ...
+
+    def put_state(self, effect: PersistElection) -> tuple[Any, int]:
+        """Return what quorum-state is to say, a ``state_message``, and at which version."""
+        ...
+
+    def get_state(self, state: Any, version: int) -> StoredState:
+        """Return what quorum-state says; ValueError where it cannot be."""
         ...

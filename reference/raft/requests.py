@@ -58,7 +58,7 @@ def top_level_error(core: Core, request: Request) -> int:
 
     A request without a cluster id is accepted; tools and old nodes send none.
     """
-    if request.cluster_id is not None and request.cluster_id != core.config.cluster_id:
+    if not core.policy.is_of_cluster(core, request.cluster_id):
         return ErrorCode.INCONSISTENT_CLUSTER_ID
     return request.refused
 
@@ -87,7 +87,7 @@ def on_vote(core: Core, token: int, request: Vote) -> None:
     """Vote (KIP-595), as KIP-853 (voter keys) and KIP-996 (pre-vote) changed it."""
     error = top_level_error(core, request)
     if error:
-        core.answer(token, VoteReply(top_error=error))
+        core.answer(token, core.refusal(VoteReply, error))
         return
     # A candidate's epoch is above that of its log; who asks for a pre-vote has not bumped it yet.
     epoch_max = request.epoch if request.pre_vote else request.epoch - 1
@@ -95,6 +95,9 @@ def on_vote(core: Core, token: int, request: Vote) -> None:
         error = ErrorCode.INVALID_REQUEST
     else:
         error = voter_error(core, request.replica_id, request.epoch)
+    if not error:
+        candidate = ReplicaKey(request.replica_id, request.replica_directory_id)
+        error = core.policy.vote_error(core, candidate)
     if error:
         core.answer(token, core.reply(VoteReply, error))
         return
@@ -129,7 +132,7 @@ def on_begin_epoch(core: Core, token: int, request: BeginEpoch) -> None:
     """BeginQuorumEpoch: follow that leader (KIP-595). A wrong key is told afterwards (KIP-853)."""
     error = top_level_error(core, request)
     if error:
-        core.answer(token, BeginEpochReply(top_error=error))
+        core.answer(token, core.refusal(BeginEpochReply, error))
         return
     error = voter_error(core, request.leader_id, request.leader_epoch)
     if not error:
@@ -143,7 +146,7 @@ def on_end_epoch(core: Core, token: int, request: EndEpoch) -> None:
     """EndQuorumEpoch: campaign, the sooner the better this node's place in the list (KIP-595)."""
     error = top_level_error(core, request)
     if error:
-        core.answer(token, EndEpochReply(top_error=error))
+        core.answer(token, core.refusal(EndEpochReply, error))
         return
     error = voter_error(core, request.leader_id, request.leader_epoch)
     if not error:
@@ -162,7 +165,7 @@ def on_fetch(core: Core, token: int, request: Fetch) -> None:
     """Fetch (KIP-595)."""
     error = top_level_error(core, request)
     if error:
-        core.answer(token, FetchReply(top_error=error))
+        core.answer(token, core.refusal(FetchReply, error))
         return
     if (
         request.max_wait_us < 0
@@ -220,12 +223,13 @@ def on_describe_quorum(core: Core, token: int, request: DescribeQuorum) -> None:
     if not error and isinstance(role, Leader):
         role.forget_observers(core.now_us)
         reply.high_watermark = core.high_watermark
-        reply.voters = tuple(_describe(core, progress) for progress in role.voters.values())
-        reply.observers = tuple(_describe(core, p) for _, p in sorted(role.observers.items()))
+        reply.voters = tuple(description(core, progress) for progress in role.voters.values())
+        reply.observers = tuple(description(core, p) for _, p in sorted(role.observers.items()))
     core.answer(token, reply)
 
 
-def _describe(core: Core, progress: Progress) -> ReplicaDescription:
+def description(core: Core, progress: Progress) -> ReplicaDescription:
+    """Return what a leader knows of a replica, or of itself."""
     if progress.key.id == core.config.node_id:
         now_ms = core.now_us // 1000
         return ReplicaDescription(

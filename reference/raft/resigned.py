@@ -58,7 +58,7 @@ class Resigned(Role):
         core = self.core
         next_us = NEVER_US
         for voter_id in self.unacknowledged:
-            node = core.log.voters.last.node(voter_id, core.config.listener_name)
+            node = core.node(voter_id)
             if node is None:
                 continue
             if core.connections.ready(voter_id, now_us):

@@ -81,7 +81,7 @@ class Role:
 
 
 def up_to_date(core: Core, last_epoch: int, end_offset: int) -> bool:
-    """Whether a log that ends so holds everything that this one does (Raft §5.4.1)."""
+    """Whether a log that ends so holds everything that this one does (Raft §5.4.1, KIP-595)."""
     log = core.log
     return (last_epoch, end_offset) >= (log.last_epoch, log.end_offset)
 
@@ -89,7 +89,7 @@ def up_to_date(core: Core, last_epoch: int, end_offset: int) -> bool:
 def grants_without_leader(
     core: Core, candidate: ReplicaKey, is_up_to_date: bool, pre_vote: bool
 ) -> bool:
-    """Decide as Unattached and Prospective do.
+    """Decide as Unattached and Prospective do (KIP-595, Vote; KIP-996).
 
     A pre-vote costs nothing, so only the log counts (KIP-996). A standard vote goes to one
     candidate an epoch (Raft §5.2), and to nobody once a leader of the epoch is known.

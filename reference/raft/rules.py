@@ -32,7 +32,7 @@ def learn(core: Core, leader_id: int, epoch: int, endpoints: Endpoints) -> None:
             return
         leader_id = NONE
     if not endpoints and leader_id != NONE:
-        endpoints = core.log.voters.last.endpoints(leader_id)
+        endpoints = core.policy.endpoints(core, leader_id)
     known = core.leader_id
     if epoch == core.epoch and NONE not in (leader_id, known) and leader_id != known:
         raise FatalError(f"epoch {epoch} has two leaders: {known} and {leader_id}")

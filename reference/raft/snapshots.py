@@ -31,7 +31,7 @@ def on_snapshot_requested(core: Core, event: SnapshotRequested) -> None:
     log = core.log
     last_offset = event.id.end_offset - 1
     level = log.kraft_versions.at(last_offset)
-    voters = log.voters.at(last_offset) if level >= 1 else None
+    voters = core.policy.snapshot_voters(core, last_offset)
     core.writing_snapshots[event.id] = None
     core.emit(fx.WriteSnapshot(event.id, event.last_timestamp_ms, level, voters))
 

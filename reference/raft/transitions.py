@@ -36,6 +36,7 @@ class Cause(StrEnum):
     ELECTION_WON = "majority of votes"
     RESIGNED = "shutdown, resignation, check quorum, or removed"
     RESIGNATION_TIMEOUT = "election timeout: epoch + 1"
+    ELECTION_LOST = "votes lost or timed out"  # Of a draft: see Candidate.
 
 
 _UNATTACHED = RoleName.UNATTACHED

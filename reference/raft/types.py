@@ -63,6 +63,15 @@ class Endpoint(msgspec.Struct, frozen=True, gc=False):
     port: int
 
 
+class DraftEndpoint(Endpoint, frozen=True, gc=False):
+    """An endpoint that says by which protocol it is spoken to, as the messages of the drafts do.
+
+    ``security_protocol`` is Kafka's number; where that is 0, PLAINTEXT, it is an `Endpoint`.
+    """
+
+    security_protocol: int = 0
+
+
 Endpoints = tuple[Endpoint, ...]
 
 

@@ -54,6 +54,8 @@ class Unattached(Role):
             role.election_deadline_us = NEVER_US
         elif remaining_us is None or cause is Cause.VOTE_GRANTED:
             role.election_deadline_us = core.election_deadline_us()
+        elif cause is Cause.ELECTION_LOST:
+            role.election_deadline_us = core.now_us  # Its next campaign has a delay of its own.
         else:
             role.election_deadline_us = remaining_us
         core.enter(role, ElectionState(epoch, leader_id, voted), ())

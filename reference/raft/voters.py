@@ -113,6 +113,12 @@ class History(Generic[T]):
         self._values.append(value)
         self._refresh()
 
+    def put(self, offset: int, value: T) -> None:
+        """Remember that ``value`` holds from ``offset`` on, and not what was said to before."""
+        if self._offsets and offset == self._offsets[-1]:
+            del self._offsets[-1], self._values[-1]
+        self.add(offset, value)
+
     def at(self, offset: int) -> T:
         """Return what holds at ``offset``."""
         return self._values[bisect_right(self._offsets, offset)]

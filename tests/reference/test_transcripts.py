@@ -15,10 +15,16 @@ from kraftspec.conformance.simulation.catalogue import planted
 
 ROOT = Path(__file__).resolve().parents[2]
 DIRECTORY = ROOT / "tests" / "transcripts"
-TRANSCRIPTS = sorted(DIRECTORY.glob("*.txt"))
+# Those of another profile than kafka are in a directory of its name.
+TRANSCRIPTS = sorted(DIRECTORY.rglob("*.txt"))
 
 
-@pytest.mark.parametrize("path", TRANSCRIPTS, ids=lambda path: path.stem)
+def name_of(path: Path) -> str:
+    """Return ``vote-once-an-epoch``, or ``kip-996/scenario-a``."""
+    return path.relative_to(DIRECTORY).with_suffix("").as_posix()
+
+
+@pytest.mark.parametrize("path", TRANSCRIPTS, ids=name_of)
 def test_transcript(path: Path, request: pytest.FixtureRequest) -> None:
     text = path.read_text("utf-8")
     assert not script.faults(text)
@@ -36,6 +42,14 @@ def test_transcript(path: Path, request: pytest.FixtureRequest) -> None:
         "If that is how it should be: pytest tests/reference/test_transcripts.py --rewrite",
         pytrace=False,
     )
+
+
+@pytest.mark.parametrize("path", TRANSCRIPTS, ids=name_of)
+def test_a_transcript_is_where_its_profile_says(path: Path) -> None:
+    commands = [line.split() for line in path.read_text("utf-8").splitlines() if line[:1].isalpha()]
+    said = commands[0][1] if commands[0][0] == "profile" else "kafka"
+    assert said == (path.parent.name if path.parent != DIRECTORY else "kafka")
+    assert "profile" not in [words[0] for words in commands[1:]]
 
 
 def test_there_are_transcripts() -> None:

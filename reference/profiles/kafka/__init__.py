@@ -10,12 +10,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from kraftspec.fastpath.types import ZERO_UUID
+from kraftspec.generated.kafka import QuorumStateData
+from kraftspec.reference.profiles.common.translation import Translation
 from kraftspec.reference.profiles.kafka import elections, membership, replication
 from kraftspec.reference.profiles.kafka.records import decode_control, encode_control
-from kraftspec.reference.profiles.kafka.translation import Translation
-from kraftspec.reference.raft.control import ControlRecord
+from kraftspec.reference.raft.control import ControlRecord, KRaftVersion, Voters
+from kraftspec.reference.raft.effects import PersistElection
 from kraftspec.reference.raft.messages import Api, Bytes, Reply, Request
 from kraftspec.reference.raft.policy import Policy
+from kraftspec.reference.raft.profile import StoredState
+from kraftspec.reference.raft.types import NONE, ElectionState, ReplicaKey
+from kraftspec.reference.raft.voters import VoterSet
 
 _TRANSLATIONS = (
     elections.VOTE,
@@ -35,13 +41,16 @@ class KafkaProfile:
     """See the module. ``listener`` is the controllers' own, which answers do not name."""
 
     name = "kafka"
+    state_message: Any = QuorumStateData
+    cures: Mapping[str, str] = {}
+    translations: tuple[Translation, ...] = _TRANSLATIONS
 
     def __init__(self, listener: str = "CONTROLLER") -> None:
         self.policy = Policy()
         self.listener = listener
-        self.apis: Mapping[int, Api] = {t.api.key: t.api for t in _TRANSLATIONS}
-        self._by_key: dict[int, Translation] = {t.api.key: t for t in _TRANSLATIONS}
-        self._by_request: dict[type[Request], Translation] = {t.asks: t for t in _TRANSLATIONS}
+        self.apis: Mapping[int, Api] = {t.api.key: t.api for t in self.translations}
+        self._by_key: dict[int, Translation] = {t.api.key: t for t in self.translations}
+        self._by_request: dict[type[Request], Translation] = {t.asks: t for t in self.translations}
 
     def api_of(self, request: Request) -> Api:
         """Return the API that carries this kind of request."""
@@ -82,3 +91,33 @@ class KafkaProfile:
     def decode_control(self, control_type: int, value: Bytes) -> ControlRecord | None:
         """Return a control record that the core knows, or None for one that it passes over."""
         return decode_control(control_type, value)
+
+    def snapshot_controls(
+        self, kraft_version: int, voters: VoterSet | None
+    ) -> tuple[ControlRecord, ...]:
+        """Return what a snapshot begins with: nothing, while voters are static (KIP-853)."""
+        if kraft_version < 1:
+            return ()
+        level = KRaftVersion(kraft_version)
+        return (level,) if voters is None else (level, Voters(voters))
+
+    def put_state(self, effect: PersistElection) -> tuple[QuorumStateData, int]:
+        """Return quorum-state: version 0 with static voters, else 1 (``QuorumState``)."""
+        state = effect.state
+        voted = state.voted or ReplicaKey(NONE, ZERO_UUID)
+        data = QuorumStateData(
+            leader_id=state.leader_id, leader_epoch=state.epoch, voted_id=voted.id
+        )
+        version = min(effect.kraft_version, 1)
+        if version == 0:
+            data.current_voters = [QuorumStateData.Voter(voter_id=id) for id in effect.voter_ids]
+        else:
+            data.voted_directory_id = voted.directory_id
+        return data, version
+
+    def get_state(self, state: QuorumStateData, version: int) -> StoredState:
+        """Return what quorum-state says; of its voters, the log or the properties know better."""
+        voted = None
+        if state.voted_id >= 0:
+            voted = ReplicaKey(state.voted_id, state.voted_directory_id)
+        return StoredState(ElectionState(state.leader_epoch, state.leader_id, voted))

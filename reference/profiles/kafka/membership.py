@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from typing import Any
+from functools import partial
 
 from kraftspec.generated.errors import ErrorCode
 from kraftspec.generated.kafka import (
@@ -18,14 +17,22 @@ from kraftspec.generated.kafka import (
     UpdateRaftVoterRequest,
     UpdateRaftVoterResponse,
 )
-from kraftspec.reference.profiles.kafka.translation import (
-    PARTITION,
-    TOPIC,
+from kraftspec.reference.profiles.common.tools import (
+    get_api_versions,
+    get_api_versions_reply,
+    get_describe,
+    get_description,
+    put_api_versions,
+    put_api_versions_reply,
+    put_describe,
+    put_description,
+    put_error,
+    put_state,
+)
+from kraftspec.reference.profiles.common.translation import (
     Translation,
     api,
     get_endpoints,
-    not_about_this_log,
-    only_partition,
     put_endpoints,
 )
 from kraftspec.reference.raft.messages import (
@@ -45,19 +52,12 @@ from kraftspec.reference.raft.messages import (
 from kraftspec.reference.raft.types import Endpoint, ReplicaKey, VersionRange
 
 KRAFT_VERSION = "kraft.version"
-SOFTWARE = "kraftspec"
-_SOFTWARE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
 
 # DescribeQuorum
-TIMESTAMPS_FROM = 1
 DIRECTORIES_FROM = 2
 # ApiVersions
 FEATURES_FROM = 3
 ZERO_MINIMUM_FROM = 4  # Before it, a feature whose lowest level is 0 is left out of the answer.
-
-
-def _lowest(request: Any) -> int:
-    return 0
 
 
 def _text(error: int, message: str | None) -> str | None:
@@ -70,51 +70,17 @@ def _text(error: int, message: str | None) -> str | None:
 # ---- DescribeQuorum --------------------------------------------------------------------------
 
 
-def _put_describe(request: DescribeQuorum, version: int) -> DescribeQuorumRequest:
-    kind = DescribeQuorumRequest
-    partition = kind.PartitionData(partition_index=PARTITION)
-    return kind(topics=[kind.TopicData(topic_name=TOPIC, partitions=[partition])])
-
-
-def _get_describe(message: DescribeQuorumRequest, version: int) -> DescribeQuorum:
-    if only_partition(message.topics) is not None:
-        return DescribeQuorum()
-    return DescribeQuorum(
-        refused=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        refused_partitions=tuple(
-            (topic.topic_name, partition.partition_index)
-            for topic in message.topics
-            for partition in topic.partitions
-        ),
-    )
-
-
 def _put_describe_reply(
     request: DescribeQuorum, reply: DescribeQuorumReply, version: int, listener: str
 ) -> DescribeQuorumResponse:
     kind = DescribeQuorumResponse
     if request.refused or reply.error:
-        about: dict[str, list[Any]] = {}
-        asked = request.refused_partitions if request.refused else ((TOPIC, PARTITION),)
-        for topic, index in asked:
-            partition = kind.PartitionData(
-                partition_index=index,
-                error_code=reply.error,
-                error_message=_text(reply.error, None),
-            )
-            about.setdefault(topic, []).append(partition)
-        return kind(
-            topics=[kind.TopicData(topic_name=t, partitions=found) for t, found in about.items()]
-        )
-    partition = kind.PartitionData(
-        partition_index=PARTITION,
-        leader_id=reply.leader_id,
-        leader_epoch=reply.leader_epoch,
-        high_watermark=reply.high_watermark,
-        current_voters=[_put_state(replica, version) for replica in reply.voters],
-        observers=[_put_state(replica, version) for replica in reply.observers],
-    )
-    message = kind(topics=[kind.TopicData(topic_name=TOPIC, partitions=[partition])])
+        message = put_error(kind, request, reply)
+        for topic in message.topics:
+            for partition in topic.partitions:
+                partition.error_message = _text(reply.error, None)
+        return message
+    message = put_description(kind, reply, version, _put_state)
     if version >= DIRECTORIES_FROM:
         message.nodes = [
             kind.Node(
@@ -127,41 +93,26 @@ def _put_describe_reply(
 
 
 def _put_state(replica: ReplicaDescription, version: int) -> DescribeQuorumResponse.ReplicaState:
-    state = DescribeQuorumResponse.ReplicaState(
-        replica_id=replica.key.id, log_end_offset=replica.end_offset
-    )
-    if version >= TIMESTAMPS_FROM:
-        state.last_fetch_timestamp = replica.last_fetch_timestamp_ms
-        state.last_caught_up_timestamp = replica.last_caught_up_timestamp_ms
+    state = put_state(DescribeQuorumResponse.ReplicaState, replica, version)
     if version >= DIRECTORIES_FROM:
         state.replica_directory_id = replica.key.directory_id
     return state
 
 
 def _get_describe_reply(message: DescribeQuorumResponse, listener: str) -> Reply:
-    if message.error_code:
-        return DescribeQuorumReply(top_error=message.error_code)
-    partition = only_partition(message.topics)
-    if partition is None:
-        return not_about_this_log(DescribeQuorumReply)
+    reply = get_description(DescribeQuorumReply, message, _get_state)
     endpoints = {node.node_id: get_endpoints(node.listeners) for node in message.nodes}
-    return DescribeQuorumReply(
-        error=partition.error_code,
-        leader_id=partition.leader_id,
-        leader_epoch=partition.leader_epoch,
-        high_watermark=partition.high_watermark,
-        voters=tuple(_get_state(state, endpoints) for state in partition.current_voters),
-        observers=tuple(_get_state(state, {}) for state in partition.observers),
-    )
+    for voter in reply.voters:
+        voter.endpoints = endpoints.get(voter.key.id, ())
+    return reply
 
 
-def _get_state(state: DescribeQuorumResponse.ReplicaState, endpoints: Any) -> ReplicaDescription:
+def _get_state(state: DescribeQuorumResponse.ReplicaState) -> ReplicaDescription:
     return ReplicaDescription(
         ReplicaKey(state.replica_id, state.replica_directory_id),
         state.log_end_offset,
         state.last_fetch_timestamp,
         state.last_caught_up_timestamp,
-        endpoints.get(state.replica_id, ()),
     )
 
 
@@ -170,11 +121,10 @@ DESCRIBE_QUORUM = Translation(
     DescribeQuorum,
     DescribeQuorumRequest,
     DescribeQuorumResponse,
-    _put_describe,
-    _get_describe,
+    partial(put_describe, DescribeQuorumRequest),
+    get_describe,
     _put_describe_reply,
     _get_describe_reply,
-    _lowest,
 )
 
 
@@ -266,7 +216,6 @@ REMOVE_VOTER = Translation(
     _get_remove,
     _put_remove_reply,
     _get_remove_reply,
-    _lowest,
 )
 
 
@@ -331,38 +280,17 @@ UPDATE_VOTER = Translation(
     _get_update,
     _put_update_reply,
     _get_update_reply,
-    _lowest,
 )
 
 
 # ---- ApiVersions: the core answers for kraft.version, the shell for the APIs that it serves -----
 
 
-def _put_api_versions(request: ApiVersions, version: int) -> ApiVersionsRequest:
-    if version < FEATURES_FROM:
-        return ApiVersionsRequest()
-    return ApiVersionsRequest(client_software_name=SOFTWARE, client_software_version="1")
-
-
-def _get_api_versions(message: ApiVersionsRequest, version: int) -> ApiVersions:
-    """Refuse software without a name (KIP-511; ``ApiVersionsRequest.isValid``)."""
-    named = (message.client_software_name, message.client_software_version)
-    if version >= FEATURES_FROM and not all(map(_SOFTWARE_NAME.fullmatch, named)):
-        return ApiVersions(refused=ErrorCode.INVALID_REQUEST)
-    return ApiVersions()
-
-
 def _put_api_versions_reply(
     request: ApiVersions, reply: ApiVersionsReply, version: int, listener: str
 ) -> ApiVersionsResponse:
     kind = ApiVersionsResponse
-    message = kind(
-        error_code=reply.top_error or reply.error,
-        api_keys=[
-            kind.ApiVersion(api_key=a.key, min_version=a.min_version, max_version=a.max_version)
-            for a in reply.apis
-        ],
-    )
+    message = put_api_versions_reply(kind, request, reply, version, listener)
     if version >= FEATURES_FROM and reply.kraft_versions is not None:
         low, high = reply.kraft_versions
         if low > 0 or version >= ZERO_MINIMUM_FROM:
@@ -381,11 +309,11 @@ def _put_api_versions_reply(
 
 
 def _get_api_versions_reply(message: ApiVersionsResponse, listener: str) -> Reply:
-    versions = None
+    reply = get_api_versions_reply(message, listener)
     for feature in message.supported_features:
         if feature.name == KRAFT_VERSION:
-            versions = VersionRange(feature.min_version, feature.max_version)
-    return ApiVersionsReply(error=message.error_code, kraft_versions=versions)
+            reply.kraft_versions = VersionRange(feature.min_version, feature.max_version)
+    return reply
 
 
 API_VERSIONS = Translation(
@@ -393,9 +321,8 @@ API_VERSIONS = Translation(
     ApiVersions,
     ApiVersionsRequest,
     ApiVersionsResponse,
-    _put_api_versions,
-    _get_api_versions,
+    partial(put_api_versions, ApiVersionsRequest),
+    get_api_versions,
     _put_api_versions_reply,
     _get_api_versions_reply,
-    _lowest,
 )

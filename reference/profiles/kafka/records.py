@@ -6,11 +6,13 @@ of version 0, and whose first field is written 0 as well.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from kraftspec.fastpath.batch_reader import decode_batch, read_header
 from kraftspec.fastpath.errors import CodecError
 from kraftspec.generated.control_records import ControlRecordType
 from kraftspec.generated.kafka import KRaftVersionRecord, LeaderChangeMessage, VotersRecord
-from kraftspec.reference.profiles.kafka.translation import get_endpoints, put_endpoints
+from kraftspec.reference.profiles.common.translation import get_endpoints, put_endpoints
 from kraftspec.reference.raft.control import ControlRecord, KRaftVersion, LeaderChange, Voters
 from kraftspec.reference.raft.messages import Batch, Bytes
 from kraftspec.reference.raft.types import ReplicaKey, VersionRange, Voter
@@ -86,10 +88,13 @@ def _get_voters(record: VotersRecord) -> VoterSet:
     )
 
 
-def read_batches(data: Bytes) -> tuple[Batch, ...]:
+def read_batches(
+    data: Bytes, decode: Callable[[int, Bytes], ControlRecord | None] = decode_control
+) -> tuple[Batch, ...]:
     """Return the batches of a Fetch response, up to the first that is damaged or incomplete.
 
     The last batch may be cut short, by the sender's limit of bytes; all are checked by CRC.
+    ``decode`` is a profile's ``decode_control``.
     """
     view = memoryview(data)
     batches = []
@@ -97,7 +102,7 @@ def read_batches(data: Bytes) -> tuple[Batch, ...]:
     while position < len(view):
         try:
             header = read_header(view, position)
-            control = _controls(view, position) if header.attributes & CONTROL else ()
+            control = _controls(view, position, decode) if header.attributes & CONTROL else ()
         except CodecError:
             break
         end = header.end
@@ -114,11 +119,13 @@ def read_batches(data: Bytes) -> tuple[Batch, ...]:
     return tuple(batches)
 
 
-def _controls(view: memoryview, position: int) -> tuple[tuple[int, ControlRecord], ...]:
+def _controls(
+    view: memoryview, position: int, decode: Callable[[int, Bytes], ControlRecord | None]
+) -> tuple[tuple[int, ControlRecord], ...]:
     found = []
     for record in decode_batch(view, position, check_crc=False):
         control_type = int.from_bytes((record.key or b"")[2:4], "big", signed=True)
-        control = decode_control(control_type, record.value or b"")
+        control = decode(control_type, record.value or b"")
         if control is not None:
             found.append((record.offset, control))
     return tuple(found)

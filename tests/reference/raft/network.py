@@ -21,7 +21,7 @@ from kraftspec.reference.raft import events as ev
 from kraftspec.reference.raft import messages as ms
 from kraftspec.reference.raft.campaign import Campaign
 from kraftspec.reference.raft.config import MS, Config
-from kraftspec.reference.raft.control import KRaftVersion, Voters
+from kraftspec.reference.raft.control import KRaftVersion
 from kraftspec.reference.raft.core import Core
 from kraftspec.reference.raft.follower import Follower
 from kraftspec.reference.raft.leader import Leader
@@ -41,7 +41,7 @@ from kraftspec.reference.raft.types import (
     VersionRange,
     Voter,
 )
-from kraftspec.reference.raft.voters import VoterSet
+from kraftspec.reference.raft.voters import History, VoterSet
 
 CLUSTER = "a-cluster"
 LISTENER = "CONTROLLER"
@@ -83,6 +83,7 @@ class Disk:
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
         self.election: ElectionState | None = None
+        self.rest: Any = None  # What quorum-state keeps for the policy.
         self.start = 0
         self.batches: list[ms.Batch] = []
         self.synced = 0
@@ -103,7 +104,7 @@ class Disk:
             partition_leader_epoch=epoch,
             control=keys is not None,
         )
-        self.append(*read_batches(data))
+        self.append(*read_batches(data, self.profile.decode_control))
 
     def append(self, *batches: ms.Batch) -> None:
         for batch in batches:
@@ -146,7 +147,8 @@ class Disk:
         ]
 
     def recover(self, static: VoterSet) -> LogState:
-        voters: list[tuple[int, VoterSet]] = []
+        policy = self.profile.policy
+        voters: History[VoterSet] = History(static)
         levels: list[tuple[int, int]] = []
         newest = max(self.snapshots, key=lambda id: (id.epoch, id.end_offset), default=None)
         if newest is not None and newest.end_offset > self.end:
@@ -154,7 +156,7 @@ class Disk:
         if newest is not None:
             level, known = self.snapshots[newest]
             if known is not None:
-                voters.append((newest.end_offset - 1, known))
+                voters.put(newest.end_offset - 1, known)
             if level:
                 levels.append((newest.end_offset - 1, level))
         epochs: list[tuple[int, int]] = []
@@ -164,8 +166,9 @@ class Disk:
             for offset, record in batch.control:
                 if newest is not None and offset < newest.end_offset:
                     continue
-                if isinstance(record, Voters):
-                    voters.append((offset, record.voters))
+                changed = policy.folded(record, voters.last)
+                if changed is not None:
+                    voters.put(offset, changed)
                 elif isinstance(record, KRaftVersion):
                     levels.append((offset, record.level))
         return LogState(
@@ -173,7 +176,7 @@ class Disk:
             end_offset=self.end,
             epochs=epochs,
             snapshots=[Snapshot(id, size=SNAPSHOT_BYTES) for id in self.snapshots],
-            voters=voters,
+            voters=voters.entries(),
             kraft_versions=levels,
             static_voters=static,
         )
@@ -214,6 +217,7 @@ class Replica:
             self.disk.recover(self.config.voters),
             self.disk.election,
             random.Random(self.seed),
+            self.disk.rest,
         )
         self.core.moves = self.moves
         self.flushes: list[fx.FlushLog] = []
@@ -271,6 +275,7 @@ class Replica:
         match effect:
             case fx.PersistElection():
                 disk.election = effect.state
+                disk.rest = effect.rest
             case fx.TruncateLog():
                 assert effect.end_offset < disk.end
                 disk.truncate(effect.end_offset)

@@ -21,9 +21,9 @@ from kraftspec.generated.kafka import (
     VoteRequest,
     VotersRecord,
 )
+from kraftspec.reference.profiles.common.translation import TOPIC, TOPIC_ID, Translation
 from kraftspec.reference.profiles.kafka import KafkaProfile
 from kraftspec.reference.profiles.kafka.records import read_batches
-from kraftspec.reference.profiles.kafka.translation import TOPIC, TOPIC_ID, Translation
 from kraftspec.reference.raft import messages as ms
 from kraftspec.reference.raft.control import KRaftVersion, LeaderChange, Voters
 from kraftspec.reference.raft.types import ReplicaKey, VersionRange

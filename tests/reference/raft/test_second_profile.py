@@ -15,6 +15,7 @@ import pytest
 from tests.reference.raft.network import Network, config, quorum, voter
 
 from kraftspec.fastpath.types import ZERO_UUID
+from kraftspec.reference.profiles.kafka import KafkaProfile
 from kraftspec.reference.profiles.kafka.records import decode_control, encode_control, read_batches
 from kraftspec.reference.raft import TRANSITIONS, Cause, FatalError, RoleName
 from kraftspec.reference.raft import events as ev
@@ -89,14 +90,15 @@ APIS: Mapping[int, ms.Api] = {
 }
 
 
-class PlainProfile:
+class PlainProfile(KafkaProfile):
     """Messages as JSON: field names and values."""
 
     name = "plain"
-    apis = APIS
 
     def __init__(self, policy: Policy | None = None) -> None:
+        super().__init__()
         self.policy = policy or PlainPolicy()
+        self.apis = APIS
 
     def api_of(self, request: ms.Request) -> ms.Api:
         return next(api for api in self.apis.values() if api.name == type(request).__name__)

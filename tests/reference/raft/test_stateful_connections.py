@@ -101,6 +101,11 @@ class ConnectionsMachine(RuleBasedStateMachine):
             assert connections.backing_off(id, now_us) == (id in self.resting)
             until_us = self.asked[id][1] if id in self.asked else self.resting.get(id, 0)
             assert max(connections.ready_us(id), now_us) == max(until_us, now_us)
+        for first in range(len(NODES)):
+            circle = [NODES[(first + at) % len(NODES)] for at in range(len(NODES))]
+            ready = [node for node in circle if connections.ready(node.id, now_us)]
+            found = connections.first_ready(NODES, first, now_us)
+            assert found == (ready[0] if ready else None)
 
     @invariant()
     def when_to_look_again(self) -> None:

@@ -9,15 +9,15 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tests.reference.transcripts import words
 from tests.reference.transcripts.machine import PATH, Machine, Message
 
 from kraftspec.fastpath import encode_batch
-from kraftspec.generated import kafka as generated
+from kraftspec.fastpath.types import ZERO_UUID
 from kraftspec.reference.log.directory import METADATA_NAME
-from kraftspec.reference.profiles.kafka import KafkaProfile
+from kraftspec.reference.profiles import profile_named
 from kraftspec.reference.raft import Cause, Config, ElectionState, FatalError
 from kraftspec.reference.raft import effects as fx
 from kraftspec.reference.raft import events as ev
@@ -25,21 +25,12 @@ from kraftspec.reference.raft import messages as ms
 from kraftspec.reference.raft.types import NONE, Node, VersionRange, Voter
 from kraftspec.reference.raft.voters import VoterSet
 
+if TYPE_CHECKING:
+    from kraftspec.reference.raft.profile import Profile
+
 HEX_BYTES_A_LINE = 45
 STEPS_MAX = 20_000  # Of one command: more is a livelock.
 
-_REQUESTS: dict[str, type[ms.Request]] = {
-    "Vote": ms.Vote,
-    "BeginEpoch": ms.BeginEpoch,
-    "EndEpoch": ms.EndEpoch,
-    "Fetch": ms.Fetch,
-    "FetchSnapshot": ms.FetchSnapshot,
-    "DescribeQuorum": ms.DescribeQuorum,
-    "AddVoter": ms.AddVoter,
-    "RemoveVoter": ms.RemoveVoter,
-    "UpdateVoter": ms.UpdateVoter,
-    "ApiVersions": ms.ApiVersions,
-}
 _WIRE_NAMES = {
     "BeginEpoch": "BeginQuorumEpoch",
     "EndEpoch": "EndQuorumEpoch",
@@ -50,6 +41,7 @@ _WIRE_NAMES = {
 # Left out of what is told briefly: what goes on all the time.
 LONG_STORY = {
     *("Fetch", "FetchReply", "BeginEpoch", "BeginEpochReply", "UpdateVoter", "UpdateVoterReply"),
+    *("FindQuorum", "FindQuorumReply"),
     *("flush", "drop-connection", "ignores"),
 }
 _LOST = ("lost", "refused")
@@ -64,7 +56,8 @@ class Cluster:
 
     def __init__(self) -> None:
         self.now_us = 0
-        self.profile = KafkaProfile(words.LISTENER)
+        self.profile = profile_named("kafka", listener=words.LISTENER)
+        self.requests = _requests_of(self.profile)
         self.nodes: dict[int, Machine] = {}
         self.api_max: dict[tuple[int, str], int] = {}
         self.flying: list[Message] = []
@@ -122,35 +115,59 @@ class Cluster:
 
     # ---- nodes ---------------------------------------------------------------------------------
 
-    def do_quorum(self, arguments: list[str]) -> None:
-        """quorum VOTERS [kraft=0|1] [nodes=IDS] [SETTING=VALUE]...: make nodes.
+    def do_profile(self, arguments: list[str]) -> None:
+        """profile NAME [without=CURES] [SETTING=VALUE]...: the protocol of the nodes, before them.
 
-        VOTERS is 1,2,3; ``nodes`` are those that the transcript runs, all voters if not said.
+        CURES are those of the profile to do without; SETTING is a number that the profile takes.
+        """
+        options = _options(arguments[1:])
+        without = options.pop("without", "")
+        given = {name.replace("-", "_"): int(value) for name, value in options.items()}
+        if self.nodes:
+            raise ScriptError("profile comes before quorum")
+        self.profile = profile_named(
+            arguments[0], without=without.split(",") if without else (), **given
+        )
+        self.requests = _requests_of(self.profile)
+
+    def do_quorum(self, arguments: list[str]) -> None:
+        """quorum VOTERS [kraft=0|1] [nodes=IDS] [servers=IDS] [SETTING=VALUE]...: make nodes.
+
+        VOTERS is 1,2,3; ``nodes`` are those that the transcript runs, all voters if not said;
+        ``servers`` those that they begin with where no voter's address is known, the same.
         """
         voters = [int(id) for id in arguments[0].split(",")]
         options = _options(arguments[1:])
         level = int(options.pop("kraft", "0"))
         nodes = [int(id) for id in options.pop("nodes", arguments[0]).split(",")]
+        servers = [int(id) for id in options.pop("servers", arguments[0]).split(",")]
         settings = words.read_fields(Config, options)
         for id in nodes:
-            self._make(id, voters, level, settings)
+            self._make(id, voters, servers, level, settings)
 
-    def _make(self, id: int, voters: list[int], level: int, settings: dict[str, Any]) -> None:
+    def _make(
+        self, id: int, voters: list[int], servers: list[int], level: int, settings: dict[str, Any]
+    ) -> None:
         static = VoterSet(
             Voter(words.read_key(str(voter)), words.endpoints_of(voter)) for voter in voters
         )
         dynamic = words.read_voters(",".join(f"{voter}/d{voter}" for voter in voters))
-        servers = tuple(Node(-2 - voter, "localhost", words.PORT_BASE + voter) for voter in voters)
+        contacts = tuple(Node(-2 - one, "localhost", words.PORT_BASE + one) for one in servers)
         given: dict[str, Any] = {
             "cluster_id": words.CLUSTER_ID,
             "node_id": id,
             "directory_id": words.directory_of(id),
             "endpoints": words.endpoints_of(id),
             "voters": VoterSet() if level else static,
-            "bootstrap_servers": servers if level else (),
+            "bootstrap_servers": contacts if level else (),
             "append_linger_us": 0,
             "kraft_versions": VersionRange(0, 1),
         }
+        if self.profile.name == "kip-595":  # Voters are ids, and nobody has said a cluster yet.
+            given["cluster_id"], given["directory_id"] = "", ZERO_UUID
+            given["voters"] = VoterSet(Voter(words.read_key(str(voter))) for voter in voters)
+            given["bootstrap_servers"] = contacts
+            given["retry_backoff_max_us"] = words.duration_us("1s")
         draw = (min(id, 9) - 1) / 10  # Node 1 has the shortest election time-out, then node 2.
         machine = Machine(self, Config(**(given | settings)), self.profile, draw)
         machine.format(dynamic if level and id in voters else None)
@@ -362,14 +379,14 @@ class Cluster:
         """
         node = self._node(arguments[0])
         api = self._api(arguments[1])
-        kind = _REQUESTS[arguments[1]]
+        kind = self.requests[arguments[1]]
         version = int(arguments[2].removeprefix("v"))
         rest = arguments[3:]
         if rest[:1] == ["hex"]:
             body = bytes.fromhex("".join(rest[1:]))
             said = arguments[1]
         elif rest[:1] and rest[0].startswith("{"):
-            message_class: Any = getattr(generated, f"{api.name}Request")
+            message_class: Any = getattr(words.generated_by(self.profile), f"{api.name}Request")
             body = message_class.from_json(json.loads(" ".join(rest)), version).encode(version)
             said = f"{arguments[1]} {' '.join(rest)}"
         else:
@@ -388,10 +405,11 @@ class Cluster:
 
         It is the newest request that is on its way from A to B, of that API if one is named.
         ``batches=2@5:a,b`` are records of epoch 2 at offset 5; ``damage=70`` spoils byte 70.
+        ``checkpoint=added-3/d3:a,b`` is a whole snapshot, of control records and values.
         """
         source, target = _links(arguments[0])[0]
         rest = arguments[1:]
-        api = rest.pop(0) if rest and rest[0] in _REQUESTS else None
+        api = rest.pop(0) if rest and rest[0] in self.requests else None
         for asked in reversed(self.flying):
             if (asked.source, asked.target, asked.is_reply) == (target, source, False) and (
                 api is None or asked.words.split()[0] == api
@@ -408,7 +426,8 @@ class Cluster:
         records = bytearray(_batches(options.pop("batches", "")))
         for position in options.pop("damage", "").split(",") if "damage" in options else ():
             records[int(position)] ^= 1
-        kind: Any = getattr(ms, f"{type(request).__name__}Reply")
+        kind = words.reply_kind(type(request))
+        checkpoint = options.pop("checkpoint", "")
         reply = kind(**words.read_fields(kind, options))
         if (
             reply.leader_id >= 0
@@ -418,6 +437,9 @@ class Cluster:
             reply.leader_endpoints = words.endpoints_of(reply.leader_id)
         if records:
             reply.records = bytes(records)
+        if checkpoint:
+            reply.data = node.checkpoint(checkpoint)
+            reply.size = len(reply.data)
         message = node.answer_to(asked, request, reply)
         self.say(_line(source, target, message), message.body)
         message.source, message.target = source, target
@@ -499,10 +521,10 @@ class Cluster:
     # ---- inside --------------------------------------------------------------------------------
 
     def _api(self, request: str) -> ms.Api:
-        if request not in _REQUESTS:
-            raise ScriptError(f"there is no request {request}: {', '.join(_REQUESTS)}")
-        name = _WIRE_NAMES.get(request, request)
-        return next(api for api in self.profile.apis.values() if api.name == name)
+        if request not in self.requests:
+            raise ScriptError(f"there is no request {request}: {', '.join(self.requests)}")
+        names = (request, _WIRE_NAMES.get(request, request), f"{request}QuorumRecords")
+        return next(api for api in self.profile.apis.values() if api.name in names)
 
     def _node(self, id: str) -> Machine:
         if int(id) not in self.nodes:
@@ -523,6 +545,14 @@ def _options(arguments: list[str]) -> dict[str, str]:
         if not equals:
             raise ScriptError(f"{name} is no NAME=VALUE")
     return {name: value for name, _, value in pairs}
+
+
+def _requests_of(profile: Profile) -> dict[str, type[ms.Request]]:
+    """Return the requests of the core, and those of this profile, by name; its own come first."""
+    package = type(profile).__module__
+    kinds = [kind for kind in ms.Request.__subclasses__() if kind.__module__ == ms.__name__]
+    kinds += [k for k in ms.Request.__subclasses__() if k.__module__.startswith(package)]
+    return {kind.__name__: kind for kind in kinds}
 
 
 def _is_long_story(text: str) -> bool:

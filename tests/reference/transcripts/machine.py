@@ -14,12 +14,13 @@ from tests.reference.transcripts import words
 
 from kraftspec.conformance.simulation.disk import MemoryFiles
 from kraftspec.fastpath.errors import CodecError
-from kraftspec.generated.errors import ErrorCode
 from kraftspec.generated.kafka import SnapshotHeaderRecord
 from kraftspec.reference.log import LogConfig, LogDirectory, MetaProperties
 from kraftspec.reference.log.control import control_value
 from kraftspec.reference.log.directory import METADATA_NAME
 from kraftspec.reference.log.snapshots import checkpoint_bytes, snapshot_name
+from kraftspec.reference.profiles import kip_853
+from kraftspec.reference.profiles.kip_853.bootstrap import bootstrap_files
 from kraftspec.reference.raft import Cause, Config, Core, ElectionState, FatalError
 from kraftspec.reference.raft import effects as fx
 from kraftspec.reference.raft import events as ev
@@ -149,6 +150,7 @@ class Machine:
             fx.DeleteBefore: self._delete_before,
             fx.Ask: self._ask,
             fx.Answer: self._answer,
+            fx.ClusterIdLearned: self._name_cluster,
             fx.DropConnection: lambda e: self.say(f"drop-connection {e.node.id}"),
             fx.LoadSnapshot: self._load_snapshot,
             fx.Commit: lambda e: self.say(f"commit high-watermark={e.high_watermark}"),
@@ -166,7 +168,10 @@ class Machine:
     # ---- the disk before a life ----------------------------------------------------------------
 
     def format(self, voters: VoterSet | None) -> None:
-        """Format the disk; ``voters`` go into the bootstrap checkpoint, with kraft.version 1."""
+        """Format the disk; ``voters`` go into the bootstrap checkpoint, with kraft.version 1.
+
+        In the draft of KIP-853 they are the first records of the log.
+        """
         meta = MetaProperties(
             profile=self.profile.name,
             cluster_id=self.config.cluster_id,
@@ -174,7 +179,9 @@ class Machine:
             directory_id=self.config.directory_id,
         )
         checkpoints = {}
-        if voters is not None:
+        if voters is not None and self.profile.name == kip_853.KipProfile.name:
+            checkpoints = bootstrap_files(self.config.directory_id, list(voters))
+        elif voters is not None:
             head = [
                 control_value(SnapshotHeaderRecord()),
                 self.profile.encode_control(KRaftVersion(1)),
@@ -212,10 +219,10 @@ class Machine:
         self.answering.clear()
         self.held = None
         self.storage = self.open()
-        election = self.storage.election
-        state = self.storage.log_state(self.config.voters)
-        self.core = WatchedCore(self.config, self.profile.policy, state, election, self.draws)
-        self.core.cause = "start"
+        core = self.storage.make_core(self.config, self.draws, WatchedCore)
+        assert isinstance(core, WatchedCore)
+        self.core = core
+        core.cause = "start"
         self.is_up = True
         self.step(ev.Start())
 
@@ -315,6 +322,12 @@ class Machine:
         self.say(f"persist epoch={state.epoch} leader-id={state.leader_id} voted={voted}")
         self.cluster.say(f"  {self.content('quorum-state').decode().strip()}")
 
+    def _name_cluster(self, effect: fx.ClusterIdLearned) -> None:
+        self.storage.carry_out(effect)
+        self.say("meta.properties")
+        for line in self.files.content(f"{PATH}/meta.properties").decode().splitlines():
+            self.cluster.say(f"  {line}")
+
     def _truncate(self, effect: fx.TruncateLog) -> None:
         self.storage.truncate(effect.end_offset)
         self.say(f"truncate end-offset={effect.end_offset}")
@@ -381,6 +394,10 @@ class Machine:
     def _finish_snapshot(self, effect: fx.FinishSnapshot) -> None:
         stored = self.storage.finish_snapshot(effect.id)
         assert stored is not None
+        if isinstance(stored, ev.SnapshotDamaged):
+            self.say(f"snapshot-damaged {words.snapshot_words(effect.id)} {stored.reason}")
+            self._after.append(stored)
+            return
         self.say(
             f"finish-snapshot {words.snapshot_words(effect.id)}",
             self.content(snapshot_name(effect.id)),
@@ -425,9 +442,8 @@ class Machine:
         heard = self.profile.decode_reply(request, asked.version, body)
         said = words.message_words(heard)
         if heard.top_error != reply.top_error:
-            said = words.json_words(
-                heard, self.profile.apis[asked.api_key].name, asked.version, body
-            )
+            api = self.profile.apis[asked.api_key]
+            said = words.json_words(self.profile, heard, api.name, asked.version, body)
         return Message(
             self.id, asked.source, True, asked.correlation, asked.life,
             asked.api_key, asked.version, body, said,
@@ -444,22 +460,49 @@ class Machine:
     # ---- records for a disk that is prepared ---------------------------------------------------
 
     def prepare(self, storage: Storage, batch: str) -> None:
-        """Append ``2:a,b``, ``2:leader-1``, ``2:version-1`` or ``2:voters-1/d1,2/d2``."""
+        """Append ``2:a,b``, ``2:leader-1``, ``2:version-1`` or ``2:voters-1/d1,2/d2``.
+
+        Of the draft of KIP-853: ``2:added-3/d3``, ``2:removed-3/d3``.
+        """
         epoch, _, what = batch.partition(":")
-        kind, _, value = what.partition("-")
-        if kind == "leader":
-            ids = self.config.voters.ids
-            record: Any = LeaderChange(int(value), ids, ids)
-        elif kind == "version":
-            record = KRaftVersion(int(value))
-        elif kind == "voters":
-            record = Voters(words.read_voters(value))
-        else:
+        record = self.control(what)
+        if record is None:
             values = [text.encode() for text in what.split(",")]
             storage.log.append_records(int(epoch), values, 0)
             return
         storage.log.append_control(int(epoch), [self.profile.encode_control(record)], 0)
 
+    def checkpoint(self, text: str) -> bytes:
+        """Return a snapshot of ``added-3/d3,removed-3/d3:a,b``: control records, and values."""
+        controls, _, values = text.partition(":")
+        head = [control_value(SnapshotHeaderRecord())]
+        for what in controls.split(","):
+            record = self.control(what)
+            assert record is not None, f"{what} is no control record"
+            head.append(self.profile.encode_control(record))
+        return checkpoint_bytes(head, [one.encode() for one in values.split(",")], timestamp_ms=0)
+
+    def control(self, what: str) -> Any:
+        """Return the control record that ``leader-1`` and its like say; None: it is none."""
+        kind, _, value = what.partition("-")
+        if kind == "leader" and self.profile.name == kip_853.KipProfile.name:
+            return kip_853.LeaderChange(int(value))
+        if kind == "added":
+            (voter,) = words.read_voters(value)
+            return kip_853.VoterAdded(voter)
+        if kind == "removed":
+            return kip_853.VoterRemoved(words.read_key(value))
+        if kind == "leader":
+            ids = self.config.voters.ids
+            return LeaderChange(int(value), ids, ids)
+        if kind == "version":
+            return KRaftVersion(int(value))
+        if kind == "voters":
+            is_595 = self.profile.name == "kip-595"
+            read = words.read_assignment if is_595 else words.read_voters
+            return Voters(read(value))
+        return None
+
 
 def _error(error: int) -> str:
-    return f"error={error} {ErrorCode(error).name}"
+    return f"error={error} {words.error_name(error)}"

@@ -8,14 +8,17 @@ it gets when its disk is replaced.
 from __future__ import annotations
 
 import json
+import sys
 import typing
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from kraftspec.fastpath.types import ZERO_UUID, Uuid
-from kraftspec.generated import kafka as generated
-from kraftspec.generated.errors import ErrorCode
+from kraftspec.generated.errors import DraftErrorCode, ErrorCode
+from kraftspec.reference.profiles.kip_595.assignment import Assignment
+from kraftspec.reference.profiles.kip_595.messages import Connection
 from kraftspec.reference.raft import messages as ms
 from kraftspec.reference.raft.control import ControlRecord
 from kraftspec.reference.raft.types import (
@@ -27,6 +30,9 @@ from kraftspec.reference.raft.types import (
     Voter,
 )
 from kraftspec.reference.raft.voters import VoterSet
+
+if TYPE_CHECKING:
+    from kraftspec.reference.raft.profile import Profile
 
 CLUSTER_ID = "dHJhbnNjcmlwdHMtcXVvcg"
 LISTENER = "CONTROLLER"
@@ -114,12 +120,48 @@ def read_endpoints(text: str) -> Endpoints:
 
 
 def voters_words(voters: VoterSet) -> str:
-    """Return ``1/d1,2/d2``."""
-    return ",".join(key_words(voter.key) for voter in voters) or "none"
+    """Return ``1/d1,2/d2``; and with target voters ``1,2->2,3``."""
+    ids = ",".join(key_words(voter.key) for voter in voters) or "none"
+    targets = getattr(voters, "targets", None)
+    return ids if targets is None else f"{ids}->{','.join(map(str, targets))}"
+
+
+def read_assignment(text: str) -> Assignment:
+    """Read ``1,2`` or ``1,2->2,3`` as what a VoterAssignmentMessage says."""
+    current, arrow, targets = text.partition("->")
+    return Assignment(CLUSTER_ID, read_ids(current), read_ids(targets) if arrow else None)
+
+
+def read_ids(text: str) -> tuple[int, ...]:
+    """Read ``1,2,3``; ``none`` are none."""
+    return () if text == "none" else tuple(map(int, text.split(",")))
+
+
+def connection_words(connection: Connection) -> str:
+    """Return ``2@localhost:9002/boot=5``, or ``2`` where no address is known."""
+    known = f"@{connection.host}:{connection.port}/boot={connection.boot_timestamp_ms}"
+    return f"{connection.voter_id}{known if connection.host else ''}"
+
+
+def read_connection(text: str) -> Connection:
+    """Read what ``connection_words`` wrote."""
+    voter_id, _, rest = text.partition("@")
+    if not rest:
+        return Connection(int(voter_id))
+    address, _, boot = rest.partition("/boot=")
+    host, _, port = address.rpartition(":")
+    return Connection(int(voter_id), int(boot), host, int(port))
+
+
+def error_name(code: int) -> str:
+    """Return the name of an error code, a draft's own too."""
+    return (ErrorCode if code in ErrorCode.__members__.values() else DraftErrorCode)(code).name
 
 
 def read_voters(text: str) -> VoterSet:
     """Read voters that listen where their numbers say and speak kraft.version 0 to 1."""
+    if text == "none":
+        return VoterSet()
     keys = [read_key(part) for part in text.split(",")]
     return VoterSet(Voter(key, endpoints_of(key.id), VersionRange(0, 1)) for key in keys)
 
@@ -140,6 +182,7 @@ def _description_words(replica: ms.ReplicaDescription) -> str:
         f"{key_words(replica.key)}:end={replica.end_offset},"
         f"fetched={replica.last_fetch_timestamp_ms},"
         f"caught-up={replica.last_caught_up_timestamp_ms}"
+        + (",should-become-voter" if getattr(replica, "should_become_voter", False) else "")
     )
 
 
@@ -153,6 +196,14 @@ def _value_words(name: str, value: Any) -> str:
             return f"{len(value)}-bytes"
         case VoterSet():
             return voters_words(value)
+        case ReplicaKey():
+            return key_words(value)
+        case Connection():
+            return connection_words(value)
+        case tuple() if value and isinstance(value[0], Connection):
+            return ",".join(map(connection_words, value))
+        case Voter():
+            return f"{key_words(value.key)} endpoints={endpoints_words(value.endpoints)}"
         case VersionRange():
             return f"{value.min}..{value.max}"
         case tuple() if value and isinstance(value[0], Endpoint):
@@ -198,13 +249,23 @@ def message_words(message: ms.Request | ms.Reply | ControlRecord) -> str:
         words = _value_words(field.name, value)
         parts.append(f"{field.name.removesuffix('_us').replace('_', '-')}={words}")
         if field.name in ("error", "top_error"):
-            parts.append(ErrorCode(value).name)
+            parts.append(error_name(value))
     return " ".join(parts)
 
 
-def json_words(reply: ms.Reply, api: str, version: int, body: bytes) -> str:
+def generated_by(profile: Profile) -> Any:
+    """Return the generated messages that a profile speaks with."""
+    return import_module(f"kraftspec.generated.{profile.name.replace('-', '_')}")
+
+
+def reply_kind(request: type[ms.Request]) -> Any:
+    """Return the class of the answers to a request: it stands beside it."""
+    return getattr(sys.modules[request.__module__], f"{request.__name__}Reply")
+
+
+def json_words(profile: Profile, reply: ms.Reply, api: str, version: int, body: bytes) -> str:
     """Return a reply that the core has no words for, since it is not about its log, as JSON."""
-    response: Any = getattr(generated, f"{api}Response").decode(body, version)
+    response: Any = getattr(generated_by(profile), f"{api}Response").decode(body, version)
     said = json.dumps(response.to_json(version))
     return f"{kind_words(reply)} {said}"
 
@@ -222,6 +283,9 @@ _READERS: dict[Any, Any] = {
     ),
     str | None: lambda text: None if text == "null" else text,
     VoterSet: read_voters,
+    tuple[int, ...]: read_ids,
+    Connection: read_connection,
+    tuple[Connection, ...]: lambda text: tuple(map(read_connection, text.split(","))),
 }
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from kraftspec.fastpath.types import Uuid
 from kraftspec.generated.errors import ErrorCode
@@ -13,6 +13,29 @@ from kraftspec.reference.raft.types import Endpoint, Endpoints
 TOPIC = "__cluster_metadata"
 TOPIC_ID = Uuid("AAAAAAAAAAAAAAAAAAAAAQ")
 PARTITION = 0
+
+P = TypeVar("P")
+P_co = TypeVar("P_co", covariant=True)
+R = TypeVar("R", bound=Reply)
+
+
+def lowest(request: Any) -> int:
+    """Return the lowest version that can carry a request: most are carried by any."""
+    return 0
+
+
+class Topic(Protocol[P_co]):
+    """A topic of a message."""
+
+    @property
+    def topic_name(self) -> str:
+        """Return the topic's name."""
+        ...
+
+    @property
+    def partitions(self) -> Sequence[P_co]:
+        """Return what the message says of each of its partitions."""
+        ...
 
 
 class Translation(NamedTuple):
@@ -26,27 +49,27 @@ class Translation(NamedTuple):
     get_request: Callable[[Any, int], Request]  # (generated request, version) → core's
     put_reply: Callable[[Any, Any, int, str], Any]  # (request, reply, version, listener)
     get_reply: Callable[[Any, str], Reply]  # (generated response, listener)
-    min_version: Callable[[Any], int]
+    min_version: Callable[[Any], int] = lowest
 
 
 def api(request_class: Any, min_version: int | None = None) -> Api:
     """Return the API of a generated request; ``min_version`` where not all are served."""
-    versions = request_class.VALID_VERSIONS
+    versions, flexible = request_class.VALID_VERSIONS, request_class.FLEXIBLE_VERSIONS
     return Api(
         request_class.API_KEY,
         request_class.__name__.removesuffix("Request"),
         versions.start if min_version is None else min_version,
         versions.stop - 1,
-        request_class.FLEXIBLE_VERSIONS.start,
+        flexible.start if flexible else versions.stop,  # None is: the header of all is the old.
     )
 
 
-def only_partition(topics: Any, index: str = "partition_index", name: str = "topic_name") -> Any:
+def only_partition(topics: Sequence[Topic[P]], index: str = "partition_index") -> P | None:
     """Return the one partition that a message is about, or None if it is not this log's."""
     if len(topics) != 1:
         return None
     topic = topics[0]
-    if getattr(topic, name) != TOPIC or len(topic.partitions) != 1:
+    if topic.topic_name != TOPIC or len(topic.partitions) != 1:
         return None
     partition = topic.partitions[0]
     return partition if getattr(partition, index) == PARTITION else None
@@ -63,8 +86,11 @@ def put_endpoints(kind: Any, endpoints: Endpoints) -> list[Any]:
 
 
 def put_leader(kind: Any, reply: Reply, listener: str) -> list[Any]:
-    """Return NodeEndpoints: the leader, if known, on the listener that the request came in on."""
-    if reply.leader_id < 0:
+    """Return NodeEndpoints: the leader, if known, on the listener that the request came in on.
+
+    An error that concerns the whole request is all that its answer says.
+    """
+    if reply.leader_id < 0 or reply.top_error:
         return []
     return [
         kind(node_id=reply.leader_id, host=endpoint.host, port=endpoint.port)
@@ -73,14 +99,16 @@ def put_leader(kind: Any, reply: Reply, listener: str) -> list[Any]:
     ]
 
 
-def get_leader(node_endpoints: Iterable[Any], leader_id: int, listener: str) -> Endpoints:
-    """Return where the leader is on the listener that this node asked on."""
-    for entry in node_endpoints:
-        if entry.node_id == leader_id:
-            return (Endpoint(listener, entry.host, entry.port),)
-    return ()
+def get_leader(reply: R, node_endpoints: Iterable[Any], listener: str) -> R:
+    """Return a reply with where its leader is, on the listener that this node asked on."""
+    if not reply.top_error:
+        for entry in node_endpoints:
+            if entry.node_id == reply.leader_id:
+                reply.leader_endpoints = (Endpoint(listener, entry.host, entry.port),)
+                break
+    return reply
 
 
-def not_about_this_log(kind: type[Reply]) -> Reply:
+def not_about_this_log(kind: type[R]) -> R:
     """Return what a response that is about another topic or partition counts as: no answer."""
     return kind(top_error=ErrorCode.UNKNOWN_SERVER_ERROR)

@@ -1,0 +1,101 @@
+"""What a node of the draft keeps beside the core: connections, cluster id, and what was applied.
+
+Of this, quorum-state has the cluster id, the voters of the last VoterAssignmentMessage that is
+committed, and up to which offset the log was looked at for that.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kraftspec.reference.profiles.kip_595.assignment import Assignment
+from kraftspec.reference.profiles.kip_595.messages import Connection
+
+CONNECTIONS_MAX = 10_000  # More voters than any quorum has; who makes them up gets no more memory.
+CALLERS_MAX = 100
+
+LONG_AGO_US = -(1 << 62)
+
+
+class Stored(NamedTuple):
+    """What quorum-state keeps; ``applied`` is None before the first assignment is committed."""
+
+    cluster_id: str = ""
+    applied_offset: int = 0
+    applied: Assignment | None = None
+
+
+class Memory:
+    """See the module.
+
+    ``cluster_id`` is the one that this node is sure of: cached, committed, or told by FindQuorum;
+    empty if it knows none. ``is_strict``: an assignment is known to be committed, so requests are
+    held against it. ``is_dismissed``: the leader has said NOT_FOLLOWER, and the log does not yet.
+    ``callers`` are the last who asked for the quorum and are no voters by this node's log.
+    ``heard`` has whom other servers expect as voters, by the id under which they were asked.
+    """
+
+    __slots__ = (
+        "applied",
+        "applied_offset",
+        "boot_timestamp_ms",
+        "callers",
+        "cluster_id",
+        "connections",
+        "find_us",
+        "heard",
+        "heeded",
+        "is_dismissed",
+        "is_strict",
+        "rounds",
+        "settled_us",
+    )
+
+    def __init__(self, cluster_id: str, stored: Stored) -> None:
+        self.cluster_id = cluster_id or stored.cluster_id
+        self.applied = stored.applied
+        self.applied_offset = stored.applied_offset
+        self.is_strict = stored.applied is not None
+        self.is_dismissed = False
+        self.boot_timestamp_ms = 0
+        self.connections: dict[int, Connection] = {}
+        self.callers: dict[int, Connection] = {}
+        self.heeded: dict[int, int] = {}  # Non-voters that asked for votes → when one was heeded.
+        self.heard: dict[int, tuple[int, ...]] = {}
+        self.settled_us = LONG_AGO_US  # When it became sure of its cluster, in this life.
+        self.find_us = 0  # When to look for the quorum again.
+        self.rounds = 0  # How often it was looked for in vain.
+
+    def called(self, caller: Connection) -> None:
+        """Remember who asked, instead of who asked first of those remembered."""
+        if caller.host and caller.voter_id >= 0:
+            self.callers.pop(caller.voter_id, None)
+            if len(self.callers) >= CALLERS_MAX:
+                del self.callers[next(iter(self.callers))]
+            self.callers[caller.voter_id] = caller
+
+    def heeds(self, stranger_id: int, now_us: int, period_us: int) -> bool:
+        """Whether a non-voter that disturbs a leader is heeded: once in a period."""
+        last_us = self.heeded.get(stranger_id, LONG_AGO_US)
+        if now_us - last_us < period_us:
+            return False
+        self.heeded.pop(stranger_id, None)
+        if len(self.heeded) >= CALLERS_MAX:
+            del self.heeded[next(iter(self.heeded))]
+        self.heeded[stranger_id] = now_us
+        return True
+
+    def merge(self, connection: Connection) -> bool:
+        """Keep a connection if it is news: the one with the largest BootTimestamp counts.
+
+        Return whether it is.
+        """
+        known = self.connections.get(connection.voter_id)
+        if not connection.host or connection.voter_id < 0:
+            return False
+        if known is None and len(self.connections) >= CONNECTIONS_MAX:
+            return False
+        if known is not None and connection.boot_timestamp_ms <= known.boot_timestamp_ms:
+            return False
+        self.connections[connection.voter_id] = connection
+        return True

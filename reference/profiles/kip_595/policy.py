@@ -1,0 +1,356 @@
+"""What the draft of KIP-595 decides, and the rules beside it for its flaws.
+
+No pre-votes: a follower that hears nothing becomes a candidate, and a candidate that loses steps
+down. Voters are ids, their addresses are what FindQuorum tells; votes are for voters alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from kraftspec.fastpath.types import Uuid
+from kraftspec.generated.errors import DraftErrorCode
+from kraftspec.reference.profiles.kip_595 import discovery, handlers
+from kraftspec.reference.profiles.kip_595.assignment import Assignment
+from kraftspec.reference.profiles.kip_595.memory import Memory, Stored
+from kraftspec.reference.profiles.kip_595.messages import AlterQuorum, FindQuorum, FindQuorumReply
+from kraftspec.reference.profiles.kip_595.reassignment import Reassignment
+from kraftspec.reference.raft import effects as fx
+from kraftspec.reference.raft.control import ControlRecord, LeaderChange, Voters
+from kraftspec.reference.raft.follower import Follower
+from kraftspec.reference.raft.messages import (
+    ApiVersions,
+    BeginEpoch,
+    BeginEpochReply,
+    DescribeQuorum,
+    EndEpoch,
+    Fetch,
+    FetchReply,
+    Reply,
+    Request,
+)
+from kraftspec.reference.raft.policy import Policy, draw_below
+from kraftspec.reference.raft.transitions import TRANSITIONS, Cause, FatalError, Transitions
+from kraftspec.reference.raft.types import ElectionState, Endpoint, Endpoints, ReplicaKey, RoleName
+
+if TYPE_CHECKING:
+    from kraftspec.reference.raft.core import Core
+    from kraftspec.reference.raft.leader import Leader
+    from kraftspec.reference.raft.policy import ReplyHandler, RequestHandler
+
+OWN_EPOCH_COMMIT = "own-epoch-commit"
+ONE_FIRST_QUORUM = "one-first-quorum"
+DEAF_TO_STRANGERS = "deaf-to-strangers"
+STRANGERS_IN_NEED = "strangers-in-need"
+CAUGHT_UP_FIRST = "caught-up-first"
+SETTLED_CLUSTER_ID = "settled-cluster-id"
+CHECK_QUORUM = "check-quorum"
+ASK_BACK = "ask-back"
+
+CURES: Mapping[str, str] = {
+    OWN_EPOCH_COMMIT: "A new leader changes the voters before it has committed anything of its own "
+    "epoch: two leaders each make a majority of sets that do not overlap.",
+    ONE_FIRST_QUORUM: "Nodes that are started with different quorum.voters elect a first leader "
+    "for each of those sets: two logs, two clusters.",
+    DEAF_TO_STRANGERS: "Who is asked for a vote by a non-voter becomes a candidate: a node that "
+    "was removed, and cannot hear it, deposes a leader that the others hear again and again.",
+    STRANGERS_IN_NEED: "No non-voter ever gets a vote: a voter whose log lacks the last changes "
+    "refuses the only one that could be elected, and cannot be elected itself, for good.",
+    CAUGHT_UP_FIRST: "A new voter is added as soon as it is known, however far it is behind: "
+    "nothing is committed until it has fetched all there is.",
+    SETTLED_CLUSTER_ID: "A cluster id is cached as soon as it is in the log: a node that has one "
+    "which was never committed takes its own cluster for another, and ends itself.",
+    CHECK_QUORUM: "A leader that a majority has stopped fetching from goes on leading.",
+    ASK_BACK: "FindQuorum is answered from an old log: where all voters have changed while the "
+    "bootstrap servers were down, no node that restarts ever finds the quorum.",
+}
+
+NOT_FOLLOWER = int(DraftErrorCode.NOT_FOLLOWER)
+BACKOFF_BASE_US = 50_000  # The draft gives a cap, and no first bound: this one doubles each time.
+DOUBLINGS_MAX = 20  # Whatever the cap is, this is beyond it.
+STRANGER_PERIODS = 5  # Fetch time-outs in which a non-voter is heeded once.
+JITTER_PERMILLE = 200  # KIP-580: 20 % less or more.
+
+_UNATTACHED = RoleName.UNATTACHED
+_CANDIDATE = RoleName.CANDIDATE
+_LEADER = RoleName.LEADER
+_FOLLOWER = RoleName.FOLLOWER
+_RESIGNED = RoleName.RESIGNED
+
+DRAFT_TRANSITIONS: Transitions = {
+    _UNATTACHED: {
+        **TRANSITIONS[_UNATTACHED],
+        Cause.ELECTION_TIMEOUT: _CANDIDATE,
+        Cause.SOLE_VOTER: _CANDIDATE,
+    },
+    RoleName.PROSPECTIVE: {},
+    _CANDIDATE: {
+        Cause.HIGHER_EPOCH: _UNATTACHED,
+        Cause.NEW_LEADER: _FOLLOWER,
+        Cause.LEADER_FOUND: _FOLLOWER,
+        Cause.ELECTION_WON: _LEADER,
+        Cause.ELECTION_LOST: _UNATTACHED,
+    },
+    _LEADER: TRANSITIONS[_LEADER],
+    _FOLLOWER: {
+        **TRANSITIONS[_FOLLOWER],
+        Cause.FETCH_TIMEOUT: _CANDIDATE,
+        Cause.SOLE_VOTER: _CANDIDATE,
+    },
+    _RESIGNED: {**TRANSITIONS[_RESIGNED], Cause.SOLE_VOTER: _CANDIDATE},
+}
+
+
+class DraftPolicy(Policy):
+    """See the module; ``without`` names the cures that it does without."""
+
+    transitions = DRAFT_TRANSITIONS
+    flushes_always = True
+    discovers_by_fetch = False
+
+    def __init__(self, without: Sequence[str] = ()) -> None:
+        self.without = frozenset(without)
+        self.checks_quorum = CHECK_QUORUM not in self.without
+        self.asks_back = ASK_BACK not in self.without
+        self.request_handlers: Mapping[type[Request], RequestHandler] = {
+            FindQuorum: discovery.on_find_quorum,
+            AlterQuorum: handlers.on_alter_quorum,
+            Fetch: handlers.on_fetch,
+            BeginEpoch: handlers.on_begin_epoch,
+            EndEpoch: handlers.on_end_epoch,
+            DescribeQuorum: handlers.on_describe_quorum,
+            ApiVersions: handlers.on_api_versions,
+        }
+        found: ReplyHandler = self._on_find_quorum_reply
+        self.reply_handlers: Mapping[type[Reply], ReplyHandler] = {
+            FindQuorumReply: found,
+            FetchReply: handlers.on_fetch_reply,
+            BeginEpochReply: handlers.on_begin_epoch_reply,
+        }
+
+    def _on_find_quorum_reply(self, core: Core, source: Any, reply: Reply) -> bool:
+        return discovery.on_find_quorum_reply(self, core, source, reply)
+
+    # ---- state ---------------------------------------------------------------------------------
+
+    def remember(self, core: Core, rest: Any) -> Memory:
+        """Return the memory of a new core, which knows from now on which cluster it is of."""
+        stored = rest or Stored()
+        cached = core.config.cluster_id
+        if cached and stored.cluster_id and cached != stored.cluster_id:
+            raise ValueError(
+                f"quorum-state is of the cluster {stored.cluster_id}, and this node of {cached}"
+            )
+        memory = Memory(cached, stored)
+        _name_cluster(core, memory)
+        return memory
+
+    def written(self, core: Core) -> Stored:
+        """Return what quorum-state has of it: voters only once they are committed."""
+        memory: Memory = core.memory
+        _apply(core)
+        return Stored(memory.cluster_id, memory.applied_offset, memory.applied)
+
+    def committed(self, core: Core) -> None:
+        """Write newly committed voters down; from the first of them on, know the cluster id."""
+        memory: Memory = core.memory
+        settled = core.log.voters.at(core.committed_offset - 1)
+        if isinstance(settled, Assignment) and not memory.is_strict:
+            memory.is_strict = True
+            self.settle(core, settled.cluster_id)
+        if _apply(core):
+            core.persist(ElectionState(core.epoch, core.leader_id, core.voted))
+
+    def voters_changed(self, core: Core) -> None:
+        """Act on an assignment that was appended or cut, as far as it is not the core's to do."""
+        memory: Memory = core.memory
+        last = core.log.voters.last
+        if memory.is_dismissed:
+            # What the leader said stands until the log says so too.
+            memory.is_dismissed = core.is_voter
+            core.is_voter = False
+        is_named = memory.cluster_id != ""
+        if SETTLED_CLUSTER_ID in self.without and isinstance(last, Assignment) and not is_named:
+            self.settle(core, last.cluster_id)
+        _name_cluster(core, memory)
+
+    def settle(self, core: Core, cluster_id: str) -> None:
+        """Be sure of the cluster that this node is of, and cache it in meta.properties."""
+        memory: Memory = core.memory
+        if memory.cluster_id and memory.cluster_id != cluster_id:
+            raise FatalError(f"the log is of the cluster {cluster_id}, not of {memory.cluster_id}")
+        if memory.cluster_id != cluster_id:
+            memory.cluster_id = cluster_id
+            memory.settled_us = core.now_us
+            core.emit(fx.ClusterIdLearned(cluster_id))
+        _name_cluster(core, memory)
+
+    def is_of_cluster(self, core: Core, cluster_id: str | None) -> bool:
+        """Whether a request may be served: once an assignment is committed, only of this cluster.
+
+        Before, who asks cannot know an id, or knows one that nobody has agreed to yet.
+        """
+        memory: Memory = core.memory
+        return cluster_id is None or not memory.is_strict or cluster_id == memory.cluster_id
+
+    def met_other_cluster(self, core: Core, reply: Reply) -> None:
+        """End this node, which asks another cluster; one that knows of none asks who they are."""
+        memory: Memory = core.memory
+        # An answer may yet come to what was asked without an id, or with one of no consequence.
+        is_late = core.now_us < memory.settled_us + core.config.request_timeout_us
+        if not memory.cluster_id:
+            memory.find_us = core.now_us
+        elif not is_late:
+            raise FatalError(
+                f"this node is of the cluster {memory.cluster_id}, and has asked a node of another"
+            )
+
+    # ---- who is where ----------------------------------------------------------------------------
+
+    def endpoints(self, core: Core, voter_id: int) -> Endpoints:
+        """Return where a voter is, as FindQuorum has told."""
+        if voter_id == core.config.node_id:
+            return core.config.endpoints
+        known = core.memory.connections.get(voter_id)
+        if known is None:
+            return ()
+        return (Endpoint(core.config.listener_name, known.host, known.port),)
+
+    def discover(self, core: Core) -> int:
+        """Send FindQuorum to whoever may know the leader."""
+        next_us = discovery.look(self, core)
+        if core.role.name is _FOLLOWER:  # Its leader is left alone for a while, not for good.
+            next_us = min(next_us, core.connections.next_ready_us(core.now_us))
+        return next_us
+
+    def membership_request(self, core: Core, has_updated_leader: bool) -> Request | None:
+        """Tell the leader where this node is, and learn where the others are."""
+        return discovery.question(core)
+
+    # ---- elections -------------------------------------------------------------------------------
+
+    def election_timeout_us(self, core: Core) -> int:
+        """Return quorum.election.timeout.ms: what is random is the delay before an election."""
+        return core.config.election_timeout_us
+
+    def election_backoff_us(self, core: Core) -> int:
+        """Draw the delay before an election: uniform below a bound that doubles, up to the cap."""
+        bound_us = BACKOFF_BASE_US << min(core.campaigns, DOUBLINGS_MAX)
+        return draw_below(core.random, min(core.config.election_backoff_max_us, bound_us) + 1)
+
+    def retry_backoff_us(self, core: Core, failures: int) -> int:
+        """Return KIP-580's backoff: twice as long each time, up to the maximum, ±20 %."""
+        config = core.config
+        doubled_us = config.retry_backoff_us << min(max(failures - 1, 0), DOUBLINGS_MAX)
+        longest_us = min(config.retry_backoff_max_us, doubled_us)
+        permille = 1000 - JITTER_PERMILLE + draw_below(core.random, 2 * JITTER_PERMILLE + 1)
+        return longest_us * permille // 1000
+
+    def may_campaign(self, core: Core) -> bool:
+        """Whether it is known where a majority is; and, before a first election, who they are.
+
+        The draft has a node ask ``bootstrap.servers`` first, and fall back on ``quorum.voters``
+        when nobody could tell ("Bootstrapping", steps 3 to 5).
+        """
+        if not discovery.knows_majority(core):
+            return False
+        if not discovery.is_first(core):
+            return True
+        if ONE_FIRST_QUORUM in self.without:
+            return discovery.others_asked(core)
+        return discovery.others_agree(core)
+
+    def may_vote_for(self, core: Core, candidate: ReplicaKey) -> bool:
+        """Whether a candidate is a voter by this node's own log; or, in need, whether it is none.
+
+        Need is when this node has no say in who votes, being no voter itself by its log; and when
+        it has become a candidate, as the draft has it, and was not elected either.
+        """
+        if candidate.id in core.log.voters.last:
+            return True
+        return STRANGERS_IN_NEED not in self.without and (not core.is_voter or core.campaigns > 0)
+
+    def met_stranger(self, core: Core, candidate: ReplicaKey) -> None:
+        """Become a candidate, if a voter: the stranger may know voters that this log does not."""
+        if core.is_voter:
+            core.role.hurry()
+
+    def vote_error(self, core: Core, candidate: ReplicaKey) -> int:
+        """Refuse a stranger's vote, its epoch too, as long as there is a leader; but not each time.
+
+        NOT_FOLLOWER tells it why; and being an error, to ask less often. Once in a while it is
+        heeded: with an epoch above everybody's it could never fetch again.
+        """
+        if DEAF_TO_STRANGERS in self.without or candidate.id in core.log.voters.last:
+            return 0
+        role = core.role
+        hears = role.name is _LEADER or (
+            isinstance(role, Follower) and role.has_fetched and core.now_us < role.fetch_deadline_us
+        )
+        if not hears:
+            return 0
+        period_us = STRANGER_PERIODS * core.config.fetch_timeout_us
+        memory: Memory = core.memory
+        return 0 if memory.heeds(candidate.id, core.now_us, period_us) else NOT_FOLLOWER
+
+    # ---- leading ---------------------------------------------------------------------------------
+
+    def epoch_start_records(
+        self, core: Core, granting: tuple[int, ...]
+    ) -> tuple[ControlRecord, ...]:
+        """Return a LeaderChangeMessage; before it, if the log is empty, who votes and where.
+
+        The first leader gives the cluster its id: the cached one, as in a migration, or a new one.
+        """
+        change = LeaderChange(core.config.node_id, (), granting)
+        if not discovery.is_first(core):
+            return (change,)
+        voters = core.log.voters.last
+        cluster_id = core.config.cluster_id or _new_cluster_id(core)
+        return (Voters(Assignment(cluster_id, voters.ids)), change)
+
+    def membership(self, core: Core, leader: Leader) -> Reassignment:
+        """Return what moves the voters towards their targets."""
+        return Reassignment(
+            core,
+            leader,
+            waits_for_epoch=OWN_EPOCH_COMMIT not in self.without,
+            waits_for_log=CAUGHT_UP_FIRST not in self.without,
+        )
+
+
+def _name_cluster(core: Core, memory: Memory) -> None:
+    """Let requests carry the cluster id: the settled one, or else what an assignment says."""
+    cluster_id = memory.cluster_id
+    last = core.log.voters.last
+    if not cluster_id and isinstance(last, Assignment):
+        cluster_id = last.cluster_id
+    if core.config.cluster_id != cluster_id:
+        core.config = msgspec.structs.replace(core.config, cluster_id=cluster_id)
+
+
+def _apply(core: Core) -> bool:
+    """Take over the newest assignment that is committed, and on this disk; tell if it is news."""
+    memory: Memory = core.memory
+    end_offset = min(core.committed_offset, core.log.flushed_offset)
+    if end_offset <= 0:
+        return False
+    assignment = core.log.voters.at(end_offset - 1)
+    if not isinstance(assignment, Assignment):
+        return False
+    memory.applied_offset = max(memory.applied_offset, end_offset - 1)
+    is_news = assignment != memory.applied
+    memory.applied = assignment
+    return is_news
+
+
+def _new_cluster_id(core: Core) -> str:
+    """Draw an id such as ``kafka-storage random-uuid`` makes: none that begins with a dash."""
+    while True:
+        words = [core.random.getrandbits(32).to_bytes(4, "big") for _ in range(4)]
+        cluster_id = str(Uuid(b"".join(words)))
+        if not cluster_id.startswith("-"):
+            return cluster_id
