@@ -17,6 +17,7 @@ from kraftspec.conformance.simulation.world import (
     BOUNDARY,
     CLEAN,
     CRASH,
+    CUT,
     DELIVER,
     DISK,
     FAIL,
@@ -28,6 +29,7 @@ from kraftspec.conformance.simulation.world import (
     START,
     STOP,
     TICK,
+    UPGRADE,
     Decision,
 )
 
@@ -37,7 +39,8 @@ WORDS: dict[int, str] = {
     ASK: "is asked by the operator", CRASH: "goes down", START: "starts",
     SNAPSHOT: "writes a snapshot", CLEAN: "cleans its log", JUMP: "its clock jumps",
     STOP: "is to leave", BOUNDARY: "will lose its power", REPLACE: "gets an empty disk",
-    DISK: "its disk will fail",
+    DISK: "its disk will fail", UPGRADE: "is asked to raise kraft.version",
+    CUT: "will lose its power in an operation of its disk",
 }  # fmt: skip
 
 

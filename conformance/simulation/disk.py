@@ -62,9 +62,10 @@ class _Inode:
             self.current[:] = self.durable
             self.is_lost = False
 
-    def power_cut(self, random: Random) -> None:
-        """Keep any of the sectors that were not synced, and forget the others."""
+    def power_cut(self, random: Random) -> set[str]:
+        """Keep any of the sectors that were not synced, and forget the others; say which it did."""
         disk = self.durable
+        done = set()
         is_cut_kept = self.cut_to is None or random.getrandbits(1) == 1
         if is_cut_kept:
             if self.cut_to is not None:
@@ -76,12 +77,18 @@ class _Inode:
             for sector in sectors:
                 if random.getrandbits(1):
                     self._keep(sector * SECTOR_BYTES)
+                    done.add("kept")
+                else:
+                    done.add("lost")
             if sectors and random.getrandbits(1) and len(disk) < len(self.current):
                 disk.extend(bytes(len(self.current) - len(disk)))  # The size alone was written.
+        elif self.dirty:
+            done.add("lost")
         self.current = bytearray(disk)
         self.dirty.clear()
         self.cut_to = None
         self.is_lost = False
+        return done
 
     def _keep(self, at: int) -> None:
         data = self.current[at : at + SECTOR_BYTES]
@@ -291,13 +298,19 @@ class MemoryFiles:
         """End the process: its locks go, and the disk is as it was seen."""
         self.locks.clear()
 
-    def power_cut(self, random: Random) -> None:
-        """End the process and forget what was not synced, or any of it."""
+    def power_cut(self, random: Random) -> dict[str, int]:
+        """End the process and forget what was not synced, or any of it.
+
+        Return how many files lost bytes, or kept a part of them, and how many names were lost.
+        """
         self.kill()
+        found = {"lost write": 0, "torn write": 0, "lost name": 0}
         for directory in sorted(self._changes):
             changes = self._changes[directory]
             kept = self._durable_names[directory]
-            for old, new, inode in changes[: random.getrandbits(16) % (len(changes) + 1)]:
+            count = random.getrandbits(16) % (len(changes) + 1)
+            found["lost name"] += len(changes) - count
+            for old, new, inode in changes[:count]:
                 _apply(kept, old, new, inode)
         self._changes.clear()
         for directory in sorted(kept for kept in self._durable_names if kept != "/"):
@@ -311,8 +324,11 @@ class MemoryFiles:
                 inode = names[name]
                 if inode is not None and id(inode) not in seen:
                     seen[id(inode)] = inode
-                    inode.power_cut(random)
+                    done = inode.power_cut(random)
+                    found["lost write"] += "lost" in done
+                    found["torn write"] += len(done) > 1
         self._names = {path: dict(names) for path, names in self._durable_names.items()}
+        return {name: count for name, count in found.items() if count}
 
     def corrupt(self, path: str, position: int, mask: int) -> None:
         """Flip bits of a byte at rest: its reader sees it, and so does the next life."""

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-import msgspec
-
+from kraftspec.conformance.simulation.aim import Aim
 from kraftspec.conformance.simulation.formation import add_node, directory_id_of
 from kraftspec.conformance.simulation.network import Message
 from kraftspec.conformance.simulation.replica import FULL
@@ -26,6 +25,11 @@ if TYPE_CHECKING:
 SLOW_SYNC_US = 400 * MS
 _ONE_LINK, _SPLIT = 2, 3  # Two of the ways to spoil links: one direction of one; two parts.
 EFFECTS_MAX = 8  # Steps with more effects than that are rare.
+# The ways to spoil links, as they are told.
+_WAYS = (
+    "around a node", "around a node, one way", "of a link, one way", "in two parts",
+    "in two parts, one way",
+)  # fmt: skip
 
 
 class Faults:
@@ -37,6 +41,8 @@ class Faults:
         self.is_on = True
         self.is_any_link_cut = False
         self.is_hunting = False  # Whether the next candidate that is answered loses its power.
+        self.is_aiming = False  # Whether ``aim`` waits for a window.
+        self.aim = Aim(self)
         self._cuts: dict[tuple[int, int], int] = {}  # (source, target) → how many cuts.
         self._clogged: dict[tuple[int, int], int] = {}  # … → until when, in µs.
         self._mute: dict[tuple[int, int], int] = {}  # Replies lost.
@@ -65,6 +71,7 @@ class Faults:
             (swarm.resign_period_us, self._resign),
             (swarm.snapshot_period_us, self._snapshot),
             (swarm.clean_period_us, self._clean),
+            (swarm.aim_period_us, self.aim.choose),
         )
         for period_us, fault in kinds:
             if period_us:
@@ -80,7 +87,7 @@ class Faults:
 
     def stop(self) -> None:
         """End all faults: links, clocks and disks are as they should be, and everybody is up."""
-        self.is_on = self.is_hunting = False
+        self.is_on = self.is_hunting = self.is_aiming = False
         self._cuts.clear()
         self._mute.clear()
         self._clogged.clear()
@@ -109,31 +116,34 @@ class Faults:
             return -1
         return max(0, self._clogged.get(link, 0) - self.schedule.world.now_us)
 
-    def _links(self) -> list[tuple[int, int]]:
+    def _links(self) -> tuple[str, list[tuple[int, int]]]:
         """Draw links to spoil: around one node, between two parts, or one direction of one link."""
         ids = list(self.schedule.world.replicas)
         kind = self.dice.below(5)
         one = self.dice.pick(ids)
         others = [id for id in ids if id != one]
+        way = _WAYS[kind]
         if not others:
-            return []
+            return way, []
         if kind == 0:  # One node from all, both ways.
-            return [(one, id) for id in others] + [(id, one) for id in others]
+            return way, [(one, id) for id in others] + [(id, one) for id in others]
         if kind == 1:  # One node does not hear, or is not heard.
-            return self.dice.pick(([(one, id) for id in others], [(id, one) for id in others]))
+            halves = ([(one, id) for id in others], [(id, one) for id in others])
+            return way, self.dice.pick(halves)
         if kind == _ONE_LINK:
-            return [(one, self.dice.pick(others))]
+            return way, [(one, self.dice.pick(others))]
         left = [id for id in ids if self.dice.below(2)]
         right = [id for id in ids if id not in left]
         there = [(a, b) for a in left for b in right]
         back = [(b, a) for a, b in there]
-        return there + back if kind == _SPLIT else there
+        return way, there + back if kind == _SPLIT else there
 
     def _spoil(self, name: str, spoilt: dict[tuple[int, int], int], shortest_us: int) -> None:
-        links = self._links()
+        way, links = self._links()
         if not links:
             return
         self.schedule.met[name] += 1
+        self.schedule.met[f"{name} {way}"] += 1
         self.is_any_link_cut = True
         for link in links:
             spoilt[link] = spoilt.get(link, 0) + 1
@@ -155,9 +165,10 @@ class Faults:
         self._spoil("lost replies", self._mute, 100 * MS)
 
     def _clog(self) -> None:
-        links = self._links()
+        way, links = self._links()
         if links:
             self.schedule.met["clog"] += 1
+            self.schedule.met[f"clog {way}"] += 1
             self.is_any_link_cut = True
             until_us = self.schedule.world.now_us + self.dice.between(100 * MS, 5 * S)
             for link in links:
@@ -165,7 +176,7 @@ class Faults:
 
     # ---- machines ----------------------------------------------------------------------------
 
-    def _one_up(self) -> Replica | None:
+    def one_up(self) -> Replica | None:
         """Draw a node that is up; the leader more often than others."""
         running = list(self.schedule.world.running())
         if not running:
@@ -183,21 +194,21 @@ class Faults:
         )
 
     def _kill(self) -> None:
-        replica = self._one_up()
+        replica = self.one_up()
         if replica is not None:
             self.schedule.met["kill"] += 1
             self._down(replica, None)
             self._later(replica)
 
     def _power(self) -> None:
-        replica = self._one_up()
+        replica = self.one_up()
         if replica is not None:
             self.schedule.met["power cut"] += 1
             self._down(replica, self.dice.seed())
             self._later(replica)
 
     def _boundary(self) -> None:
-        replica = self._one_up()
+        replica = self.one_up()
         if replica is not None:
             self.schedule.met["power cut between effects"] += 1
             effects = self.dice.below(EFFECTS_MAX)
@@ -206,18 +217,22 @@ class Faults:
             self.schedule.after(8 * S, self.schedule.restart, replica)
 
     def _election(self) -> None:
+        """Let an election be held, and let who is answered in it lose its power."""
+        self.is_hunting = self.unseat() or self.is_hunting
+
+    def unseat(self) -> bool:
         """The leader goes and is back at once, and all others campaign at the same moment."""
         world = self.schedule.world
         leader = world.leader()
         if leader is None or leader.paused_until_us > world.now_us:
-            return
+            return False
         self.schedule.met["gridlock"] += 1
-        self.is_hunting = True
         self._down(leader, self.dice.seed())
         self.schedule.after(self.dice.between(1 * MS, 50 * MS), self.schedule.restart, leader)
         for replica in list(world.running()):
             if replica.paused_until_us <= world.now_us:
                 world.jump(replica, replica.config.fetch_timeout_us)
+        return True
 
     def hunt(self, replica: Replica) -> None:
         """Let a candidate lose its power in the step in which it may win, or soon after."""
@@ -231,21 +246,21 @@ class Faults:
             self.schedule.after(delay_us, self.schedule.restart, replica)
 
     def _pause(self) -> None:
-        replica = self._one_up()
+        replica = self.one_up()
         if replica is not None:
             self.schedule.met["pause"] += 1
             pause_us = self.dice.pick((100 * MS, 1 * S, 4 * S))
             replica.paused_until_us = self.schedule.world.now_us + pause_us
 
     def _clock_jump(self) -> None:
-        replica = self._one_up()
+        replica = self.one_up()
         if replica is not None:
             self.schedule.met["clock jump"] += 1
             # Forwards, as after a suspension: a shell's clock is monotonic, and never goes back.
             self.schedule.world.jump(replica, self.dice.pick((100 * MS, 2 * S, 60 * S)))
 
     def _shutdown(self) -> None:
-        replica = self._one_up()
+        replica = self.one_up()
         if replica is not None:
             self.schedule.met["shutdown"] += 1
             self.schedule.world.shut_down(replica, 2 * S)
@@ -268,20 +283,27 @@ class Faults:
         """Draw how long a disk takes to sync."""
         swarm = self.schedule.swarm
         sync_us = self.dice.between(swarm.sync_min_us, swarm.sync_max_us)
-        if self._slow and self._slow.get(replica.id, 0) > self.schedule.world.now_us:
+        if self._slow and self.is_slow(replica):
             return sync_us + SLOW_SYNC_US
         return sync_us
 
+    def is_slow(self, replica: Replica) -> bool:
+        """Whether its disk takes long to sync."""
+        return self._slow.get(replica.id, 0) > self.schedule.world.now_us
+
+    def slow_down(self, replica: Replica, for_us: int) -> None:
+        """Let a disk take long to sync for a while."""
+        self._slow[replica.id] = self.schedule.world.now_us + for_us
+
     def _slow_disk(self) -> None:
-        replica = self._one_up()
+        replica = self.one_up()
         if replica is not None:
             self.schedule.met["slow disk"] += 1
-            until_us = self.schedule.world.now_us + self.dice.between(1 * S, 6 * S)
-            self._slow[replica.id] = until_us
+            self.slow_down(replica, self.dice.between(1 * S, 6 * S))
 
     def _failing_disk(self) -> None:
         """One of the next operations of a disk fails; whether its bytes got there, nobody knows."""
-        replica = self._one_up()
+        replica = self.one_up()
         if replica is not None:
             self.schedule.met["failing disk"] += 1
             self.schedule.world.spoil_disk(replica, 1 + self.dice.below(20))
@@ -289,7 +311,7 @@ class Faults:
             self.schedule.after(4 * S, self.schedule.restart, replica)
 
     def _full_disk(self) -> None:
-        replica = self._one_up()
+        replica = self.one_up()
         if replica is not None:
             self.schedule.met["full disk"] += 1
             self.schedule.world.spoil_disk(replica, FULL)
@@ -327,7 +349,7 @@ class Faults:
         return True
 
     def _wipe(self) -> None:
-        replica = self._one_up()
+        replica = self.one_up()
         if replica is not None and self.may_wipe(replica):
             self.schedule.met["wiped disk"] += 1
             self._down(replica, None)
@@ -335,7 +357,7 @@ class Faults:
 
     def _rot(self) -> None:
         """Bits flip in a log at rest; recovery has to notice."""
-        replica = self._one_up()
+        replica = self.one_up()
         if replica is None or not self.may_wipe(replica) or not replica.mirror.ends:
             return
         self._down(replica, None)
@@ -343,6 +365,10 @@ class Faults:
             self.schedule.met["bit rot"] += 1
             self._rotten[replica.id] = None
         self._later(replica)
+
+    def is_rotten(self, replica: Replica) -> bool:
+        """Whether bits have flipped on its disk."""
+        return replica.id in self._rotten
 
     def before_start(self, replica: Replica) -> None:
         """Wipe a disk that cannot be opened."""
@@ -353,19 +379,19 @@ class Faults:
 
     def _replace(self, replica: Replica) -> None:
         """Give the node an empty disk, formatted with another directory id."""
-        config = msgspec.structs.replace(replica.config, directory_id=directory_id_of(self.dice))
         schedule = self.schedule
+        config = schedule.world.protocol.with_new_disk(replica.config, directory_id_of(self.dice))
         again = add_node(schedule.world, schedule.swarm, self.dice, config)
         self._later(again)
 
     # ---- state machines ----------------------------------------------------------------------
 
     def _snapshot(self) -> None:
-        replica = self._one_up()
+        replica = self.one_up()
         if replica is not None and replica.paused_until_us <= self.schedule.world.now_us:
             self.schedule.world.snapshot(replica, self.dice.below(8) == 0)
 
     def _clean(self) -> None:
-        replica = self._one_up()
+        replica = self.one_up()
         if replica is not None and replica.paused_until_us <= self.schedule.world.now_us:
             self.schedule.world.clean(replica)

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
 from kraftspec.conformance.simulation.dice import Dice
 from kraftspec.conformance.simulation.disk import MemoryFiles
 from kraftspec.conformance.simulation.replica import DIRECTORY, LISTENER, PORT_BASE, Replica
 from kraftspec.conformance.simulation.swarm import Swarm
-from kraftspec.conformance.simulation.world import World
 from kraftspec.fastpath.types import ZERO_UUID, Uuid
 from kraftspec.generated.kafka import SnapshotFooterRecord, SnapshotHeaderRecord
-from kraftspec.reference.log import LogDirectory, MetaProperties
+from kraftspec.reference.log import LogDirectory
 from kraftspec.reference.log.control import control_value, encode_control_values
-from kraftspec.reference.log.directory import METADATA_NAME
-from kraftspec.reference.log.snapshots import snapshot_name
 from kraftspec.reference.raft import Config, ReplicaKey, Voter, VoterSet
 from kraftspec.reference.raft.control import KRaftVersion, Voters
 from kraftspec.reference.raft.profile import Profile
-from kraftspec.reference.raft.types import BOOTSTRAP_SNAPSHOT, Endpoint, Node, VersionRange
+from kraftspec.reference.raft.types import Endpoint, Node, VersionRange
+
+if TYPE_CHECKING:
+    from kraftspec.conformance.simulation.world import World
 
 VOTE_API_KEY = 52
 CLUSTER_ID = "c2ltdWxhdGlvbnMtY2x1cw"
@@ -75,47 +78,36 @@ def bootstrap_checkpoint(configs: list[Config], profile: Profile) -> bytes:
     ) + encode_control_values(foot, base_offset=len(head), epoch=0, timestamp_ms=0)
 
 
-def format_disk(
-    config: Config, profile: Profile, checkpoint: bytes | None, files: MemoryFiles
-) -> None:
-    """Format a disk for a node."""
-    meta = MetaProperties(
-        profile=profile.name,
-        cluster_id=config.cluster_id,
-        node_id=config.node_id,
-        directory_id=config.directory_id,
-    )
-    name = f"{METADATA_NAME}/{snapshot_name(BOOTSTRAP_SNAPSHOT)}"
-    LogDirectory.format(DIRECTORY, meta, {name: checkpoint} if checkpoint else None, files)
-    files.sync_directory("/")
-
-
 def add_node(
-    world: World, swarm: Swarm, dice: Dice, config: Config, checkpoint: bytes | None = None
+    world: World,
+    swarm: Swarm,
+    dice: Dice,
+    config: Config,
+    first_files: Mapping[str, bytes] | None = None,
 ) -> Replica:
     """Give the quorum a node with a new disk, in place of the one that has its id."""
     files = MemoryFiles()
-    format_disk(config, world.profile, checkpoint, files)
+    LogDirectory.format(DIRECTORY, world.protocol.meta_properties(config), first_files, files)
+    files.sync_directory("/")
     replica = Replica(world, config, files)
     drift = swarm.clock_drift_ppm_max
     if drift:
-        replica.clock_drift_ppm = dice.between(-drift, drift)
+        replica.drift(dice.between(-drift, drift))
+        world.met["clock drift"] += 1
     if config.node_id < swarm.old_nodes:
-        replica.api_max[VOTE_API_KEY] = swarm.old_vote_version
+        replica.api_max.update(world.protocol.older(swarm.old_vote_version))
     before = world.replicas.get(config.node_id)
     if before is not None:
         replica.life = before.life  # A life is the node's: messages to an earlier one are lost.
-        replica.clock_drift_ppm = before.clock_drift_ppm
+        if before.has_own_clock:
+            replica.drift(before.clock_drift_ppm)
     world.replace(replica)
     return replica
 
 
 def form(world: World, swarm: Swarm, dice: Dice) -> None:
     """Make all nodes of a run; none is started."""
-    configs = configurations(swarm, dice)
-    checkpoint = None
-    if swarm.kraft_version:
-        checkpoint = bootstrap_checkpoint(configs[: swarm.voters], world.profile)
+    configs = world.protocol.configurations(swarm, dice)
+    first_files = world.protocol.first_files(configs, swarm)
     for config in configs:
-        is_first_voter = config.node_id < swarm.voters
-        add_node(world, swarm, dice, config, checkpoint if is_first_voter else None)
+        add_node(world, swarm, dice, config, first_files.get(config.node_id))

@@ -13,7 +13,6 @@ from functools import partial
 import msgspec
 
 from kraftspec.conformance.simulation.invariants import Violation
-from kraftspec.conformance.simulation.liveness import NAMES as LIVENESS
 from kraftspec.conformance.simulation.replay import Replay
 from kraftspec.conformance.simulation.run import settle, swarm_of
 from kraftspec.conformance.simulation.schedule import Schedule
@@ -42,7 +41,7 @@ def record(
     seed: int, profile: Profile, *, events: int, voters: int | None = None
 ) -> tuple[Schedule, Violation | None]:
     """Run a seed again, noting its decisions."""
-    schedule = Schedule(seed, swarm_of(seed, voters=voters), profile, record=True)
+    schedule = Schedule(seed, swarm_of(seed, profile, voters=voters), profile, record=True)
     try:
         schedule.run(events)
         settle(schedule)
@@ -65,7 +64,7 @@ def minimise(
     None where the seed breaks none, or one that only shows in what does not happen (liveness).
     """
     schedule, violation = record(seed, profile, events=events, voters=voters)
-    if violation is None or violation.name in LIVENESS:
+    if violation is None or violation.name in schedule.world.protocol.liveness:
         return None
     decisions = schedule.world.decisions or []
     swarm, name = schedule.swarm, violation.name

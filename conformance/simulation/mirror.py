@@ -18,22 +18,28 @@ _OVERHEAD_BYTES = 12
 
 
 class Mirror:
-    """The batches of one log, without their bytes; ``ends`` are the offsets after each."""
+    """The batches of one log, without their bytes.
 
-    __slots__ = ("chains", "ends", "epochs", "start_chain", "start_epoch", "start_offset")
+    ``ends`` are the offsets after each; ``end_offset`` is the last of them, or the start.
+    """
+
+    __slots__ = (
+        "chains",
+        "end_offset",
+        "ends",
+        "epochs",
+        "start_chain",
+        "start_epoch",
+        "start_offset",
+    )
 
     def __init__(self, start_offset: int = 0, start_chain: int = 0, start_epoch: int = 0) -> None:
-        self.start_offset = start_offset
+        self.start_offset = self.end_offset = start_offset
         self.start_chain = start_chain
         self.start_epoch = start_epoch
         self.ends: list[int] = []
         self.epochs: list[int] = []
         self.chains: list[int] = []
-
-    @property
-    def end_offset(self) -> int:
-        """The offset after the last record."""
-        return self.ends[-1] if self.ends else self.start_offset
 
     @property
     def end_chain(self) -> int:
@@ -58,12 +64,14 @@ class Mirror:
             self.epochs.append(epoch)
             self.chains.append(chain)
             position = end
+        self._set_end()
         return first
 
     def truncate_to(self, end_offset: int) -> None:
         """Forget batches that end after ``end_offset``."""
         keep = bisect_left(self.ends, end_offset + 1)
         del self.ends[keep:], self.epochs[keep:], self.chains[keep:]
+        self._set_end()
 
     def start_at(self, offset: int) -> None:
         """Forget batches that end at ``offset`` or before; it is the end of one."""
@@ -72,6 +80,7 @@ class Mirror:
             self.start_offset, self.start_chain = offset, self.chains[index]
             self.start_epoch = self.epochs[index]
             del self.ends[: index + 1], self.epochs[: index + 1], self.chains[: index + 1]
+            self._set_end()
 
     def index_of(self, offset: int) -> int:
         """Return the index of the batch that ends at ``offset``; -1 if none does."""
@@ -89,9 +98,5 @@ class Mirror:
         """Return the base offset of a batch."""
         return self.ends[index - 1] if index else self.start_offset
 
-    def copy(self) -> Mirror:
-        """Return another of the same content."""
-        other = Mirror(self.start_offset, self.start_chain, self.start_epoch)
-        other.ends, other.epochs = self.ends.copy(), self.epochs.copy()
-        other.chains = self.chains.copy()
-        return other
+    def _set_end(self) -> None:
+        self.end_offset = self.ends[-1] if self.ends else self.start_offset

@@ -19,6 +19,7 @@ from kraftspec.conformance.simulation.world import (
     ASK,
     BOUNDARY,
     CRASH,
+    CUT,
     JUMP,
     STOP,
     Decision,
@@ -177,7 +178,7 @@ def _event(replay: _Told, decision: Decision, index: int, message: Message | Non
     replica = replay.world.replicas[decision.node]
     sent_by = -1
     if message is None:
-        what = f"{WORDS[decision.kind]}{_detail(decision)}"
+        what = f"{WORDS[decision.kind]}{_detail(replay, decision)}"
     else:
         what = f"receives {replay.said(message)}"
         sent_by = next(at for at, one in replay.departures if one is message)
@@ -188,18 +189,23 @@ def _event(replay: _Told, decision: Decision, index: int, message: Message | Non
     )  # fmt: skip
 
 
-def _detail(decision: Decision) -> str:
+def _detail(replay: _Told, decision: Decision) -> str:
     detail = decision.detail
     if decision.kind == APPEND:
         return f" {detail[0]} records"
     if decision.kind == CRASH:
         return "" if detail[0] is None else ", without power"
     if decision.kind == ASK:
-        return f": {detail[0]} {' '.join(map(str, detail[1:2]))}"
+        api_key, version, body = detail
+        profile = replay.world.profile
+        request = profile.decode_request(api_key, version, bytes.fromhex(body))
+        return f": {type(request).__name__}({_fields(request)})"
     if decision.kind == JUMP:
         return f" by {detail[0] // 1000} ms"
     if decision.kind == BOUNDARY:
         return f" after {detail[0]} effects"
+    if decision.kind == CUT:
+        return f", number {detail[0]} from now on"
     if decision.kind == STOP and detail[0] < 0:
         return " no more: it resigns"
     return ""

@@ -29,8 +29,30 @@ class Operator:
     def plan(self) -> None:
         """Plan the first change."""
         if self.period_us:
-            delay_us = self.schedule.dice.between(1, 2 * self.period_us)
-            self.schedule.after(delay_us, self._change)
+            self._plan_change()
+        if self.schedule.swarm.upgrade_period_us:
+            self._plan_upgrade()
+
+    def _plan_change(self) -> None:
+        delay_us = self.schedule.dice.between(1, 2 * self.period_us)
+        self.schedule.after(delay_us, self._change)
+
+    def _plan_upgrade(self) -> None:
+        period_us = self.schedule.swarm.upgrade_period_us
+        self.schedule.after(self.schedule.dice.between(1, 2 * period_us), self._upgrade)
+
+    def _upgrade(self) -> None:
+        """Ask whoever leads to raise kraft.version, until it did; a paused one hears nothing."""
+        world = self.schedule.world
+        leader = world.leader()
+        if leader is not None and leader.paused_until_us <= world.now_us:
+            if leader.core.log.kraft_versions.last >= 1:
+                self.schedule.met["upgrade"] += 1
+                return
+            self.schedule.met["upgrade asked for"] += 1
+            world.upgrade(leader, 1)
+        if self.schedule.faults.is_on:
+            self._plan_upgrade()
 
     def answered(self, request: Request, reply: Reply) -> None:
         """Take note."""
@@ -40,7 +62,7 @@ class Operator:
     def _change(self) -> None:
         if not self.period_us:
             return
-        self.plan()
+        self._plan_change()
         leader = self.schedule.world.leader()
         if leader is None:
             return
@@ -71,17 +93,20 @@ class Operator:
         if len(voters) <= 1 or not self._may_shrink(leader):
             return None
         key = self.schedule.dice.pick(voters).key
-        return key if key != leader.key or self.others_elect(leader) else None
+        keeps = key != leader.key and not self.schedule.swarm.forgets
+        return key if keeps or self.others_elect(leader, key) else None
 
-    def others_elect(self, leader: Replica) -> bool:
+    def others_elect(self, leader: Replica, removed: ReplicaKey) -> bool:
         """Whether the other voters elect a leader without any vote of this one.
 
-        A leader that removes itself, and goes down before another has that record, is no voter by
-        its own log, which is longer than the others': it neither campaigns nor votes for them.
+        Whoever has alone the record that removes it is no voter by its own log, which is longer
+        than the others': it neither campaigns nor votes for them. That is a leader that goes down
+        before another has the record; and a follower that fetched it, where the leader loses it,
+        not synced. See docs/findings/kraft-gridlock.md.
         """
         alive = self.schedule.faults.whole_disks()
         voters = leader.core.log.voters.last
-        others = [v for v in voters if v.key in alive and v.key != leader.key]
+        others = [v for v in voters if v.key in alive and v.key != removed]
         return len(others) >= voters.majority
 
     def _may_shrink(self, leader: Replica) -> bool:

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import msgspec
-
 from kraftspec.conformance.simulation import world as kinds
 from kraftspec.conformance.simulation.dice import Dice
 from kraftspec.conformance.simulation.formation import add_node, form
 from kraftspec.conformance.simulation.invariants import Invariant, Violation, all_invariants
 from kraftspec.conformance.simulation.network import Message
+from kraftspec.conformance.simulation.protocols import protocol_of
 from kraftspec.conformance.simulation.replica import Replica
 from kraftspec.conformance.simulation.swarm import Swarm
 from kraftspec.conformance.simulation.world import Decision, World
 from kraftspec.fastpath.types import Uuid
 from kraftspec.reference.log import LogConfig
 from kraftspec.reference.raft import SnapshotId
-from kraftspec.reference.raft.messages import AddVoter, DescribeQuorum, RemoveVoter, Reply, Request
+from kraftspec.reference.raft.messages import Reply, Request
 from kraftspec.reference.raft.profile import Profile
 from kraftspec.reference.raft.types import NEVER_US
 
@@ -36,7 +35,9 @@ class Replay:
         self.swarm = swarm
         self.dice = Dice(seed)
         log_config = LogConfig(segment_bytes=swarm.segment_bytes, zero_ahead_bytes=0)
-        self.world = World(profile, [*extra, *all_invariants()], self, log_config)
+        protocol = protocol_of(profile)
+        invariants = [*extra, *all_invariants(protocol.invariants)]
+        self.world = World(protocol, invariants, self, log_config)
         self.applied: list[Decision] = []
         self.arrivals: list[tuple[int, Message]] = []  # Which of the decisions brought it.
         self.departures: list[tuple[int, Message]] = []
@@ -51,7 +52,8 @@ class Replay:
             kinds.SNAPSHOT: self._snapshot, kinds.CLEAN: self._clean, kinds.JUMP: self._jump,
             kinds.STOP: self._stop, kinds.CRASH: self._crash, kinds.START: self._start,
             kinds.ASK: self._ask, kinds.BOUNDARY: self._boundary, kinds.DISK: self._disk,
-            kinds.REPLACE: self._replace,
+            kinds.REPLACE: self._replace, kinds.UPGRADE: self._upgrade,
+            kinds.CUT: self._cut,
         }  # fmt: skip
 
     def run(self, decisions: Sequence[Decision]) -> Violation | None:
@@ -88,6 +90,9 @@ class Replay:
     def will_fail(self, replica: Replica, request_id: int, unsupported: bool) -> None:
         """Remember which request."""
         self._failing.setdefault(replica.id, []).append((request_id, unsupported))
+
+    def fell(self, replica: Replica) -> None:
+        """The decisions say when it starts."""
 
     def answered(self, request: Request, reply: Reply) -> None:
         """Nobody waits for it."""
@@ -170,6 +175,11 @@ class Replay:
             self.world.clean(replica)
         return replica.is_up
 
+    def _upgrade(self, replica: Replica, decision: Decision) -> bool:
+        if replica.is_up:
+            self.world.upgrade(replica, *decision.detail)
+        return replica.is_up
+
     def _jump(self, replica: Replica, decision: Decision) -> bool:
         if replica.is_up:
             self.world.jump(replica, *decision.detail)
@@ -197,17 +207,8 @@ class Replay:
         return True
 
     def _ask(self, replica: Replica, decision: Decision) -> bool:
-        name, *detail = decision.detail
-        request: Request = DescribeQuorum()
-        if name == "AddVoter":
-            other = self.world.replicas[detail[0]]
-            request = AddVoter(
-                voter_id=detail[0], voter_directory_id=Uuid(detail[1]),
-                endpoints=other.config.endpoints, ack_when_committed=detail[2],
-                timeout_us=5_000_000,
-            )  # fmt: skip
-        elif name == "RemoveVoter":
-            request = RemoveVoter(voter_id=detail[0], voter_directory_id=Uuid(detail[1]))
+        api_key, version, body = decision.detail
+        request = self.world.profile.decode_request(api_key, version, bytes.fromhex(body))
         self.world.ask(replica.id, request)
         return True
 
@@ -220,10 +221,14 @@ class Replay:
         self.world.spoil_disk(replica, *decision.detail)
         return True
 
+    def _cut(self, replica: Replica, decision: Decision) -> bool:
+        self.world.lose_power_at(replica, *decision.detail)
+        return True
+
     def _replace(self, replica: Replica, decision: Decision) -> bool:
         (directory,) = decision.detail
         if replica.is_up or replica.is_new:
             return False
-        config = msgspec.structs.replace(replica.config, directory_id=Uuid(directory))
+        config = self.world.protocol.with_new_disk(replica.config, Uuid(directory))
         add_node(self.world, self.swarm, self.dice, config)
         return True

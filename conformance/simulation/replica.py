@@ -28,7 +28,6 @@ from kraftspec.reference.raft import (
 )
 from kraftspec.reference.raft import effects as fx
 from kraftspec.reference.raft import events as ev
-from kraftspec.reference.raft.control import Voters
 from kraftspec.reference.raft.messages import (
     BeginEpoch,
     EndEpoch,
@@ -41,6 +40,7 @@ from kraftspec.reference.raft.messages import (
     Vote,
 )
 from kraftspec.reference.raft.transitions import FatalError
+from kraftspec.reference.raft.types import BOOTSTRAP_OFFSET
 from kraftspec.reference.storage import Storage
 
 if TYPE_CHECKING:
@@ -51,6 +51,8 @@ DIRECTORY = "/log"
 PORT_BASE = 9000  # A node listens where its id says, so that an address tells who it is.
 LISTENER = "CONTROLLER"
 FULL = -1  # In place of a number of operations: the disk is full at once.
+# Operations that change a disk.
+CHANGES = ("write", "sync", "rename", "sync_directory", "truncate")
 ONE_BATCH = 1  # Bytes: a read gives one batch at least, and so this one.
 
 
@@ -92,15 +94,18 @@ class Replica:
         self.high_watermark = -1
         self.effects_left = -1  # Until the power goes; below 0: it stays.
         self.power_seed = 0  # Of what the disk keeps when it goes so.
+        self._is_cutting = False  # Whether it goes at an operation of the disk.
         self.is_failing = False  # It goes down because of what was decided before.
         self.clock_offset_us = 0
         self.clock_drift_ppm = 0
+        self.has_own_clock = False  # Whether either of them may be other than 0.
         self.paused_until_us = 0
         self.tick_at_us = -1  # When the scheduler will wake it.
         self.flushing: fx.FlushLog | None = None
         self.asked: dict[int, tuple[Request, int]] = {}  # Request id → request, version.
         self.answering: dict[int, tuple[Request, Message]] = {}  # Token → what to answer.
         self.has_new_voters = False  # Since the step began.
+        self.written: ev.SnapshotStored | None = None  # In this step: the core hears of it next.
         self._token = 0
         self._carry: dict[type[fx.Effect], Callable[[Any], None]] = {
             fx.PersistElection: self._persist,
@@ -117,6 +122,7 @@ class Replica:
             fx.Answer: self._answer,
             fx.Commit: self._commit,
             fx.LeaderChanged: self._leader_changed,
+            fx.LoadSnapshot: self._load_snapshot,
             fx.Appended: self._appended,
             fx.AppendRefused: self._append_refused,
         }
@@ -126,6 +132,7 @@ class Replica:
     def start(self, seed: int) -> None:
         """Recover, make a core, and let it begin. ``seed`` is of its random numbers."""
         before = self.mirror if self.life and not self.is_new else None
+        self.config = self.world.protocol.configuration_of(self)
         self.is_new = False
         self.life += 1
         self.is_up = True
@@ -134,19 +141,18 @@ class Replica:
         self.answering.clear()
         self.flushing = None
         self.has_new_voters = False
+        self.written = None
         self.tick_at_us = -1
         try:
             self.storage = Storage.open(
                 DIRECTORY, self.profile, self.config,
                 files=self.files, log_config=self.world.log_config,
             )  # fmt: skip
-            election = self.storage.election
-            state = self.storage.log_state(self.config.voters)
+            self.core_start = self.storage.election or ElectionState()
+            self.core = self.storage.make_core(self.config, Random(seed))
             self.mirror = self.world.mirror_of(self)
         except (CorruptMetadataLogError, ValueError, LookupError) as error:
             raise Violation("opens_its_disk", f"node {self.id}: {error!r}") from error
-        self.core_start = election or ElectionState()
-        self.core = Core(self.config, self.profile.policy, state, election, Random(seed))
         self.role = None
         self.epoch = self.core.epoch
         self.high_watermark = -1
@@ -160,11 +166,18 @@ class Replica:
         """The voter sets that its log has, by offset."""
         return self.core.log.voters.entries() if self.life and not self.is_new else []
 
+    @property
+    def first_voters(self) -> VoterSet:
+        """The voters before any that its log or its snapshots name."""
+        return self.core.log.voters.at(BOOTSTRAP_OFFSET - 1)
+
     def snapshot_voters(self, snapshot: SnapshotId) -> list[tuple[int, VoterSet]]:
         """Return the voter set that a snapshot has, if it has one, at its last offset."""
-        controls = self.storage.snapshot_controls(snapshot)
-        sets = [record.voters for record in controls if isinstance(record, Voters)]
-        return [(snapshot.end_offset - 1, voters) for voters in sets[-1:]]
+        found = None
+        for record in self.storage.snapshot_controls(snapshot):
+            voters = self.profile.policy.folded(record, found or VoterSet())
+            found = found if voters is None else voters
+        return [] if found is None else [(snapshot.end_offset - 1, found)]
 
     def rot(self, dice: Dice) -> bool:
         """Flip a bit of a synced batch, in the part of it that its CRC covers, if there is one."""
@@ -205,6 +218,9 @@ class Replica:
     def stop(self) -> None:
         """Be down: nothing in memory is left. The disk is another matter."""
         self.is_up = False
+        if self._is_cutting:
+            self._is_cutting = False
+            self.files.hook = None
         self.world.appends.give_up(self.id)
 
     def spoil_disk(self, operations: int) -> None:
@@ -213,6 +229,7 @@ class Replica:
         ``FULL`` lets no file grow; 0: all is well again.
         """
         self.files.hook = None
+        self._is_cutting = False
         self.files.capacity_bytes = 0 if operations == FULL else None
         if operations <= 0:
             return
@@ -220,12 +237,27 @@ class Replica:
 
         def fail(operation: str, path: str, size: int) -> None:
             nonlocal left
-            if operation in ("write", "sync", "rename", "sync_directory", "truncate"):
+            if operation in CHANGES:
                 left -= 1
                 if left == 0:
                     raise OSError(errno.EIO, "the simulated disk failed", path)
 
         self.files.hook = fail
+
+    def lose_power_at(self, operations: int, seed: int) -> None:
+        """Let the power go before one of the operations to come, in the start too."""
+        self.power_seed = seed
+        left = operations
+
+        def lose(operation: str, path: str, size: int) -> None:
+            nonlocal left
+            if operation in CHANGES:
+                left -= 1
+            if left <= 0:
+                raise PowerLostError  # And so does whatever is tried afterwards.
+
+        self.files.hook = lose
+        self._is_cutting = True
 
     @property
     def is_disk_spoilt(self) -> bool:
@@ -233,19 +265,26 @@ class Replica:
         return self.files.hook is not None or self.files.capacity_bytes is not None
 
     @property
-    def has_own_clock(self) -> bool:
-        """Whether its clock differs from the world's."""
-        return self.clock_offset_us != 0 or self.clock_drift_ppm != 0
-
-    @property
     def syncs(self) -> bool:
-        """Whether it has to sync before it fetches on: not so as a mere observer."""
-        return self.config.can_become_voter
+        """Whether it has to sync before it fetches on: in Kafka not so as a mere observer."""
+        return self.config.can_become_voter or self.profile.policy.flushes_always
 
     def clock_us(self) -> int:
         """What this node's clock says."""
         now_us = self.world.now_us
+        if not self.has_own_clock:
+            return now_us
         return now_us + self.clock_offset_us + now_us * self.clock_drift_ppm // 1_000_000
+
+    def drift(self, ppm: int) -> None:
+        """Let its clock run faster, or slower, by so many parts in a million."""
+        self.clock_drift_ppm = ppm
+        self.has_own_clock = True
+
+    def jump(self, by_us: int) -> None:
+        """Set its clock forward, or back."""
+        self.clock_offset_us += by_us
+        self.has_own_clock = True
 
     def world_us(self, clock_us: int) -> int:
         """When this node's clock will say that."""
@@ -302,6 +341,9 @@ class Replica:
         if core.high_watermark != self.high_watermark:
             self._note_high_watermark()
         self.world.scheduler.stepped(self)
+        if self.written is not None:
+            event, self.written = self.written, None
+            self.step(event)
 
     def _note_high_watermark(self) -> None:
         old, new = self.high_watermark, self.core.high_watermark
@@ -313,7 +355,9 @@ class Replica:
         if message.is_reply:
             asked = self.asked.pop(message.correlation, None)
             if asked is None or message.life != self.life:
-                return  # Of a connection that is gone, or answered already.
+                is_late = message.life == self.life  # Answered already, or given up.
+                self.world.met["late reply" if is_late else "reply to an earlier life"] += 1
+                return
             request, version = asked
             reply = self.profile.decode_reply(request, version, message.body)
             self.step(ev.ReplyReceived(message.correlation, reply))
@@ -351,6 +395,7 @@ class Replica:
         self.storage.truncate(effect.end_offset)
         self.mirror.truncate_to(effect.end_offset)
         self.durable_end = min(self.durable_end, self.mirror.end_offset)
+        self.world.hooks.truncated(self)
 
     def _reset(self, effect: fx.ResetLog) -> None:
         snapshot = effect.snapshot_id
@@ -454,6 +499,11 @@ class Replica:
 
     def _leader_changed(self, effect: fx.LeaderChanged) -> None:
         self.world.leader_changed(self, effect.epoch, effect.leader_id)
+        self.world.hooks.leader_told(self, effect.leader_id)
+
+    def _load_snapshot(self, effect: fx.LoadSnapshot) -> None:
+        self.storage.carry_out(effect)
+        self.world.hooks.snapshot_loaded(self, effect.snapshot_id)
 
     def _appended(self, effect: fx.Appended) -> None:
         self.world.appends.took(effect.append_id, effect.base_offset, effect.last_offset + 1)

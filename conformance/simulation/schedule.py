@@ -6,20 +6,18 @@ they were planned, so the order never depends on how a heap is built.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import Any
 
 from kraftspec.conformance.simulation.clients import OPERATOR
 from kraftspec.conformance.simulation.dice import Dice
-from kraftspec.conformance.simulation.faults import Faults
 from kraftspec.conformance.simulation.formation import form
 from kraftspec.conformance.simulation.invariants import all_invariants
 from kraftspec.conformance.simulation.network import Message
-from kraftspec.conformance.simulation.operators import Operator
+from kraftspec.conformance.simulation.protocols import protocol_of
 from kraftspec.conformance.simulation.replica import Replica
-from kraftspec.conformance.simulation.swarm import MS, Swarm
+from kraftspec.conformance.simulation.swarm import MS, S, Swarm
 from kraftspec.conformance.simulation.world import World
 from kraftspec.reference.log import LogConfig
 from kraftspec.reference.raft import RoleName, SnapshotId
@@ -30,6 +28,7 @@ from kraftspec.reference.raft.types import NEVER_US
 BACKLOG_MAX = 200  # Records not committed; with small fetches, followers take seconds for them.
 LAG_MAX = 1_000  # Records that the slowest node lacks.
 STRAGGLES = 100  # How much longer a straggler takes.
+FALLEN_US = 20 * S  # The longest that a node is down by itself.
 
 
 class Schedule:
@@ -39,17 +38,19 @@ class Schedule:
         self.seed = seed
         self.dice = Dice(seed)
         self.swarm = swarm
-        self.met: Counter[str] = Counter()  # Faults that happened, by name.
         log_config = LogConfig(segment_bytes=swarm.segment_bytes, zero_ahead_bytes=0)
-        self.world = World(profile, all_invariants(), self, log_config)
+        protocol = protocol_of(profile)
+        self.world = World(protocol, all_invariants(protocol.invariants), self, log_config)
+        self.met = self.world.met
         self._heap: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
         self._number = 0
         self._span_us = swarm.latency_max_us - swarm.latency_min_us + 1
+        self._arrival_us: dict[tuple[int, int], int] = {}  # Link → of the last to arrive by now.
         self.loss = swarm.loss
         self.duplicate = swarm.duplicate
         self.straggler = swarm.straggler
-        self.faults = Faults(self)
-        self.operator = Operator(self)
+        self.faults = protocol.faults(self)
+        self.operator = protocol.operator(self)
         form(self.world, swarm, self.dice)
         if record:
             self.world.decisions = []
@@ -88,6 +89,8 @@ class Schedule:
         """Draw what becomes of a message."""
         bits = self.dice.bits(32)
         faults = self.faults
+        if faults.is_aiming:
+            faults.aim.sent(message)
         held_us = 0
         if faults.is_any_link_cut:
             held_us = faults.on_link(message)
@@ -108,6 +111,11 @@ class Schedule:
                 self.after(again_us + held_us, self._deliver, message)
         self._number += 1
         at_us = self.world.now_us + delay_us + held_us
+        link = (message.source, message.target)
+        if at_us < self._arrival_us.get(link, 0):
+            self.met["reorder"] += 1
+        else:
+            self._arrival_us[link] = at_us
         heappush(self._heap, (at_us, self._number, self._deliver, (message,)))
 
     def stepped(self, replica: Replica) -> None:
@@ -126,16 +134,24 @@ class Schedule:
 
     def will_flush(self, replica: Replica) -> None:
         """Let a disk take its time."""
+        if self.faults.is_aiming:
+            self.faults.aim.flushing(replica)
         self.after(self.faults.sync_us(replica), self._flush, replica, replica.life)
 
     def will_finish(self, replica: Replica, snapshot: SnapshotId) -> None:
         """Let a disk take its time over a snapshot."""
+        if self.faults.is_aiming:
+            self.faults.aim.finishing(replica)
         delay_us = self.faults.sync_us(replica)
         self.after(delay_us, self._finish, replica, replica.life, snapshot)
 
     def will_fail(self, replica: Replica, request_id: int, unsupported: bool) -> None:
         """Tell the node soon that its request goes nowhere."""
         self.after(1, self._fail, replica, replica.life, request_id, unsupported)
+
+    def fell(self, replica: Replica) -> None:
+        """Start it again: a cut that waited for an idle node may come after its restart."""
+        self.after(FALLEN_US, self._start_again, replica, replica.life)
 
     def answered(self, request: Request, reply: Reply) -> None:
         """Tell the operator."""
@@ -196,21 +212,31 @@ class Schedule:
         if not replica.is_up and self.world.replicas.get(replica.id) is replica:
             self.faults.before_start(replica)
             replica = self.world.replicas[replica.id]
+            if replica.life:
+                self.met["restart"] += 1
             self.world.start(replica, self.dice.seed())
             if not replica.is_up:
                 self.after(500 * MS, self.restart, replica)
 
+    def _start_again(self, replica: Replica, life: int) -> None:
+        if replica.life == life:
+            self.restart(replica)
+
     def _append(self) -> None:
-        swarm, dice = self.swarm, self.dice
+        swarm, dice, world = self.swarm, self.dice, self.world
         self.after(dice.between(1, 2 * swarm.append_period_us), self._append)
-        for replica in self.world.replicas.values():
+        for replica in world.replicas.values():
             # Whoever thinks that it leads: one that was deposed may not know yet.
-            if replica.is_up and replica.role is RoleName.LEADER:
-                if replica.paused_until_us > self.world.now_us:
+            if replica.role is RoleName.LEADER and replica.is_up:
+                # State machines wait when too much is not committed, or not replicated.
+                committed_min = replica.mirror.end_offset - BACKLOG_MAX
+                if (
+                    replica.paused_until_us > world.now_us
+                    or world.ledger.high_watermark < committed_min
+                ):
                     continue
-                slowest = min(other.mirror.end_offset for other in self.world.running())
-                slowest = min(slowest + LAG_MAX - BACKLOG_MAX, self.world.ledger.high_watermark)
-                if replica.mirror.end_offset - slowest > BACKLOG_MAX:
-                    continue  # State machines wait when too much is not replicated.
+                replicated_min = replica.mirror.end_offset - LAG_MAX
+                if any(other.mirror.end_offset < replicated_min for other in world.running()):
+                    continue
                 count = dice.between(1, swarm.records_max)
-                self.world.append(replica, count, dice.between(14, swarm.record_bytes_max))
+                world.append(replica, count, dice.between(14, swarm.record_bytes_max))

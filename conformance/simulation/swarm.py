@@ -21,9 +21,10 @@ class Swarm(msgspec.Struct, kw_only=True):
     voters: int = 3
     observers: int = 1
     kraft_version: int = 1  # 0: static voters (controller.quorum.voters).
+    mixed_voters: bool = False  # Nodes were told different ones, where a protocol has that.
     joiners: int = 0  # Formatted without voters, waiting to be added.
     auto_join: bool = False
-    old_vote_version: int = -1  # The highest Vote version of ``old_nodes``; -1: all are new.
+    old_vote_version: int = -1  # Of the release of ``old_nodes``, the highest; -1: all are new.
     old_nodes: int = 0
     # The network.
     latency_min_us: int = 200
@@ -39,6 +40,7 @@ class Swarm(msgspec.Struct, kw_only=True):
     power_period_us: int = 0
     boundary_period_us: int = 0  # Power lost between two effects.
     election_period_us: int = 0  # Everybody campaigns at once, and who wins loses its power.
+    aim_period_us: int = 0  # Power lost where what was said is not synced yet; see ``aim``.
     pause_period_us: int = 0
     clock_jump_period_us: int = 0
     clock_drift_ppm_max: int = 0
@@ -50,7 +52,9 @@ class Swarm(msgspec.Struct, kw_only=True):
     failing_disk_period_us: int = 0
     full_disk_period_us: int = 0
     wipe_period_us: int = 0
+    disk_loss_period_us: int = 0  # Of a protocol whose static voters may lose one; else 0.
     rot_period_us: int = 0
+    exile_period_us: int = 0  # A voter is cut off, and removed meanwhile (kip-853).
     # What is asked of it.
     append_period_us: int = 40 * MS
     records_max: int = 3
@@ -58,11 +62,16 @@ class Swarm(msgspec.Struct, kw_only=True):
     snapshot_period_us: int = 0
     clean_period_us: int = 0
     reconfigure_period_us: int = 0
+    upgrade_period_us: int = 0  # Of kraft.version, from 0 to 1; asked until it is done.
     resign_period_us: int = 0
     segment_bytes: int = 1 << 20
     fetch_max_bytes: int = 1 << 20
     fetch_snapshot_max_bytes: int = 1 << 20
-    pre_vote: bool = True
+
+    @property
+    def forgets(self) -> bool:
+        """Whether a node may lose what it wrote and had not synced yet."""
+        return any(getattr(self, name) for name in _FORGETS)
 
     @property
     def faults(self) -> dict[str, int]:
@@ -72,6 +81,11 @@ class Swarm(msgspec.Struct, kw_only=True):
         idle = ("append_period_us",)
         return {n: getattr(self, n) for n in sorted(names) if getattr(self, n) and n not in idle}
 
+
+_FORGETS = (
+    "power_period_us", "boundary_period_us", "election_period_us", "aim_period_us",
+    "failing_disk_period_us", "full_disk_period_us",
+)  # fmt: skip
 
 # Fault → shortest and longest mean time between two of them.
 _PERIODS_US = {
@@ -135,3 +149,9 @@ def draw_swarm(dice: Dice, *, voters: int | None = None) -> Swarm:
     if dice.in_ten_thousand(2_500):
         swarm.election_period_us = dice.between(500 * MS, 5 * S)
     return swarm
+
+
+def draw_aim(swarm: Swarm, dice: Dice) -> None:
+    """Draw whether power cuts are aimed. By dice of its own: other conditions stay a seed's."""
+    if dice.in_ten_thousand(2_500):
+        swarm.aim_period_us = dice.between(500 * MS, 3 * S)

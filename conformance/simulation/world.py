@@ -6,9 +6,11 @@ sent, disks that sync, clocks that will strike.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import struct
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import PurePath
 from random import Random
@@ -27,10 +29,10 @@ from kraftspec.reference.log import LogConfig
 from kraftspec.reference.raft import ReplicaKey, RoleName, SnapshotId
 from kraftspec.reference.raft import events as ev
 from kraftspec.reference.raft.effects import WriteSnapshot
-from kraftspec.reference.raft.messages import AddVoter, RemoveVoter, Reply, Request
+from kraftspec.reference.raft.messages import Reply, Request
 
 if TYPE_CHECKING:
-    from kraftspec.reference.raft.profile import Profile
+    from kraftspec.conformance.simulation.protocols import SimulatedProtocol
 
 READ_BYTES = 1 << 20
 STATE = struct.Struct(">qI")  # The one data record of a snapshot: end offset, chain.
@@ -38,6 +40,7 @@ _TRACE = struct.Struct(">BiqIiqq")
 # What an event is in the trace.
 DELIVER, TICK, FLUSH, FINISH, FAIL, APPEND, ASK, CRASH = range(8)
 START, SNAPSHOT, CLEAN, JUMP, STOP, BOUNDARY, REPLACE, DISK = range(8, 16)
+UPGRADE, CUT = 16, 17
 
 
 class Decision(msgspec.Struct, frozen=True, array_like=True):
@@ -67,6 +70,9 @@ class Scheduler(Protocol):
     def will_fail(self, replica: Replica, request_id: int, unsupported: bool) -> None:
         """A request cannot be sent."""
 
+    def fell(self, replica: Replica) -> None:
+        """A node is down by its disk, or by a power cut that waited for what it does."""
+
     def answered(self, request: Request, reply: Reply) -> None:
         """The operator has an answer."""
 
@@ -76,16 +82,18 @@ class World:
 
     def __init__(
         self,
-        profile: Profile,
+        protocol: SimulatedProtocol,
         invariants: list[Invariant],
         scheduler: Scheduler,
         log_config: LogConfig,
     ) -> None:
-        self.profile = profile
+        self.protocol = protocol
+        self.profile = protocol.profile
         self.log_config = log_config
         self.scheduler = scheduler
         self.now_us = 0
         self.events = 0
+        self.met: Counter[str] = Counter()  # Faults that happened, by name.
         self.ledger = Ledger()
         self.hooks = Hooks(invariants, self.ledger)
         self.replicas: dict[int, Replica] = {}
@@ -168,7 +176,7 @@ class World:
         """A clock jumps."""
         if self.decisions is not None:
             self._note(JUMP, replica, by_us)
-        replica.clock_offset_us += by_us
+        replica.jump(by_us)
         self._run(replica, JUMP, by_us & 0xFFFFFFFF, replica.step, ev.Tick())
 
     def resign(self, replica: Replica) -> None:
@@ -184,6 +192,13 @@ class World:
             self._note(STOP, replica, timeout_us)
         self._run(replica, STOP, 1, replica.step, ev.ShutdownRequested(timeout_us))
 
+    def upgrade(self, replica: Replica, level: int) -> None:
+        """An operator raises kraft.version, by UpdateFeatures to whoever leads."""
+        if self.decisions is not None:
+            self._note(UPGRADE, replica, level)
+        event = ev.UpgradeRequested(level, replica.core.epoch, level)
+        self._run(replica, UPGRADE, level, replica.step, event)
+
     def crash(self, replica: Replica, seed: int | None) -> None:
         """A process dies; with a seed for what its disk keeps, the power fails."""
         if self.decisions is not None and not replica.is_failing:
@@ -194,7 +209,7 @@ class World:
         if seed is None:
             replica.files.kill()
         else:
-            replica.files.power_cut(Random(seed))
+            self.met.update(replica.files.power_cut(Random(seed)))
 
     def start(self, replica: Replica, seed: int) -> None:
         """A node starts, from what its disk has."""
@@ -208,6 +223,12 @@ class World:
             self._note(BOUNDARY, replica, effects, seed)
         replica.effects_left = effects
         replica.power_seed = seed
+
+    def lose_power_at(self, replica: Replica, operations: int, seed: int) -> None:
+        """Let a node's power go before an operation of its disk, that many from now on."""
+        if self.decisions is not None:
+            self._note(CUT, replica, operations, seed)
+        replica.lose_power_at(operations, seed)
 
     def spoil_disk(self, replica: Replica, operations: int) -> None:
         """Let an operation of a disk fail, that many from now on; see ``Replica.spoil_disk``."""
@@ -224,14 +245,12 @@ class World:
 
     def ask(self, target: int, request: Request) -> None:
         """The operator asks a node."""
-        if self.decisions is not None:
-            self._note(
-                ASK, self.replicas[target], type(request).__name__, *_operator_detail(request)
-            )
         api = self.profile.api_of(request)
+        body = self.profile.encode_request(request, api.max_version)
+        if self.decisions is not None:
+            self._note(ASK, self.replicas[target], api.key, api.max_version, body.hex())
         self._operator_count += 1
         self._operator_asked[self._operator_count] = request
-        body = self.profile.encode_request(request, api.max_version)
         self.send(
             Message(
                 OPERATOR, target, False, self._operator_count, 0, api.key, api.max_version, body
@@ -251,9 +270,13 @@ class World:
         except PowerLostError:
             replica.is_failing = True
             self.crash(replica, replica.power_seed)
-        except OSError:  # LogFailedError, and what quorum-state says: the node must stop.
+            self.scheduler.fell(replica)
+        except OSError as error:  # LogFailedError, or quorum-state's: the node must stop.
+            is_full = error.errno == errno.ENOSPC
+            self.met["stopped by a full disk" if is_full else "stopped by its disk"] += 1
             replica.is_failing = True
             self.crash(replica, None)
+            self.scheduler.fell(replica)
         except Exception as error:
             raise Violation("no_exception", f"node {replica.id}: {_where(error)}") from error
         self._count(replica, kind, detail)
@@ -302,7 +325,10 @@ class World:
         """Return the highest version of an API that both speak."""
         own, other = replica.api_max, self.replicas[target].api_max
         if own or other:
-            return min(version, own.get(api_key, version), other.get(api_key, version))
+            known = min(version, own.get(api_key, version), other.get(api_key, version))
+            if known < version:
+                self.met["older version"] += 1
+            return known
         return version
 
     def replica_of(self, key: ReplicaKey) -> Replica | None:
@@ -350,7 +376,7 @@ class World:
             return
         self.hooks.snapshot_stored(replica, effect.id, chain)
         self.hooks.snapshot_written(replica, effect.id)
-        replica.step(stored)
+        replica.written = stored
 
     def snapshot_chain(self, replica: Replica, snapshot: SnapshotId) -> int:
         """Return the chain that a snapshot says its prefix has."""
@@ -378,11 +404,3 @@ class World:
 def _where(error: Exception) -> str:
     last = traceback.extract_tb(error.__traceback__)[-1]
     return f"{error!r} in {PurePath(last.filename).name}, {last.name}"
-
-
-def _operator_detail(request: Request) -> tuple[Any, ...]:
-    if isinstance(request, AddVoter):
-        return request.voter_id, str(request.voter_directory_id), request.ack_when_committed
-    if isinstance(request, RemoveVoter):
-        return request.voter_id, str(request.voter_directory_id)
-    return ()

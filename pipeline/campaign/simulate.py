@@ -9,7 +9,7 @@ from __future__ import annotations
 import traceback
 from collections import Counter
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 import pyarrow as pa
@@ -21,7 +21,10 @@ from kraftspec.conformance.simulation.run import Result as Run
 from kraftspec.conformance.simulation.run import simulate, swarm_of
 from kraftspec.fastpath import native
 from kraftspec.pipeline.campaign.kind import RESULTS, Finding, Result, Tally, Unit, room
-from kraftspec.reference.profiles.kafka import KafkaProfile
+from kraftspec.reference.profiles import profile_named
+
+if TYPE_CHECKING:
+    from kraftspec.reference.raft.profile import Profile
 
 SEEDS_PER_UNIT = 20  # Some seconds.
 SIMULATOR = "simulator"  # The class of runs that it did not get through.
@@ -35,6 +38,8 @@ class Simulations(msgspec.Struct, frozen=True, kw_only=True):
         seeds: how many, from ``first_seed`` on.
         events: of a run, before its faults end; liveness takes some more.
         bugs: of the catalogue, planted in every run: a campaign that must find something.
+        profile: the protocol that the nodes speak.
+        without: cures of that profile to do without: such a campaign must find something, too.
     """
 
     name: ClassVar[str] = "simulate"
@@ -44,6 +49,8 @@ class Simulations(msgspec.Struct, frozen=True, kw_only=True):
     first_seed: int = 0
     events: int = 10_000
     bugs: tuple[str, ...] = ()
+    profile: str = "kafka"
+    without: tuple[str, ...] = ()
     unit_seeds: int = SEEDS_PER_UNIT
 
     def options(self) -> dict[str, Any]:
@@ -57,7 +64,8 @@ class Simulations(msgspec.Struct, frozen=True, kw_only=True):
         return [*map(room, rooms), Path(__file__)]
 
     def plan(self) -> list[Unit]:
-        """Divide the seeds. Raises ``ValueError`` for a bug that is not in the catalogue."""
+        """Divide the seeds. Raises ``ValueError`` for a bug or a cure that there is not."""
+        profile_named(self.profile, without=self.without)
         for bug in self.bugs:
             if bug not in all_bugs():
                 raise ValueError(f"there is no bug {bug!r} in the catalogue of docs/simulation.md")
@@ -71,14 +79,14 @@ class Simulations(msgspec.Struct, frozen=True, kw_only=True):
 
     def run(self, unit: Unit) -> Result:
         """Run the seeds of a unit."""
-        profile = KafkaProfile()
+        profile = profile_named(self.profile, without=self.without)
         tally: Counter[tuple[str, int, str]] = Counter()
         findings: dict[str, Finding] = {}
         shortest: dict[str, tuple[Run, tuple[str, int]]] = {}
         first = unit.work["first"]
         with planted(*self.bugs):
             for seed in range(first, first + unit.work["count"]):
-                swarm = swarm_of(seed)
+                swarm = swarm_of(seed, profile)
                 shape = f"{swarm.voters} voters", swarm.kraft_version
                 try:
                     result = simulate(seed, profile, events=self.events)
@@ -102,7 +110,7 @@ class Simulations(msgspec.Struct, frozen=True, kw_only=True):
             list(findings.values()),
         )
 
-    def _finding(self, run: Run, size: str, version: int, profile: KafkaProfile) -> Finding:
+    def _finding(self, run: Run, size: str, version: int, profile: Profile) -> Finding:
         assert run.violation is not None
         name, text = run.violation
         minimal = minimise(run.seed, profile, events=self.events, seconds_max=MINIMISE_SECONDS_MAX)
@@ -126,7 +134,7 @@ class Simulations(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def _crash(
-        self, seed: int, error: Exception, size: str, version: int, profile: KafkaProfile
+        self, seed: int, error: Exception, size: str, version: int, profile: Profile
     ) -> Finding:
         """A run that the simulator itself did not get through: one case, which says nothing."""
         return Finding(
@@ -145,5 +153,7 @@ class Simulations(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def _command(self, seed: int) -> str:
-        planted_too = "".join(f" --bug {bug}" for bug in self.bugs)
-        return f"kraftspec simulate --seed {seed} --events {self.events}{planted_too}"
+        said = "" if self.profile == "kafka" else f" --profile {self.profile}"
+        said += "".join(f" --without {cure}" for cure in self.without)
+        said += "".join(f" --bug {bug}" for bug in self.bugs)
+        return f"kraftspec simulate --seed {seed} --events {self.events}{said}"

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -17,20 +18,28 @@ from kraftspec.conformance.simulation import operators
 from kraftspec.conformance.simulation.catalogue import all_bugs, planted
 from kraftspec.conformance.simulation.catalogue.measure import search, shrink
 from kraftspec.conformance.simulation.diagram import draw
-from kraftspec.conformance.simulation.invariants import NAMES, OTHERS
+from kraftspec.conformance.simulation.invariants import (
+    NAMES,
+    OTHERS,
+    Violation,
+    snapshot_at_log_start,
+)
 from kraftspec.conformance.simulation.liveness import NAMES as LIVENESS
 from kraftspec.conformance.simulation.minimise import minimise, record
 from kraftspec.conformance.simulation.narrate import narrate, told
 from kraftspec.conformance.simulation.replay import Replay
-from kraftspec.conformance.simulation.run import simulate
+from kraftspec.conformance.simulation.run import simulate, swarm_of
+from kraftspec.conformance.simulation.schedule import Schedule
+from kraftspec.reference.log.epochs import EpochEntry
 from kraftspec.reference.profiles.kafka import KafkaProfile
 from kraftspec.reference.raft import requests
 
 PROFILE = KafkaProfile()
 SHORT = 1_500
 MINIMISED_MAX = 40
+RUNS_WITH_A_FAULT_MIN = 3  # Of 200: the rarest is met by as many, most by dozens.
 
-# Seeds that once broke something. What the simulator itself had wrong is not among them.
+# Seeds that once broke something in a node.
 REGRESSIONS = {
     900: "who had stored its leader's id, and had no log that says where it is, never followed it",
     1140: "a leader that removed itself, and was told of a time-out, led on for good",
@@ -55,14 +64,79 @@ def test_the_runs_are_worth_something() -> None:
     assert {"loss", "clog", "power cut", "kill", "AddRaftVoter", "duplicate", "bit rot"} <= faults
 
 
+# What the network, the machines and the disks do to a quorum. Two thirds are drawn as such, the
+# rest comes about by them: a reply is stale because a node restarted, a write torn by a power cut.
+FAULTS = {
+    *("loss", "duplicate", "straggler", "reorder", "late reply", "reply to an earlier life"),
+    *(
+        "partition around a node",
+        "partition around a node, one way",
+        "partition of a link, one way",
+    ),
+    *("partition in two parts", "partition in two parts, one way", "clog", "lost replies"),
+    *("kill", "power cut", "power cut between effects", "power cut in an election", "restart"),
+    *("gridlock", "pause", "shutdown", "resignation", "clock jump", "clock drift", "older version"),
+    *("slow disk", "stopped by a full disk", "stopped by its disk", "bit rot", "wiped disk"),
+    *(
+        f"aimed power cut: {window}"
+        for window in ("leader", "follower", "operation of a disk", "recovery", "blackout")
+    ),
+    *("lost write", "torn write", "AddRaftVoter", "RemoveRaftVoter", "upgrade asked for"),
+}
+
+
+def test_each_fault_is_met() -> None:
+    met: Counter[str] = Counter()
+    for seed in range(200):
+        schedule = Schedule(seed, swarm_of(seed, PROFILE), PROFILE)
+        schedule.run(700)
+        met.update(schedule.met.keys())
+    assert not {name for name in FAULTS if met[name] < RUNS_WITH_A_FAULT_MIN}
+
+
+@pytest.mark.parametrize(
+    ("seed", "window"), [(104, "voter"), (396, "voter"), (233, "voter set"), (756, "snapshot")]
+)
+def test_a_window_that_is_seldom_open_is_met(seed: int, window: str) -> None:
+    """Not a candidate's: it is open only with ``asks_before_its_log_is_durable`` planted."""
+    schedule = Schedule(seed, swarm_of(seed, PROFILE), PROFILE)
+    schedule.run(700)
+    assert schedule.met[f"aimed power cut: {window}"]
+
+
 @pytest.mark.parametrize("seed", REGRESSIONS)
 def test_what_was_broken_once(seed: int) -> None:
     assert simulate(seed, PROFILE, events=2_000).violation is None
 
 
+def test_a_node_whose_power_goes_late_is_started_again() -> None:
+    """All were down for good, and the run did not end."""
+    assert simulate(8515, PROFILE, events=8_000).violation is None
+
+
+def test_a_candidate_has_on_its_disk_what_it_was_voted_for() -> None:
+    """One was voted for with a log that a power cut then took, and led without what it lacked."""
+    assert simulate(9210, PROFILE, events=8_000).violation is None
+
+
+def test_an_aimed_power_cut_finds_a_candidate_that_asks_too_early() -> None:
+    """The same mistake, planted again; random cuts took 74 million events to meet it."""
+    assert swarm_of(416, PROFILE).aim_period_us
+    with planted("asks_before_its_log_is_durable"):
+        result = simulate(416, PROFILE, events=2_000)
+    assert result.violation is not None
+    assert result.violation[0] == "leader_completeness"
+    assert simulate(416, PROFILE, events=2_000).violation is None
+
+
+def test_a_cut_that_the_power_ends_may_have_cut_nothing() -> None:
+    """A property took the voter set for gone when its record was about to be cut."""
+    assert simulate(7230, PROFILE, events=8_000).violation is None
+
+
 def test_the_gridlock_of_two_voters(monkeypatch: pytest.MonkeyPatch) -> None:
     """docs/findings/kraft-gridlock.md: nobody can be elected, and nothing is broken."""
-    monkeypatch.setattr(operators.Operator, "others_elect", lambda self, leader: True)
+    monkeypatch.setattr(operators.Operator, "others_elect", lambda *_: True)
     schedule, violation = record(161, PROFILE, events=1_500)
     assert violation is not None
     assert violation.name == "leader_elected"
@@ -99,7 +173,22 @@ def test_a_seed_is_the_same_run_in_any_process_and_with_either_codec() -> None:
     assert traces(PYTHONHASHSEED="2", KRAFTSPEC_PURE="1").split() == here
 
 
-@pytest.mark.parametrize("seed", [3, 4, 11])
+def test_a_seed_is_the_same_run_on_any_machine(request: pytest.FixtureRequest) -> None:
+    """As it was written down, whatever machine and version of Python that was.
+
+    A core, a log or a simulator that does something else has other hashes: then ``--rewrite`` them,
+    if it should.
+    """
+    path = Path(__file__).with_name("simulated-traces.json")
+    kept = json.loads(path.read_text("utf-8"))
+    now = {seed: simulate(int(seed), PROFILE, events=700).trace_hash for seed in kept}
+    if now != kept and request.config.getoption("--rewrite"):
+        path.write_text(json.dumps(now, indent=2) + "\n", "utf-8")
+        return
+    assert now == kept
+
+
+@pytest.mark.parametrize("seed", [3, 4, 11, 27])
 def test_a_recorded_run_can_be_run_again(seed: int) -> None:
     """Decision by decision, to the same logs and the same hash."""
     schedule, violation = record(seed, PROFILE, events=700)
@@ -130,6 +219,8 @@ QUICK = {
     "truncates_too_much": "no_truncation_of_committed",
     "applies_voters_on_commit": "voters_follow_log",
     "leads_again_after_a_restart": "single_leader",
+    "loads_its_own_snapshot": "leader_loads_no_snapshot",
+    "names_snapshots_by_todays_epoch": "snapshot_at_log_start",
 }
 
 
@@ -145,6 +236,30 @@ def test_a_seeded_bug_is_found_and_made_small(bug: str) -> None:
         violation = Replay(minimal.seed, minimal.swarm, PROFILE).run(minimal.decisions)
     assert violation is not None
     assert violation.name == QUICK[bug]
+
+
+def test_an_epoch_cache_that_is_wrong_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the batches and the names of snapshots agree, and the cache alone does not."""
+    schedule = Schedule(39, swarm_of(39, PROFILE), PROFILE)
+    schedule.run(SHORT)
+    look = snapshot_at_log_start.INVARIANT().log_start_changed
+    having = [
+        replica
+        for replica in schedule.world.running()
+        if any(
+            0 < one.end_offset > replica.mirror.start_offset
+            for one in replica.storage.log.snapshots[:1]
+        )
+    ]
+    assert having
+    for replica in having:
+        look(replica)
+    later = [
+        EpochEntry(entry.epoch + 1, entry.start_offset) for entry in having[0].storage.log.epochs
+    ]
+    monkeypatch.setattr(type(having[0].storage.log), "epochs", later)
+    with pytest.raises(Violation, match="the cache has"):
+        look(having[0])
 
 
 def test_a_bug_is_gone_when_it_is_dug_out() -> None:

@@ -206,7 +206,9 @@ def test_a_campaign_with_three_bugs_finds_all_three() -> None:
     }
     kind = Simulations(seeds=30, events=1_500, bugs=tuple(bugs), unit_seeds=30)
     [unit] = kind.plan()
-    assert {found.class_ for found in kind.run(unit).findings} == {*bugs.values()}
+    classes = {found.class_ for found in kind.run(unit).findings}
+    # One bug may break more than one property: a log that was not synced matches no other either.
+    assert {*bugs.values()} <= classes <= {*bugs.values(), "log_matching"}
 
 
 def test_differential_units_find_what_one_run_finds() -> None:

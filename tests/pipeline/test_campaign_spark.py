@@ -49,8 +49,10 @@ PLANTED = f"{sys.executable} {HERE.parent / 'conformance' / 'planted_adapter.py'
 def test_whoever_is_killed_the_results_are_the_same_unit_by_unit(tmp_path: Path) -> None:
     out = tmp_path / "c"
     with started(*FUZZ, "--out", out) as driver:
-        wait(lambda: len(results(out)) >= 2 and workers(driver.pid), driver)
-        os.kill(workers(driver.pid)[0], signal.SIGKILL)  # Spark tries its unit again.
+        wait(lambda: len(results(out)) >= 2, driver)
+        while not (at_work := workers(driver.pid)):
+            assert driver.poll() is None, driver.communicate()
+        os.kill(at_work[0], signal.SIGKILL)  # Spark tries its unit again.
         at = len(results(out))
         wait(lambda: len(results(out)) >= at + 3, driver)
         [jvm] = below(driver.pid, "org.apache.spark.deploy.SparkSubmit")

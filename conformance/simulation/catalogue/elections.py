@@ -73,6 +73,21 @@ def asks_before_it_stores(plant: Planter) -> None:
     plant(core.Core, "step", reordered)
 
 
+def asks_before_its_log_is_durable(plant: Planter) -> None:
+    """A candidate asks for votes while its log is being synced: what it is voted for may go."""
+    ask = campaign.Campaign.ask_for_votes
+
+    def hasty(self: Any, now_us: int) -> int:
+        log = self.core.log
+        flushed, log.flushed_offset = log.flushed_offset, log.end_offset
+        try:
+            return ask(self, now_us)
+        finally:
+            log.flushed_offset = flushed
+
+    plant(campaign.Campaign, "ask_for_votes", hasty)
+
+
 def forgets_the_vote_at_restart(plant: Planter) -> None:
     """A node that starts reads its epoch, and not whom it voted for in it."""
     init = core.Core.__init__

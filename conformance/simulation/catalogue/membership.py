@@ -110,6 +110,18 @@ def removed_leader_stays(plant: Planter) -> None:
     plant(membership.Membership, "high_watermark_moved", moved)
 
 
+def upgrade_leaves_one_out(plant: Planter) -> None:
+    """The upgrade of kraft.version writes down those voters alone who told who they are."""
+
+    def error(self: Any, event: Any) -> tuple[int, str | None]:
+        known = [v for v in self.volatile_voters or () if any(v.key.directory_id)]
+        if self.volatile_voters is not None and len(known) > 1:
+            self.volatile_voters = voters.VoterSet(known)
+        return 0, None
+
+    plant(membership.Membership, "_upgrade_error", error)
+
+
 def removes_two(plant: Planter) -> None:
     """The removal of one voter takes another with it."""
     without = voters.VoterSet.without

@@ -6,10 +6,9 @@ from typing import Any
 
 from kraftspec.conformance.simulation.catalogue.bug import Planter
 from kraftspec.reference.raft import connections as links
-from kraftspec.reference.raft import core, follower, leader, replies
+from kraftspec.reference.raft import core, follower, leader
 from kraftspec.reference.raft import effects as fx
 from kraftspec.reference.raft.messages import Fetch, FetchReply
-from kraftspec.reference.raft.rules import handled_by_rule
 from kraftspec.reference.raft.types import NONE, RoleName
 
 
@@ -197,19 +196,6 @@ def all_that_is_fetched_is_committed(plant: Planter) -> None:
             self.core.raise_high_watermark(self.core.log.end_offset)
 
     plant(follower.Follower, "_follow_high_watermark", follow)
-
-
-def takes_answers_of_earlier_epochs(plant: Planter) -> None:
-    """A follower appends what a leader of an earlier epoch sent it."""
-
-    def lenient(node: Any, source: Any, reply: FetchReply) -> bool:
-        if reply.error or not isinstance(node.role, follower.Follower):
-            handled = handled_by_rule(node, reply)
-            return bool(handled)
-        return node.role.on_fetch_reply(reply)
-
-    plant(replies.HANDLERS, FetchReply, lenient)
-    plant(links.Connections, "reset", lambda self: None)
 
 
 def appends_what_it_has(plant: Planter) -> None:

@@ -8,8 +8,9 @@ from kraftspec.conformance.simulation.catalogue.bug import Planter
 from kraftspec.reference.log import metadata_log
 from kraftspec.reference.log.recovery import remove_segment
 from kraftspec.reference.log.snapshots import snapshot_name
+from kraftspec.reference.raft import SnapshotId, core, follower, log_state, snapshots, voters
 from kraftspec.reference.raft import effects as fx
-from kraftspec.reference.raft import follower, log_state, snapshots, voters
+from kraftspec.reference.raft import events as ev
 
 
 def snapshot_of_what_is_not_committed(plant: Planter) -> None:
@@ -30,6 +31,32 @@ def forgets_voters_of_a_snapshot(plant: Planter) -> None:
         "reset_to",
         lambda self, snapshot, sets, level: reset_to(self, snapshot, None, level),
     )
+
+
+def names_snapshots_by_todays_epoch(plant: Planter) -> None:
+    """A snapshot is named by the epoch of today, not by that of its last record."""
+    requested = snapshots.on_snapshot_requested
+
+    def today(node: Any, event: ev.SnapshotRequested) -> None:
+        id = SnapshotId(event.id.end_offset, node.epoch)
+        requested(node, ev.SnapshotRequested(id, event.last_timestamp_ms))
+
+    plant(core._STEPS, ev.SnapshotRequested, today)
+    plant(log_state.LogState, "is_valid", lambda self, offset, epoch: True)
+    plant(metadata_log.MetadataLog, "check_snapshot", lambda self, id: None)
+
+
+def loads_its_own_snapshot(plant: Planter) -> None:
+    """A node loads the snapshots that it wrote itself, too, also while it leads."""
+    stored = snapshots.on_snapshot_stored
+
+    def load(node: Any, event: Any) -> None:
+        is_own = event.id in node.writing_snapshots
+        stored(node, event)
+        if is_own:
+            node.emit(fx.LoadSnapshot(event.id))
+
+    plant(core._STEPS, ev.SnapshotStored, load)
 
 
 def fetches_bytes_twice(plant: Planter) -> None:

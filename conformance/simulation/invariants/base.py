@@ -84,7 +84,10 @@ class Invariant:
         """A control record is in the log."""
 
     def truncating(self, replica: Replica, end_offset: int) -> None:
-        """The log is about to be cut there."""
+        """The log is about to be cut there; the power may go before it is."""
+
+    def truncated(self, replica: Replica) -> None:
+        """The log is cut, durably."""
 
     def flushed(self, replica: Replica) -> None:
         """More of the log survives a power cut than before."""
@@ -94,6 +97,12 @@ class Invariant:
 
     def snapshot_stored(self, replica: Replica, snapshot: SnapshotId, chain: int) -> None:
         """A snapshot is complete, and says that the log before it has this chain."""
+
+    def snapshot_loaded(self, replica: Replica, snapshot: SnapshotId) -> None:
+        """A state machine is told to begin anew, with a snapshot."""
+
+    def leader_told(self, replica: Replica, leader_id: int) -> None:
+        """A state machine is told who leads; -1: nobody."""
 
     def snapshot_written(self, replica: Replica, snapshot: SnapshotId) -> None:
         """A node wrote a snapshot of its own."""

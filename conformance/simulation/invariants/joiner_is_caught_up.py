@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from kraftspec.conformance.simulation.invariants.base import Invariant
 from kraftspec.reference.raft import RoleName
-from kraftspec.reference.raft.control import ControlRecord, Voters
 
 if TYPE_CHECKING:
     from kraftspec.conformance.simulation.replica import Replica
+    from kraftspec.reference.raft.control import ControlRecord
 
 
 class JoinerIsCaughtUp(Invariant):
@@ -21,12 +21,14 @@ class JoinerIsCaughtUp(Invariant):
 
     def control_appended(self, replica: Replica, offset: int, record: ControlRecord) -> None:
         """Look at the disks of those who are new."""
-        if not isinstance(record, Voters) or replica.core.role.name is not RoleName.LEADER:
+        if replica.core.role.name is not RoleName.LEADER:
             return
         before = [voters for at, voters in replica.core.log.voters.entries() if at < offset]
+        if not before and replica.world.protocol.stores_voters:
+            before.append(replica.first_voters)
         if not before:
             return
-        for voter in record.voters:
+        for voter in replica.profile.policy.folded(record, before[-1]) or ():
             if before[-1].is_voter(voter.key):
                 continue
             joiner = replica.world.replica_of(voter.key)

@@ -1,7 +1,8 @@
 """Who leads has heard from a majority of its voters lately, or resigns (Check Quorum).
 
 Lately is one and a half times the fetch time-out (KIP-996, KAFKA-15489), by the leader's own clock.
-A node is only held to that when it acts as a leader: when it writes.
+A node is only held to that when it acts as a leader: when it writes. One that was paused takes what
+waits for it before it looks at its clock (as ``KafkaRaftClient.poll`` does), and may write once so.
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ class LeaderHearsMajority(Invariant):
     def appended(self, replica: Replica, first: int) -> None:
         """A leader writes: count whom it heard."""
         if replica.role is not RoleName.LEADER or replica.core.role.name is not RoleName.LEADER:
+            return
+        if replica.paused_until_us == replica.world.now_us:
             return
         # Of the set before this batch, should it have another: nobody was heard as one of that.
         voters = list(replica.core.log.voters.at(replica.mirror.base_of(first) - 1))

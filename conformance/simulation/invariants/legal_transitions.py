@@ -43,9 +43,10 @@ class LegalTransitions(Invariant):
 
     def role_changed(self, replica: Replica, old: RoleName | None, new: RoleName) -> None:
         """Look the pair up; a role that a node starts with was reached by no arrow."""
-        if old is None or new in LEGAL[old] or (old, new) in TWICE:
+        protocol = replica.world.protocol
+        if old is None or new in protocol.legal[old] or (old, new) in protocol.twice:
             return
-        if new in ALONE[old] and len(replica.core.log.voters.last) <= 1:
+        if new in protocol.alone[old] and len(replica.core.log.voters.last) <= 1:
             return
         self.fail(f"node {replica.id} went from {old} to {new}")
 

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 from kraftspec.conformance.simulation.invariants.base import Invariant
 from kraftspec.reference.raft import RoleName
-from kraftspec.reference.raft.control import ControlRecord, Voters
+from kraftspec.reference.raft.types import BOOTSTRAP_OFFSET
 
 if TYPE_CHECKING:
     from kraftspec.conformance.simulation.replica import Replica
+    from kraftspec.reference.raft.control import ControlRecord
 
 
 class OneVoterChange(Invariant):
@@ -17,15 +18,21 @@ class OneVoterChange(Invariant):
 
     def control_appended(self, replica: Replica, offset: int, record: ControlRecord) -> None:
         """Hold a new set against the one before it."""
-        if not isinstance(record, Voters) or replica.core.role.name is not RoleName.LEADER:
+        if replica.core.role.name is not RoleName.LEADER:
             return
         history = [(at, voters) for at, voters in replica.core.log.voters.entries() if at < offset]
+        if not history and replica.world.protocol.stores_voters:
+            history.append((BOOTSTRAP_OFFSET, replica.first_voters))
         if not history:
+            self._first(replica, record)
             return
         before_at, before = history[-1]
-        added = [v.key for v in record.voters if not before.is_voter(v.key)]
-        removed = [v.key for v in before if not record.voters.is_voter(v.key)]
-        if len(added) > 1 or len(removed) > 1:
+        voters = replica.profile.policy.folded(record, before)
+        if voters is None:
+            return
+        added = [v.key for v in voters if not before.is_voter(v.key)]
+        removed = [v.key for v in before if not voters.is_voter(v.key)]
+        if len(added) + len(removed) > 1:  # One for another is two: majorities need not meet.
             self.fail(f"leader {replica.id} adds {added} and removes {removed} at once")
         changes = bool(added or removed)
         if changes and before_at >= 0 and before_at >= self.ledger.high_watermark:
@@ -35,6 +42,13 @@ class OneVoterChange(Invariant):
                 f"leader {replica.id} changes voters before it committed in epoch "
                 f"{replica.core.epoch}"
             )
+
+    def _first(self, replica: Replica, record: ControlRecord) -> None:
+        """The first set that is written, as at the upgrade, is of those who voted without one."""
+        first = replica.first_voters
+        voters = replica.profile.policy.folded(record, first)
+        if voters is not None and len(first) and voters.ids != first.ids:
+            self.fail(f"leader {replica.id} writes {voters.ids}, and {first.ids} vote until then")
 
 
 INVARIANT = OneVoterChange

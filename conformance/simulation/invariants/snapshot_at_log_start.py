@@ -1,7 +1,12 @@
-"""A log that starts after 0 starts where its first snapshot ends (Kafka's SnapshotAtLogStart)."""
+"""A log that starts after 0 starts where its first snapshot ends (Kafka's SnapshotAtLogStart).
+
+And the epoch in that snapshot's name is the one that wrote the record before its end: as the log's
+epoch cache says, and as its batches do, one as well as the other.
+"""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import TYPE_CHECKING
 
 from kraftspec.conformance.simulation.invariants.base import Invariant
@@ -19,6 +24,10 @@ class SnapshotAtLogStart(Invariant):
         """Look when the start moved."""
         self._look(replica)
 
+    def snapshot_written(self, replica: Replica, snapshot: SnapshotId) -> None:
+        """Look when there is another; a fetched one is valid once the log is reset to it."""
+        self._look(replica)
+
     def log_reset(self, replica: Replica, snapshot: SnapshotId) -> None:
         """Look when the log was replaced."""
         self._look(replica)
@@ -30,13 +39,31 @@ class SnapshotAtLogStart(Invariant):
     def _look(self, replica: Replica) -> None:
         start = replica.mirror.start_offset
         ids = [snapshot for snapshot in replica.storage.log.snapshots if snapshot.end_offset > 0]
-        earliest = min((snapshot.end_offset for snapshot in ids), default=None)
+        first = min(ids, key=lambda snapshot: snapshot.end_offset, default=None)
+        earliest = None if first is None else first.end_offset
         if start > 0 and earliest != start:
             self.fail(
                 f"node {replica.id}: the log starts at {start}, the first snapshot is {earliest}"
             )
         if earliest is not None and earliest < start:
             self.fail(f"node {replica.id} keeps a snapshot of {earliest} before its log")
+        if first is not None:
+            self._look_at_epoch(replica, SnapshotId(*first))
+
+    def _look_at_epoch(self, replica: Replica, snapshot: SnapshotId) -> None:
+        """Hold a snapshot that is in the log against the epochs around its end."""
+        end, epoch = snapshot
+        mirror = replica.mirror
+        if end > mirror.end_offset:
+            return  # A fetched one: the log is about to start there.
+        index = bisect_left(mirror.ends, end)  # The batch that has the record before.
+        written = mirror.epochs[index] if end > mirror.start_offset else mirror.start_epoch
+        if written != epoch:
+            self.fail(f"node {replica.id}: {snapshot}, and epoch {written} wrote what it ends with")
+        cached = replica.storage.log.epochs
+        at = bisect_left(cached, end, key=lambda entry: entry.start_offset)
+        if at and cached[at - 1].epoch != epoch:
+            self.fail(f"node {replica.id}: {snapshot}, and the cache has {tuple(cached[at - 1])}")
 
 
 INVARIANT = SnapshotAtLogStart

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from kraftspec.conformance.simulation.invariants.base import Invariant
 from kraftspec.reference.raft import SnapshotId, VoterSet
-from kraftspec.reference.raft.control import ControlRecord, Voters
 
 if TYPE_CHECKING:
     from kraftspec.conformance.simulation.mirror import Mirror
     from kraftspec.conformance.simulation.replica import Replica
+    from kraftspec.reference.raft.control import ControlRecord
 
 
 class VotersFollowLog(Invariant):
@@ -26,12 +26,15 @@ class VotersFollowLog(Invariant):
 
     def control_appended(self, replica: Replica, offset: int, record: ControlRecord) -> None:
         """Note a set that is written."""
-        if isinstance(record, Voters):
-            self.sets[replica.key].append((offset, record.voters))
+        sets = self.sets[replica.key]
+        before = sets[-1][1] if sets else replica.first_voters
+        voters = replica.profile.policy.folded(record, before)
+        if voters is not None:
+            sets.append((offset, voters))
 
-    def truncating(self, replica: Replica, end_offset: int) -> None:
-        """Forget sets that are cut."""
-        self._cut(replica, end_offset)
+    def truncated(self, replica: Replica) -> None:
+        """Forget sets that are cut, once they are: a cut that the power ended may have cut none."""
+        self._cut(replica, replica.mirror.end_offset)
 
     def log_reset(self, replica: Replica, snapshot: SnapshotId) -> None:
         """A snapshot's set takes the place of those in the log."""
@@ -52,7 +55,7 @@ class VotersFollowLog(Invariant):
     def voters_changed(self, replica: Replica) -> None:
         """Hold the core's set against the log's."""
         sets = self.sets[replica.key]
-        due = sets[-1][1] if sets else replica.config.voters
+        due = sets[-1][1] if sets else replica.first_voters
         found = replica.core.log.voters.last
         if found != due:
             self.fail(f"node {replica.id} acts on {_named(found)}, its log has {_named(due)}")

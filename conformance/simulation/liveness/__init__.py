@@ -5,6 +5,7 @@ Each is given so much simulated time, in the order of ``NAMES``; the next begins
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Final
 
@@ -19,9 +20,9 @@ NAMES: Final = (
 )
 
 
-def all_liveness() -> list[Liveness]:
+def all_liveness(names: Sequence[str] = NAMES) -> list[Liveness]:
     """Make one of each, for one run."""
-    return [import_module(f"{__name__}.{name}").LIVENESS() for name in NAMES]
+    return [import_module(f"{__name__}.{name}").LIVENESS() for name in names]
 
 
 __all__ = ["NAMES", "Liveness", "all_liveness"]

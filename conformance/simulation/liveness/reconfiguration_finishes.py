@@ -1,4 +1,7 @@
-"""Voters whose disks are gone can be removed, and replicas that wait can be added (KIP-853)."""
+"""Voters whose disks are gone can be removed, and replicas that wait can be added (KIP-853).
+
+And kraft.version can be raised, where the run has begun with 0 and wants to.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from kraftspec.conformance.simulation.liveness.base import Liveness
 from kraftspec.conformance.simulation.swarm import S
 
 if TYPE_CHECKING:
+    from kraftspec.conformance.simulation.replica import Replica
     from kraftspec.conformance.simulation.schedule import Schedule
 
 VOTERS_MAX = 7
@@ -24,7 +28,7 @@ class ReconfigurationFinishes(Liveness):
         world = schedule.world
         leader = world.leader()
         if not schedule.swarm.kraft_version:
-            return True
+            return not schedule.swarm.upgrade_period_us or self._is_upgraded(schedule, leader)
         if leader is None:
             return False
         voters = leader.core.log.voters.last
@@ -47,6 +51,19 @@ class ReconfigurationFinishes(Liveness):
             return False
         last = leader.core.log.voters.last_offset
         return last is None or last < leader.high_watermark
+
+    def _is_upgraded(self, schedule: Schedule, leader: Replica | None) -> bool:
+        """Whether kraft.version is raised, or cannot be; ask if not."""
+        swarm = schedule.swarm
+        if swarm.old_nodes and not swarm.old_vote_version:
+            return True  # There are voters that do not tell who they are: none may be left out.
+        if leader is None:
+            return False
+        levels = leader.core.log.kraft_versions
+        if levels.last < 1:
+            schedule.world.upgrade(leader, 1)
+            return False
+        return (levels.last_offset or 0) < leader.high_watermark
 
 
 LIVENESS = ReconfigurationFinishes

@@ -20,6 +20,7 @@ from kraftspec.cli.output import (
     json_option,
     printable,
 )
+from kraftspec.cli.profiles import PROFILES
 
 if TYPE_CHECKING:
     from kraftspec.pipeline.campaign.kind import Kind, Unit
@@ -200,6 +201,19 @@ def fuzz(
 @click.option(
     "--bug", "bugs", multiple=True, metavar="NAME", help="Plant a seeded bug; repeatable."
 )
+@click.option(
+    "--profile",
+    type=click.Choice(PROFILES),
+    default="kafka",
+    show_default=True,
+    help="The protocol that the nodes speak.",
+)
+@click.option(
+    "--without",
+    multiple=True,
+    metavar="CURE",
+    help="Do without a rule that cures a draft's flaw; repeatable.",
+)
 @click.option("--unit-seeds", type=click.IntRange(1), help="Runs of a unit of work.")
 @_common
 def simulate(
@@ -207,6 +221,8 @@ def simulate(
     first_seed: int,
     events: int,
     bugs: tuple[str, ...],
+    profile: str,
+    without: tuple[str, ...],
     unit_seeds: int | None,
     **where: Any,
 ) -> None:
@@ -217,9 +233,16 @@ def simulate(
     from kraftspec.pipeline.campaign.simulate import Simulations
 
     sizes = {} if unit_seeds is None else {"unit_seeds": unit_seeds}
-    _run(
-        Simulations(seeds=seeds, first_seed=first_seed, events=events, bugs=bugs, **sizes), **where
+    kind = Simulations(
+        seeds=seeds,
+        first_seed=first_seed,
+        events=events,
+        bugs=bugs,
+        profile=profile,
+        without=without,
+        **sizes,
     )
+    _run(kind, **where)
 
 
 def _check_input(targets: tuple[str, ...], shown: str, as_json: bool) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kraftspec.cli.output import EXIT_FINDINGS, console, counted, emit_json, json_option, progress
+from kraftspec.cli.profiles import PROFILES
 
 if TYPE_CHECKING:
     from kraftspec.conformance.simulation.minimise import Minimal
@@ -43,10 +44,17 @@ class _Seeds(click.ParamType):  # type: ignore[type-arg] # Generic for checkers 
 @click.option(
     "--profile",
     "profile_name",
-    type=click.Choice(["kafka"]),
+    type=click.Choice(PROFILES),
     default="kafka",
     show_default=True,
     help="The protocol that the nodes speak.",
+)
+@click.option(
+    "--without",
+    "cures",
+    multiple=True,
+    metavar="CURE",
+    help="Do without a rule that cures a draft's flaw; repeatable.",
 )
 @click.option(
     "--nodes",
@@ -77,6 +85,7 @@ def simulate(
     seed: int | None,
     seeds: range | None,
     profile_name: str,
+    cures: tuple[str, ...],
     nodes: int | None,
     events: int,
     bugs: tuple[str, ...],
@@ -90,7 +99,8 @@ def simulate(
     is printed, and --minimise says in words, and in an SVG, how it came.
     """
     from kraftspec.conformance.simulation.catalogue import all_bugs, planted
-    from kraftspec.reference.profiles.kafka import KafkaProfile
+    from kraftspec.conformance.simulation.protocols import protocol_of
+    from kraftspec.reference.profiles import profile_named
 
     if (seed is None) == (seeds is None):
         raise click.UsageError("give one of --seed N and --seeds A..B")
@@ -101,7 +111,13 @@ def simulate(
         )
     chosen = range(seed, seed + 1) if seed is not None else seeds
     assert chosen is not None
-    profile = KafkaProfile()
+    try:
+        profile = profile_named(profile_name, without=cures)
+        protocol_of(profile)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--without") from None
+    except LookupError as error:
+        raise click.BadParameter(str(error), param_hint="--profile") from None
     with planted(*bugs):
         results = _run(chosen, profile, events, nodes)
         failed = [result for result in results if result.violation is not None]
