@@ -8,24 +8,28 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from kraftspec.fastpath.batch_reader import decode_batch, read_header
-from kraftspec.fastpath.types import ZERO_UUID
-from kraftspec.generated.kafka import QuorumStateData, SnapshotHeaderRecord
+from kraftspec.generated.kafka import SnapshotHeaderRecord
 from kraftspec.reference.log import LogDirectory
 from kraftspec.reference.log.control import control_type_of, control_value
-from kraftspec.reference.raft import ElectionState, LogState, ReplicaKey, SnapshotId, VoterSet
+from kraftspec.reference.raft import Core, ElectionState, LogState, SnapshotId, VoterSet
 from kraftspec.reference.raft import effects as fx
 from kraftspec.reference.raft import events as ev
-from kraftspec.reference.raft.control import ControlRecord, KRaftVersion, Voters
+from kraftspec.reference.raft.control import ControlRecord, KRaftVersion
 from kraftspec.reference.raft.messages import Batch, FetchReply, FetchSnapshotReply, Reply
-from kraftspec.reference.raft.types import NONE, Snapshot
+from kraftspec.reference.raft.types import Snapshot
+from kraftspec.reference.raft.voters import History
 
 if TYPE_CHECKING:
     from kraftspec.fastpath.records import BatchHeader, Record
     from kraftspec.reference.log import Files, LogConfig, MetadataLog
+    from kraftspec.reference.log.control import ControlValue
     from kraftspec.reference.log.snapshots import PartialSnapshot, SnapshotReader
     from kraftspec.reference.raft import Config
-    from kraftspec.reference.raft.profile import Profile
+    from kraftspec.reference.raft.policy import Random
+    from kraftspec.reference.raft.profile import Profile, StoredState
 
 _READ_BYTES = 1 << 20
 RECORD_BYTES_MAX = 64  # Of a record or a batch beside its value.
@@ -46,6 +50,7 @@ class Storage:
             fx.BeginSnapshot: self._begin_snapshot,
             fx.ExtendSnapshot: self._extend_snapshot,
             fx.AbandonSnapshot: self._abandon_snapshot,
+            fx.ClusterIdLearned: self._name_cluster,
         }
 
     @classmethod
@@ -82,19 +87,34 @@ class Storage:
     # ---- what is there -------------------------------------------------------------------------
 
     @property
-    def election(self) -> ElectionState | None:
+    def state(self) -> StoredState | None:
         """What quorum-state holds; None if there is no such file."""
-        stored = self.directory.quorum_state.read()
-        if stored is None:
-            return None
-        state, _ = stored
-        voted = None
-        if state.voted_id >= 0:
-            voted = ReplicaKey(state.voted_id, state.voted_directory_id)
-        return ElectionState(state.leader_epoch, state.leader_id, voted)
+        read = self.directory.quorum_state.read(self.profile.state_message)
+        return None if read is None else self.profile.get_state(*read)
 
-    def log_state(self, static_voters: VoterSet) -> LogState:
-        """Return the core's picture of the log, voter sets and versions included."""
+    @property
+    def election(self) -> ElectionState | None:
+        """What quorum-state says of elections; None if there is no such file."""
+        state = self.state
+        return None if state is None else state.election
+
+    def make_core(self, config: Config, random: Random, kind: type[Core] = Core) -> Core:
+        """Return a core that has not started, with what the disk has. Raises as reading does.
+
+        Where the configuration does not say which cluster it is, meta.properties does.
+        """
+        if not config.cluster_id:
+            config = msgspec.structs.replace(config, cluster_id=self.directory.meta.cluster_id)
+        state = self.state
+        election, rest = (None, None) if state is None else (state.election, state.rest)
+        log = self.log_state(config.voters, state)
+        return kind(config, self.profile.policy, log, election, random, rest)
+
+    def log_state(self, static_voters: VoterSet, state: StoredState | None = None) -> LogState:
+        """Return the core's picture of the log, voter sets and versions included.
+
+        ``state`` is what quorum-state holds.
+        """
         log = self.log
         snapshots = []
         for snapshot_id in log.snapshots:
@@ -104,25 +124,48 @@ class Storage:
                 snapshots.append(Snapshot(snapshot_id, reader.size, timestamp_ms))
             finally:
                 reader.close()
-        voters: list[tuple[int, VoterSet]] = []
-        levels: list[tuple[int, int]] = []
         start = log.start_offset
+        if state is not None and state.voters is not None:
+            static_voters = state.voters
+            start = max(start, state.applied_offset)
+        voters: History[VoterSet] = History(static_voters)
+        levels: list[tuple[int, int]] = []
         if log.snapshots:
             latest = log.snapshots[-1]
+            known: VoterSet | None = None
             for record in self.snapshot_controls(latest):
-                _note(record, latest.end_offset - 1, voters, levels)
+                if isinstance(record, KRaftVersion):
+                    levels.append((latest.end_offset - 1, record.level))
+                else:
+                    known = self._folded_in_snapshot(record, known)
+            if known is not None:
+                voters.put(latest.end_offset - 1, known)
             start = max(start, latest.end_offset)
         for offset, record in self._log_controls(start):
-            _note(record, offset, voters, levels)
+            self._note(record, offset, voters, levels)
         return LogState(
             start_offset=log.start_offset,
             end_offset=log.end_offset,
             epochs=[(entry.epoch, entry.start_offset) for entry in log.epochs],
             snapshots=snapshots,
-            voters=voters,
+            voters=voters.entries(),
             kraft_versions=levels,
             static_voters=static_voters,
         )
+
+    def _note(
+        self,
+        record: ControlRecord,
+        offset: int,
+        voters: History[VoterSet],
+        levels: list[tuple[int, int]],
+    ) -> None:
+        if isinstance(record, KRaftVersion):
+            levels.append((offset, record.level))
+            return
+        changed = self.profile.policy.folded(record, voters.last)
+        if changed is not None:
+            voters.put(offset, changed)
 
     def _log_controls(self, offset: int) -> Iterator[tuple[int, ControlRecord]]:
         """Yield the control records at ``offset`` and after it."""
@@ -177,18 +220,13 @@ class Storage:
             how(effect)
 
     def persist_election(self, effect: fx.PersistElection) -> None:
-        """Write quorum-state, at version 0 with static voters and else at 1 (``QuorumState``)."""
-        state = effect.state
-        voted = state.voted or ReplicaKey(NONE, ZERO_UUID)
-        data = QuorumStateData(
-            leader_id=state.leader_id, leader_epoch=state.epoch, voted_id=voted.id
-        )
-        version = min(effect.kraft_version, 1)
-        if version == 0:
-            data.current_voters = [QuorumStateData.Voter(voter_id=id) for id in effect.voter_ids]
-        else:
-            data.voted_directory_id = voted.directory_id
-        self.directory.quorum_state.write(data, version)
+        """Write quorum-state; durable on return."""
+        self.directory.quorum_state.write(*self.profile.put_state(effect))
+
+    def _name_cluster(self, effect: fx.ClusterIdLearned) -> None:
+        meta = self.directory.meta
+        if meta.cluster_id != effect.cluster_id:
+            self.directory.set_meta(msgspec.structs.replace(meta, cluster_id=effect.cluster_id))
 
     def append_syncs(self, effect: fx.AppendRecords | fx.AppendControl | fx.AppendBatches) -> bool:
         """Whether an append may sync something first, and so take as long as the disk does."""
@@ -254,15 +292,7 @@ class Storage:
         self, effect: fx.WriteSnapshot, values: Sequence[bytes], timestamp_ms: int
     ) -> ev.SnapshotStored | None:
         """Write a state machine's records as a snapshot; None where it is there already."""
-        header = [
-            control_value(
-                SnapshotHeaderRecord(last_contained_log_timestamp=effect.last_timestamp_ms)
-            )
-        ]
-        if effect.kraft_version > 0:
-            header.append(self.profile.encode_control(KRaftVersion(effect.kraft_version)))
-            if effect.voters is not None:
-                header.append(self.profile.encode_control(Voters(effect.voters)))
+        header = self.snapshot_header(effect)
         writer = self.log.create_snapshot(effect.id, header, timestamp_ms=timestamp_ms)
         if writer is None:
             return None
@@ -272,6 +302,21 @@ class Storage:
         finally:
             writer.close()
         return self._stored(effect.id)
+
+    def snapshot_header(self, effect: fx.WriteSnapshot) -> list[ControlValue]:
+        """Return the control records that a snapshot begins with."""
+        first = SnapshotHeaderRecord(last_contained_log_timestamp=effect.last_timestamp_ms)
+        controls = self.profile.snapshot_controls(effect.kraft_version, effect.voters)
+        return [control_value(first), *map(self.profile.encode_control, controls)]
+
+    def adopt_snapshot(self, effect: fx.WriteSnapshot) -> ev.SnapshotStored:
+        """Take note of a snapshot that another process has written here: it is durable."""
+        self.log.adopt_snapshot(effect.id)
+        reader = self.log.open_snapshot(effect.id)
+        try:
+            return ev.SnapshotStored(effect.id, reader.size, effect.last_timestamp_ms)
+        finally:
+            reader.close()
 
     def finish_snapshot(
         self, snapshot_id: SnapshotId
@@ -307,9 +352,16 @@ class Storage:
             for _, record in self._controls(records) if header.is_control else ():
                 if isinstance(record, KRaftVersion):
                     stored.kraft_version = record.level
-                elif isinstance(record, Voters):
-                    stored.voters = record.voters
+                else:
+                    stored.voters = self._folded_in_snapshot(record, stored.voters)
         return stored
+
+    def _folded_in_snapshot(
+        self, record: ControlRecord, voters: VoterSet | None
+    ) -> VoterSet | None:
+        """Return the voters of a snapshot, read up to ``record``: it builds on none before it."""
+        folded = self.profile.policy.folded_in_snapshot(record, voters or VoterSet())
+        return voters if folded is None else folded
 
     def _begin_snapshot(self, effect: fx.BeginSnapshot) -> None:
         self._abandon_snapshot(None)
@@ -323,15 +375,3 @@ class Storage:
         if self._partial is not None:
             self._partial.abandon()
             self._partial = None
-
-
-def _note(
-    record: ControlRecord,
-    offset: int,
-    voters: list[tuple[int, VoterSet]],
-    levels: list[tuple[int, int]],
-) -> None:
-    if isinstance(record, Voters):
-        voters.append((offset, record.voters))
-    elif isinstance(record, KRaftVersion):
-        levels.append((offset, record.level))

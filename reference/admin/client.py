@@ -9,34 +9,28 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from kraftspec.fastpath.errors import CodecError
 from kraftspec.fastpath.types import ZERO_UUID, Uuid
-from kraftspec.reference.admin.config import ClientConfig
-from kraftspec.reference.admin.connection import Connection
-from kraftspec.reference.admin.errors import AdminError, AnswerError, TimedOutError, address, said
+from kraftspec.reference.admin.caller import NOT_LEADER, Caller
+from kraftspec.reference.admin.errors import AdminError, AnswerError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from types import TracebackType
 
     from kraftspec.generated.kafka import DescribeQuorumResponse
+    from kraftspec.reference.admin.config import ClientConfig
+    from kraftspec.reference.admin.connection import Connection
 
 METADATA_TOPIC: Final = "__cluster_metadata"
 ENDPOINT_BROKER, ENDPOINT_CONTROLLER = 1, 2  # DescribeCluster's EndpointType.
 METADATA_KEY: Final = 3  # What every broker answers, and no controller.
-_PORT_MAX: Final = 65_535
 
-NOT_LEADER: Final = frozenset({6, 41})  # NOT_LEADER_OR_FOLLOWER, NOT_CONTROLLER
-# LEADER_NOT_AVAILABLE, REQUEST_TIMED_OUT, BROKER_NOT_AVAILABLE, NETWORK_EXCEPTION
-TRANSIENT: Final = frozenset({5, 7, 8, 13})
 MISMATCHED_ENDPOINT_TYPE: Final = 114
 DUPLICATE_VOTER, VOTER_NOT_FOUND = 126, 127
-
-_Answer = TypeVar("_Answer")
+UPGRADE: Final = 1  # FeatureUpdate.UpgradeType
 
 
 class Endpoint(msgspec.Struct, frozen=True):
@@ -49,6 +43,12 @@ class Endpoint(msgspec.Struct, frozen=True):
     name: str
     host: str
     port: int
+
+
+class DraftEndpoint(Endpoint, frozen=True):
+    """The same in a draft, with Kafka's number of the protocol that it speaks; 0 is PLAINTEXT."""
+
+    security_protocol: int = 0
 
 
 class Node(msgspec.Struct, frozen=True):
@@ -122,7 +122,7 @@ class QuorumInfo(msgspec.Struct, frozen=True):
         return min(self.voters, key=lambda voter: voter.log_end_offset)
 
 
-class AdminClient:
+class AdminClient(Caller):
     """``with AdminClient("host:port,host:port", to_controllers=True) as admin: …``.
 
     Every call raises AnswerError where a node refuses, TimedOutError where nothing settled it in
@@ -149,31 +149,8 @@ class AdminClient:
         Raises:
             ValueError: an address is none.
         """
-        self._addresses = parse_addresses(bootstrap)
+        super().__init__(bootstrap, config=config, on_retry=on_retry)
         self._to_controllers = to_controllers
-        self._config = config or ClientConfig()
-        self._on_retry = on_retry
-        self._any: Connection | None = None
-        self._leader: Connection | None = None
-        self._next = 0  # Which address is tried next.
-
-    def __enter__(self) -> AdminClient:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Hang up."""
-        for connection in {self._any, self._leader} - {None}:
-            assert connection is not None
-            connection.close()
-        self._any = self._leader = None
 
     # ---- calls ---------------------------------------------------------------------------------
 
@@ -232,6 +209,32 @@ class AdminClient:
 
         self._change(attempt, VOTER_NOT_FOUND, node_id, directory_id)
 
+    def upgrade_feature(self, name: str, level: int, *, validate_only: bool = False) -> None:
+        """Raise a feature to a level, as ``kafka-features upgrade`` does (UpdateFeatures).
+
+        ``validate_only`` asks whether it could be. A feature that has the level already is no
+        error.
+        """
+        from kraftspec.generated.kafka import (  # noqa: PLC0415 - this call alone needs them
+            UpdateFeaturesRequest,
+            UpdateFeaturesResponse,
+        )
+
+        update = UpdateFeaturesRequest.FeatureUpdateKey(
+            feature=name, max_version_level=level, upgrade_type=UPGRADE
+        )
+
+        def attempt(deadline_s: float) -> None:
+            request = UpdateFeaturesRequest(
+                timeout_ms=_left_ms(deadline_s),
+                feature_updates=[update],
+                validate_only=validate_only,
+            )
+            answer = self._controller(deadline_s).ask(request, UpdateFeaturesResponse, deadline_s)
+            _check(answer.error_code, answer.error_message)
+
+        self._call(attempt, retried=NOT_LEADER)
+
     def _change(
         self, attempt: Callable[[float], None], done_code: int, node_id: int, directory_id: Uuid
     ) -> None:
@@ -281,34 +284,7 @@ class AdminClient:
 
     # ---- who is asked --------------------------------------------------------------------------
 
-    def _anyone(self, deadline_s: float) -> Connection:
-        """Return a connection to the first address that takes one."""
-        if self._any is not None:
-            return self._any
-        failures = []
-        for _ in self._addresses:
-            host, port = self._addresses[self._next]
-            try:
-                self._any = self._connect(host, port, deadline_s)
-            except (OSError, CodecError) as error:
-                failures.append(said(error))
-                self._next = (self._next + 1) % len(self._addresses)
-            else:
-                self._refuse_controller(self._any)
-                return self._any
-        raise ConnectionError("; ".join(failures))
-
-    def _connect(self, host: str, port: int, deadline_s: float) -> Connection:
-        """Connect; who cannot be reached is named, once."""
-        try:
-            return Connection(host, port, self._config, deadline_s)
-        except (OSError, CodecError) as error:
-            where, why = address(host, port), said(error)
-            if why.startswith(where):
-                raise
-            raise ConnectionError(f"{where}: {why}") from error
-
-    def _refuse_controller(self, connection: Connection) -> None:
+    def _accept(self, connection: Connection) -> None:
         if not self._to_controllers and METADATA_KEY not in connection.versions:
             raise AdminError(
                 f"{connection} does not answer Metadata, as brokers do. Give brokers as bootstrap "
@@ -329,51 +305,6 @@ class AdminClient:
             else:
                 self._leader = self._connect(node.host, node.port, deadline_s)
         return self._leader
-
-    def _forget(self) -> None:
-        """Begin the next search with the next address."""
-        self.close()
-        self._next = (self._next + 1) % len(self._addresses)
-
-    def _call(
-        self,
-        attempt: Callable[[float], _Answer],
-        retried: frozenset[int] = NOT_LEADER | TRANSIENT,
-    ) -> _Answer:
-        """Try until it is settled, or until the time is up; ``retried`` codes settle nothing."""
-        config = self._config
-        deadline_s = time.monotonic() + config.api_timeout_ms / 1000
-        attempts = 0
-        failure = ""
-        is_told = False
-        while True:
-            try:
-                return attempt(deadline_s)
-            except AnswerError as error:
-                if error.code not in retried:
-                    raise
-                failure = str(error)
-                is_search = error.code in NOT_LEADER and attempts < len(self._addresses)
-                if error.code in NOT_LEADER:
-                    self._forget()
-            except (OSError, CodecError) as error:
-                # What came of having no time left says less than what happened before.
-                if not failure or time.monotonic() < deadline_s:
-                    failure = said(error)
-                is_search = False
-                self._forget()
-            if not (is_told or is_search) and self._on_retry is not None:
-                self._on_retry(failure)
-                is_told = True
-            wait_s = backoff_s(config, attempts)
-            attempts += 1
-            if time.monotonic() + wait_s >= deadline_s:
-                times = "once" if attempts == 1 else f"{attempts} times"
-                raise TimedOutError(
-                    f"nothing settled it within {config.api_timeout_ms:,} ms "
-                    f"({config.api_timeout_name}), tried {times}; the last time: {failure}"
-                )
-            time.sleep(wait_s)
 
 
 def ask_quorum(connection: Connection, deadline_s: float) -> QuorumInfo:
@@ -407,32 +338,6 @@ def ask_quorum(connection: Connection, deadline_s: float) -> QuorumInfo:
             for node in answer.nodes
         },
     )
-
-
-def parse_addresses(text: str) -> list[tuple[str, int]]:
-    """Read ``host:port,[host]:port``; ValueError says which address is none."""
-    found = []
-    for one in text.split(","):
-        address = one.strip()
-        if not address:
-            continue
-        host, colon, port = address.rpartition(":")
-        host = host[1:-1] if host.startswith("[") and host.endswith("]") else host
-        if not colon or not host or not port.isdecimal() or not 0 < int(port) <= _PORT_MAX:
-            raise ValueError(f"{address!r} is no host:port with a port from 1 to {_PORT_MAX}")
-        found.append((host, int(port)))
-    if not found:
-        raise ValueError(f"{text!r} has no host:port in it")
-    return found
-
-
-def backoff_s(config: ClientConfig, failures: int) -> float:
-    """Return how long to wait after so many failures before (KIP-580: twice as long, ±20 %)."""
-    import random  # noqa: PLC0415 - a call that is answered at once does without
-
-    # Beyond 2 ** 32 the limit holds whatever a configuration says.
-    wait_ms = min(config.retry_backoff_ms * 2 ** min(failures, 32), config.retry_backoff_max_ms)
-    return float(wait_ms) * random.uniform(0.8, 1.2) / 1000
 
 
 def _check(code: int, message: str | None, advice: str = "") -> None:

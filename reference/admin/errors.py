@@ -38,10 +38,13 @@ def address(host: str, port: int) -> str:
 
 
 def code_name(code: int) -> str:
-    """Return Kafka's name of an error code; one that it does not have is said to be unknown."""
-    from kraftspec.generated.errors import ErrorCode  # noqa: PLC0415 - a call that is done has none
+    """Return the name of an error code, Kafka's or a draft's; any other is said to be unknown."""
+    from kraftspec.generated.errors import (  # noqa: PLC0415 - a call that is done has none
+        DraftErrorCode,
+        ErrorCode,
+    )
 
-    try:
-        return ErrorCode(code).name
-    except ValueError:
-        return "unknown error"
+    for known in (ErrorCode, DraftErrorCode):
+        if code in list(known):
+            return known(code).name
+    return "unknown error"

@@ -9,11 +9,12 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kraftspec.fastpath.types import ZERO_UUID, Uuid
-from kraftspec.reference.admin.client import Endpoint
+from kraftspec.reference.admin.client import DraftEndpoint, Endpoint
 from kraftspec.reference.log.directory import META_NAME, MetaProperties
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
 _LISTENER = re.compile(r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]+)")
 _IS_IT: Final = "Is this a valid controller configuration file?"
@@ -38,6 +39,37 @@ def joiner_of(properties: Mapping[str, str]) -> Joiner:
         _directory_id(_metadata_directory(properties)),
         _endpoints(properties),
     )
+
+
+def draft_joiner_of(path: Path, profile: str) -> Joiner:
+    """Read whose properties of a draft these are, and the uuid that its replica made for itself.
+
+    The uuid is that of quorum-state, which a node writes when it first starts. Raises ValueError,
+    or OSError where a file cannot be read.
+    """
+    # None of this is wanted by the other commands.
+    from kraftspec.generated import kip_853  # noqa: PLC0415
+    from kraftspec.reference.log.directory import METADATA_NAME  # noqa: PLC0415
+    from kraftspec.reference.log.quorum_state import NAME, QuorumStateFile  # noqa: PLC0415
+    from kraftspec.reference.node.config import load_config  # noqa: PLC0415
+
+    config = load_config(path, profile)
+    name = f"{config.log_dir}/{METADATA_NAME}/{NAME}"
+    try:
+        with open(name, "rb") as file:
+            state, _ = QuorumStateFile.parse(file.read(), name, kip_853.QuorumStateData)
+    except FileNotFoundError:
+        raise ValueError(
+            f"{name} is not there: start the node, which makes its uuid, and let it catch up"
+        ) from None
+    if state.voter_uuid == ZERO_UUID:
+        raise ValueError(f"{name} has no VoterUuid: start the node, which makes one")
+    numbers = {one.name: one.protocol.number for one in config.listeners}
+    endpoints = tuple(
+        DraftEndpoint(one.name, one.host, one.port, numbers.get(one.name, 0))
+        for one in config.core.endpoints
+    )
+    return Joiner(config.node_id, Uuid(state.voter_uuid), endpoints)
 
 
 def _node_id(properties: Mapping[str, str]) -> int:
@@ -84,7 +116,7 @@ def _endpoints(properties: Mapping[str, str]) -> tuple[Endpoint, ...]:
     listeners: dict[str, Endpoint] = {}
     for key in ("listeners", "advertised.listeners"):  # The latter take the place of the former.
         for text in _listed(properties.get(key, "")):
-            endpoint = _endpoint(key, text)
+            endpoint = parse_endpoint(key, text)
             listeners[endpoint.name] = endpoint
     if "controller.listener.names" not in properties:
         raise ValueError(f"controller.listener.names was not found. {_IS_IT}")
@@ -95,7 +127,8 @@ def _endpoints(properties: Mapping[str, str]) -> tuple[Endpoint, ...]:
     return tuple(listeners[name] for name in dict.fromkeys(names))
 
 
-def _endpoint(key: str, text: str) -> Endpoint:
+def parse_endpoint(key: str, text: str) -> Endpoint:
+    """Read ``NAME://host:port``; ValueError names ``key``, where it stands."""
     match = _LISTENER.fullmatch(text)
     if match is None:
         raise ValueError(f"Unable to parse {text} to a broker endpoint: {key} has NAME://host:port")

@@ -30,7 +30,9 @@ from kraftspec.generated.kafka import (
     DescribeClusterResponse,
     EnvelopeRequest,
     EnvelopeResponse,
+    UpdateFeaturesRequest,
 )
+from kraftspec.reference.node.features import begin_update
 from kraftspec.reference.node.frames import API_VERSIONS_KEY
 from kraftspec.reference.raft.follower import address
 from kraftspec.reference.raft.messages import Api
@@ -55,7 +57,10 @@ def api_of(request: Any) -> Api:
 
 
 class ShellApi(NamedTuple):
-    """An API that the core has no part in: (core, request, version, listener) to the response."""
+    """An API that the core has no part in: (core, request, version, listener) to the response.
+
+    Or it has, and the answer waits for what it says: then it is to an ``UpgradeRequested``.
+    """
 
     api: Api
     request_class: Any
@@ -115,6 +120,7 @@ SHELL_APIS: Final = {
         _not_controller(BrokerRegistrationRequest, BrokerRegistrationResponse),
         _not_controller(ControllerRegistrationRequest, ControllerRegistrationResponse),
         _not_controller(EnvelopeRequest, EnvelopeResponse),
+        ShellApi(api_of(UpdateFeaturesRequest), UpdateFeaturesRequest, begin_update),
     )
 }
 

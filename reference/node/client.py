@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 import socket
 import ssl
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 
 SOFTWARE_NAME: Final = "kraftspec"
 SOFTWARE_VERSION: Final = "1"
+DOUBLINGS_MAX: Final = 16  # Of a time-out; each has an upper bound, too.
+JITTER: Final = 0.2
 LOGIN_LIFE_SHARE: Final = 0.85  # Of how long a login lasts, as Kafka's clients have it.
 _API_VERSIONS_VERSIONS = ApiVersionsRequest.VALID_VERSIONS
 
@@ -66,13 +69,15 @@ class Asker(NamedTuple):
     ``replied`` and ``failed`` are told how each request ended: (request id, reply, whose), and
     (request id, whether the other side does not speak the version that it needs). ``login`` is run
     on a new connection before anything else, with a function to exchange a request for its
-    response; it says for how many milliseconds that will do, 0 for ever.
+    response; it says for how many milliseconds that will do, 0 for ever. ``connect_timeout_s`` is
+    for a first attempt to connect; each that fails doubles it, up to ``connect_timeout_max_s``.
     """
 
     profile: Profile
     client_id: str
     request_timeout_s: float
     connect_timeout_s: float
+    connect_timeout_max_s: float
     response_bytes_max: int
     tls: ssl.SSLContext | None
     login: Callable[[Exchange], Awaitable[int]] | None
@@ -129,6 +134,8 @@ class Peer(asyncio.Protocol):
         if self._is_closed:
             return
         self._is_closed = True
+        if self.versions is None:
+            self.peers.failed_attempts[self.node] += 1
         self.peers.forget(self)
         if asyncio.current_task() is not self._connecting:
             self._connecting.cancel()
@@ -182,7 +189,7 @@ class Peer(asyncio.Protocol):
     async def _connect(self) -> None:
         asker = self.asker
         try:
-            async with asyncio.timeout(asker.connect_timeout_s):
+            async with asyncio.timeout(self.peers.connect_timeout_s(self.node)):
                 await self._loop.create_connection(
                     lambda: self,
                     self.node.host,
@@ -208,6 +215,7 @@ class Peer(asyncio.Protocol):
             self.close(error or type(error).__name__)
             return
         self.peers.distrusted.discard(self.node)
+        del self.peers.failed_attempts[self.node]
         waiting, self._waiting = self._waiting, []
         for request_id, request in waiting:
             self._send(request_id, request)
@@ -306,6 +314,7 @@ class Peers:
         self.asker = asker
         self.by_node: dict[Node, Peer] = {}
         self.distrusted: set[Node] = set()  # Those of whom that was said already.
+        self.failed_attempts: Counter[Node] = Counter()  # To connect, since the last that did not.
 
     def ask(self, request_id: int, node: Node, request: Request) -> None:
         """Send a request to a node."""
@@ -322,6 +331,16 @@ class Peers:
         peer = self.by_node.get(node)
         if peer is not None:
             peer.close("it did not answer in time")
+
+    def connect_timeout_s(self, node: Node) -> float:
+        """Return how long an attempt to connect may take: longer after each that failed.
+
+        As Kafka's clients have it (``ClusterConnectionStates``), a fifth more or less at random.
+        """
+        asker = self.asker
+        doubled = asker.connect_timeout_s * 2.0 ** min(self.failed_attempts[node], DOUBLINGS_MAX)
+        drawn = doubled * random.uniform(1 - JITTER, 1 + JITTER)
+        return min(drawn, max(asker.connect_timeout_max_s, asker.connect_timeout_s))
 
     def versions_of(self, node_id: int) -> Versions | None:
         """Return what the node of that id said that it speaks; None where it was not asked yet."""

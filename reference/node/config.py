@@ -8,6 +8,7 @@ which is a warning; so have names that nobody knows, unless they nearly are ones
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -40,22 +41,35 @@ PROVIDERS: Final = "config.providers"
 IGNORED: Final = "it has no effect on this node, which is a controller without a broker"
 
 
-def load_config(path: str | Path) -> NodeConfig:
+def load_config(path: str | Path, profile: str = "kafka") -> NodeConfig:
     """Return the configuration in a properties file, with warnings about what has no effect.
 
-    Opens nothing but the file. Raises ConfigError, with all that is wrong.
+    ``profile`` says whose properties they are. Opens nothing but the file. Raises ConfigError, with
+    all that is wrong.
     """
-    reader = Reader.open(Path(path))
+    if profile != "kafka":
+        from kraftspec.reference.node.config_drafts import LOADERS  # noqa: PLC0415 - it reads by us
+
+        return LOADERS[profile](Path(path))
+    return load_controller(Path(path))
+
+
+def load_controller(
+    path: Path, judge: Callable[[Reader], None] = lambda reader: None
+) -> NodeConfig:
+    """Return the configuration of a controller; ``judge`` notes what else is wrong in its file."""
+    reader = Reader.open(path)
     _check_roles(reader)
+    judge(reader)
     node_id = _node_id(reader)
-    listeners, reached = _listeners(reader)
+    listeners, reached = read_listeners(reader)
     config = NodeConfig(
         path=str(path),
         core=_core(reader, node_id, listeners, reached),
-        log=_log(reader),
-        log_dir=_log_dir(reader),
+        log=read_log(reader),
+        log_dir=read_log_dir(reader),
         listeners=listeners,
-        limits=_limits(reader),
+        limits=read_limits(reader),
         security=Security(reader).client_side(listeners),
         snapshot_bytes=reader.integer("metadata.log.max.record.bytes.between.snapshots"),
         snapshot_ms=reader.integer("metadata.log.max.snapshot.interval.ms"),
@@ -91,7 +105,7 @@ def _node_id(reader: Reader) -> int:
 # ---- listeners and the quorum ------------------------------------------------------------------
 
 
-def _listeners(reader: Reader) -> tuple[tuple[Listener, ...], dict[str, endpoints.Address]]:
+def read_listeners(reader: Reader) -> tuple[tuple[Listener, ...], dict[str, endpoints.Address]]:
     """Return the listeners in the order of controller.listener.names, and where they are found."""
     addresses = endpoints.read_addresses(reader, endpoints.LISTENERS)
     if not reader.has(endpoints.LISTENERS):
@@ -105,7 +119,8 @@ def _listeners(reader: Reader) -> tuple[tuple[Listener, ...], dict[str, endpoint
     if not reader.is_wrong(endpoints.LISTENERS, endpoints.NAMES):  # Else names are missing anyway.
         endpoints.check_names(reader, addresses, protocols)
     reached = endpoints.advertised(reader, addresses, protocols)
-    _check_other_names(reader, [address.name for address in addresses], set(protocols))
+    if endpoints.NAMES not in reader.assumed:
+        _check_other_names(reader, [address.name for address in addresses], set(protocols))
     security = Security(reader)
     by_name = {address.name: address for address in addresses}
     listeners = []
@@ -198,7 +213,7 @@ def _quorum(reader: Reader, node_id: int, listener: str) -> tuple[VoterSet, tupl
 # ---- the log, and limits -----------------------------------------------------------------------
 
 
-def _log_dir(reader: Reader) -> str:
+def read_log_dir(reader: Reader) -> str:
     """``metadata.log.dir``, else the first of ``log.dirs``, else of ``log.dir``."""
     dirs = reader.words("log.dir")
     if reader.has("log.dirs"):
@@ -219,7 +234,8 @@ def _log_dir(reader: Reader) -> str:
     return directory
 
 
-def _log(reader: Reader) -> LogConfig:
+def read_log(reader: Reader) -> LogConfig:
+    """Return when the log begins a new segment."""
     segment_bytes = reader.integer(SEGMENT_BYTES)
     if reader.has(SMALL_SEGMENT_BYTES):
         segment_bytes = reader.integer(SMALL_SEGMENT_BYTES)
@@ -231,7 +247,8 @@ def _log(reader: Reader) -> LogConfig:
     return LogConfig(segment_bytes=segment_bytes, segment_ms=segment_ms)
 
 
-def _limits(reader: Reader) -> Limits:
+def read_limits(reader: Reader) -> Limits:
+    """Return what a peer may cost this node."""
     limits = Limits(
         request_bytes_max=reader.integer(REQUEST_BYTES),
         connections_max=reader.integer("max.connections"),

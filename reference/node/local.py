@@ -6,9 +6,10 @@ Each node has a directory of its own, as an operator would make it::
     DIRECTORY/1/log                its log directory, formatted by `reference.tools.storage`
 
 Nothing about a node is special: it is made of its file by ``load_config``, and can as well be
-started from it on its own. What a real active controller does first is done here by hand: the first
-leader appends the records of ``bootstrap.checkpoint``, so that Apache Kafka's own controllers and
-brokers find a metadata.version in the log.
+started from it on its own. What comes first in a quorum is done here by hand. In one of Kafka's an
+active controller would do it: the first leader appends the records of ``bootstrap.checkpoint``, so
+that Apache Kafka's own controllers and brokers find a metadata.version in the log. With KIP-853 as
+drafted an operator would: one node is the first voter, and adds the others.
 """
 
 from __future__ import annotations
@@ -20,24 +21,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from kraftspec.fastpath.batch_reader import decode_batch, read_header
-from kraftspec.fastpath.types import Uuid
+from kraftspec.reference.admin.client import DraftEndpoint
+from kraftspec.reference.admin.drafts import Kip853Admin
 from kraftspec.reference.log.directory import BOOTSTRAP_NAME, META_NAME, MetaProperties
-from kraftspec.reference.log.properties import parse_properties, render_properties
 from kraftspec.reference.node.config import load_config
-from kraftspec.reference.node.runtime import Node
+from kraftspec.reference.node.config_drafts import KIP_853
+from kraftspec.reference.node.layouts import PROPERTIES_NAME, Place, bootstrap_of, lay_out
+from kraftspec.reference.node.starting import make_node
 from kraftspec.reference.raft import RoleName
-from kraftspec.reference.tools.storage import FormatRequest, format_storage
-from kraftspec.reference.tools.storage_config import load_storage_config
 
 if TYPE_CHECKING:
     from kraftspec.reference.log import MetadataLog
+    from kraftspec.reference.node.runtime import Node
 
 HOST: Final = "127.0.0.1"
-LISTENER: Final = "CONTROLLER"
 FIRST_PORT: Final = 9093  # Where Kafka's own examples have their controller.
 PORT_MAX: Final = 65_535
-PROPERTIES_NAME: Final = "node.properties"
-LOG_NAME: Final = "log"
 POLL_S: Final = 0.005
 _READ_BYTES: Final = 1 << 20
 
@@ -58,6 +57,7 @@ class LocalQuorum:
         first_id: int = 1,
         first_port: int = FIRST_PORT,
         settings: Mapping[str, str] | None = None,
+        profile: str = "kafka",
     ) -> None:
         """Lay the nodes out and format them.
 
@@ -68,66 +68,42 @@ class LocalQuorum:
             first_id: the first node id.
             first_port: where free ports are looked for, upwards.
             settings: properties beside those that make a node one of this quorum.
+            profile: which protocol they speak.
 
         Raises:
             ConfigError: a setting is refused. StorageError, ValueError, OSError: likewise a
                 directory.
         """
         self.directory = directory
+        self.profile = profile
         self.nodes: dict[int, Node] = {}
         found = sorted(directory.glob(f"*/{PROPERTIES_NAME}"), key=lambda path: path.parent.name)
         if not found:
             ids = list(range(first_id, first_id + voters + observers))
             found = self._lay_out(ids, voters, first_port, settings or {})
-        self.properties = {load_config(path).node_id: path for path in found}
+        self.properties = {load_config(path, profile).node_id: path for path in found}
 
     def _lay_out(
         self, ids: list[int], voters: int, first_port: int, settings: Mapping[str, str]
     ) -> list[Path]:
         ports = free_ports(first_port, len(ids))
-        addresses = [f"{HOST}:{port}" for port in ports]
-        members = ",".join(
-            f"{node_id}@{address}:{Uuid.random()}"
-            for node_id, address in zip(ids[:voters], addresses, strict=False)
-        )
-        cluster_id = str(Uuid.random())
-        paths = []
-        for node_id, address in zip(ids, addresses, strict=True):
-            home = self.directory / str(node_id)
-            home.mkdir(parents=True, exist_ok=True)
-            properties = {
-                "process.roles": "controller",
-                "node.id": str(node_id),
-                "log.dirs": str(home.resolve() / LOG_NAME),
-                "controller.listener.names": LISTENER,
-                "listeners": f"{LISTENER}://{address}",
-                "advertised.listeners": f"{LISTENER}://{address}",
-                "controller.quorum.bootstrap.servers": ",".join(addresses[:voters]),
-            }
-            path = home / PROPERTIES_NAME
-            path.write_text(render_properties(properties | dict(settings)), "latin-1")
-            joins = node_id not in ids[:voters]
-            request = FormatRequest(
-                cluster_id=cluster_id,
-                no_initial_controllers=joins,
-                initial_controllers=None if joins else members,
-            )
-            format_storage(load_storage_config(path), request)
-            paths.append(path)
-        return paths
+        places = [
+            Place(node_id, f"{HOST}:{port}", self.directory / str(node_id), node_id in ids[:voters])
+            for node_id, port in zip(ids, ports, strict=True)
+        ]
+        return lay_out(self.profile, places, settings)
 
     @property
     def cluster_id(self) -> str:
-        """The cluster's id, as the first node's directory has it."""
+        """The cluster's id, as the first node's directory has it; empty before it has one."""
         path = next(iter(self.properties.values()))
-        meta = Path(load_config(path).log_dir) / META_NAME
+        meta = Path(load_config(path, self.profile).log_dir) / META_NAME
         return MetaProperties.parse(meta.read_bytes(), str(meta)).cluster_id
 
     @property
     def bootstrap(self) -> str:
         """The addresses of the first voters, for ``--bootstrap-controller``."""
-        text = next(iter(self.properties.values())).read_text("latin-1")
-        return parse_properties(text)["controller.quorum.bootstrap.servers"]
+        return bootstrap_of(self.profile, next(iter(self.properties.values())))
 
     @property
     def leader(self) -> Node | None:
@@ -155,7 +131,7 @@ class LocalQuorum:
 
     async def start(self, node_id: int) -> Node:
         """Start a node that does not run; raises what ``Node.start`` does."""
-        node = Node(load_config(self.properties[node_id]))
+        node = make_node(load_config(self.properties[node_id], self.profile), self.profile)
         await node.start()
         self.nodes[node_id] = node
         return node
@@ -190,11 +166,42 @@ class LocalQuorum:
         if not has_records(leader.storage.log):
             await leader.append(checkpoint_values(Path(leader.config.log_dir) / BOOTSTRAP_NAME))
 
+    async def begin(self, leader: Node) -> None:
+        """Do what comes first in a new quorum; nothing where there are records already.
+
+        Raises NotAppendedError where the node leads no more, AdminError where a voter is not added.
+        """
+        if self.profile == "kafka":
+            await self.bootstrap_log(leader)
+        elif self.profile == KIP_853 and not has_records(leader.storage.log):
+            await self._add_voters(leader)
+
+    async def _add_voters(self, leader: Node) -> None:
+        """Make the others voters that the layout has as such: whose addresses all begin with."""
+        with Kip853Admin(self.bootstrap) as admin:
+            for node in list(self.nodes.values()):
+                config = node.config.core
+                at = {f"{one.host}:{one.port}" for one in config.endpoints}
+                is_meant = not at.isdisjoint(self.bootstrap.split(","))
+                if is_meant and config.node_id not in leader.core.log.voters.last:
+                    key = node.core.config.key
+                    endpoints = [
+                        DraftEndpoint(
+                            one.name, one.host, one.port, getattr(one, "security_protocol", 0)
+                        )
+                        for one in config.endpoints
+                    ]
+                    await asyncio.to_thread(admin.add_voter, key.id, key.directory_id, endpoints)
+
 
 def is_leading(node: Node) -> bool:
-    """Whether a node leads, and has committed a record of its own epoch."""
+    """Whether a node leads, and has committed a record of its own epoch; one that failed does not.
+
+    Its core is as it was when it failed.
+    """
     core = node.core
-    return core.role.name is RoleName.LEADER and core.high_watermark >= 0
+    leads = core.role.name is RoleName.LEADER and core.high_watermark >= 0
+    return leads and node.failure is None
 
 
 def has_records(log: MetadataLog) -> bool:

@@ -8,16 +8,20 @@ that Kafka has for it. ``meters`` has what averages, maxima and rates are of.
 from __future__ import annotations
 
 import errno
+import socket
+import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
+from wsgiref.simple_server import WSGIRequestHandler, make_server
 
-from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client import CollectorRegistry, make_wsgi_app
 from prometheus_client.core import (
     CounterMetricFamily,
     GaugeMetricFamily,
     Metric,
     StateSetMetricFamily,
 )
+from prometheus_client.exposition import ThreadingWSGIServer
 from prometheus_client.registry import Collector
 
 from kraftspec.fastpath.types import ZERO_UUID
@@ -30,6 +34,8 @@ if TYPE_CHECKING:
     from kraftspec.reference.raft import Core
 
 PREFIX: Final = "kafka_server_raft_metrics_"
+AT_ONCE_MAX: Final = 8  # Connections; Prometheus needs one.
+SILENCE_S: Final = 10.0  # Then whoever is at the other end is let go.
 STATES: Final = (
     "leader",
     "candidate",
@@ -72,7 +78,9 @@ class RaftCollector(Collector):
             {known: known == state_of(core) for known in STATES},
         )
         yield state
-        for name, value, about in self._gauges(core):
+        of_draft = {gauge[0]: gauge for gauge in self._node.kind.gauges(core)}
+        kafkas = [gauge for gauge in self._gauges(core) if gauge[0] not in of_draft]
+        for name, value, about in (*kafkas, *of_draft.values()):
             full_name = PREFIX + name.replace("-", "_")
             yield GaugeMetricFamily(full_name, f"{name}: {about}", value)
         voted = ZERO_UUID if core.voted is None else core.voted.directory_id
@@ -126,21 +134,68 @@ class RaftCollector(Collector):
         )
 
 
+class _Handler(WSGIRequestHandler):
+    """Serves one connection; ``timeout`` is what its base sets on the socket."""
+
+    timeout = SILENCE_S
+
+    def log_message(self, format: str, *_: Any) -> None:
+        """Log nothing: not what a stranger has sent."""
+
+
+class _HttpServer(ThreadingWSGIServer):
+    """A thread for each connection, and no more than a few of them."""
+
+    def __init__(self, *arguments: Any) -> None:
+        self._room = threading.BoundedSemaphore(AT_ONCE_MAX)
+        super().__init__(*arguments)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Serve a connection, or close it: nothing waits."""
+        if self._room.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Serve a connection to its end, and make room."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._room.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing of who hangs up or does not go on."""
+
+
+class _HttpServer6(_HttpServer):
+    address_family = socket.AF_INET6
+
+
 class MetricsServer:
-    """An HTTP endpoint, ``/metrics``, in a thread of its own. ``port`` is the one that is bound."""
+    """An HTTP endpoint, ``/metrics``, in a thread of its own. ``port`` is the one that is bound.
+
+    It serves a few connections at once, closes others, and those that say nothing for a while.
+    """
 
     def __init__(self, node: Node, host: str, port: int) -> None:
         """Listen. Raises OSError that says where, and what to do."""
         registry = CollectorRegistry()
         registry.register(RaftCollector(node))
         try:
-            self._server, self._thread = start_http_server(port, host, registry)
+            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+            kind = _HttpServer6 if found[0][0] == socket.AF_INET6 else _HttpServer
+            bound = str(found[0][4][0])
+            app = make_wsgi_app(registry)
+            self._server = make_server(bound, port, app, kind, handler_class=_Handler)
         except OSError as error:
             said = error.strerror or str(error)
             if error.errno == errno.EADDRINUSE:
                 said = "another process listens there; stop it, or choose another port"
             raise OSError(error.errno, f"no metrics at {host_port(host, port)}: {said}") from error
         self.port: int = self._server.server_port
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread.start()
 
     def close(self) -> None:
         """Listen no more."""

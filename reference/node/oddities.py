@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 
 from kraftspec.fastpath.types import ZERO_UUID
 from kraftspec.generated.errors import ErrorCode
+from kraftspec.reference.node.kinds import KINDS
 from kraftspec.reference.raft.types import NONE
 
 if TYPE_CHECKING:
+    from kraftspec.reference.node.kinds import NodeKind
     from kraftspec.reference.raft import Core
     from kraftspec.reference.raft.messages import Reply, Request
 
@@ -22,8 +24,9 @@ log = logging.getLogger("kraftspec.node.oddities")
 class Oddities:
     """What was said already of one node's quorum."""
 
-    def __init__(self, node_id: int) -> None:
+    def __init__(self, node_id: int, kind: NodeKind = KINDS["kafka"]) -> None:
         self.node_id = node_id
+        self.kind = kind
         self._said: set[str] = set()
 
     def _say(self, text: str) -> None:
@@ -38,10 +41,13 @@ class Oddities:
         own = voters.get(config.node_id)
         if own is not None and not own.key.matches(config.key):
             self._say(
-                f"node {config.node_id} is a voter with the directory {own.key.directory_id}, and "
-                f"this one is {config.directory_id}: it only observes. If the old directory is "
-                f"lost, remove that voter and add this one; if not, two nodes have the same node.id"
+                f"node {config.node_id} is a voter with the {self.kind.id_word} "
+                f"{own.key.directory_id}, and this one is {config.directory_id}: it only "
+                f"observes. If the old directory is lost, remove that voter and add this one; if "
+                f"not, two nodes have the same node.id"
             )
+        if not self.kind.addresses_in_log:
+            return
         listener = config.listener_name
         away = [str(voter.key.id) for voter in voters if voter.node(listener) is None]
         if away:
@@ -53,10 +59,15 @@ class Oddities:
 
     def look_at_reply(self, core: Core, reply: Reply, peer: str) -> None:
         """Look at what another node answered."""
+        odd = self.kind.odd_reply(core, reply, peer)
+        if odd:
+            self._say(odd)
+        if not core.config.cluster_id:
+            return  # It has begun without one, and learns which it is.
         if ErrorCode.INCONSISTENT_CLUSTER_ID in (reply.top_error, reply.error):
             self._say(
                 f"the node at {peer} belongs to another cluster than {core.config.cluster_id}: "
-                f"correct controller.quorum.bootstrap.servers, or format this node's directory "
+                f"correct {self.kind.servers}, or format this node's directory "
                 f"with the id of that cluster"
             )
 
@@ -70,5 +81,5 @@ class Oddities:
             return  # A node that looks for the leader may ask itself.
         self._say(
             f"somebody at {peer.rpartition(':')[0]} says that it is node {config.node_id}, too, "
-            f"with the directory {directory_id}: give each node a node.id of its own"
+            f"with the {self.kind.id_word} {directory_id}: give each node a node.id of its own"
         )

@@ -56,11 +56,20 @@ def known_keys() -> dict[str, Key]:
 
 
 class Reader:
-    """The properties of one file. Each one that is asked for counts as used."""
+    """The properties of one file. Each one that is asked for counts as used.
 
-    def __init__(self, path: str, entries: dict[str, Entry]) -> None:
+    ``keys`` are those that there are, by ``owner``; ``assumed`` what holds of some that the file
+    does not set, as it would be written.
+    """
+
+    def __init__(
+        self, path: str, entries: dict[str, Entry], keys: dict[str, Key] | None = None
+    ) -> None:
         self.path = path
         self.entries = entries
+        self.keys = keys or known_keys()
+        self.owner = "Kafka"
+        self.assumed: dict[str, str] = {}
         self.mistakes: list[tuple[int, str]] = []
         self.warnings: list[tuple[int, ConfigWarning]] = []
         self.used: set[str] = set()
@@ -68,7 +77,7 @@ class Reader:
         self._wrong: set[str] = set()
 
     @classmethod
-    def open(cls, path: Path) -> Reader:
+    def open(cls, path: Path, keys: dict[str, Key] | None = None) -> Reader:
         """Read a file; ConfigError where it is none, too large, or no properties file."""
         try:
             with path.open("rb") as file:
@@ -79,7 +88,7 @@ class Reader:
             raise ConfigError([f"{path}: it has more than {FILE_BYTES_MAX} bytes"])
         if b"\0" in data:
             raise ConfigError([f"{path}: it has zero bytes: it is no properties file"])
-        reader = cls(str(path), {})
+        reader = cls(str(path), {}, keys)
         try:
             for line, key, value in read_properties(data.decode("latin-1")):
                 if key in reader.entries:
@@ -139,11 +148,13 @@ class Reader:
         ``base`` is the name by which Kafka defines it, where ``key`` has a prefix.
         """
         self.used.add(key)
-        known = known_keys()[base or key]
+        known = self.keys[base or key]
         entry = self.entries.get(key)
         if entry is None:
+            if key in self.assumed:
+                return known.parse(self.assumed[key])
             if known.required:
-                self._judge(key, "it is missing, and Kafka needs it")
+                self._judge(key, f"it is missing, and {self.owner} needs it")
             return known.parse_default()
         try:
             return known.parse(entry.value)
@@ -185,9 +196,11 @@ class Reader:
             base = base_key(key)
             prefix = key.removesuffix(base)
             if prefix != prefix.lower():
-                self.mistake(key, f"Kafka looks for it in lower case: write {prefix.lower()}{base}")
+                self.mistake(
+                    key, f"{self.owner} looks for it in lower case: write {prefix.lower()}{base}"
+                )
                 continue
-            if base in known_keys():
+            if base in self.keys:
                 count = len(self.mistakes)
                 self.value(key, base)
                 if len(self.mistakes) == count:
@@ -196,13 +209,13 @@ class Reader:
                 self._judge_unknown(key)
 
     def _judge_unknown(self, key: str) -> None:
-        near = nearest(key)
+        near = nearest(key, self.keys)
         if near is not None:
-            self.mistake(key, f"Kafka has no such property; did you mean {near}?")
+            self.mistake(key, f"{self.owner} has no such property; did you mean {near}?")
         elif key.startswith(ZOOKEEPER):
             self.warn(key, "Kafka has no ZooKeeper any more; it is ignored")
         else:
-            self.warn(key, "Kafka has no such property; it is ignored")
+            self.warn(key, f"{self.owner} has no such property; it is ignored")
 
 
 def base_key(key: str) -> str:
@@ -216,10 +229,10 @@ def base_key(key: str) -> str:
     return key
 
 
-def nearest(key: str) -> str | None:
+def nearest(key: str, keys: Iterable[str] | None = None) -> str | None:
     """Return the known property that ``key`` probably means, None where there is none."""
     base = base_key(key)
-    found = closest(base.lower(), known_keys(), LIKENESS_MIN)
+    found = closest(base.lower(), keys or known_keys(), LIKENESS_MIN)
     return None if found is None else key.removesuffix(base) + found
 
 

@@ -26,7 +26,6 @@ from kraftspec.generated.kafka import (
 )
 from kraftspec.reference.node.apis import is_controller
 from kraftspec.reference.node.client import Peer, Peers, who_asks
-from kraftspec.reference.node.settings import Protocol
 from kraftspec.reference.profiles.kafka.membership import KRAFT_VERSION
 from kraftspec.reference.raft.follower import Follower
 
@@ -36,12 +35,6 @@ if TYPE_CHECKING:
 
 BACKOFF_S: Final = 0.1  # ControllerRegistrationManager
 BACKOFF_MAX_S: Final = 10.0  # A node's registration may stand in the way of an operator.
-_SECURITY_PROTOCOLS: Final = {
-    Protocol.PLAINTEXT: 0,
-    Protocol.SSL: 1,
-    Protocol.SASL_PLAINTEXT: 2,
-    Protocol.SASL_SSL: 3,
-}
 
 log = logging.getLogger("kraftspec.node.registration")
 
@@ -115,7 +108,7 @@ def _request(node: Node, incarnation: Uuid, features: Any) -> ControllerRegistra
                 name=listener.name,
                 host=listener.advertised_host,
                 port=listener.advertised_port,
-                security_protocol=_SECURITY_PROTOCOLS[listener.protocol],
+                security_protocol=listener.protocol.number,
             )
             for listener in node.config.listeners
         ],

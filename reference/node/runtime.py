@@ -27,6 +27,7 @@ from kraftspec.generated.errors import ErrorCode
 from kraftspec.reference.node.client import Asker, Peers
 from kraftspec.reference.node.descriptors import connections_max
 from kraftspec.reference.node.handing_back import LOOK_AGAIN_S, HandingBack
+from kraftspec.reference.node.kinds import kind_of
 from kraftspec.reference.node.meters import Meters
 from kraftspec.reference.node.oddities import Oddities
 from kraftspec.reference.node.registration import register
@@ -35,12 +36,14 @@ from kraftspec.reference.node.security.records import SecurityRecords
 from kraftspec.reference.node.server import Server
 from kraftspec.reference.node.service import Service
 from kraftspec.reference.node.settings import host_port
+from kraftspec.reference.node.snapshotting import Snapshotting
 from kraftspec.reference.profiles.kafka import KafkaProfile
 from kraftspec.reference.raft import Core, RoleName
 from kraftspec.reference.raft import effects as fx
 from kraftspec.reference.raft import events as ev
 from kraftspec.reference.raft.config import CLEAN_PERIOD_US
 from kraftspec.reference.raft.messages import EndEpoch
+from kraftspec.reference.raft.transitions import FatalError
 from kraftspec.reference.raft.types import NEVER_US
 from kraftspec.reference.storage import Storage
 
@@ -81,10 +84,11 @@ class Node:
     """One node. ``async with Node(config) as node`` starts it, and stops it in good order.
 
     To be read by anybody: ``core``, ``storage``, ``listeners`` (name to the host and port that are
-    bound), ``server``, ``peers``, ``failure`` (what ended it, if nothing asked it to stop).
+    bound), ``server``, ``peers``, ``failure`` (what ended it, or what its disk said as it ended).
 
     ``hand_back`` says whether to resign from leading once the epoch's first record is committed:
-    True, False, or None for where another voter is a Kafka controller (see `handing_back`).
+    True, False, or None for what the profile does: that of Kafka, where another voter is a Kafka
+    controller (see `handing_back`).
     """
 
     core: Core
@@ -103,13 +107,16 @@ class Node:
         self.config = config
         self.listeners: dict[str, tuple[str, int]] = {}
         self.failure: BaseException | None = None
-        self._handing_back = HandingBack(hand_back)
         self.profile = profile or KafkaProfile(config.core.listener_name)
+        self.kind = kind_of(self.profile)
+        self._handing_back = HandingBack(self.kind.hands_back if hand_back is None else hand_back)
         self._files = files
         self._random = random.SystemRandom()
         self._inbox: deque[ev.Event] = deque()
+        self._turns: deque[Callable[[], Coroutine[Any, Any, None] | None]] = deque()
         self._wake = asyncio.Event()
-        self._ended = asyncio.Event()
+        self._ended = asyncio.Event()  # It is ending: nothing begins any more.
+        self._is_over = asyncio.Event()  # Nothing is left open.
         self._left = asyncio.Event()  # The core has nothing more to do.
         self._timer: asyncio.TimerHandle | None = None
         self._timer_us = NEVER_US
@@ -125,9 +132,10 @@ class Node:
         self._looking: asyncio.Task[None] | None = None
         self._disk = ThreadPoolExecutor(2, thread_name_prefix=f"node-{config.node_id}-disk")
         self._clock_base_ns = time.time_ns() - time.monotonic_ns()
-        self.oddities = Oddities(config.node_id)
+        self.oddities = Oddities(config.node_id, self.kind)
         self.service = Service(self)
         self.meters = Meters()
+        self._snapshots = Snapshotting(self) if self.kind.writes_snapshots else None
         self._carry: dict[type[fx.Effect], Callable[[Any], Coroutine[Any, Any, None] | None]] = {
             fx.PersistElection: self._persist,
             fx.TruncateLog: self._truncate,
@@ -143,10 +151,15 @@ class Node:
             fx.DropConnection: self._drop_connection,
             fx.Commit: self._commit,
             fx.LeaderChanged: self._leader_changed,
+            fx.UpgradeAnswered: self.service.upgraded,
             fx.Appended: self._appended,
             fx.AppendRefused: self._append_refused,
             fx.ShutdownCompleted: self._shutdown_completed,
         }
+        if self._snapshots is not None:
+            self._carry[fx.WriteSnapshot] = self._snapshots.permitted
+            self._carry[fx.SnapshotRefused] = self._snapshots.refused
+            self._carry[fx.LoadSnapshot] = self._snapshots.replaced
 
     # ---- life ----------------------------------------------------------------------------------
 
@@ -159,7 +172,7 @@ class Node:
         """
         loop = asyncio.get_running_loop()
         config = self.config
-        self.gate = Gate(config)
+        self.gate = Gate(config, self.kind.messages)
         self.storage = await loop.run_in_executor(
             self._disk,
             lambda: Storage.open(
@@ -173,7 +186,7 @@ class Node:
                 records = SecurityRecords(self.storage, lambda: self.core.committed_offset)
                 await loop.run_in_executor(self._disk, records.refresh)
                 self.gate.records = records
-            self.server = Server(self._limits(), self.service.received)
+            self.server = Server(self._limits(), self.service.received, lambda: len(self._inbox))
             self.peers = Peers(self._asker())
             for listener in config.listeners:
                 self.listeners[listener.name] = await self.server.listen(
@@ -197,8 +210,9 @@ class Node:
         )
         self._driver = loop.create_task(self._drive())
         self._cleaner = loop.call_later(CLEAN_PERIOD_US / 1e6, self._clean)
-        self._registration = loop.create_task(register(self))
-        self._registration.add_done_callback(_told)
+        if self.kind.registers:
+            self._registration = loop.create_task(register(self))
+            self._registration.add_done_callback(_told)
         self.post(ev.Start())
 
     def _where(self) -> str:
@@ -207,22 +221,15 @@ class Node:
         return ",".join(f"{name}://{host_port(host, port)}" for name, (host, port) in found)
 
     def _own_meta(self) -> Any:
-        """Return meta.properties; where it has no directory id, it has one from now on."""
+        """Return meta.properties; a directory that is to have an id has one from now on."""
         directory = self.storage.directory
-        if directory.meta.directory_id == ZERO_UUID:
+        if self.kind.names_directory and directory.meta.directory_id == ZERO_UUID:
             made = Uuid.random()  # Never one that Kafka's tools would take for an option.
             directory.set_meta(msgspec.structs.replace(directory.meta, directory_id=made))
         return directory.meta
 
     def _make_core(self) -> None:
-        config = self.config.core
-        self.core = Core(
-            config,
-            self.profile.policy,
-            self.storage.log_state(config.voters),
-            self.storage.election,
-            self._random,
-        )
+        self.core = self.storage.make_core(self.config.core, self._random)
 
     def _limits(self) -> Limits:
         """Return the limits, with no more connections than leave descriptors for the log."""
@@ -240,6 +247,7 @@ class Node:
             client_id=f"raft-client-{config.node_id}",
             request_timeout_s=config.core.request_timeout_us / 1e6,
             connect_timeout_s=config.limits.connect_ms / 1000,
+            connect_timeout_max_s=config.limits.connect_ms_max / 1000,
             response_bytes_max=config.limits.request_bytes_max,
             tls=self.gate.client_tls,
             login=self.gate.login if self.gate.has_login else None,
@@ -254,7 +262,9 @@ class Node:
 
         Takes ``timeout_s`` at the most for that; raises what ended the node if it failed before.
         """
-        if self._driver is not None and not self._ended.is_set():
+        if self._ended.is_set():
+            await self._is_over.wait()
+        elif self._driver is not None:
             log.info("stopping", extra=self._state())
             self.post(ev.ShutdownRequested(int(timeout_s * 1e6)))
             leaving = asyncio.ensure_future(self._left.wait())
@@ -282,7 +292,7 @@ class Node:
 
     async def wait(self) -> None:
         """Return when the node has stopped; raise what ended it if it failed."""
-        await self._ended.wait()
+        await self._is_over.wait()
         if self.failure is not None:
             raise self.failure
 
@@ -299,11 +309,22 @@ class Node:
         await self.stop()
 
     async def _end(self, failure: BaseException | None) -> None:
-        """Let everything go. After a failure nothing more is written, and nothing more is said."""
+        """Let everything go. After a failure nothing more is written, and nothing more is said.
+
+        Returns once all is closed, whoever began it.
+        """
         if self._ended.is_set():
+            self.failure = self.failure or failure
+            await self._is_over.wait()
             return
         self._ended.set()
         self.failure = failure
+        try:
+            await self._close_all()
+        finally:
+            self._is_over.set()
+
+    async def _close_all(self) -> None:
         for handle in (self._timer, self._cleaner):
             if handle is not None:
                 handle.cancel()
@@ -316,6 +337,8 @@ class Node:
                 task.cancel()
         self.peers.close()
         await self.server.close()
+        if self._snapshots is not None:
+            await self._snapshots.close()
         self._give_up_appends(_UNKNOWN)
         for appending in self._appending.values():
             if not appending.done():
@@ -323,19 +346,30 @@ class Node:
                 appending.set_exception(error)
         for _, future in self._watchers:
             if not future.done():
-                future.set_exception(failure or ConnectionError("the node stopped"))
-        loop = asyncio.get_running_loop()
-        try:
-            await loop.run_in_executor(self._disk, self.storage.close)
-        except OSError as error:
-            self.failure = self.failure or error
-        self._disk.shutdown(wait=False)
+                future.set_exception(self.failure or ConnectionError("the node stopped"))
+        closing = asyncio.create_task(asyncio.to_thread(self._close_log))
+        await asyncio.wait((closing,), timeout=SHUTDOWN_TIMEOUT_S)  # Not for a disk that hangs.
+        if closing.done():
+            try:
+                closing.result()
+            except OSError as error:
+                self.failure = self.failure or error
+
+    def _close_log(self) -> None:
+        # What was being written as the driver ended comes to its end before the log is closed.
+        self._disk.shutdown()
+        self.storage.close()
 
     # ---- for others ----------------------------------------------------------------------------
 
     def post(self, event: ev.Event) -> None:
         """Let the core take an event, after those that came before it."""
         self._inbox.append(event)
+        self._wake.set()
+
+    def take_turn(self, work: Callable[[], Coroutine[Any, Any, None] | None]) -> None:
+        """Do something between two events, when nothing else is done to the log but syncing it."""
+        self._turns.append(work)
         self._wake.set()
 
     def now_us(self) -> int:
@@ -376,17 +410,22 @@ class Node:
         """Take events and carry out effects until the core is done, or something fails."""
         try:
             while not self._left.is_set():
-                if not self._inbox:
+                if not self._inbox and not self._turns:
                     self._wake.clear()
                     began_s = time.monotonic()
                     await self._wake.wait()
                     self.meters.waited(began_s)
                 for _ in range(EVENTS_AT_ONCE):
-                    if not self._inbox:
+                    if self._turns:
+                        waits = self._turns.popleft()()
+                    elif self._inbox:
+                        waits = self._step(self._inbox.popleft())
+                    else:
                         break
-                    waits = self._step(self._inbox.popleft())
                     if waits is not None:
                         await waits
+                    if self.server.waiting:
+                        self.server.go_on()
                 else:
                     await asyncio.sleep(0)
         except asyncio.CancelledError:
@@ -395,8 +434,9 @@ class Node:
             log.critical(
                 "the node stops: it failed",
                 extra={"node": self.config.node_id, "reason": f"{type(error).__name__}: {error}"},
-                exc_info=not isinstance(error, OSError),
+                exc_info=not isinstance(error, OSError | FatalError),
             )
+            log.debug("where it failed", exc_info=True)
             await self._end(error)
 
     def _step(self, event: ev.Event) -> Coroutine[Any, Any, None] | None:
@@ -526,9 +566,12 @@ class Node:
 
     def _flushed(self, done: asyncio.Future[ev.LogFlushed]) -> None:
         self._is_flush_running = False
-        if self._ended.is_set() or done.cancelled():
+        if done.cancelled():
             return
         error = done.exception()
+        if self._ended.is_set():
+            self.failure = self.failure or error
+            return
         if error is not None:
             self._fail_soon(error)
             return
@@ -549,7 +592,8 @@ class Node:
     async def _finish(self, effect: fx.FinishSnapshot) -> None:
         stored = await self._in_thread(lambda: self.storage.finish_snapshot(effect.id))
         if stored is not None:
-            self.post(stored)
+            # Before what came meanwhile: the leader was not silent, as a timer would have it.
+            self._inbox.appendleft(stored)
 
     def _finish_snapshot(self, effect: fx.FinishSnapshot) -> Coroutine[Any, Any, None]:
         return self._finish(effect)
@@ -570,6 +614,8 @@ class Node:
             future.set_exception(NotAppendedError(effect.error, f"not appended: {name}"))
 
     def _commit(self, effect: fx.Commit) -> None:
+        if self._snapshots is not None:
+            self._snapshots.committed(effect.high_watermark)
         waiting = self._uncommitted
         while waiting and waiting[0][0] < effect.high_watermark:
             _, append_id, found = heapq.heappop(waiting)

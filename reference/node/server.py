@@ -36,6 +36,26 @@ log = logging.getLogger("kraftspec.node.server")
 Receive = Callable[["ServerConnection", bytes], None]
 
 
+class Pace:
+    """No more than so many a second: after a pause as many at once, and then one after another."""
+
+    def __init__(self, per_second: int, now_s: Callable[[], float]) -> None:
+        self._per_second = per_second
+        self._now_s = now_s
+        self._left = float(per_second)
+        self._at_s = now_s()
+
+    def delay_s(self) -> float:
+        """Take one, and return 0; or return how long it takes until there is one to take."""
+        now_s = self._now_s()
+        grown = self._left + (now_s - self._at_s) * self._per_second
+        self._left, self._at_s = min(grown, self._per_second), now_s
+        if self._left < 1:
+            return (1 - self._left) / self._per_second
+        self._left -= 1
+        return 0
+
+
 class ServerConnection(asyncio.Protocol):
     """A peer's connection to one listener. Frames go to ``Server.receive``; ``reply`` answers.
 
@@ -76,7 +96,7 @@ class ServerConnection(asyncio.Protocol):
             return
         self.active_at = self.server.loop.time()
         self.reader.feed(data)
-        self._go_on()
+        self.go_on()
 
     def connection_lost(self, error: Exception | None) -> None:
         """Forget the connection; answers to it are dropped."""
@@ -87,12 +107,12 @@ class ServerConnection(asyncio.Protocol):
     def pause_writing(self) -> None:
         """The peer does not read: let it not ask any more either."""
         self.unread_since = self.server.loop.time()
-        self._go_on()
+        self.go_on()
 
     def resume_writing(self) -> None:
         """The peer has read."""
         self.unread_since = None
-        self._go_on()
+        self.go_on()
 
     # ---- called by the node --------------------------------------------------------------------
 
@@ -102,7 +122,7 @@ class ServerConnection(asyncio.Protocol):
         if self.is_open:
             self.active_at = self.server.loop.time()
             self.transport.write(frame)
-            self._go_on()
+            self.go_on()
 
     def turn_away(self, frame: bytes) -> None:
         """Say why, and close the connection, after the delay that keeps a guesser waiting."""
@@ -126,13 +146,15 @@ class ServerConnection(asyncio.Protocol):
 
     # ---- inside --------------------------------------------------------------------------------
 
-    def _go_on(self) -> None:
+    def go_on(self) -> None:
         """Handle requests until one has to wait, and read on or not."""
         if self._is_going_on or not self.is_open:
             return
         self._is_going_on = True
         try:
             while self.is_open and not self._is_busy and self.unread_since is None:
+                if not self.server.has_room(self):
+                    break
                 frame = self.reader.take()
                 if frame is None:
                     break
@@ -147,7 +169,7 @@ class ServerConnection(asyncio.Protocol):
 
     def _regulate(self) -> None:
         size = len(self.reader)
-        waits = self._is_busy or self.unread_since is not None
+        waits = self._is_busy or self.unread_since is not None or self in self.server.waiting
         if not size or waits:
             self.incomplete_since = None
         elif self.incomplete_since is None:
@@ -169,18 +191,24 @@ class ServerConnection(asyncio.Protocol):
 class Server:
     """All listeners of a node, and all connections to them."""
 
-    def __init__(self, limits: Limits, receive: Receive) -> None:
+    def __init__(
+        self, limits: Limits, receive: Receive, queued: Callable[[], int] = lambda: 0
+    ) -> None:
         self.limits = limits
         self.receive = receive
+        self.waiting: dict[ServerConnection, None] = {}  # Until fewer requests are queued.
+        self._queued = queued
         self.loop = asyncio.get_running_loop()
         self.connections: set[ServerConnection] = set()
         self.refused = 0
         self._listening: list[socket.socket] = []
         self._paused: dict[socket.socket, asyncio.TimerHandle] = {}
+        self._accepted: dict[ServerConnection, socket.socket] = {}  # Until their task begins.
         self._attaching: set[asyncio.Task[None]] = set()
         self._emptied = asyncio.Event()
         self._by_host: Counter[str] = Counter()
         self._buffered_bytes = 0
+        self._pace = Pace(limits.connections_per_second_max, self.loop.time)
         self._bytes_max = (
             limits.queued_bytes_max if limits.queued_bytes_max >= 0 else BUFFERED_BYTES_MAX
         )
@@ -203,6 +231,10 @@ class Server:
     ) -> None:
         """Take connections that wait; count each, and close what is too many, before TLS begins."""
         for _ in range(ACCEPTED_AT_ONCE):
+            delay_s = self._pace.delay_s()
+            if delay_s:  # They wait in the system's backlog, as in Kafka.
+                self._pause(delay_s, listening, listener, tls)
+                return
             try:
                 accepted, address = listening.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
@@ -212,16 +244,7 @@ class Server:
                     "no connection can be accepted",
                     extra={"listener": listener.name, "reason": error.strerror or str(error)},
                 )
-                self.loop.remove_reader(listening)
-                self._paused[listening] = self.loop.call_later(
-                    ACCEPT_AGAIN_S,
-                    self.loop.add_reader,
-                    listening,
-                    self._accept,
-                    listening,
-                    listener,
-                    tls,
-                )
+                self._pause(ACCEPT_AGAIN_S, listening, listener, tls)
                 return
             connection = ServerConnection(self, listener, str(address[0]), int(address[1]))
             refusal = self.admit(connection)
@@ -232,18 +255,30 @@ class Server:
                 continue
             accepted.setblocking(False)
             accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            task = self.loop.create_task(self._attach(connection, accepted, tls))
+            self._accepted[connection] = accepted
+            task = self.loop.create_task(self._attach(connection, tls))
             self._attaching.add(task)
             task.add_done_callback(self._attaching.discard)
 
-    async def _attach(
-        self, connection: ServerConnection, accepted: socket.socket, tls: ssl.SSLContext | None
+    def _pause(
+        self,
+        delay_s: float,
+        listening: socket.socket,
+        listener: Listener,
+        tls: ssl.SSLContext | None,
     ) -> None:
+        """Accept no connection there for a while."""
+        self.loop.remove_reader(listening)
+        self._paused[listening] = self.loop.call_later(
+            delay_s, self.loop.add_reader, listening, self._accept, listening, listener, tls
+        )
+
+    async def _attach(self, connection: ServerConnection, tls: ssl.SSLContext | None) -> None:
         """Let asyncio have the connection, which with TLS shakes hands first."""
         try:
             await self.loop.connect_accepted_socket(
                 lambda: connection,
-                accepted,
+                self._accepted.pop(connection),
                 ssl=tls,
                 ssl_handshake_timeout=self.limits.stall_ms_max / 1000 if tls else None,
             )
@@ -274,12 +309,27 @@ class Server:
         """Take a connection off the books."""
         if connection in self.connections:
             self.connections.discard(connection)
+            self.waiting.pop(connection, None)
             self._by_host[connection.host] -= 1
             if not self._by_host[connection.host]:
                 del self._by_host[connection.host]
             if not self.connections:
                 self._emptied.set()
         self._buffered_bytes -= counted_bytes
+
+    def has_room(self, connection: ServerConnection) -> bool:
+        """Whether another request may be handled; else the connection waits for ``go_on``."""
+        if self._queued() < self.limits.queued_requests_max:
+            return True
+        self.waiting[connection] = None
+        return False
+
+    def go_on(self) -> None:
+        """Handle requests that waited, as far as there is room; who waits longest comes first."""
+        while self.waiting and self._queued() < self.limits.queued_requests_max:
+            connection = next(iter(self.waiting))
+            del self.waiting[connection]
+            connection.go_on()
 
     def count_bytes(self, grown: int) -> bool:
         """Count what connections hold; return whether there is room for more."""
@@ -315,6 +365,9 @@ class Server:
         for task in self._attaching:
             task.cancel()
         await asyncio.gather(*self._attaching, return_exceptions=True)
+        for connection, accepted in self._accepted.items():  # Their tasks never ran.
+            accepted.close()
+            self.forget(connection, 0)
         for connection in list(self.connections):
             if connection.is_open:
                 connection.is_open = False

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kraftspec.fastpath.errors import CodecError
-from kraftspec.reference.node.apis import SHELL_APIS, api_of, unsupported_api_versions
+from kraftspec.reference.node.apis import api_of, unsupported_api_versions
+from kraftspec.reference.node.features import end_update
 from kraftspec.reference.node.frames import (
     API_VERSIONS_KEY,
     RequestHead,
@@ -15,7 +16,7 @@ from kraftspec.reference.node.frames import (
     read_request_head,
     response_frame,
 )
-from kraftspec.reference.node.security.gate import refusal
+from kraftspec.reference.node.kinds import kind_of
 from kraftspec.reference.node.security.principal import MappingError
 from kraftspec.reference.node.security.sasl import (
     HANDSHAKE_KEY,
@@ -28,7 +29,6 @@ from kraftspec.reference.raft.messages import (
     ApiVersionsReply,
     FetchReply,
     FetchSnapshotReply,
-    Request,
 )
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class _Asked(NamedTuple):
     api: Api
     version: int
     correlation_id: int
-    request: Request
+    request: Any
 
 
 class Service:
@@ -57,7 +57,8 @@ class Service:
     def __init__(self, node: Node) -> None:
         self.node = node
         self.apis: dict[int, Api] = dict(node.profile.apis)
-        self.apis.update({key: shell.api for key, shell in SHELL_APIS.items()})
+        self._shell_apis = kind_of(node.profile).shell_apis
+        self.apis.update({key: shell.api for key, shell in self._shell_apis.items()})
         self.apis.update({key: api_of(request) for key, request in SASL_APIS.items()})
         handshake = self.apis[HANDSHAKE_KEY]
         self.apis[HANDSHAKE_KEY] = handshake._replace(min_version=HANDSHAKE_VERSION)
@@ -96,7 +97,7 @@ class Service:
                     "not allowed",
                     extra={"peer": connection.peer, "who": session.principal, "api": api.name},
                 )
-                refused = refusal(key).encode(version)
+                refused = self.node.gate.refusal(key, version, content).encode(version)
                 connection.reply(response_frame(api, version, head.correlation_id, refused))
         except CodecError as error:
             connection.drop(f"{api.name} version {version}: {error}")
@@ -136,20 +137,28 @@ class Service:
         self, connection: ServerConnection, api: Api, head: RequestHead, body: memoryview
     ) -> None:
         node = self.node
-        shell = SHELL_APIS.get(api.key)
+        shell = self._shell_apis.get(api.key)
         if shell is not None:
             asked = shell.request_class.decode(body, head.version)
             answer = shell.answer(node.core, asked, head.version, connection.listener.name)
+            if isinstance(answer, ev.UpgradeRequested):
+                answer.upgrade_id = self._wait(connection, api, head, asked)
+                node.post(answer)
+                return
             encoded = answer.encode(head.version)
             connection.reply(response_frame(api, head.version, head.correlation_id, encoded))
             return
         request = node.profile.decode_request(api.key, head.version, body)
         node.oddities.look_at_request(node.core, request, connection.peer)
+        node.post(ev.RequestReceived(self._wait(connection, api, head, request), request))
+
+    def _wait(self, connection: ServerConnection, api: Api, head: RequestHead, request: Any) -> int:
+        """Keep who asks until the core answers; return the token by which it will."""
         self._token += 1
         self._asked[self._token] = _Asked(
             connection, api, head.version, head.correlation_id, request
         )
-        node.post(ev.RequestReceived(self._token, request))
+        return self._token
 
     def answer(self, effect: fx.Answer) -> None:
         """Send the core's answer to whoever asked, if it is still there."""
@@ -165,3 +174,10 @@ class Service:
             reply.apis = tuple(self.apis[key] for key in sorted(self.apis))
         body = node.profile.encode_reply(request, reply, version, connection.listener.name)
         connection.reply(response_frame(api, version, correlation_id, body))
+
+    def upgraded(self, effect: fx.UpgradeAnswered) -> None:
+        """Answer UpdateFeatures, now that the core has."""
+        connection, api, version, correlation_id, request = self._asked.pop(effect.upgrade_id)
+        if connection.is_open:
+            response = end_update(request, version, effect.error, effect.message)
+            connection.reply(response_frame(api, version, correlation_id, response.encode(version)))

@@ -38,6 +38,11 @@ class Protocol(StrEnum):
     SASL_SSL = "SASL_SSL"
 
     @property
+    def number(self) -> int:
+        """Its number in Kafka's messages, whose order is that of the names here."""
+        return list(Protocol).index(self)
+
+    @property
     def has_tls(self) -> bool:
         """Whether TLS comes first."""
         return self in (Protocol.SSL, Protocol.SASL_SSL)

@@ -112,6 +112,7 @@ class Watched:
         waited = sorted(self._latencies_ms)
         return {
             "seconds": self.seconds,
+            "clusterId": self.quorum.cluster_id,  # Of KIP-595, the first leader made it.
             "leaders": [{"epoch": epoch, "nodeId": node_id} for epoch, node_id in self.leaders],
             "appended": self.appended,
             "acknowledged": self.acknowledged,
@@ -167,7 +168,7 @@ class Watched:
     async def _bootstrap(self) -> None:
         while True:
             try:
-                await self.quorum.bootstrap_log(await self.quorum.wait_leader(LEADER_TIMEOUT_S))
+                await self.quorum.begin(await self.quorum.wait_leader(LEADER_TIMEOUT_S))
             except NotAppendedError:
                 await asyncio.sleep(RETRY_S)
             else:

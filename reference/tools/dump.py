@@ -24,6 +24,7 @@ from kraftspec.reference.tools.dump_batches import BatchWalk, Problem
 from kraftspec.reference.tools.dump_files import IndexOptions, Side
 from kraftspec.reference.tools.dump_lines import DumpOptions, JsonLines, TextLines
 from kraftspec.reference.tools.java_json import json_lines
+from kraftspec.reference.tools.whose import profile_near
 
 BYTES_MAX: Final = (1 << 31) - 1  # Kafka's default of --max-bytes.
 SEGMENT: Final = re.compile(r"(\d{20})\.log", re.ASCII)
@@ -34,12 +35,16 @@ Warn = Callable[[str], None]
 
 
 class DumpRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be shown, and how; ``bytes_max`` limits how much of a segment is read."""
+    """What is to be shown, and how; ``bytes_max`` limits how much of a segment is read.
+
+    ``profile`` is whose files they are; None for what the meta.properties beside each says.
+    """
 
     options: DumpOptions = DumpOptions()
     indexes: IndexOptions = IndexOptions()
     bytes_max: int = BYTES_MAX
     as_json: bool = False
+    profile: str | None = None
 
 
 class Dump:
@@ -84,7 +89,7 @@ class Dump:
             ".txnindex": dump_files.dump_transaction_index,
             ".snapshot": dump_files.dump_producers,
             CHECKPOINT_NAME: dump_files.dump_epochs,
-            QUORUM_STATE_NAME: dump_files.dump_quorum_state,
+            QUORUM_STATE_NAME: lambda path: dump_files.dump_quorum_state(path, self._whose(path)),
             META_NAME: dump_files.dump_properties,
             PARTITION_METADATA_NAME: dump_files.dump_partition_metadata,
         }
@@ -124,7 +129,11 @@ class Dump:
     def lines(self, name: str) -> TextLines | JsonLines:
         """Return what makes lines of the batches of a file."""
         kind = JsonLines if self.request.as_json else TextLines
-        return kind(name, self.request.options)
+        options = msgspec.structs.replace(self.request.options, profile=self._whose(name))
+        return kind(name, options)
+
+    def _whose(self, path: str | Path) -> str:
+        return self.request.profile or profile_near(path)
 
     def _complain(self, complaints: list[str], problems: list[Problem]) -> None:
         """Say what Kafka's tool says, and then what is wrong where; as JSON only the latter."""

@@ -115,7 +115,10 @@ class BatchWalk:
                 piece = Piece(header, data, start, False)
             except CodecError:
                 framed = False
-        self.position = self._next_good(start, framed=framed)
+        following = self._next_good(start, framed=framed)
+        if self._read(start, len(data)) != data:
+            return None  # Its writer was at it: look again.
+        self.position = following
         if piece is not None and start + piece.header.size > self.position:
             piece = None  # A good batch begins within it: its length is what is wrong.
         left, claimed = self._size - start, claimed_size(data)

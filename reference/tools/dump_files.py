@@ -22,6 +22,8 @@ from kraftspec.reference.log.epochs import EpochList
 from kraftspec.reference.log.properties import parse_properties
 from kraftspec.reference.log.quorum_state import QuorumStateFile
 from kraftspec.reference.log.segment import OFFSET_ENTRY, TIME_ENTRY
+from kraftspec.reference.metadata.frames import KAFKA
+from kraftspec.reference.profiles import profile_named
 from kraftspec.reference.tools.dump_batches import BatchWalk, Problem
 
 FILE_BYTES_MAX: Final = 64 << 20  # Kafka makes none of these half as large.
@@ -316,11 +318,12 @@ def dump_epochs(path: Path) -> Side:
     return side
 
 
-def dump_quorum_state(path: Path) -> Side:
-    """Dump the stored vote."""
+def dump_quorum_state(path: Path, profile: str = KAFKA) -> Side:
+    """Dump the stored vote, in the words of a profile."""
     side = Side()
     try:
-        state, version = QuorumStateFile.parse(read_small(path), str(path))
+        message = profile_named(profile).state_message
+        state, version = QuorumStateFile.parse(read_small(path), str(path), message)
     except ValueError as error:
         side.refuse(str(path), 0, str(error.__cause__ or error))
         return side
@@ -331,7 +334,8 @@ def dump_quorum_state(path: Path) -> Side:
 
 
 def _plain(value: Any) -> str:
-    return msgspec.json.encode(value).decode() if isinstance(value, list) else str(value)
+    is_json = value is None or isinstance(value, list)
+    return msgspec.json.encode(value).decode() if is_json else str(value)
 
 
 def dump_properties(path: Path) -> Side:

@@ -20,12 +20,13 @@ from kraftspec.fastpath.records import (
 )
 from kraftspec.fastpath.values import in_order
 from kraftspec.fastpath.wire import RefusedError, read_uvarint
-from kraftspec.generated.control_records import ControlRecordType
 from kraftspec.reference.log.control import control_type_of
 from kraftspec.reference.metadata.frames import (
     FRAME_VERSION,
+    KAFKA,
     Frame,
     FrameError,
+    control_name,
     read_control,
     read_frame,
     record_classes,
@@ -35,11 +36,15 @@ from kraftspec.reference.tools.java_json import json_lines, json_text, message_v
 
 # How Kafka calls a control record; only the first has a colon.
 _CONTROL_WORDS: Final = {
-    ControlRecordType.LEADER_CHANGE: "LeaderChange:",
-    ControlRecordType.SNAPSHOT_HEADER: "SnapshotHeader",
-    ControlRecordType.SNAPSHOT_FOOTER: "SnapshotFooter",
-    ControlRecordType.KRAFT_VERSION: "KRaftVersion",
-    ControlRecordType.KRAFT_VOTERS: "KRaftVoters",
+    "LEADER_CHANGE": "LeaderChange:",
+    "SNAPSHOT_HEADER": "SnapshotHeader",
+    "SNAPSHOT_FOOTER": "SnapshotFooter",
+    "KRAFT_VERSION": "KRaftVersion",
+    "KRAFT_VOTERS": "KRaftVoters",
+    # Of the drafts.
+    "VOTER_ASSIGNMENT": "VoterAssignment",
+    "ADD_VOTER": "AddVoter",
+    "REMOVE_VOTER": "RemoveVoter",
 }
 _CODECS: Final = {int(codec): codec.name.lower() for codec in Compression}
 _INT31_MASK: Final = (1 << 31) - 1
@@ -63,13 +68,15 @@ class DumpOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What is shown of a segment, by the options of Kafka's tool.
 
     ``deep``: the records, not the batches alone; ``data``: keys and values; ``metadata``: values as
-    records of the cluster's metadata; ``bare``: nothing of a record but these.
+    records of the cluster's metadata; ``bare``: nothing of a record but these. ``profile`` says
+    which control records there are.
     """
 
     deep: bool = False
     data: bool = False
     metadata: bool = False
     bare: bool = False
+    profile: str = KAFKA
 
 
 class _Payload(NamedTuple):
@@ -208,7 +215,7 @@ class _Base:
         """Return the type of a control record and its message as JSON; None where it is none."""
         kind = control_type_of(record)
         try:
-            frame = read_control(record.key, record.value)
+            frame = read_control(record.key, record.value, self.options.profile)
             assert record.value is not None  # read_control refuses it.
             return kind, message_value(frame.decode(record.value), frame.version)
         except FrameError as refused:
@@ -305,11 +312,11 @@ class TextLines(_Base):
         head = self._head(piece.header, record)
         if value is None:
             return f"{head} controlType: UNKNOWN({kind})"
-        if kind in (ControlRecordType.ABORT, ControlRecordType.COMMIT):
+        name = control_name(kind, self.options.profile) or ""
+        if name in ("ABORT", "COMMIT"):
             epoch = value["coordinatorEpoch"]
-            name = ControlRecordType(kind).name
             return f"{head} endTxnMarker: {name} coordinatorEpoch: {epoch}"
-        return f"{head} {_CONTROL_WORDS[ControlRecordType(kind)]} {json_text(value)}"
+        return f"{head} {_CONTROL_WORDS[name]} {json_text(value)}"
 
     def _data_line(self, piece: Piece, record: Record) -> str:
         line = self._head(piece.header, record)
@@ -392,8 +399,7 @@ class JsonLines(_Base):
             }
         if header.is_control:
             kind, value = self._control(piece, record)
-            known = kind in list(ControlRecordType)
-            found["controlType"] = ControlRecordType(kind).name if known else kind
+            found["controlType"] = control_name(kind, self.options.profile) or kind
             found["payload"] = value
         elif self.options.metadata:
             value, refusal = self._read(piece, record)

@@ -219,8 +219,6 @@ def format_storage(
         skipped=formatted,
     )
     if not empty:
-        if not formatted:
-            raise StorageError("No available log directories to format.")
         say("All of the log directories are already formatted.")
         return report
     shown = ", ".join(f"ApiMessageAndVersion({java_text(one)} at version 0)" for one in records)
@@ -327,8 +325,11 @@ def _credentials(request: FormatRequest, level: int) -> list[UserScramCredential
 def _survey(
     config: StorageConfig, request: FormatRequest, say: Say
 ) -> tuple[list[str], tuple[str, ...]]:
-    """Return the directories that are to be formatted, and those that are."""
-    empty, formatted = [], []
+    """Return the directories that are to be formatted, and those that are.
+
+    StorageError where there are neither, and where what is formatted does not go with the rest.
+    """
+    empty, formatted, unreadable = [], [], []
     for name in config.log_dirs:
         path = Path(name) / META_NAME
         try:
@@ -336,8 +337,10 @@ def _survey(
         except FileNotFoundError:
             empty.append(name)
             continue
-        except (ValueError, OSError):
+        except (ValueError, OSError) as error:
             say(f"I/O error trying to read log directory {name}. Ignoring...")
+            reason = error.strerror if isinstance(error, OSError) else None
+            unreadable.append(f"{name}: {reason or error}")
             continue
         formatted.append(name)
         # Version 0, that of ZooKeeper's brokers, needs none of the two.
@@ -359,6 +362,8 @@ def _survey(
             f"Log directory {formatted[0]} is already formatted. Use --ignore-formatted to ignore "
             f"this directory and format the others."
         )
+    if not empty and not formatted:  # Kafka's words, and then why.
+        raise StorageError(f"No available log directories to format. ({'; '.join(unreadable)})")
     return empty, tuple(formatted)
 
 

@@ -28,7 +28,7 @@ from kraftspec.reference.log import LogDirectory, MetaProperties
 from kraftspec.reference.raft import ReplicaKey, Voter, VoterSet
 from kraftspec.reference.raft.types import Endpoint, VersionRange
 
-WAIT_S = 60.0
+WAIT_S = 180.0  # What takes seconds where nothing else runs.
 CLUSTER_ID = "bm9kZXMtb2YtdGVzdHMtMQ"
 
 
@@ -128,7 +128,7 @@ def test_it_serves_and_leaves_cleanly(
     home: Home, running: subprocess.Popen[str], number: signal.Signals
 ) -> None:
     who = ApiVersionsRequest(client_software_name="test", client_software_version="1")
-    assert ask(home.port, who, 4, ApiVersionsResponse).error_code == 0
+    assert ask(home.port, who, 4, ApiVersionsResponse, timeout_s=WAIT_S).error_code == 0
     running.send_signal(number)
     output, _ = running.communicate(timeout=WAIT_S)
     assert running.returncode == 0, output

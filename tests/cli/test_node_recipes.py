@@ -17,7 +17,7 @@ from kraftspec.reference.tools.storage_config import load_storage_config
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 CLUSTER_ID = "cmVjaXBlcy1vZi1kb2NzLQ"
-WAIT_S = 60.0
+WAIT_S = 180.0  # What takes seconds where nothing else runs.
 BLOCK = re.compile(r"^```properties\n(.*?)^```", re.MULTILINE | re.DOTALL)
 SCRAM = re.compile(r"--add-scram '([^']+)'")
 

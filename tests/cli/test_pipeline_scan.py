@@ -2,14 +2,16 @@ from __future__ import annotations
 
 import json
 import re
+import struct
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet
 import pytest
 from click.testing import CliRunner, Result
 
 from kraftspec.cli import main
-from kraftspec.fastpath import encode_batch
+from kraftspec.fastpath import encode_batch, encode_control_batch
 from kraftspec.pipeline import scan
 
 WORDS = [b"created", b"\xff\x00", None]
@@ -136,6 +138,30 @@ def test_conditions(logs: Path) -> None:
         assert found.exit_code == 0
 
 
+def test_a_damaged_marker_may_be_known_from_its_index(tmp_path: Path) -> None:
+    writer: dict[str, Any] = {"producer_id": 7, "producer_epoch": 0}
+    marker = bytearray(
+        encode_control_batch(0, bytes(6), timestamp=0, base_offset=1, transactional=True, **writer)
+    )
+    marker[70] ^= 1
+    aborted = encode_batch([b"no"], timestamps=0, base_sequence=0, transactional=True, **writer)
+    log = tmp_path / f"orders-0/{0:020}.log"
+    log.parent.mkdir()
+    log.write_bytes(aborted + marker + encode_batch([b"yes"], timestamps=0, base_offset=2))
+    words = [str(log.parent), "--columns", "offset", "--json", "--isolation", "read_committed"]
+    without = run(*words)
+    assert [json.loads(line)["offset"] for line in without.stdout.splitlines()] == []
+    index = log.with_suffix(".txnindex")
+    index.write_bytes(struct.pack(">hqqqq", 0, 7, 0, 1, 2))
+    found = run(*words, "--use-txn-indexes")
+    assert [json.loads(line)["offset"] for line in found.stdout.splitlines()] == [2]
+    assert "1 aborted transaction known from an index alone" in found.stderr
+    index.write_bytes(struct.pack(">hqqqq", 1, 7, 0, 1, 2))
+    found = run(*words, "--use-txn-indexes")
+    assert found.stdout == ""
+    assert f"not believed: {index}, byte 0: version 1 is not 0" in found.stderr
+
+
 def test_parquet(damaged: Path, tmp_path: Path) -> None:
     target = tmp_path / "out.parquet"
     found = run(damaged, "--to", target)
@@ -180,6 +206,7 @@ def test_parquet(damaged: Path, tmp_path: Path) -> None:
         (["--columns", "nothing"], "no column 'nothing'"),
         (["--to", "out.csv"], ".parquet"),
         (["--limit", "0"], "0"),
+        (["--use-txn-indexes"], "goes with --isolation read_committed"),
     ],
 )
 def test_wrong_usage_exits_2(logs: Path, words: list[str], reason: str) -> None:

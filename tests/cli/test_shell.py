@@ -31,7 +31,7 @@ CORPUS = ROOT / "tests" / "pipeline" / "data" / "metadata"
 PAGE = ROOT / "docs" / "shell.md"
 CHECKPOINT = "00000000000000000273-0000000003.checkpoint"
 DONE, FAILED, USAGE, UNREAD = 0, 1, 2, 3
-TERMINAL_TIMEOUT_S = 20.0
+TERMINAL_TIMEOUT_S = 60.0
 CONTROL = re.compile(r"\x1b\[[?\d;]*[a-zA-Z]")
 
 

@@ -14,7 +14,6 @@ from tests.reference.storage_disk import (
     MANY,
     NOW_US,
     ONE,
-    PROFILE,
     Disk,
     append,
     append_control,
@@ -383,8 +382,7 @@ class Alone:
 
     def start(self) -> None:
         storage = self.disk.storage
-        state = storage.log_state(self.config.voters)
-        self.core = Core(self.config, PROFILE.policy, state, storage.election, Random(1))
+        self.core = storage.make_core(self.config, Random(1))
         self.step(ev.Start())
 
     def restart(self) -> None:

@@ -8,9 +8,9 @@ Kafka would let everybody in who has authenticated.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from enum import IntEnum
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kraftspec.generated import kafka
 
@@ -63,35 +63,49 @@ class Acl(NamedTuple):
 # and never where something is denied.
 _DESCRIBES: Final = (Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER)
 
-NEEDS: Final = {
-    message.API_KEY: operation
-    for operation, messages in {
-        Operation.CLUSTER_ACTION: (
-            kafka.FetchRequest,
-            kafka.VoteRequest,
-            kafka.BeginQuorumEpochRequest,
-            kafka.EndQuorumEpochRequest,
-            kafka.FetchSnapshotRequest,
-            kafka.UpdateRaftVoterRequest,
-            kafka.ControllerRegistrationRequest,
-            # What brokers send to the active controller, which this node never is.
-            kafka.AllocateProducerIdsRequest,
-            kafka.AlterPartitionRequest,
-            kafka.AssignReplicasToDirsRequest,
-            kafka.BrokerHeartbeatRequest,
-            kafka.BrokerRegistrationRequest,
-            kafka.EnvelopeRequest,
-        ),
-        # Of a broker, everybody may ask for DescribeCluster; of a controller, who may alter it.
-        Operation.ALTER: (
-            kafka.AddRaftVoterRequest,
-            kafka.RemoveRaftVoterRequest,
-            kafka.DescribeClusterRequest,
-        ),
-        Operation.DESCRIBE: (kafka.DescribeQuorumRequest,),
-    }.items()
-    for message in messages
+_NEEDS: Final = {
+    Operation.CLUSTER_ACTION: (
+        "Fetch",
+        "Vote",
+        "BeginQuorumEpoch",
+        "EndQuorumEpoch",
+        "FetchSnapshot",
+        "UpdateRaftVoter",
+        "ControllerRegistration",
+        # What brokers send to the active controller, which this node never is.
+        "AllocateProducerIds",
+        "AlterPartition",
+        "AssignReplicasToDirs",
+        "BrokerHeartbeat",
+        "BrokerRegistration",
+        "Envelope",
+        "FetchQuorumRecords",  # Of KIP-595 as drafted, and so is FindQuorum.
+    ),
+    # Of a broker, everybody may ask for DescribeCluster; of a controller, who may alter it.
+    Operation.ALTER: (
+        "AddRaftVoter",
+        "RemoveRaftVoter",
+        "DescribeCluster",
+        "UpdateFeatures",
+        "AlterQuorum",  # Of KIP-595 as drafted.
+        "AddVoter",  # Of KIP-853 as drafted.
+        "RemoveVoter",
+    ),
+    Operation.DESCRIBE: ("DescribeQuorum", "FindQuorum"),
 }
+
+
+def needs_of(messages: Any) -> dict[int, Operation]:
+    """Return what the requests of a package of generated messages need, by API key."""
+    return {
+        getattr(messages, f"{name}Request").API_KEY: operation
+        for operation, names in _NEEDS.items()
+        for name in names
+        if f"{name}Request" in messages.CATALOGUE
+    }
+
+
+NEEDS: Final = needs_of(kafka)
 # Everybody may ask, before authentication, too.
 _OPEN: Final = (
     kafka.ApiVersionsRequest.API_KEY,
@@ -103,15 +117,21 @@ _OPEN: Final = (
 class Authorizer:
     """``acls`` are asked for each time, since records change them."""
 
-    def __init__(self, config: SecurityConfig, acls: Callable[[], Iterable[Acl]]) -> None:
+    def __init__(
+        self,
+        config: SecurityConfig,
+        acls: Callable[[], Iterable[Acl]],
+        needs: Mapping[int, Operation] = NEEDS,
+    ) -> None:
         self._config = config
+        self._needs = needs
         self._acls = acls
 
     def allowed(self, principal: str, api_key: int, host: str = "") -> bool:
         """Whether a principal may call an API from a host; an API of no known need, nobody may."""
         if not self._config.is_on or api_key in _OPEN or principal in self._config.super_users:
             return True
-        needed = NEEDS.get(api_key)
+        needed = self._needs.get(api_key)
         return needed is not None and self._has(principal, needed, host)
 
     def _has(self, principal: str, needed: Operation, host: str) -> bool:

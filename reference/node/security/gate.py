@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kraftspec.generated import kafka
 from kraftspec.generated.errors import ErrorCode
-from kraftspec.reference.node.security.authorizer import NEEDS, Acl, Authorizer
+from kraftspec.reference.node.security.authorizer import Acl, Authorizer, needs_of
 from kraftspec.reference.node.security.principal import (
     ANONYMOUS,
     parse_rules,
@@ -31,12 +31,7 @@ if TYPE_CHECKING:
     from kraftspec.reference.node.security.scram import ScramCredential
     from kraftspec.reference.node.settings import Listener, Mechanism, NodeConfig
 
-
-_RESPONSES: Final[dict[int, Any]] = {
-    key: getattr(kafka, name.removesuffix("Request") + "Response")
-    for name, (_, kind, key, *_) in kafka.CATALOGUE.items()
-    if kind == "request" and key in NEEDS
-}
+FETCH_BY_IDS_FROM: Final = 13  # KIP-516
 
 
 class Session:
@@ -70,9 +65,10 @@ class Gate:
     """One a node. Making it reads the key stores: raises TlsError where one is of no use.
 
     ``records`` is set once the log is open; without it nobody has SCRAM credentials or ACLs.
+    ``messages`` is the package of the messages that are spoken.
     """
 
-    def __init__(self, config: NodeConfig) -> None:
+    def __init__(self, config: NodeConfig, messages: Any = kafka) -> None:
         self.records: SecurityRecords | None = None
         if any(listener.protocol is Protocol.SSL for listener in config.listeners):
             importlib.import_module("cryptography.x509")  # Missing, it is to be missed now.
@@ -87,7 +83,13 @@ class Gate:
         self._rules = {
             listener.name: parse_rules(listener.ssl_rules) for listener in config.listeners
         }
-        self._authorizer = Authorizer(config.security, self._acls)
+        needs = needs_of(messages)
+        self._authorizer = Authorizer(config.security, self._acls, needs)
+        self._responses: dict[int, Any] = {
+            key: getattr(messages, name.removesuffix("Request") + "Response")
+            for name, (_, kind, key, *_) in messages.CATALOGUE.items()
+            if kind == "request" and key in needs
+        }
         sasls = [listener.sasl for listener in config.listeners]
         self.needs_records = config.security.is_on and (
             config.security.has_authorizer or any(sasl is not None for sasl in sasls)
@@ -114,6 +116,18 @@ class Gate:
     def allowed(self, principal: str, api_key: int, host: str) -> bool:
         """Whether a principal may call an API."""
         return self._authorizer.allowed(principal, api_key, host)
+
+    def refusal(self, api_key: int, version: int, body: memoryview) -> Any:
+        """Return the response that says that the caller may not call this API.
+
+        ``body`` is that of the request; CodecError where it is none.
+        """
+        response = self._responses[api_key](error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        if isinstance(response, kafka.FetchResponse) and version < FETCH_BY_IDS_FROM:
+            response.responses = _refused_partitions(kafka.FetchRequest.decode(body, version))
+        if hasattr(response, "error_message"):
+            response.error_message = "Cluster authorization failed."
+        return response
 
     def _credential(self, mechanism: Mechanism, name: str) -> ScramCredential | None:
         return None if self.records is None else self.records.credential(mechanism, name)
@@ -143,9 +157,27 @@ class Gate:
         return await authenticate_client(self._security.sasl, exchange)
 
 
-def refusal(api_key: int) -> Any:
-    """Return the response that says that the caller may not call this API."""
-    response = _RESPONSES[api_key](error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    if hasattr(response, "error_message"):
-        response.error_message = "Cluster authorization failed."
-    return response
+def _refused_partitions(
+    request: kafka.FetchRequest,
+) -> list[kafka.FetchResponse.FetchableTopicResponse]:
+    """Return what a Fetch that knows topics by names is told of each partition, beside the error.
+
+    Later versions have none (``FetchRequest.getErrorResponse``).
+    """
+    kind = kafka.FetchResponse.FetchableTopicResponse
+    return [
+        kind(
+            topic=topic.topic,
+            partitions=[
+                kafka.FetchResponse.PartitionData(
+                    partition_index=one.partition,
+                    error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+                    high_watermark=-1,
+                    aborted_transactions=[],
+                    records=b"",
+                )
+                for one in topic.partitions
+            ],
+        )
+        for topic in request.topics
+    ]

@@ -12,9 +12,13 @@ import msgspec
 from kraftspec.generated import kafka
 from kraftspec.reference.log.directory import METADATA_NAME
 from kraftspec.reference.log.quorum_state import NAME, QuorumStateFile
+from kraftspec.reference.metadata.frames import KAFKA
 from kraftspec.reference.metadata.image import MetadataImage
 from kraftspec.reference.metadata.join import Row, checkpoints_below, join
 from kraftspec.reference.metadata.reader import MetadataFile, file_of, files_of, read_rows
+from kraftspec.reference.profiles import profile_named
+from kraftspec.reference.tools.shell.drafts import DraftVoters, as_kafka
+from kraftspec.reference.tools.whose import profile_near
 
 LEADER_CHANGES_MAX: Final = 1000  # A log may have any number; the last ones are kept.
 _LISTINGS_COUNT: Final = 5  # Of a directory whose owner deletes what was listed.
@@ -62,7 +66,8 @@ class Loaded(msgspec.Struct):
     """An image, the files that it was read from, and what was wrong with some.
 
     ``problems`` are sentences: each names a file, the byte, and what the image has all the same.
-    ``state`` is the node's own file quorum-state, in the shape of its JSON.
+    ``state`` is the node's own file quorum-state, in the shape of its JSON. ``draft`` is what only
+    the control records of a draft say; None in Kafka's own logs.
     """
 
     image: MetadataImage
@@ -71,14 +76,19 @@ class Loaded(msgspec.Struct):
     files: list[str]
     problems: list[str] = []
     state: dict[str, Any] | None = None
+    draft: DraftVoters | None = None
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
-    """What a shell shows: a file, or a directory; as of an offset, or all."""
+    """What a shell shows: a file, or a directory; as of an offset, or all.
+
+    ``profile`` is whose log it is; None for what the meta.properties beside it says.
+    """
 
     snapshot: str | None = None
     directory: str | None = None
     offset: int | None = None
+    profile: str | None = None
 
     def load(
         self, advance: Callable[[str, int, int], None] = lambda what, number, count: None
@@ -89,16 +99,20 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
         """
         for listing in range(_LISTINGS_COUNT):
             try:
-                loaded = _load(self._files(), self.offset, advance)
+                loaded = _load(self._files(), self.offset, self._whose(), advance)
             except FileNotFoundError:
                 # Retention took a file between the listing and the reading.
                 if self.snapshot is not None or listing == _LISTINGS_COUNT - 1:
                     raise
             else:
                 if self.directory is not None:
-                    _add_state(loaded, os.path.join(self._inner(self.directory), NAME))
+                    path = os.path.join(self._inner(self.directory), NAME)
+                    _add_state(loaded, path, self._whose())
                 return loaded
         raise AssertionError
+
+    def _whose(self) -> str:
+        return self.profile or profile_near(self.directory or self.snapshot or "")
 
     def _files(self) -> list[MetadataFile]:
         if self.snapshot is not None:
@@ -122,12 +136,12 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
         return inner if os.path.isdir(inner) else directory
 
 
-def _add_state(loaded: Loaded, path: str) -> None:
+def _add_state(loaded: Loaded, path: str, profile: str) -> None:
     """Read whom the node follows or voted for; it is not of the log, so of now at any offset."""
     try:
         with open(path, "rb") as file:
             data = file.read(_STATE_BYTES_MAX)
-        state, version = QuorumStateFile.parse(data, path)
+        state, version = QuorumStateFile.parse(data, path, profile_named(profile).state_message)
     except FileNotFoundError:
         return
     except (ValueError, OSError) as error:
@@ -137,7 +151,10 @@ def _add_state(loaded: Loaded, path: str) -> None:
 
 
 def _load(
-    files: list[MetadataFile], offset: int | None, advance: Callable[[str, int, int], None]
+    files: list[MetadataFile],
+    offset: int | None,
+    profile: str,
+    advance: Callable[[str, int, int], None],
 ) -> Loaded:
     """Join the newest checkpoint that is good with the log after it."""
     segments = [file for file in files if file.kind == "segment"]
@@ -148,7 +165,8 @@ def _load(
     problems: list[str] = []
     partial: Loaded | None = None
     for checkpoint in checkpoints:
-        loaded = Loaded(MetadataImage(), Control(), checkpoint, [])
+        draft = None if profile == KAFKA else DraftVoters(profile)
+        loaded = Loaded(MetadataImage(), Control(), checkpoint, [], draft=draft)
         try:
             _join(loaded, segments, offset, advance)
         except FileNotFoundError:
@@ -199,8 +217,15 @@ def _join(
 ) -> None:
     def rows(file: MetadataFile, below: int | None, image: MetadataImage) -> Iterator[Row]:
         loaded.files.append(file.path)
-        for row in read_rows(file, below, image):
-            if file.kind == "checkpoint" or row.offset >= image.end_offset:
+        profile = KAFKA if loaded.draft is None else loaded.draft.profile
+        for found in read_rows(file, below, image, profile):
+            row = found
+            counts = file.kind == "checkpoint" or row.offset >= image.end_offset
+            if loaded.draft is not None:
+                if counts:
+                    loaded.draft.note(found.message)
+                row = msgspec.structs.replace(found, message=as_kafka(found.message))
+            if counts:
                 loaded.control.note(file, row)
             yield row
 

@@ -33,6 +33,7 @@ from kraftspec.reference.metadata.names import (
 )
 from kraftspec.reference.tools.features import METADATA_VERSION, NAMES
 from kraftspec.reference.tools.shell import text
+from kraftspec.reference.tools.shell.drafts import DraftVoters
 from kraftspec.reference.tools.shell.load import Loaded
 
 DEFAULT_ENTITY: Final = "<default>"
@@ -276,11 +277,14 @@ def _quorum(loaded: Loaded) -> Directory:
     """What control records say, which Kafka's shell passes over, and where it was read."""
     image, control = loaded.image, loaded.control
     children: dict[str, Callable[[], Node]] = {
-        "kraftVersion": lambda: Leaf(str(image.kraft_version), image.kraft_version),
         "leaderChanges": lambda: _numbered(control.leader_changes, _leader_change),
         "log": lambda: _log(loaded),
-        "voters": lambda: _numbered({one.voter_id: one for one in image.voters}, _voter),
     }
+    if loaded.draft is None:
+        children["kraftVersion"] = lambda: Leaf(str(image.kraft_version), image.kraft_version)
+        children["voters"] = lambda: _numbered({it.voter_id: it for it in image.voters}, _voter)
+    else:
+        children |= _draft(loaded.draft)
     if control.leader is not None:
         leader = control.leader
         children["leader"] = lambda: _leader_change(leader)
@@ -290,6 +294,19 @@ def _quorum(loaded: Loaded) -> Directory:
     if loaded.checkpoint is not None:
         children["snapshot"] = lambda: _snapshot(loaded)
     return _fixed(children)
+
+
+def _draft(draft: DraftVoters) -> dict[str, Callable[[], Node]]:
+    """What the control records of a draft say beside leader changes."""
+    children: dict[str, Callable[[], Node]] = {
+        "profile": lambda: Leaf(draft.profile, draft.profile),
+        "voters": lambda: _numbered(draft.voters, _leaves),
+    }
+    if draft.cluster_id:
+        children["clusterId"] = lambda: Leaf(draft.cluster_id, draft.cluster_id)
+    if draft.target_voters is not None:
+        children["targetVoters"] = _leaf_of(draft.target_voters)
+    return children
 
 
 def _leader_change(change: tuple[int, int, kafka.LeaderChangeMessage]) -> Directory:
@@ -356,4 +373,4 @@ def _leaf_of(value: Any) -> Callable[[], Node]:
         )
         listed = text.list_of(shown)
         return lambda: Leaf(listed, value)
-    return lambda: Leaf(str(value), value)
+    return lambda: Leaf("null" if value is None else str(value), value)

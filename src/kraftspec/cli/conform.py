@@ -8,10 +8,11 @@ import click
 
 from kraftspec.cli.conform_bugs import bugs
 from kraftspec.cli.conform_capture import capture
+from kraftspec.cli.conform_exits import harness_failed
 from kraftspec.cli.conform_fuzz import fuzz
 from kraftspec.cli.conform_node import record_node
 from kraftspec.cli.conform_report import badge, compare, export, report
-from kraftspec.cli.conform_run import adapters, doctor, harness_failed, run
+from kraftspec.cli.conform_run import adapters, doctor, run
 from kraftspec.cli.conform_strength import strength
 from kraftspec.cli.output import (
     check_set,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kraftspec.cli.conform_run import harness_failed
+from kraftspec.cli.conform_exits import harness_failed
 from kraftspec.cli.output import EXIT_FINDINGS, counted, emit_json, json_option, progress
 
 if TYPE_CHECKING:

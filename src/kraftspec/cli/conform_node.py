@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kraftspec.cli.conform_run import FAILURES_SHOWN_MAX, UNEXPECTED_PASS, harness_failed
+from kraftspec.cli.conform_exits import FAILURES_SHOWN_MAX, UNEXPECTED_PASS, harness_failed
 from kraftspec.cli.output import (
     EXIT_FINDINGS,
     console,

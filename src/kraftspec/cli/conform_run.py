@@ -12,6 +12,12 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from kraftspec.cli.conform_exits import (
+    FAILURES_SHOWN_MAX,
+    INTERRUPTED,
+    UNEXPECTED_PASS,
+    harness_failed,
+)
 from kraftspec.cli.output import (
     EXIT_FINDINGS,
     SECONDS,
@@ -28,20 +34,9 @@ if TYPE_CHECKING:
     from kraftspec.conformance.known import KnownFailures
     from kraftspec.conformance.raw.results import Results
 
-# Among the exit codes of a run: 0 as expected, 1 a regression.
-UNEXPECTED_PASS = 2
-HARNESS_FAILED = 3
-INTERRUPTED = 130  # As a shell has it of what Ctrl-C has ended.
-FAILURES_SHOWN_MAX = 20  # A codec that is wrong once is often wrong ten thousand times.
 SKIPS_SHOWN_MAX = 5
 JOBS_MAX = 4  # One process judges what all of them answer.
 _FILE = click.Path(dir_okay=False, path_type=Path)
-
-
-def harness_failed(why: object) -> click.exceptions.Exit:
-    """Say why there is no verdict, and return the exit that says it too."""
-    click.echo(f"Error: {printable(str(why))}", err=True)
-    return click.exceptions.Exit(HARNESS_FAILED)
 
 
 @contextmanager

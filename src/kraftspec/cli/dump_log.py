@@ -19,6 +19,7 @@ import click
 
 from kraftspec.cli.kafka_words import KafkaCommand, KafkaUsageError, refusals
 from kraftspec.cli.output import EXIT_FINDINGS, json_option, printable
+from kraftspec.cli.profiles import PROFILES
 
 POLL_S = 0.2
 
@@ -66,6 +67,11 @@ def _java_class(option: str, what: str) -> Callable[[_Command], _Command]:
 )
 @_java_class("--key-decoder-class", "keys")
 @_java_class("--value-decoder-class", "values")
+@click.option(
+    "--profile",
+    type=click.Choice(PROFILES),
+    help="Whose control records these are.  [default: what meta.properties says, or kafka]",
+)
 @click.option("-f", "--follow", is_flag=True, help="Go on showing what is added; ^C ends it.")
 @click.option("--version", is_flag=True, help="Show which Kafka's words these are.")
 @json_option
@@ -82,6 +88,7 @@ def dump_log(
     max_message_size: int | None,
     key_decoder_class: str | None,
     value_decoder_class: str | None,
+    profile: str | None,
     follow: bool,
     version: bool,
     as_json: bool,
@@ -117,6 +124,7 @@ def dump_log(
         indexes=IndexOptions(verify_only=verify_index_only, sanity_check=index_sanity_check),
         bytes_max=BYTES_MAX if max_bytes is None else max_bytes,
         as_json=as_json,
+        profile=profile,
     )
     with _Output() as output:
         dump = Dump(request, output.write, output.warn)

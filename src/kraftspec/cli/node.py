@@ -1,4 +1,4 @@
-"""``kraftspec node``: a controller of a KRaft quorum, out of Kafka's own properties."""
+"""``kraftspec node``: a controller of a KRaft quorum, by Kafka's own properties or a draft's."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kraftspec.cli.output import RefusedError, explained
+from kraftspec.cli.profiles import profile_option
 
 if TYPE_CHECKING:
     import asyncio
@@ -28,8 +29,9 @@ EXIT_FAILED = 3  # It ran and then failed; 1 is that it never ran.
     "path",
     required=True,
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Kafka's controller properties.",
+    help="Kafka's controller properties, or those of the draft that --profile names.",
 )
+@profile_option()
 @click.option(
     "--hand-back/--keep-leading",
     "hand_back",
@@ -57,7 +59,12 @@ EXIT_FAILED = 3  # It ran and then failed; 1 is that it never ran.
     help="The least that is worth a line.",
 )
 def node(
-    path: Path, hand_back: bool | None, metrics: str | None, log_format: Form, log_level: str
+    path: Path,
+    profile: str,
+    hand_back: bool | None,
+    metrics: str | None,
+    log_format: Form,
+    log_level: str,
 ) -> None:
     """Run a controller: a voter or an observer of a KRaft quorum, Kafka's or our own.
 
@@ -74,7 +81,7 @@ def node(
     from kraftspec.reference.node.settings import ConfigError
 
     try:
-        config = load_config(path)
+        config = load_config(path, profile)
     except (ConfigError, OSError) as error:
         raise RefusedError(error) from error
     for warning in config.warnings:
@@ -82,7 +89,7 @@ def node(
     raise_soft_limit()
     try:
         with written(log_format, log_level.upper()):
-            failure = asyncio.run(_run(config, hand_back, _address(metrics)))
+            failure = asyncio.run(_run(config, profile, hand_back, _address(metrics)))
     except (OSError, ValueError) as error:
         raise RefusedError(error) from error
     if failure is not None:
@@ -101,16 +108,16 @@ def _address(text: str | None) -> tuple[str, int] | None:
 
 
 async def _run(
-    config: NodeConfig, hand_back: bool | None, metrics: tuple[str, int] | None
+    config: NodeConfig, profile: str, hand_back: bool | None, metrics: tuple[str, int] | None
 ) -> BaseException | None:
     """Run until a signal or a failure; return the failure."""
     import asyncio
     import signal
 
-    from kraftspec.reference.node.runtime import Node
     from kraftspec.reference.node.settings import host_port
+    from kraftspec.reference.node.starting import make_node
 
-    running = Node(config, hand_back=hand_back)
+    running = make_node(config, profile, hand_back=hand_back)
     told = asyncio.Event()
     hurried = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -142,12 +149,15 @@ async def _until_told(
     config = running.config
     loop = asyncio.get_running_loop()
     where = ", ".join(f"{name}://{host_port(*at)}" for name, at in running.listeners.items())
-    click.echo(f"node {config.node_id} of cluster {config.core.cluster_id}: {where}")
+    cluster = f"cluster {config.core.cluster_id}" if config.core.cluster_id else "no cluster yet"
+    click.echo(f"node {config.node_id} of {cluster}: {where}")
     ended = loop.create_task(running.wait())
+    ended.add_done_callback(_taken)
     asked = loop.create_task(told.wait())
     await asyncio.wait({ended, asked}, return_when=asyncio.FIRST_COMPLETED)
     if not ended.done():
         leaving = loop.create_task(running.stop())
+        leaving.add_done_callback(_taken)
         hurry = loop.create_task(hurried.wait())
         await asyncio.wait({leaving, hurry}, return_when=asyncio.FIRST_COMPLETED)
         if not leaving.done():
@@ -157,3 +167,9 @@ async def _until_told(
     await asyncio.wait({ended})
     asked.cancel()
     return running.failure
+
+
+def _taken(task: asyncio.Task[None]) -> None:
+    """Take note that a task has ended, maybe by the node's failure, which is told elsewhere."""
+    if not task.cancelled():
+        task.exception()

@@ -97,6 +97,8 @@ def _listed(text: str | None) -> list[str] | None:
 @click.option("--isolation", default="read_uncommitted", show_default=True,
               type=click.Choice(["read_uncommitted", "read_committed"]),
               help="Whether aborted and undecided data is left out.")  # fmt: skip
+@click.option("--use-txn-indexes", is_flag=True,
+              help="With committed data, know a damaged marker from the .txnindex.")  # fmt: skip
 @click.option("--limit", type=click.IntRange(1),
               help="Stop reading after so many rows.  "
                    f"[default: {SHOWN_ROWS} for a table; all with --json and --to]")  # fmt: skip
@@ -109,6 +111,7 @@ def scan(
     conditions: tuple[str, ...],
     mode: str,
     isolation: str,
+    use_txn_indexes: bool,
     limit: int | None,
     target: Path | None,
     as_json: bool,
@@ -127,6 +130,8 @@ def scan(
 
     if target is not None and (as_json or target.suffix != ".parquet"):
         raise click.UsageError("--to takes the name of a .parquet file, and no --json beside it")
+    if use_txn_indexes and isolation != "read_committed":
+        raise click.UsageError("--use-txn-indexes goes with --isolation read_committed")
     is_table = target is None and not as_json
     names = _listed(columns) or (list(SHOWN_COLUMNS) if is_table else None)
     report = Report()
@@ -137,7 +142,7 @@ def scan(
         raise click.UsageError(str(error)) from error
     taken = _Taken(limit or (SHOWN_ROWS if is_table else None))
     with unread(), progress("Reading") as advance:
-        batches = taken.of(_batches(paths, options, report, advance))
+        batches = taken.of(_batches(paths, options, use_txn_indexes, report, advance))
         try:
             if target is not None:
                 _write(target, batches, options)
@@ -170,7 +175,11 @@ class _Taken:
 
 
 def _batches(
-    paths: tuple[str, ...], options: Any, report: Report, advance: Callable[[str, int, int], None]
+    paths: tuple[str, ...],
+    options: Any,
+    use_txn_indexes: bool,
+    report: Report,
+    advance: Callable[[str, int, int], None],
 ) -> Iterator[Any]:
     from kraftspec.pipeline import plan_splits, read_split
     from kraftspec.pipeline.layout import survey
@@ -178,7 +187,10 @@ def _batches(
     found = survey(paths)
     for one in found.ignored:
         click.echo(printable(f"passed over {one.path}: {one.reason}"), err=True)
-    splits = plan_splits(found.files, filters=options.filter, isolation=options.isolation)
+    splits = plan_splits(
+        found.files, filters=options.filter, isolation=options.isolation,
+        use_txn_indexes=use_txn_indexes,
+    )  # fmt: skip
     for number, split in enumerate(splits):
         advance(Path(split.parts[0].file.path).name, number, len(splits))
         yield from read_split(split, options=options, report=report)
@@ -295,6 +307,12 @@ def _say(report: Report, taken: _Taken, how: str) -> None:
     ]
     if left_out:
         click.echo(f"left out: {', '.join(left_out)}", err=True)
+    for fault in report.txn_index_faults:
+        click.echo(printable(f"not believed: {fault.file}, byte {fault.position}: {fault.detail}"),
+                   err=True)  # fmt: skip
+    if report.indexed:
+        told = counted(len(report.indexed), "aborted transaction")
+        click.echo(f"{told} known from an index alone", err=True)
     for tail in report.tails:
         click.echo(f"{tail.file}, byte {tail.position}: {tail.size:,} bytes not written yet",
                    err=True)  # fmt: skip

@@ -3,61 +3,41 @@
 Words, options and output are those of Kafka's tool (``MetadataQuorumCommand`` 4.3.1). What differs:
 ``--json``, ``--timeout``, one line for an error where Kafka prints Java's trace, and exit code 2
 for wrong usage. Only what an answer needs is imported: half of the time of such a command is that.
+The tools of the drafts are in `quorum_drafts`.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from kraftspec.cli import LazyGroup
-from kraftspec.cli.output import SECONDS, emit_json, json_option, printable
+from kraftspec.cli.output import emit_json, json_option, printable
+from kraftspec.cli.profiles import KAFKA, profile_option
+from kraftspec.cli.quorum_options import (
+    client_config,
+    connection_options,
+    endpoint_text,
+    given_options,
+)
 
 if TYPE_CHECKING:
-    from kraftspec.reference.admin import AdminClient, ClientConfig, Endpoint, QuorumInfo, Replica
+    from kraftspec.reference.admin import AdminClient, ClientConfig, QuorumInfo, Replica
 
 _COMMANDS = {
     "add-controller": "kraftspec.cli.quorum:add_controller",
+    "add-voter": "kraftspec.cli.quorum_drafts:add_voter",
+    "alter": "kraftspec.cli.quorum_drafts:alter",
     "describe": "kraftspec.cli.quorum:describe",
     "remove-controller": "kraftspec.cli.quorum:remove_controller",
+    "remove-voter": "kraftspec.cli.quorum_drafts:remove_voter",
     "up": "kraftspec.cli.quorum_up:up",
 }
 _DRY_RUN = "True if we should print what would be done, but not do it."
-
-_Command = TypeVar("_Command", bound=Callable[..., Any])
-
-
-def connection_options(command: _Command) -> _Command:
-    """Give a command, or the group of them, who is asked and how; before or after its name."""
-    for option in (
-        click.option(
-            "--timeout",
-            "timeout_s",
-            type=SECONDS,
-            help="Give up after so long.  [default: 60, or default.api.timeout.ms]",
-        ),
-        click.option(
-            "--command-config",
-            metavar="FILE",
-            help="Properties of Kafka's Admin Client; for add-controller, those of the controller.",
-        ),
-        click.option(
-            "--bootstrap-controller",
-            metavar="HOST:PORT,…",
-            help="Some of the controllers.",
-        ),
-        click.option(
-            "--bootstrap-server",
-            metavar="HOST:PORT,…",
-            help="Some of the brokers.",
-        ),
-    ):
-        command = option(command)
-    return command
 
 
 @click.command(cls=LazyGroup, homes=_COMMANDS)
@@ -72,12 +52,14 @@ def quorum(context: click.Context, /, **given: Any) -> None:
 @click.option("--status", is_flag=True, help="A short summary of the quorum.")
 @click.option("--replication", is_flag=True, help="How far each replica is.")
 @click.option("--human-readable", is_flag=True, help="With --replication: times as so long ago.")
+@profile_option()
 @connection_options
 @json_option
 @click.pass_context
 def describe(
     context: click.Context,
     /,
+    profile: str,
     status: bool,
     replication: bool,
     human_readable: bool,
@@ -89,6 +71,11 @@ def describe(
         raise click.UsageError(
             "Only one of --status or --replication should be specified with describe sub-command"
         )
+    if profile != KAFKA:
+        from kraftspec.cli.quorum_drafts import describe_draft
+
+        describe_draft(context, given, profile, replication=replication, as_json=as_json)
+        return
     if not status and not replication:
         raise click.UsageError(
             "One of --status or --replication must be specified with describe sub-command"
@@ -123,7 +110,7 @@ def add_controller(context: click.Context, /, dry_run: bool, as_json: bool, **gi
 
     --command-config is the file of the controller that is added.
     """
-    if not _given(context, given)["command_config"]:
+    if not given_options(context, given)["command_config"]:
         raise click.UsageError(
             "You must supply the configuration file of the controller you are adding when using "
             "add-controller."
@@ -137,7 +124,7 @@ def add_controller(context: click.Context, /, dry_run: bool, as_json: bool, **gi
             raise click.ClickException(printable(f"{config.path}: {error}")) from error
         if not dry_run:
             admin.add_voter(joiner.node_id, joiner.directory_id, joiner.endpoints)
-    endpoints = [_endpoint(one) for one in joiner.endpoints]
+    endpoints = [endpoint_text(one) for one in joiner.endpoints]
     if as_json:
         _emit_change("add", dry_run, joiner.node_id, str(joiner.directory_id), endpoints)
         return
@@ -201,18 +188,12 @@ def remove_controller(
 # ---- who is asked ------------------------------------------------------------------------------
 
 
-def _given(context: click.Context, own: dict[str, Any]) -> dict[str, Any]:
-    """Return the connection's options: the command's own, or else those before its name."""
-    before = context.obj or {}
-    return {key: before.get(key) if value is None else value for key, value in own.items()}
-
-
 @contextmanager
 def _admin(
     context: click.Context, own: dict[str, Any]
 ) -> Iterator[tuple[AdminClient, ClientConfig]]:
     """Make the client; what it refuses is a line on stderr and exit code 1."""
-    given = _given(context, own)
+    given = given_options(context, own)
     servers, controllers = given["bootstrap_server"], given["bootstrap_controller"]
     if servers is None and controllers is None:
         raise click.UsageError(
@@ -224,7 +205,7 @@ def _admin(
         )
     from kraftspec.reference.admin import AdminClient, AdminError
 
-    config = _config(given["command_config"], given["timeout_s"])
+    config = client_config(given["command_config"], given["timeout_s"])
     hint = "--bootstrap-server" if controllers is None else "--bootstrap-controller"
     try:
         admin = AdminClient(
@@ -242,34 +223,7 @@ def _admin(
         raise click.ClickException(printable(str(error))) from error
 
 
-def _config(path: str | None, timeout_s: float | None) -> ClientConfig:
-    import msgspec
-
-    from kraftspec.reference.admin import ClientConfig, load_client_config
-
-    config = ClientConfig()
-    if path is not None:
-        try:
-            config = load_client_config(path)
-        except FileNotFoundError as error:
-            raise click.ClickException(f"Properties file {path} does not exists!") from error
-        except (OSError, ValueError) as error:
-            raise click.ClickException(printable(str(error))) from error
-    if timeout_s is not None:
-        config = msgspec.structs.replace(
-            config,
-            api_timeout_ms=max(1, round(timeout_s * 1000)),
-            api_timeout_name="--timeout",
-        )
-    return config
-
-
 # ---- what is said ------------------------------------------------------------------------------
-
-
-def _endpoint(endpoint: Endpoint) -> str:
-    host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
-    return f"{endpoint.name}://{host}:{endpoint.port}"
 
 
 def _status(cluster_id: str, found: QuorumInfo) -> dict[str, Any]:
@@ -290,7 +244,7 @@ def _member(found: QuorumInfo, replica: Replica) -> dict[str, Any]:
     member: dict[str, Any] = {"id": replica.id}
     if any(replica.directory_id):
         member["directoryId"] = str(replica.directory_id)
-    endpoints = [_endpoint(one) for one in found.endpoints.get(replica.id, ())]
+    endpoints = [endpoint_text(one) for one in found.endpoints.get(replica.id, ())]
     if endpoints:
         member["endpoints"] = endpoints
     return member

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kraftspec.cli.output import SECONDS, RefusedError, console, counted, json_option
+from kraftspec.cli.profiles import KAFKA, profile_option
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -27,6 +28,7 @@ _HEADS = ("node", "role", "epoch", "leader", "log end", "high watermark", "lag")
 
 
 @click.command()
+@profile_option()
 @click.option(
     "--nodes",
     default=3,
@@ -39,7 +41,8 @@ _HEADS = ("node", "role", "epoch", "leader", "log end", "high watermark", "lag")
     default=0,
     show_default=True,
     type=click.IntRange(0, NODES_MAX),
-    help="How many nodes more that only observe, for add-controller.",
+    help="How many nodes more that only observe, until they are added (add-controller; by the "
+    "drafts alter, add-voter).",
 )
 @click.option("--for", "for_s", type=SECONDS, help="Stop after so long.  [default: at Ctrl-C]")
 @click.option(
@@ -86,6 +89,7 @@ _HEADS = ("node", "role", "epoch", "leader", "log end", "high watermark", "lag")
 )
 @json_option
 def up(
+    profile: str,
     nodes: int,
     observers: int,
     for_s: float | None,
@@ -125,6 +129,7 @@ def up(
                 observers=observers,
                 first_id=first_id,
                 first_port=first_port,
+                profile=profile,
             )
             asyncio.run(_run(quorum, wishes, view))
     except BrokenPipeError:
@@ -162,6 +167,7 @@ async def _run(quorum: LocalQuorum, wishes: Any, view: _View) -> None:
             view.tell(
                 "up",
                 {
+                    "profile": quorum.profile,
                     "clusterId": quorum.cluster_id,
                     "bootstrapController": quorum.bootstrap,
                     "properties": nodes,
@@ -274,10 +280,12 @@ def _lines(event: str, told: dict[str, Any]) -> list[str]:
     match event:
         case "up":
             first = next(iter(told["properties"].values()))
+            cluster = f"Cluster {told['clusterId']}" if told["clusterId"] else "A new cluster"
+            profile = told["profile"]
             return [
-                f"Cluster {told['clusterId']}, its nodes in {Path(first).parents[1]}",
+                f"{cluster}, its nodes in {Path(first).parents[1]}",
                 f"kraftspec quorum --bootstrap-controller {told['bootstrapController']} "
-                f"describe --status",
+                f"describe {'--status' if profile == KAFKA else f'--profile {profile}'}",
             ]
         case "state":
             nodes = "; ".join(

@@ -11,6 +11,7 @@ import click
 from kraftspec import __version__
 from kraftspec.cli.output import console, emit_json, json_option, printable, progress
 from kraftspec.cli.pipeline_exits import unread
+from kraftspec.cli.profiles import PROFILES
 
 if TYPE_CHECKING:
     from prompt_toolkit.completion import CompleteEvent, Completion
@@ -40,12 +41,18 @@ PROMPT = ">> "
     metavar="N",
     help="The image that the offsets below N give.  [default: all]",
 )
+@click.option(
+    "--profile",
+    type=click.Choice(PROFILES),
+    help="Whose control records these are.  [default: what meta.properties says, or kafka]",
+)
 @json_option
 @click.argument("command", nargs=-1, metavar="[COMMAND...]")
 def shell(
     snapshot: str | None,
     directory: str | None,
     offset: int | None,
+    profile: str | None,
     as_json: bool,
     command: tuple[str, ...],
 ) -> None:
@@ -64,7 +71,7 @@ def shell(
         raise click.UsageError("give either --snapshot FILE or --directory DIR")
     on_terminal = not command and sys.stdin.isatty() and sys.stdout.isatty()
     session = Shell(
-        Source(snapshot=snapshot, directory=directory, offset=offset),
+        Source(snapshot=snapshot, directory=directory, offset=offset, profile=profile),
         __version__,
         out=lambda line: click.echo(_line(line)),
         err=lambda line: click.echo(_line(line), err=True),

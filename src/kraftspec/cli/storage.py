@@ -1,7 +1,7 @@
 """``kraftspec storage``: Apache Kafka's ``kafka-storage``, word for word (``StorageTool`` 4.3.1).
 
 What differs: ``--json``, one line for an error where Kafka prints Java's trace, an empty cluster id
-is refused, and options are not abbreviated.
+is refused, and options are not abbreviated. ``--profile`` has directories of the drafts.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import click
 
 from kraftspec.cli.kafka_words import KafkaGroup, refusals
 from kraftspec.cli.output import EXIT_FINDINGS, emit_json, json_option, printable
+from kraftspec.cli.profiles import KAFKA, profile_option
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -49,17 +50,14 @@ def random_uuid(as_json: bool) -> None:
 
 @storage.command()
 @_config_option
+@profile_option()
 @json_option
-def info(config: Path, as_json: bool) -> None:
+def info(config: Path, profile: str, as_json: bool) -> None:
     """Get information about the Kafka log directories on this node.
 
     Exit code 1 when there is a problem.
     """
-    from kraftspec.reference.tools.storage import storage_info
-    from kraftspec.reference.tools.storage_config import load_storage_config
-
-    with refusals():
-        found = storage_info(load_storage_config(config).log_dirs)
+    found = _found(config, profile)
     if as_json:
         emit_json(
             {
@@ -78,16 +76,44 @@ def info(config: Path, as_json: bool) -> None:
         raise click.exceptions.Exit(EXIT_FINDINGS)
 
 
+def _found(config: Path, profile: str) -> Any:
+    if profile != KAFKA:
+        from kraftspec.reference.node.config import load_config
+        from kraftspec.reference.tools.storage_drafts import draft_info
+
+        with refusals():
+            return draft_info(load_config(config, profile), profile)
+    from kraftspec.reference.tools.storage import storage_info
+    from kraftspec.reference.tools.storage_config import load_storage_config
+
+    with refusals():
+        return storage_info(load_storage_config(config).log_dirs)
+
+
 def _list(one: str, several: str, lines: tuple[str, ...]) -> None:
     if lines:
         click.echo("\n".join([one if len(lines) == 1 else several, *(f"  {at}" for at in lines)]))
         click.echo()
 
 
+def _cluster_id(
+    context: click.Context, parameter: click.Parameter, value: str | None
+) -> str | None:
+    """Return the option; only the first leader of KIP-595 makes a cluster id itself."""
+    if value is None and context.params.get("profile") == KAFKA:
+        raise click.MissingParameter(ctx=context, param=parameter)
+    return value
+
+
 @storage.command("format")
 @_config_option
+@profile_option()
 @click.option(
-    "-t", "--cluster-id", required=True, metavar="CLUSTER_ID", help="The cluster ID to use."
+    "-t",
+    "--cluster-id",
+    callback=_cluster_id,
+    metavar="CLUSTER_ID",
+    help="The cluster ID to use.  [required, but for kip-595, whose first leader makes one]",
 )
 @click.option(
     "-S",
@@ -132,7 +158,8 @@ def _list(one: str, several: str, lines: tuple[str, ...]) -> None:
 @json_option
 def format_(
     config: Path,
-    cluster_id: str,
+    profile: str,
+    cluster_id: str | None,
     add_scram: tuple[str, ...],
     ignore_formatted: bool,
     release_version: str | None,
@@ -146,9 +173,6 @@ def format_(
 
     A controller without controller.quorum.voters needs one of -s, -I and -N.
     """
-    from kraftspec.reference.tools.storage import FormatRequest, format_storage
-    from kraftspec.reference.tools.storage_config import load_storage_config
-
     chosen = {
         "--standalone/-s": standalone,
         "--no-initial-controllers/-N": no_initial_controllers,
@@ -157,8 +181,24 @@ def format_(
     given = [name for name, is_given in chosen.items() if is_given]
     if len(given) > 1:
         raise click.UsageError(f"argument {given[1]}: not allowed with argument {given[0]}")
+    if profile != KAFKA:
+        only_kafkas = {
+            "--add-scram/-S": add_scram,
+            "--release-version/-r": release_version,
+            "--feature/-f": feature,
+            "--initial-controllers/-I": initial_controllers,
+        }
+        for name, value in only_kafkas.items():
+            if value:
+                raise click.UsageError(f"argument {name}: not allowed with --profile {profile}")
+        wishes = (standalone, no_initial_controllers, ignore_formatted)
+        _format_draft(config, profile, cluster_id or "", wishes, as_json=as_json)
+        return
+    from kraftspec.reference.tools.storage import FormatRequest, format_storage
+    from kraftspec.reference.tools.storage_config import load_storage_config
+
     request = FormatRequest(
-        cluster_id=cluster_id,
+        cluster_id=cluster_id or "",
         standalone=standalone,
         no_initial_controllers=no_initial_controllers,
         initial_controllers=initial_controllers,
@@ -175,6 +215,43 @@ def format_(
         click.echo(f"warning: {warning}", err=True)
     if as_json:
         emit_json(_format_json(report))
+
+
+def _format_draft(
+    config: Path, profile: str, cluster_id: str, wishes: tuple[bool, bool, bool], *, as_json: bool
+) -> None:
+    from kraftspec.reference.node.config import load_config
+    from kraftspec.reference.tools.storage_drafts import DraftFormat, format_draft
+
+    standalone, no_initial_controllers, ignore_formatted = wishes
+    with refusals():
+        settings = load_config(config, profile)
+        report = format_draft(
+            settings,
+            DraftFormat(
+                profile=profile,
+                cluster_id=cluster_id,
+                standalone=standalone,
+                no_initial_controllers=no_initial_controllers,
+                ignore_formatted=ignore_formatted,
+            ),
+        )
+    for warning in settings.warnings:
+        click.echo(f"warning: {warning}", err=True)
+    if not as_json:
+        for line in report.lines:
+            _say(line)
+        return
+    said: dict[str, Any] = {
+        "profile": profile,
+        "clusterId": report.cluster_id or None,
+        "nodeId": report.node_id,
+        "formatted": [report.directory] if report.is_new else [],
+        "alreadyFormatted": [] if report.is_new else [report.directory],
+    }
+    if standalone:
+        said["voterUuid"] = str(report.uuid)
+    emit_json(said)
 
 
 def _say(line: str) -> None:

@@ -22,11 +22,11 @@ from kraftspec.reference.admin import (
     TimedOutError,
     load_client_config,
 )
-from kraftspec.reference.admin.client import backoff_s, parse_addresses
+from kraftspec.reference.admin.caller import backoff_s, parse_addresses
 from kraftspec.reference.admin.config import client_config
 from kraftspec.reference.admin.connection import Connection
 
-QUICK = ClientConfig(api_timeout_ms=600, request_timeout_ms=300)
+QUICK = ClientConfig(api_timeout_ms=1500, request_timeout_ms=700)
 PATIENCE_S = 20.0
 
 Answer = Callable[[bytes], bytes]  # A request's frame to what is sent back, sizes left out.

@@ -111,7 +111,7 @@ def test_a_stranger_is_no_server(
     with pytest.raises(AdminError, match=r"TLS failed: .*certificate verify failed"):
         describe(ours["CONTROLLER"], tmp_path, strangers)
     nameless = client_properties(tmp_path, authority, "SSL")
-    nameless |= {"default.api.timeout.ms": "1000", "request.timeout.ms": "1000"}
+    nameless |= {"default.api.timeout.ms": "2000", "request.timeout.ms": "2000"}
     with pytest.raises(AdminError, match=r"TLS failed: |may want a certificate"):
         describe(ours["MUTUAL"], tmp_path, nameless)
 
@@ -120,7 +120,7 @@ def test_a_stranger_is_no_server(
 def test_who_comes_without_security_is_told(
     ours: dict[str, int], tmp_path: Path, listener: str
 ) -> None:
-    quick = {"default.api.timeout.ms": "1000", "request.timeout.ms": "1000"}
+    quick = {"default.api.timeout.ms": "2000", "request.timeout.ms": "2000"}
     with pytest.raises(TimedOutError, match=r"may want TLS or a login: set security\.protocol"):
         describe(ours[listener], tmp_path, quick)
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from tests.reference.kafka_tools import KafkaTools, Said
 from tests.reference.node.secured import login, write_properties
 
 from kraftspec.cli import main
@@ -23,11 +25,10 @@ from kraftspec.reference.admin import (
     load_client_config,
 )
 
-from .kafka_tools import Done, KafkaTools
-
 pytestmark = pytest.mark.java
 
 QUICK = ClientConfig(api_timeout_ms=1_500, request_timeout_ms=1_000)
+PATIENCE_S = 60.0
 PASSWORD = "its = own secret"
 NOBODY = Uuid("QQQQQQQQQQQQQQQQQQQQQQ")
 
@@ -295,6 +296,10 @@ def test_the_leader_is_found_and_followed(cluster: Cluster) -> None:
         assert before.leader_id == leader.id == before.leader.id
         leader.kill()
         after = admin.describe_quorum()
+        deadline = time.monotonic() + PATIENCE_S
+        while after.high_watermark < 0:  # Elected, and not yet sure of anything.
+            assert time.monotonic() < deadline
+            after = admin.describe_quorum()
         assert after.leader_id != leader.id
         assert after.leader_epoch > before.leader_epoch
         assert after.high_watermark >= before.high_watermark
@@ -335,5 +340,9 @@ def restart(node: Node) -> None:
 
 
 def test_said_is_the_message_alone() -> None:
-    done = Done(1, "", "org.apache.kafka.common.errors.VoterNotFoundException: Cannot\n\tat x\n")
+    done = Said(
+        code=1,
+        out="",
+        err="org.apache.kafka.common.errors.VoterNotFoundException: Cannot\n\tat x\n",
+    )
     assert done.said == "Cannot"

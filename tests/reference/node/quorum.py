@@ -27,7 +27,7 @@ from kraftspec.reference.raft.types import BOOTSTRAP_SNAPSHOT, VersionRange
 
 CLUSTER_ID = "bm9kZXMtb2YtdGVzdHMtMQ"
 LISTENER = "CONTROLLER"
-WAIT_S = 60.0  # What takes long on a loaded machine; a wait ends as soon as it may.
+WAIT_S = 120.0  # What takes long on a loaded machine; a wait ends as soon as it may.
 
 T = TypeVar("T")
 
@@ -103,8 +103,9 @@ class Quorum:
         times = {
             "election_timeout_us": 300 * MS,
             "election_backoff_max_us": 300 * MS,
-            "fetch_timeout_us": 600 * MS,
-            "request_timeout_us": 600 * MS,
+            # A disk that others use as well may take a while to sync, and nobody is deposed for it.
+            "fetch_timeout_us": 3_000 * MS,
+            "request_timeout_us": 3_000 * MS,
             "fetch_max_wait_us": 150 * MS,
         }
         self.ports = ports

@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 from tests.reference.node.quorum import WAIT_S, committed_bytes, run
 
+from kraftspec.conformance.cluster.node import free_port
 from kraftspec.fastpath.batch_reader import decode_batch, read_header
 from kraftspec.generated.kafka import FeatureLevelRecord, NoOpRecord
 from kraftspec.reference.log.properties import parse_properties
 from kraftspec.reference.metadata.frames import read_frame
 from kraftspec.reference.node.local import HOST, LocalQuorum, free_ports
+from kraftspec.reference.node.runtime import NotAppendedError
 from kraftspec.reference.node.watched import NO_OP, NodeFailedError, Watched, Wishes
 from kraftspec.reference.raft.events import LogFlushed
 
@@ -25,8 +27,8 @@ SETTINGS = {
 }
 
 
-def quorum_of(directory: Path, voters: int, first_port: int) -> LocalQuorum:
-    return LocalQuorum(directory, voters=voters, first_port=first_port, settings=SETTINGS)
+def quorum_of(directory: Path, voters: int) -> LocalQuorum:
+    return LocalQuorum(directory, voters=voters, first_port=free_port(set()), settings=SETTINGS)
 
 
 def records_of(log: bytes) -> list[bytes]:
@@ -43,7 +45,7 @@ def records_of(log: bytes) -> list[bytes]:
 
 def test_the_first_leader_appends_what_formatting_decided_and_no_later_one(tmp_path: Path) -> None:
     async def main() -> None:
-        async with quorum_of(tmp_path, 3, 19_601) as quorum:
+        async with quorum_of(tmp_path, 3) as quorum:
             leader = await quorum.wait_leader(WAIT_S)
             await quorum.bootstrap_log(leader)
             await quorum.bootstrap_log(leader)
@@ -65,20 +67,21 @@ def test_the_first_leader_appends_what_formatting_decided_and_no_later_one(tmp_p
 
 
 def test_properties_are_those_of_an_operator(tmp_path: Path) -> None:
-    quorum = LocalQuorum(tmp_path, voters=2, observers=1, first_id=7, first_port=19_701)
+    first_port = free_port(set())
+    quorum = LocalQuorum(tmp_path, voters=2, observers=1, first_id=7, first_port=first_port)
     assert sorted(quorum.properties) == [7, 8, 9]
     said = [parse_properties(path.read_text("latin-1")) for path in quorum.properties.values()]
     assert {it["process.roles"] for it in said} == {"controller"}
     assert len({it["listeners"] for it in said}) == 3
     assert {it["controller.quorum.bootstrap.servers"] for it in said} == {quorum.bootstrap}
     assert quorum.bootstrap.count(",") == 1
-    again = LocalQuorum(tmp_path, voters=5, first_port=19_801)
+    again = LocalQuorum(tmp_path, voters=5, first_port=free_port({first_port}))
     assert again.properties == quorum.properties
     assert (again.bootstrap, again.cluster_id) == (quorum.bootstrap, quorum.cluster_id)
 
 
 def test_ports_in_use_are_passed_over() -> None:
-    (first,) = free_ports(19_901, 1)
+    (first,) = free_ports(free_port(set()), 1)
     with socket.create_server((HOST, first)):
         found = free_ports(first, 2)
     assert first not in found
@@ -94,14 +97,43 @@ def test_a_disk_that_fails_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         raise OSError(errno.ENOSPC, "No space left on device")
 
     async def main() -> None:
-        quorum = quorum_of(tmp_path, 1, 19_651)
-        watched = Watched(quorum, Wishes(rate=50), lambda *event: told.append(event))
+        quorum = quorum_of(tmp_path, 1)
+
+        def tell(event: str, said: dict[str, Any]) -> None:
+            told.append((event, said))
+            if event == "leader":
+                monkeypatch.setattr(quorum.nodes[1].storage, "flush", full)
+
         async with quorum:
-            node = await quorum.wait_leader(WAIT_S)
-            monkeypatch.setattr(node.storage, "flush", full)
+            await quorum.wait_leader(WAIT_S)
+            watched = Watched(quorum, Wishes(rate=50), tell)
             await asyncio.wait_for(watched.run(), WAIT_S)
 
     with pytest.raises(NodeFailedError, match=r"node 1 failed: .*No space left") as caught:
         run(main())
     assert isinstance(caught.value.__cause__, OSError)
     assert told[0][0] == "leader"
+
+
+def test_who_failed_leads_no_longer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its core stands still as a leader's, and its log is closed: nothing is asked of it."""
+
+    def full(*_: object) -> LogFlushed:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    async def main() -> None:
+        quorum = quorum_of(tmp_path, 1)
+        async with quorum:
+            node = await quorum.wait_leader(WAIT_S)
+            monkeypatch.setattr(node.storage, "flush", full)
+            with pytest.raises(NotAppendedError):
+                await node.append([NO_OP])
+            with pytest.raises(OSError, match="No space left"):
+                await node.wait()
+            assert quorum.leader is None
+            watched = Watched(quorum, Wishes(rate=50), lambda *event: None)
+            with pytest.raises(NodeFailedError, match="No space left"):
+                await asyncio.wait_for(watched.run(), WAIT_S)
+
+    with pytest.raises(OSError, match="No space left"):
+        run(main())

@@ -8,6 +8,7 @@ import json
 import logging
 import math
 import re
+import threading
 import urllib.request
 import zipfile
 from pathlib import Path
@@ -19,10 +20,10 @@ from kraftspec.conformance.cluster import class_path
 from kraftspec.conformance.cluster.node import HOST
 from kraftspec.reference.node import logs
 from kraftspec.reference.node.meters import SAMPLE_S, Window
-from kraftspec.reference.node.metrics import PREFIX, STATES, MetricsServer
+from kraftspec.reference.node.metrics import AT_ONCE_MAX, PREFIX, STATES, MetricsServer, _Handler
 from kraftspec.reference.node.runtime import Node
 
-from .quorum import Quorum, run
+from .quorum import WAIT_S, Quorum, run
 
 # What Kafka's own KafkaRaftMetrics registers (those of a leader alone apart).
 NAMES = {
@@ -125,6 +126,32 @@ def test_a_port_in_use_is_told(tmp_path: Path) -> None:
                 MetricsServer(node, HOST, quorum.ports[1])
 
     run(main())
+
+
+def test_a_crowd_at_the_metrics_is_let_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of those that say nothing a few stay, and these not for long; then it serves again."""
+    monkeypatch.setattr(_Handler, "timeout", 1.0)
+
+    async def main() -> None:
+        async with Quorum(tmp_path, 1) as quorum:
+            server = MetricsServer(await quorum.leader(), HOST, 0)
+            crowd = [await asyncio.open_connection(HOST, server.port) for _ in range(40)]
+            ended = [asyncio.ensure_future(reader.read()) for reader, _ in crowd]
+            async with asyncio.timeout(WAIT_S):
+                while sum(one.done() for one in ended) < len(crowd) - AT_ONCE_MAX:
+                    await asyncio.sleep(0.01)
+                assert threading.active_count() < len(crowd)
+                await asyncio.gather(*ended)
+            for _, writer in crowd:
+                writer.close()
+            assert scraped_epoch(await asyncio.to_thread(scrape, server.port)) > 0
+            await asyncio.to_thread(server.close)
+
+    run(main())
+
+
+def scraped_epoch(found: dict[str, dict[tuple[str, ...], float]]) -> float:
+    return found[f"{PREFIX}current_epoch"][()]
 
 
 def test_a_window_forgets() -> None:

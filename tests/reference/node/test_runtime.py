@@ -6,6 +6,7 @@ import asyncio
 import errno
 import logging
 import os
+import threading
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -26,8 +27,11 @@ from kraftspec.conformance.cluster.node import HOST, free_port
 from kraftspec.fastpath.types import Uuid
 from kraftspec.reference.log import LogDirectory, LogFailedError, NotFormattedError
 from kraftspec.reference.log.files import LocalFile, LocalFiles
+from kraftspec.reference.node import runtime
 from kraftspec.reference.node.runtime import Node, NotAppendedError
 from kraftspec.reference.raft import RoleName
+
+WAIT_S = 30.0
 
 
 def test_three_nodes_elect_append_and_survive_a_stop_of_the_leader(tmp_path: Path) -> None:
@@ -89,14 +93,20 @@ class _FailingFile(LocalFile):
 
     def sync(self) -> None:
         if self._disk.is_broken:
+            self._disk.is_asked.set()
+            assert self._disk.may_go.wait(WAIT_S)
             raise OSError(errno.EIO, "the disk is broken")
         super().sync()
 
 
 class _FailingFiles(LocalFiles):
-    """A disk whose syncs can be made to fail."""
+    """A disk whose syncs can be made to fail, as soon as ``may_go``."""
 
-    is_broken = False
+    def __init__(self) -> None:
+        self.is_broken = False
+        self.is_asked = threading.Event()
+        self.may_go = threading.Event()
+        self.may_go.set()
 
     def open(self, path: str, *, create: bool = False) -> _FailingFile:
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
@@ -121,6 +131,7 @@ def test_a_leader_whose_disk_fails_stops_and_the_others_go_on(
         with pytest.raises(LogFailedError, match="free the disk or replace it"):
             await leader.wait()
         assert not leader.server.connections
+        LogDirectory.open(leader.config.log_dir).close()  # All of it is over, and not only told.
         with pytest.raises(NotAppendedError):
             await leader.append([b"refused"])
         with pytest.raises(LogFailedError):
@@ -134,6 +145,89 @@ def test_a_leader_whose_disk_fails_stops_and_the_others_go_on(
     with caplog.at_level(logging.CRITICAL):
         run(main())
     assert [record.message for record in caplog.records if "failed" in record.message]
+
+
+def test_a_disk_that_fails_while_the_node_ends_is_told(tmp_path: Path) -> None:
+    async def main() -> None:
+        quorum = Quorum(tmp_path, count=1)
+        disk = _FailingFiles()
+        node = Node(quorum.configs[1], files=disk)
+        await node.start()
+        quorum.nodes[1] = node
+        await quorum.leader()
+        disk.may_go.clear()
+        disk.is_broken = True
+        appending = asyncio.ensure_future(node.append([b"in doubt"]))
+        assert await asyncio.to_thread(disk.is_asked.wait, WAIT_S)
+        ending = asyncio.ensure_future(node.end_now())
+        await asyncio.sleep(0)
+        disk.may_go.set()
+        await ending
+        with pytest.raises(LogFailedError):
+            await node.wait()
+        with pytest.raises(NotAppendedError):
+            await appending
+
+    run(main())
+
+
+class _HeldFiles(LocalFiles):
+    """A disk on which quorum-state gets its name only once it may."""
+
+    def __init__(self) -> None:
+        self.is_asked = threading.Event()
+        self.may_go = threading.Event()
+        self.is_done = False
+
+    def rename(self, source: str, target: str) -> None:
+        is_held = target.endswith("/quorum-state")
+        if is_held:
+            self.is_asked.set()
+            assert self.may_go.wait(WAIT_S)
+        super().rename(source, target)
+        self.is_done = is_held
+
+
+def test_a_node_that_ends_leaves_nothing_that_still_writes(tmp_path: Path) -> None:
+    """Its directory may be removed, or opened again, as soon as it has ended."""
+
+    async def main() -> None:
+        quorum = Quorum(tmp_path, count=1)
+        disk = _HeldFiles()
+        node = Node(quorum.configs[1], files=disk)
+        await node.start()
+        assert await asyncio.to_thread(disk.is_asked.wait, WAIT_S)  # It stores its first vote.
+        ending = asyncio.ensure_future(node.end_now())
+        with pytest.raises(BlockingIOError):
+            await Node(quorum.configs[1]).start()
+        disk.may_go.set()
+        await ending
+        assert disk.is_done
+        LogDirectory.open(quorum.configs[1].log_dir).close()
+
+    run(main())
+
+
+def test_a_node_whose_disk_hangs_ends_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runtime, "SHUTDOWN_TIMEOUT_S", 0.2)
+
+    async def main() -> None:
+        quorum = Quorum(tmp_path, count=1)
+        disk = _HeldFiles()
+        node = Node(quorum.configs[1], files=disk)
+        await node.start()
+        assert await asyncio.to_thread(disk.is_asked.wait, WAIT_S)
+        monkeypatch.setattr(node.storage, "close", disk.may_go.wait)  # Behind a sync that hangs.
+        try:
+            await asyncio.wait_for(node.end_now(), WAIT_S)
+            await asyncio.wait_for(node.wait(), WAIT_S)
+            assert not disk.is_done
+        finally:
+            disk.may_go.set()
+
+    run(main())
 
 
 def test_a_port_in_use_is_told_and_nothing_is_left_open(tmp_path: Path) -> None:
@@ -240,7 +334,8 @@ def test_voters_without_this_nodes_listener_are_told(
             listener = msgspec.structs.replace(config.listeners[0], name="INTERNAL")
             async with Node(msgspec.structs.replace(config, listeners=(listener,))) as node:
                 await node.until(lambda it: it.core.committed_offset > 0, 60)
-                assert "no listener INTERNAL is known of the voters 1, 2, 3" in caplog.text
+                told = "no listener INTERNAL is known of the voters 1, 2, 3"
+                await seen(lambda: told in caplog.text)
 
     with caplog.at_level(logging.WARNING):
         run(main())

@@ -6,6 +6,7 @@ import asyncio
 import os
 import random
 import re
+import socket
 import struct
 import time
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.reference.node.quorum import Quorum, committed_bytes, run, seen
+from tests.reference.node.quorum import WAIT_S, Quorum, committed_bytes, run, seen
 
 from kraftspec.conformance.cluster.node import HOST
 from kraftspec.fastpath.errors import CodecError
@@ -207,8 +208,8 @@ def test_rubbish_costs_a_peer_its_connection_and_the_quorum_nothing(tmp_path: Pa
         async with Quorum(
             tmp_path,
             election_timeout_us=1_000_000,
-            fetch_timeout_us=2_000_000,
-            request_timeout_us=2_000_000,
+            fetch_timeout_us=20_000_000,  # All this rubbish is sent by the same process.
+            request_timeout_us=20_000_000,
         ) as quorum:
             leader = await quorum.leader()
             epoch = leader.core.epoch
@@ -274,6 +275,7 @@ def test_a_frame_too_large_and_one_that_does_not_come_are_not_waited_for(tmp_pat
     async def main() -> None:
         limits = Limits(request_bytes_max=1000, stall_ms_max=300)
         async with Quorum(tmp_path, count=1, limits=limits) as quorum:
+            await quorum.leader()
             port = quorum.ports[1]
             assert await answer_of(port, struct.pack(">i", 1001)) == b""
             started = time.monotonic()
@@ -385,6 +387,22 @@ def test_of_too_many_bytes_the_one_that_sends_the_last_of_them_is_let_go() -> No
         for _, writer in opened:
             writer.transport.abort()
         await server.close()
+
+    run(main())
+
+
+def test_a_connection_that_comes_at_the_very_end_is_closed_too() -> None:
+    async def main() -> None:
+        server = Server(Limits(), lambda connection, frame: None)
+        listener = Listener(name="A", host=HOST, port=0, advertised_host=HOST, advertised_port=0)
+        _, port = await server.listen(listener, None)
+        with socket.create_connection((HOST, port), WAIT_S) as late:
+            server._accept(server._listening[0], listener, None)
+            assert len(server.connections) == 1
+            await server.close()  # Before its task has run for the first time.
+            late.settimeout(WAIT_S)
+            assert late.recv(1) == b""
+        assert not server.connections
 
     run(main())
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-
-from .kafka_tools import KafkaTools
+from tests.reference.kafka_tools import KafkaTools
 
 
 @pytest.fixture(scope="session")

@@ -28,7 +28,7 @@ RECORDED = {
     "log": "00000000000000000000.log",
     "checkpoint": "00000000000000000273-0000000003.checkpoint",
 }
-SESSION_TIMEOUT_S = 60.0
+SESSION_TIMEOUT_S = 180.0
 PROMPT = ">> "
 _EMPTY = "offset -1, epoch -1,"
 

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.reference.kafka_tools import Said, ours
 
 from kraftspec.fastpath.batch_writer import encode_batch
 from kraftspec.generated.kafka import (
@@ -32,10 +33,8 @@ from kraftspec.reference.tools.dump_batches import BatchWalk
 from kraftspec.reference.tools.dump_follow import LogFollower
 from kraftspec.reference.tools.dump_lines import DumpOptions
 
-from .kafka_tools import Said, ours
-
 SEGMENT = f"{0:020d}.log"
-TIMEOUT_S = 60.0
+TIMEOUT_S = 180.0
 SMALL = LogConfig(segment_bytes=4_096)
 
 
@@ -302,6 +301,31 @@ def test_follow_passes_over_damage_in_a_segment_that_is_full(tmp_path: Path) -> 
     (tmp_path / f"{4:020d}.log").write_bytes(batch(4))
     assert following.step() == [2, 4]
     assert following.follower._dump.problems == 1
+
+
+def test_what_a_live_node_writes_meanwhile_is_no_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The zeros that were read are a batch by the time that the rest is looked at."""
+    path = tmp_path / SEGMENT
+    path.write_bytes(batch(0) + bytes(4_096))
+    read, reads = os.pread, 0
+
+    def pread(descriptor: int, size: int, position: int) -> bytes:
+        nonlocal reads
+        reads += 1
+        if reads == 3:  # After both batches of the window, and the zeros behind.
+            with path.open("r+b") as file:
+                file.seek(len(batch(0)))
+                file.write(batch(2))
+        return read(descriptor, size, position)
+
+    monkeypatch.setattr(dump_batches.os, "pread", pread)
+    with path.open("rb") as file:
+        walk = BatchWalk("", file.fileno(), size=path.stat().st_size)
+        offsets = [piece.header.base_offset for piece in walk]
+    assert (offsets, walk.problems, walk.invalid_tail) == ([0, 2], [], 0)
+    assert walk.zero_tail == 4_096 - len(batch(2))
 
 
 def test_what_cannot_be_followed(tmp_path: Path) -> None:

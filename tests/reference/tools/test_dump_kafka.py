@@ -11,13 +11,12 @@ from typing import Any
 
 import pytest
 from tests.fastpath.metadata_records import kinds, random_record
+from tests.reference.kafka_tools import DUMP, KafkaTools, Said, ours
 
 from kraftspec.fastpath.batch_writer import control_record_key, encode_batch
 from kraftspec.fastpath.crc import crc32c
 from kraftspec.generated.control_records import ControlRecordType
 from kraftspec.generated.kafka import ClientQuotaRecord
-
-from .kafka_tools import DUMP, KafkaTools, Said, ours
 
 REAL = Path(__file__).parents[2] / "pipeline" / "data" / "metadata"
 OPTIONS = (

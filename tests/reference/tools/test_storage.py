@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.reference.kafka_tools import ours
 
 from kraftspec.fastpath.types import Uuid
 from kraftspec.reference.log import LogDirectory
@@ -20,8 +21,6 @@ from kraftspec.reference.tools.scram import parse_scram
 from kraftspec.reference.tools.storage import FormatRequest, format_storage, storage_info
 from kraftspec.reference.tools.storage_config import StorageConfig
 from kraftspec.reference.tools.voters import parse_voters
-
-from .kafka_tools import ours
 
 PROPERTIES = """\
 process.roles=controller

@@ -8,14 +8,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
+from tests.reference.kafka_tools import STORAGE, KafkaTools, Said, ours
 
 from kraftspec.fastpath.batch_reader import decode_batch, read_header
 from kraftspec.fastpath.records import Record
 from kraftspec.reference.log import LogDirectory
 from kraftspec.reference.log.directory import MetaProperties
 from kraftspec.reference.log.properties import parse_properties
-
-from .kafka_tools import STORAGE, KafkaTools, Said, ours
 
 CLUSTER = "YtGxSdNvQRG40ENstXFRtw"
 DIRECTORY_1 = "Kns6GUMMQ7aTYtDbaR5iAw"
@@ -356,7 +355,8 @@ def test_no_directory_can_be_formatted(kafka: KafkaTools, tmp_path: Path) -> Non
     for directory in (pair.theirs, pair.ours):
         (directory / "a").touch()
     theirs, done = pair.run("format", "-t", CLUSTER, "-s")
-    assert "No available log directories to format." in done.out + done.err
+    assert "No available log directories to format. (" in done.out + done.err
+    assert "/a: Not a directory" in done.out + done.err
     assert "No available log directories to format." in theirs.out + theirs.refusal
     assert done.code == theirs.code
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.reference.kafka_tools import DUMP, KafkaTools, ours
 
 from kraftspec.conformance.cluster.guard import Guard
 from kraftspec.conformance.cluster.node import HOST, Listener, Node, free_port
 from kraftspec.fastpath.types import Uuid
-
-from .kafka_tools import DUMP, KafkaTools, ours
 
 pytestmark = pytest.mark.java
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import select
 import subprocess
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import msgspec
 from click.testing import CliRunner
@@ -16,6 +17,9 @@ from kraftspec.conformance.cluster.artifacts import java_command
 
 STORAGE = "kafka.tools.StorageTool"
 DUMP = "org.apache.kafka.tools.DumpLogSegments"
+QUORUM = "org.apache.kafka.tools.MetadataQuorumCommand"
+FEATURES = "org.apache.kafka.tools.FeatureCommand"
+ADMIN = "AdminClient"  # No tool: see KafkaTools.java.
 ANSWER_TIMEOUT_S = 120.0
 
 
@@ -31,6 +35,11 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
     def refusal(self) -> str:
         """What it says is wrong, in one line."""
         return (self.thrown if self.thrown is not None else self.err).strip()
+
+    @property
+    def said(self) -> str:
+        """The first line on stderr, without the name of Java's exception."""
+        return self.err.partition("\n")[0].rpartition("Exception: ")[2]
 
 
 class KafkaTools:
@@ -64,9 +73,28 @@ class KafkaTools:
         assert self.process.stdout is not None
         self.process.stdin.write(json.dumps({"tool": tool, "arguments": arguments}) + "\n")
         self.process.stdin.flush()
+        ready, _, _ = select.select([self.process.stdout], [], [], ANSWER_TIMEOUT_S)
+        assert ready, f"{tool} {arguments}: no answer within {ANSWER_TIMEOUT_S:g} s"
         line = self.process.stdout.readline()
-        assert line, "Java ended"
+        assert line, f"{tool} {arguments}: Java ended"
         return msgspec.json.decode(line, type=Said)
+
+    def quorum(self, *arguments: str) -> Said:
+        """Run ``kafka-metadata-quorum``."""
+        return self.run(QUORUM, *arguments)
+
+    def dump(self, *arguments: str) -> str:
+        """Run ``kafka-dump-log``; return what it prints."""
+        done = self.run(DUMP, *arguments)
+        assert (done.code, done.err) == (0, ""), done
+        return done.out
+
+    def admin(self, controllers: str) -> dict[str, Any]:
+        """Return what the AdminClient finds by itself at these controllers."""
+        done = self.run(ADMIN, controllers)
+        assert done.code == 0, done
+        found: dict[str, Any] = json.loads(done.out)
+        return found
 
 
 def ours(*arguments: str) -> Said:
