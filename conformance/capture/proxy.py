@@ -8,24 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import struct
-import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from types import TracebackType
-from typing import Any, Literal, Self, TypeVar
+from functools import partial
+from typing import Literal
 
-HOST = "127.0.0.1"
+from kraftspec.conformance.capture.relay import CHUNK_BYTES, Relay
+
 FRAME_BYTES_MAX = 8 << 20  # What is larger is forwarded and not kept: no workload needs it.
 RECORDED_BYTES_MAX = 1 << 30  # A capture of minutes stays far below; memory is not endless.
-CHUNK_BYTES = 1 << 16
-START_TIMEOUT_S = 10.0
 SASL_HANDSHAKE_KEY = 17
 CORRELATION_ID_BYTES = 4
 _REQUEST_START = struct.Struct(">hhih")  # API key, version, correlation id, length of client id
 
 Direction = Literal["request", "response"]
-_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,96 +124,30 @@ class _Connection:
         )
 
 
-class Proxy:
-    """Any number of listeners, in a thread of their own: ``with Proxy() as proxy``.
+class Proxy(Relay[str]):
+    """Any number of listeners: ``with Proxy() as proxy``; who is connected to is a listener.
 
     ``proxy.open`` is what ``Cluster(front=...)`` takes.
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self.recorder = Recorder()
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="proxy", daemon=True)
-        self._servers: list[asyncio.Server] = []
-        self._tasks: set[asyncio.Task[None]] = set()
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._do(self._close())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-
-    def open(self, listener: str, port: int) -> int:
-        """Listen for those who want ``port`` of loopback; return the port to give them."""
-        return self._do(self._open(listener, port))
-
-    def _do(self, work: Coroutine[Any, Any, _Result]) -> _Result:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(START_TIMEOUT_S)
-
-    async def _open(self, listener: str, port: int) -> int:
-        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            task = asyncio.current_task()
-            assert task is not None
-            self._tasks.add(task)
-            try:
-                await self._serve(listener, port, reader, writer)
-            finally:
-                self._tasks.discard(task)
-
-        server = await asyncio.start_server(serve, HOST, 0)
-        self._servers.append(server)
-        bound: int = server.sockets[0].getsockname()[1]
-        return bound
-
-    async def _close(self) -> None:
-        for server in self._servers:
-            server.close()
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-    async def _serve(
-        self,
-        listener: str,
-        port: int,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
+    async def serve(
+        self, who: str, port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         """Carry one connection, until either side ends it."""
         self.recorder.connections += 1
-        upstream: asyncio.StreamWriter | None = None
-        with suppress(OSError, asyncio.CancelledError):
-            answers, upstream = await asyncio.open_connection(HOST, port)
-            connection = _Connection(self.recorder, listener)
-            ways = [
-                asyncio.create_task(self._carry(reader, upstream, connection.request)),
-                asyncio.create_task(self._carry(answers, writer, connection.response)),
-            ]
-            try:
-                await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                for way in ways:
-                    way.cancel()
-                await asyncio.gather(*ways, return_exceptions=True)
-        for end in (writer, upstream):
-            if end is not None:
-                end.close()
+        connection = _Connection(self.recorder, who)
+        forth = partial(self._carry, connection.request)
+        await self.relay(port, reader, writer, forth, partial(self._carry, connection.response))
 
     async def _carry(
         self,
+        record: Callable[[bytes], None],
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
-        record: Callable[[bytes], None],
     ) -> None:
         """Forward frame by frame; a frame is recorded before its receiver can answer it."""
         with suppress(OSError, asyncio.IncompleteReadError):

@@ -50,6 +50,8 @@ SMALL = {
     "log.cleaner.threads": "1",
     "log.cleaner.dedupe.buffer.size": "2097152",
     "group.initial.rebalance.delay.ms": "0",
+    # By default a broker gives up after a minute, which is short while a machine builds, too.
+    "initial.broker.registration.timeout.ms": str(int(1000 * HEALTHY_TIMEOUT_S)),
     "offsets.topic.num.partitions": "2",
     "transaction.state.log.num.partitions": "2",
     "share.coordinator.state.topic.num.partitions": "2",
@@ -239,10 +241,14 @@ class Cluster:
         try:
             with ThreadPoolExecutor(FORMATS_AT_ONCE) as pool:
                 list(pool.map(self._format, list(self.nodes.values())))
-            for node in self.nodes.values():
-                node.start()
-            for node in self.nodes.values():
-                node.wait_healthy(timeout_s)
+            # Brokers start once the first epoch has committed: one that had fetched voters which a
+            # second epoch then replaced would never know a controller
+            # (docs/findings/kraft-truncated-voters.md).
+            for nodes in (self.controllers, self.brokers):
+                for node in nodes:
+                    node.start()
+                for node in nodes:
+                    node.wait_healthy(timeout_s)
         except BaseException:  # An interrupt too: nothing is left running.
             self.stop()
             raise

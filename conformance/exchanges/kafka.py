@@ -40,8 +40,8 @@ PEER_PORTS = tuple(range(14_092, 14_096))  # Below those that other tests and th
 HEAP_MIB = 128
 WAIT_S = 60.0  # For what takes milliseconds on a machine that does nothing else.
 POLL_S = 0.01
-ENQUEUED_S = 0.3  # After so long a request is before what comes then.
-QUIET_S = 0.3  # A state machine that writes nothing for so long has written all.
+ENQUEUED_S = 1.0  # After so long a request is before what comes then.
+QUIET_S = 1.0  # A state machine that writes nothing for so long has written all.
 _ROLE = re.compile(rb"Completed transition to (\w+?)(?:State)?\(")
 
 
@@ -192,6 +192,7 @@ class KafkaNode:
         """Wait until its own state machine has appended as much."""
         end = append.base_offset + len(append.records)
         self.until(lambda: self.end_offset() >= end, f"wrote nothing up to {end}")
+        self._must_write = False  # It may have done so before the step, with an answer.
 
     def settle(self, role: str | None) -> None:
         """Wait for the role, and for what the step makes it write."""

@@ -141,7 +141,7 @@ class Recording:
         self.node.quiet()
         for batch in self.node.log():
             header = read_header(batch)
-            if header.base_offset < self._end:
+            if header.base_offset < self._end or header.is_control:
                 continue
             values = [bytes(record.value or b"").hex() for record in decode_batch(batch)]
             step = NodeStep(
@@ -183,7 +183,9 @@ class Recording:
         self.node.settle(role)
         if writes:
             self._wait_for_batch(self._end - 1)
-            step.clock_ms = self._newest_ms()
+            headers = map(read_header, self.node.log())
+            written = next(one for one in headers if one.base_offset >= self._end)
+            step.clock_ms = written.base_timestamp  # Its state machine may have written more.
 
     def _wait_for_batch(self, last_offset: int) -> None:
         self.node.until(lambda: self.node.end_offset() > last_offset + 1, "wrote nothing")

@@ -24,7 +24,6 @@ from kraftspec.reference.node.oddities import Oddities
 from kraftspec.reference.node.security.gate import Gate, Session
 from kraftspec.reference.node.service import Service
 from kraftspec.reference.profiles.kafka import KafkaProfile
-from kraftspec.reference.raft import Core
 from kraftspec.reference.raft import effects as fx
 from kraftspec.reference.raft import events as ev
 from kraftspec.reference.raft.types import NEVER_US
@@ -89,13 +88,7 @@ class ReferenceNode:
         self.gate = Gate(self.config)
         self.oddities = Oddities(config.node_id)
         self.service = Service(cast("Node", self))  # Of a node it needs what is here.
-        self.core = Core(
-            config,
-            self.profile.policy,
-            self.storage.log_state(config.voters),
-            self.storage.election,
-            _Shortest(),
-        )
+        self.core = self.storage.make_core(config, _Shortest())
         self.now_us = 0
         self.clock_ms: int | None = state.clock_ms or None
         self.asked: dict[int, fx.Ask] = {}
@@ -210,6 +203,8 @@ class ReferenceNode:
                 self.asked[effect.request_id] = effect
             case fx.Answer():
                 self.service.answer(effect)
+            case fx.UpgradeAnswered():
+                self.service.upgraded(effect)
             case fx.DropConnection():
                 self.asked = {
                     key: asked for key, asked in self.asked.items() if asked.node != effect.node

@@ -18,12 +18,13 @@ from kraftspec.generated.kafka import (
     LeaderChangeMessage,
     RemoveRaftVoterRequest,
     RequestHeader,
+    UpdateFeaturesRequest,
     UpdateRaftVoterRequest,
     VoteRequest,
     VoteResponse,
 )
 from kraftspec.reference.log.control import control_value, encode_control_values
-from kraftspec.reference.profiles.kafka.translation import TOPIC, TOPIC_ID
+from kraftspec.reference.profiles.common.translation import TOPIC, TOPIC_ID
 
 CLUSTER_ID = "a3JhZnRzcGVjLWNsdXN0ZQ"
 OTHER_CLUSTER_ID = "c29tZS1vdGhlci1jbHVzdA"
@@ -364,6 +365,21 @@ def update_voter(
         k_raft_version_feature=kind.KRaftVersionFeature(
             min_supported_version=versions[0], max_supported_version=versions[1]
         ),
+    )
+
+
+def update_features(
+    version: int, *updates: tuple[str, int, int], validate_only: bool = False
+) -> UpdateFeaturesRequest:
+    """Ask for features to be updated: name, level and type of upgrade, which version 0 has not."""
+    kind = UpdateFeaturesRequest.FeatureUpdateKey
+    return UpdateFeaturesRequest(
+        timeout_ms=60_000,
+        feature_updates=[
+            kind(feature=name, max_version_level=level, upgrade_type=how if version else 1)
+            for name, level, how in updates
+        ],
+        validate_only=validate_only,
     )
 
 

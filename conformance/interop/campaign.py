@@ -3,7 +3,7 @@
 Cycle by cycle a node is killed, stopped, paused or cut off, while a client changes metadata through
 a real broker. When a cycle's fault is over, the quorum must acknowledge again within a bound. At
 the end every node has the same bytes up to the high watermark, each acknowledged change is in every
-log, and no epoch has had two leaders.
+log, each snapshot holds what the log before it adds up to, and no epoch has had two leaders.
 """
 
 from __future__ import annotations
@@ -23,12 +23,15 @@ from kraftspec.conformance.cluster.node import free_port
 from kraftspec.conformance.interop.logs import judge_logs
 from kraftspec.conformance.interop.network import Network
 from kraftspec.conformance.interop.ours import Ours, describe, describe_by, wait_until
+from kraftspec.conformance.interop.snapshots import judge_snapshots
 from kraftspec.conformance.interop.writer import Writer
 
 FIRST_OF_OURS = 101
 RECOVERY_S = 60.0
 SETTLE_S = 120.0
 ON_THE_LEADER = 0.5  # Of the faults that are not for certain nodes.
+# All write snapshots, and nobody deletes what is before them (metadata.max.retention.bytes).
+SNAPSHOTS = {"metadata.log.max.record.bytes.between.snapshots": "4000"}
 FAULT_S = (0.5, 4.0)  # How long a pause or a cut lasts: shorter and longer than an election.
 
 AnyNode = KafkaNode | Ours
@@ -61,6 +64,7 @@ class Outcome:
     epochs: int = 0
     epochs_led_by_ours: int = 0
     batches_compared: int = 0
+    snapshots_compared: int = 0
     high_watermark: int = 0
     seconds: float = 0.0
 
@@ -122,6 +126,7 @@ class Campaign:
             self._directory / "kafka",
             controllers=self.outcome.kafka,
             brokers=1,
+            controller_properties=SNAPSHOTS,
             front=lambda who, port: self._network.open(int(who.split()[1]), port),
         )
         self.cluster.start()
@@ -132,6 +137,7 @@ class Campaign:
                 self.cluster,
                 self._directory / f"ours-{node_id}",
                 node_id,
+                properties=SNAPSHOTS,
                 port=port,
                 advertised_port=self._network.open(node_id, port),
             )
@@ -258,6 +264,7 @@ class Campaign:
         wait_until("every voter has everything", all_have_all, timeout_s=SETTLE_S)
         logs = {node.id: node.metadata_log for node in self.nodes}
         outcome.batches_compared, led = judge_logs(logs, end_offset, writer.acknowledged)
+        outcome.snapshots_compared = judge_snapshots(list(logs.values()), end_offset)
         for ours in self.ours:
             if not ours.running():
                 raise AssertionError(f"node {ours.id} has ended:\n{ours.output()}")

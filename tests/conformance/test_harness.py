@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -140,7 +141,8 @@ def test_stop_with_requests_in_flight_ends_it_at_once() -> None:
 
 def test_stop_of_one_that_has_ended_by_itself() -> None:
     with fake("stillborn") as adapter:
-        time.sleep(0.3)  # Its end is not noticed before somebody talks to it.
+        # Its end is not noticed before somebody talks to it.
+        os.waitid(os.P_PID, adapter.pid, os.WEXITED | os.WNOWAIT)
         assert adapter.stop() == 3
 
 
@@ -202,7 +204,9 @@ def test_a_closed_output_is_no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_timeout_is_for_one_reply_and_not_for_the_caller() -> None:
-    with fake(timeout_s=2.0) as adapter:
+    with fake() as adapter:
+        adapter.hello()  # To begin may take longer.
+        adapter.timeout_s = 2.0
         for _ in adapter.run(numbered(4)):
             time.sleep(0.6)  # 2.4 s altogether, none of them the adapter's.
 

@@ -15,11 +15,16 @@ import pytest
 from kraftspec.conformance.interop.campaign import Campaign
 from kraftspec.conformance.interop.logs import LogsDifferError, compare_logs, judge_logs
 from kraftspec.conformance.interop.network import Network
-from kraftspec.generated.kafka import LeaderChangeMessage
+from kraftspec.conformance.interop.snapshots import SnapshotsDifferError, judge_snapshots
+from kraftspec.generated import kafka
+from kraftspec.generated.kafka import LeaderChangeMessage, SnapshotHeaderRecord
 from kraftspec.reference.log import LogConfig
 from kraftspec.reference.log.control import control_value
 from kraftspec.reference.log.files import LocalFiles
 from kraftspec.reference.log.metadata_log import MetadataLog
+from kraftspec.reference.log.snapshots import checkpoint_bytes, snapshot_name
+from kraftspec.reference.metadata.frames import write_frame
+from kraftspec.reference.raft.types import SnapshotId
 
 CYCLES = 5
 
@@ -33,12 +38,35 @@ def test_a_mixed_quorum_loses_nothing(tmp_path: Path) -> None:
     assert outcome.acknowledged > 2 * CYCLES
     # Three logs, each against each; there is a batch for nearly every change.
     assert outcome.batches_compared > 3 * outcome.acknowledged // 2
+    # Kafka's controllers wrote some, held against ours; and ours did, held against Kafka's.
+    assert outcome.snapshots_compared >= 3
     assert outcome.epochs > 1
     assert outcome.summary()["faults_on_the_leader"] > 0
     assert outcome.summary()["faults_on_ours"] >= CYCLES / 2
 
 
 # ---- what judges --------------------------------------------------------------------------------
+
+
+def test_a_snapshot_that_lost_a_record_is_found(tmp_path: Path) -> None:
+    feature = kafka.FeatureLevelRecord(name="metadata.version", feature_level=30)
+    config = kafka.ConfigRecord(resource_type=4, resource_name="", name="a", value="b")
+    values = [write_frame(feature, 0), write_frame(config, 0)]
+    logs = [write_log(tmp_path / str(number), values) for number in (1, 2)]
+    header = [control_value(SnapshotHeaderRecord())]
+    good = checkpoint_bytes(header, values, timestamp_ms=0)
+    path = logs[1] / snapshot_name(SnapshotId(3, 1))
+    path.write_bytes(good)
+    assert judge_snapshots(logs, 3) == 1
+    assert judge_snapshots(logs, 2) == 0
+    path.write_bytes(checkpoint_bytes(header, values[:1], timestamp_ms=0))
+    with pytest.raises(SnapshotsDifferError, match=r"is not what .*/1 adds up to there"):
+        judge_snapshots(logs, 3)
+    # Of a log that begins later, with a snapshot of its own, nothing is known there.
+    for segment in logs[0].glob(f"{0:020d}.*"):
+        segment.rename(segment.with_stem(f"{4:020d}"))
+    (logs[0] / snapshot_name(SnapshotId(4, 1))).write_bytes(good)
+    assert judge_snapshots(logs, 3) == 0
 
 
 def write_log(directory: Path, values: list[bytes], leader_id: int = 1) -> Path:

@@ -241,12 +241,13 @@ def test_noise_is_complained_of_and_no_failure(root: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("how", "said"), [("deaf", "was killed"), ("sore", "ended with exit code 9")]
+    ("how", "said", "stop_timeout_s"),
+    [("deaf", "was killed", 0.3), ("sore", "ended with exit code 9", 60.0)],
 )
 def test_one_that_does_not_end_well(
-    root: Path, how: str, said: str, monkeypatch: pytest.MonkeyPatch
+    root: Path, how: str, said: str, stop_timeout_s: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(harness, "STOP_TIMEOUT_S", 0.3)
+    monkeypatch.setattr(harness, "STOP_TIMEOUT_S", stop_timeout_s)
     results = put(how, root)
     assert results.counts.passed == 2 * COUNT
     [warning] = results.warnings or []

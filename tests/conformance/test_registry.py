@@ -166,6 +166,8 @@ def test_a_failed_build_shows_the_end_of_its_output_and_is_tried_again(root: Pat
 
 
 def test_a_build_that_hangs_is_ended(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    manifest = root / "toy-folder" / "adapter.toml"
+    manifest.write_text(MANIFEST.replace("sleep 0.2", "exec sleep 600"))
     monkeypatch.setattr(registry, "BUILD_TIMEOUT_S", 0.05)
     with pytest.raises(AdapterBuildError, match=r"not finished after 0\.05 s; is its registry"):
         find("toy", root).command()

@@ -378,12 +378,12 @@ def test_enter_opens_and_escape_returns_to_the_cell(tab: Page, small_page: str) 
     cell(tab, "a/b, c", "FetchRequest").focus()
     tab.keyboard.press("Enter")
     expect(tab.get_by_role("dialog")).to_be_visible()
-    assert tab.evaluate("document.activeElement.id") == "detail-title"
+    expect(tab.locator("#detail-title")).to_be_focused()
     tab.keyboard.press("Escape")
     expect(tab.get_by_role("dialog")).to_be_hidden()
     expect(cell(tab, "a/b, c", "FetchRequest")).to_be_focused()
     tab.keyboard.press("/")
-    assert tab.evaluate("document.activeElement.id") == "search"
+    expect(tab.locator("#search")).to_be_focused()
 
 
 def test_arrows_pass_over_what_is_filtered_away(tab: Page, small_page: str) -> None:

@@ -2,11 +2,13 @@
 
 from kraftspec.conformance.exchanges.scenarios.bases import BASES
 from kraftspec.conformance.exchanges.scenarios.case import Case
+from kraftspec.conformance.exchanges.scenarios.denied import DENIED
 from kraftspec.conformance.exchanges.scenarios.elections import ELECTIONS
+from kraftspec.conformance.exchanges.scenarios.features import FEATURES
 from kraftspec.conformance.exchanges.scenarios.membership import MEMBERSHIP
 from kraftspec.conformance.exchanges.scenarios.replication import REPLICATION
 from kraftspec.conformance.exchanges.scenarios.wire import WIRE
 
-CASES: tuple[Case, ...] = (*WIRE, *ELECTIONS, *REPLICATION, *MEMBERSHIP)
+CASES: tuple[Case, ...] = (*WIRE, *ELECTIONS, *REPLICATION, *MEMBERSHIP, *FEATURES, *DENIED)
 
 __all__ = ["BASES", "CASES", "Case"]

@@ -224,6 +224,11 @@ def alone() -> NodeState:
     return after_lives(empty((rq.ME,)), {1: 1, 3: 1}, voter=None)
 
 
+def alone_static() -> NodeState:
+    """One static voter, alone, kraft.version 0; it led epochs 1 and 3."""
+    return after_lives(empty((rq.ME,), static=True), {1: 1, 3: 1}, voter=None)
+
+
 def with_snapshots() -> NodeState:
     """One voter alone, that took snapshots; it led epochs 1 and 3."""
     before = empty((rq.ME,))
@@ -246,6 +251,7 @@ BASES: dict[str, Callable[[], NodeState]] = {
     "lives": lives,
     "static": static_lives,
     "alone": alone,
+    "alone-static": alone_static,
     "snapshots": with_snapshots,
     "observer": observer,
     "empty": empty,
