@@ -15,14 +15,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from kraftspec.conformance.cluster.node import free_port
 from kraftspec.reference.node.config import load_config
-from kraftspec.reference.node.local import LOG_NAME, LocalQuorum, is_leading
+from kraftspec.reference.node.layouts import LOG_NAME
+from kraftspec.reference.node.local import LocalQuorum, is_leading
 from kraftspec.reference.node.runtime import Node
 
 from .quorum import Records, batches_of
 from .turns import ROOT
 
-FIRST_PORT = 21_000
 PATIENCE_S = 60.0
 # Times that a disk which others use does not break; nothing waits for more to be appended.
 SETTINGS = {
@@ -39,7 +40,7 @@ class NetworkedQuorum:
     """``with NetworkedQuorum(directory) as quorum``: three voters that have a leader."""
 
     def __init__(self, directory: Path) -> None:
-        made = LocalQuorum(directory, first_port=FIRST_PORT, settings=SETTINGS)
+        made = LocalQuorum(directory, first_port=free_port(set()), settings=SETTINGS)
         self.log_dirs = [path.parent / LOG_NAME for path in made.properties.values()]
         self.processes = [
             subprocess.Popen(

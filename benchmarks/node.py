@@ -14,6 +14,7 @@ from pathlib import Path
 
 from kraftspec.conformance.cluster import class_path, java_command
 from kraftspec.conformance.cluster.archive import make_class_archive
+from kraftspec.conformance.cluster.node import free_port
 from kraftspec.fastpath.errors import CodecError
 from kraftspec.reference.admin import AdminError, ClientConfig, QuorumInfo
 from kraftspec.reference.admin.client import ask_quorum
@@ -32,7 +33,6 @@ PATIENCE_S = 120.0
 POLL_S = 0.005
 ANSWER_S = 0.5  # A node that starts may take a connection and not answer yet.
 # Where each contestant's ports are looked for: below those of outgoing connections.
-FIRST_PORTS = {OURS: 22_000, KAFKA: 22_100, LEAN: 22_200}
 # What kafka-run-class.sh gives every program, and the heaps of kafka-server-start.sh and of tools.
 SCRIPT_OPTIONS = (
     "-server",
@@ -85,7 +85,7 @@ class Controllers:
 
     def __init__(self, who: str, directory: Path, count: int) -> None:
         self.who = who
-        made = LocalQuorum(directory, voters=count, first_port=FIRST_PORTS[who])
+        made = LocalQuorum(directory, voters=count, first_port=free_port(set()))
         self.properties = made.properties
         self.addresses = {
             node_id: parse_properties(path.read_text("latin-1"))["listeners"].partition("//")[2]

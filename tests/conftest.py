@@ -8,6 +8,7 @@ from functools import cache
 import pytest
 from hypothesis import settings
 
+from kraftspec.conformance.cluster import node as cluster_node
 from kraftspec.conformance.java import java_missing
 
 os.environ.pop("COLUMNS", None)  # Commands are as wide as in a pipe, whoever starts the tests.
@@ -23,8 +24,20 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Let golden transcripts be written anew."""
     parser.addoption(
-        "--rewrite", action="store_true", help="write the outputs of tests/transcripts/ anew"
+        "--rewrite",
+        action="store_true",
+        help="write the outputs of tests/transcripts/ and the hashes of simulated runs anew",
     )
+
+
+def pytest_configure() -> None:
+    """Let each worker take ports that are its own: one may be free while its node is restarted."""
+    name = os.environ.get("PYTEST_XDIST_WORKER", "gw0")
+    count = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    share = len(cluster_node.PORTS) // count
+    number = int(name.removeprefix("gw")) % count  # One that replaces a worker has a higher number.
+    first = cluster_node.PORTS.start + number * share
+    cluster_node.PORTS = range(first, first + share)
 
 
 @cache

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+import os
 from collections.abc import Iterable, Iterator
+from functools import cache
 from typing import Any
 
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
@@ -29,6 +32,18 @@ class Work(InputPartition):
         self.stretches = stretches
 
 
+@cache
+def _settle() -> None:
+    """Hide what is loaded by now from the garbage collector, once in a worker of Spark's.
+
+    One that is used again collects garbage after each task, and would look through all modules each
+    time (``pyspark.daemon``), which takes longer than to decode 10 MB.
+    """
+    if "SPARK_REUSE_WORKER" in os.environ:
+        gc.collect()
+        gc.freeze()
+
+
 class WorkReader:
     """Reads the work of a task as the record batches that Spark wants. It pickles."""
 
@@ -47,6 +62,7 @@ class WorkReader:
         report.warn()
         if self.options.report is not None:
             write_report(self.options.report, partition.stretches, report)
+        _settle()
 
     def _rows(self, stretch: Stretch, report: Report) -> Iterator[Any]:
         asked = read_options(

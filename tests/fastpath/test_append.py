@@ -276,7 +276,7 @@ log.close()
 def test_a_fork_leaves_the_log_to_its_parent(tmp_path: Path) -> None:
     path = tmp_path / "log"
     command = [sys.executable, "-c", FORKED, str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=20)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
     said = done.stdout.splitlines()
     assert len(said) == 4
     assert all("is that of process" in line and "this is a fork" in line for line in said)
@@ -319,7 +319,7 @@ class Gate:
     def __call__(self, _descriptor: int) -> None:
         self.count += 1
         self.entered.release()
-        assert self.leave.acquire(timeout=10)
+        assert self.leave.acquire(timeout=60)
 
 
 @pytest.mark.once
@@ -337,7 +337,7 @@ def test_what_comes_during_a_sync_shares_the_next(
 
     first = threading.Thread(target=commit)
     first.start()
-    assert gate.entered.acquire(timeout=10)
+    assert gate.entered.acquire(timeout=60)
     size = log.end
     others = [threading.Thread(target=commit) for _ in range(10)]
     for thread in others:
@@ -346,13 +346,13 @@ def test_what_comes_during_a_sync_shares_the_next(
         time.sleep(0.001)
     assert (log.durable_end, done) == (0, [])  # Written, and nobody is told it is durable.
     gate.leave.release()
-    assert gate.entered.acquire(timeout=10)
-    first.join(10)
+    assert gate.entered.acquire(timeout=60)
+    first.join(60)
     assert done == [(size, size)]
     assert log.durable_end == size  # The sync under way covers no more than it began with.
     gate.leave.release()
     for thread in others:
-        thread.join(10)
+        thread.join(60)
     assert gate.count == 2
     assert sorted(end for end, _ in done) == [size * number for number in range(1, 12)]
     assert {durable for _, durable in done[1:]} == {11 * size}
@@ -407,15 +407,15 @@ def test_close_waits_for_a_sync_and_covers_all(
     log.append(batch(0))
     syncing = threading.Thread(target=log.sync)
     syncing.start()
-    assert gate.entered.acquire(timeout=10)
+    assert gate.entered.acquire(timeout=60)
     end = log.append(batch(3)).end
     closing = threading.Thread(target=log.close)
     closing.start()
     time.sleep(0.01)
     assert closing.is_alive()
     gate.leave.release(2)
-    syncing.join(10)
-    closing.join(10)
+    syncing.join(60)
+    closing.join(60)
     assert log.durable_end == end
     assert (tmp_path / "log").read_bytes() == batch(0) + batch(3)
 
@@ -458,7 +458,7 @@ def test_after_a_failed_sync_nothing_is_acknowledged(
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
     assert len(errors) == 4
     assert "bytes are durable, what follows is not acknowledged" in str(errors[0])
     assert log.durable_end == durable

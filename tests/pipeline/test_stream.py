@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import struct
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
@@ -115,6 +116,20 @@ class TestGrowth:
         assert offsets(query.step()) == [2, 3, 4]
         append(path, marker(8, 8, 0), batch(9, 1))
         assert offsets(query.step()) == [9]
+
+    def test_a_damaged_marker_may_be_known_from_its_index(self, tmp_path: Path) -> None:
+        bad = bytearray(marker(2, 7, 0))
+        bad[70] ^= 1
+        log = write_segment(tmp_path / "t-0", [transactional(0, 7), bytes(bad), batch(3)])
+        log.with_suffix(".txnindex").write_bytes(struct.pack(">hqqqq", 0, 7, 0, 2, 3))
+        options: Row = {"kafka.isolation.level": "read_committed", "mode": "DROPMALFORMED"}
+        without = Query(tmp_path, OFFSET, **options, **EARLIEST)
+        query = Query(tmp_path, OFFSET, useTxnIndexes=True, **options, **EARLIEST)
+        assert offsets(query.step()) == [3, 4, 5]
+        append(log, batch(6, 1))
+        query.restarted()
+        assert offsets(query.step()) == [6]
+        assert offsets(without.step()) == []  # For all that is known, it is still open.
 
     @pytest.mark.parametrize("seed", range(30))
     def test_any_history_comes_out_once_and_in_order(self, tmp_path: Path, seed: int) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from .campaigns import WAIT_S
 from .made_logs import batch, write_segment
 
 DRIVER = """
@@ -85,9 +86,8 @@ def test_a_driver_that_is_killed_loses_and_doubles_nothing(
 
 
 def _wait_for(path: Path, process: subprocess.Popen[bytes]) -> None:
-    for _ in range(1200):
-        if path.exists():
-            return
+    deadline = time.monotonic() + WAIT_S
+    while not path.exists():
         assert process.poll() is None, "the driver ended by itself"
-        time.sleep(0.1)
-    raise AssertionError(f"{path} did not come")
+        assert time.monotonic() < deadline, f"{path} did not come"
+        time.sleep(0.02)
