@@ -16,7 +16,7 @@ import random
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
@@ -131,6 +131,7 @@ class Node:
         self._registration: asyncio.Task[None] | None = None
         self._looking: asyncio.Task[None] | None = None
         self._disk = ThreadPoolExecutor(2, thread_name_prefix=f"node-{config.node_id}-disk")
+        self._written: Future[Any] | None = None  # What the driver had the disk do last.
         self._clock_base_ns = time.time_ns() - time.monotonic_ns()
         self.oddities = Oddities(config.node_id, self.kind)
         self.service = Service(self)
@@ -359,6 +360,8 @@ class Node:
         # What was being written as the driver ended comes to its end before the log is closed.
         self._disk.shutdown()
         self.storage.close()
+        if self._written is not None and not self._written.cancelled():
+            self._written.result()  # Nobody else learns of its failure: the driver is gone.
 
     # ---- for others ----------------------------------------------------------------------------
 
@@ -494,7 +497,8 @@ class Node:
         self._cleaner = asyncio.get_running_loop().call_later(CLEAN_PERIOD_US / 1e6, self._clean)
 
     async def _in_thread(self, work: Callable[[], Any]) -> Any:
-        return await asyncio.get_running_loop().run_in_executor(self._disk, work)
+        self._written = self._disk.submit(work)
+        return await asyncio.wrap_future(self._written)
 
     # ---- requests to others --------------------------------------------------------------------
 

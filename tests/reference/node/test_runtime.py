@@ -178,12 +178,15 @@ class _HeldFiles(LocalFiles):
         self.is_asked = threading.Event()
         self.may_go = threading.Event()
         self.is_done = False
+        self.is_broken = False
 
     def rename(self, source: str, target: str) -> None:
         is_held = target.endswith("/quorum-state")
         if is_held:
             self.is_asked.set()
             assert self.may_go.wait(WAIT_S)
+            if self.is_broken:
+                raise OSError(errno.EIO, "no longer", target)
         super().rename(source, target)
         self.is_done = is_held
 
@@ -204,6 +207,23 @@ def test_a_node_that_ends_leaves_nothing_that_still_writes(tmp_path: Path) -> No
         await ending
         assert disk.is_done
         LogDirectory.open(quorum.configs[1].log_dir).close()
+
+    run(main())
+
+
+def test_a_vote_that_is_not_stored_while_the_node_ends_is_told(tmp_path: Path) -> None:
+    async def main() -> None:
+        disk = _HeldFiles()
+        disk.is_broken = True
+        node = Node(Quorum(tmp_path, count=1).configs[1], files=disk)
+        await node.start()
+        assert await asyncio.to_thread(disk.is_asked.wait, WAIT_S)
+        ending = asyncio.ensure_future(node.end_now())
+        await asyncio.sleep(0)
+        disk.may_go.set()
+        await ending
+        with pytest.raises(OSError, match="quorum-state"):
+            await node.wait()
 
     run(main())
 
