@@ -7,14 +7,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from kraftspec.conformance.cluster import Cluster, ClusterError, ask
-from kraftspec.conformance.cluster.node import PORTS, free_port
+from kraftspec.conformance.cluster.node import HEALTHY_TIMEOUT_S, PORTS, Node, free_port
 from kraftspec.generated.kafka import MetadataRequest, MetadataResponse
 
 pytestmark = pytest.mark.java
@@ -22,9 +22,27 @@ QUORUM_COMMAND = "org.apache.kafka.tools.MetadataQuorumCommand"
 GONE_TIMEOUT_S = 60.0
 
 
+class WatchedCluster(Cluster):
+    """Notes when its nodes were started, and when they were seen to be healthy."""
+
+    def start(self, *, timeout_s: float = HEALTHY_TIMEOUT_S) -> None:
+        self.steps: list[tuple[str, str]] = []
+        with pytest.MonkeyPatch.context() as patch:
+            for name in ("start", "wait_healthy"):
+                patch.setattr(Node, name, self._noting(name, getattr(Node, name)))
+            super().start(timeout_s=timeout_s)
+
+    def _noting(self, name: str, does: Callable[..., None]) -> Callable[..., None]:
+        def noted(node: Node, *arguments: float) -> None:
+            does(node, *arguments)
+            self.steps.append((name, node.roles))
+
+        return noted
+
+
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with Cluster(tmp_path_factory.mktemp("cluster"), controllers=3, brokers=1) as running:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WatchedCluster]:
+    with WatchedCluster(tmp_path_factory.mktemp("cluster"), controllers=3, brokers=1) as running:
         yield running
 
 
@@ -45,6 +63,13 @@ def test_the_quorum_has_three_voters_and_a_broker(cluster: Cluster) -> None:
     known = ask(cluster.brokers[0].listener().port, MetadataRequest(), 12, MetadataResponse)
     assert [(broker.node_id, broker.host) for broker in known.brokers] == [(1, "127.0.0.1")]
     assert known.cluster_id == cluster.cluster_id
+
+
+def test_brokers_start_when_all_controllers_are_healthy(cluster: WatchedCluster) -> None:
+    assert cluster.steps == [
+        *[("start", "controller")] * 3, *[("wait_healthy", "controller")] * 3,
+        ("start", "broker"), ("wait_healthy", "broker"),
+    ]  # fmt: skip
 
 
 def test_a_tool_is_run_and_its_failure_is_shown(cluster: Cluster) -> None:
