@@ -56,7 +56,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def ratio_table(run: results.Run) -> Table:
     """The ratios to reach, for a terminal."""
-    table = Table("shape", "ours", "against", "by", "target", "measured", "met", "laps", box=None)
+    table = Table(
+        "shape", "ours", "against", "by", "target", "measured", "met", "readings", box=None
+    )
     for target in results.targets([found["shape"] for found in run["topics"]]):
         ratio = results.ratio(run, target)
         table.add_row(

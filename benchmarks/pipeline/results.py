@@ -35,7 +35,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Ratio:
-    """What a run says about a target: the median, least and most of its laps."""
+    """What a run says about a target: the median, least and most of its readings."""
 
     target: Target
     value: float
@@ -112,19 +112,19 @@ def topic(run: Run, shape: str) -> dict[str, Any]:
 
 
 def ratio(run: Run, target: Target) -> Ratio:
-    """What a run says about a target. A peer that was measured once stands beside every lap."""
+    """What a run says about a target, reading by reading, each beside the peer's of that time.
+
+    A peer that was read once in a lap, or once in all, stands beside every reading of ours in it.
+    """
     ours, theirs = (
         row(run, target.shape, who)[f"{target.by}_s"] for who in (target.ours, target.against)
     )
-    if len(ours) == len(theirs):
-        values = [their_s / our_s for our_s, their_s in zip(ours, theirs, strict=True)]
-    else:
-        values = [median(theirs) / our_s for our_s in ours]
+    values = [theirs[at * len(theirs) // len(ours)] / our_s for at, our_s in enumerate(ours)]
     return Ratio(target, median(values), min(values), max(values))
 
 
 def rate(run: Run, shape: str, who: str, by: By = "wall") -> float:
-    """Megabytes (10^6) of log a second, or a CPU second: the median of the laps."""
+    """Megabytes (10^6) of log a second, or a CPU second: the median of its readings."""
     return float(topic(run, shape)["bytes"] / 1e6 / median(row(run, shape, who)[f"{by}_s"]))
 
 

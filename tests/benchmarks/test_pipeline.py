@@ -98,6 +98,19 @@ def test_every_target_is_met_and_the_slow_lap_is_outvoted() -> None:
     assert (once.low, once.high) == (20.0, 40.0)
 
 
+def test_what_is_read_in_turns_stands_beside_the_peer_of_its_turn_or_lap() -> None:
+    run = forged()
+    for row in run["rows"]:
+        if row["who"] == "kafkalog":  # Two turns in each of three laps.
+            row["wall_s"] = [20.0, 20.0, 10.0, 10.0, 10.0, 5.0]
+        if row["who"] == "ceiling":
+            row["wall_s"] = [18.0, 18.0, 9.0, 9.0, 9.0, 9.0]
+    found = {(ratio.target.shape, ratio.target.against): ratio for ratio in all_ratios(run)}
+    turns, laps = found["plain", "ceiling"], found["plain", "spark-sql-kafka"]
+    assert (turns.low, turns.value, turns.high) == pytest.approx((0.9, 0.9, 1.8))
+    assert (laps.low, laps.value, laps.high) == pytest.approx((2.0, 2.0, 4.0))  # 40, 20 and 20 s.
+
+
 @pytest.mark.parametrize("who", ["scan", "kafkalog", "aggregate in Arrow"])
 def test_ours_a_little_slower_fails(who: str) -> None:
     run = forged()
