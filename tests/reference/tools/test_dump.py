@@ -320,7 +320,7 @@ def test_what_a_live_node_writes_meanwhile_is_no_damage(
                 file.write(batch(2))
         return read(descriptor, size, position)
 
-    monkeypatch.setattr(dump_batches.os, "pread", pread)
+    monkeypatch.setattr(os, "pread", pread)
     with path.open("rb") as file:
         walk = BatchWalk("", file.fileno(), size=path.stat().st_size)
         offsets = [piece.header.base_offset for piece in walk]
