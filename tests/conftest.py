@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from functools import cache
 
 import pytest
@@ -12,6 +13,8 @@ from kraftspec.conformance.cluster import node as cluster_node
 from kraftspec.conformance.java import java_missing
 
 os.environ.pop("COLUMNS", None)  # Commands are as wide as in a pipe, whoever starts the tests.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # So shells start jobs in the background,
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # and what tests start would inherit.
 
 # Derandomised: `make test` gives the same verdict twice. The deep profile looks for news.
 settings.register_profile(

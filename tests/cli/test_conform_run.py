@@ -318,7 +318,7 @@ def test_an_interrupted_run_is_130(tmp_path: Path) -> None:
             assert process.poll() is None
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=60)
-    assert process.returncode == 130
+    assert process.returncode == 130, said
     assert said == "Interrupted: there is no verdict.\n"
 
 
