@@ -57,8 +57,8 @@ $ make bench-pipeline ARGS='--laps 1' # one lap instead of three
 A lap lets each contestant read each topic once, but kafkalog and its ceilings five times, in turns:
 they are close to one another. A lap before the first warms up the JVM that Spark runs in, and does
 not count. A ratio is taken within a turn, or within a lap, and the median of all is told, with the
-least and the most; DumpLogSegments runs once. The files lie in the page cache. What each does
-stands in `benchmarks/pipeline`.
+least and the most; DumpLogSegments runs once. The files lie in the page cache: they are read
+to their ends before each reading that counts. What each does stands in `benchmarks/pipeline`.
 """
 
 
