@@ -179,7 +179,7 @@ class Bench:
         """What reads files, while the broker is down."""
         view, expected = self._view(topic.shape.name), topic.expected()
         ours, ceiling = queries.ours(topic, view), queries.ceiling(topic, view)
-        pair = [
+        pair: list[tuple[str, Callable[[], Time]]] = [
             ("ceiling", partial(queries.seven, ceiling)),
             ("kafkalog", partial(queries.seven, ours)),
         ]
@@ -190,7 +190,7 @@ class Bench:
             # Neither always comes first; they are close, and no machine is steady.
             for who, work in pair if (lap + turn) % 2 else reversed(pair):
                 self._take(lap, topic, who, work)
-        works: list[tuple[str, Callable[[], Time]]] = [
+        works = [
             ("kafkalog aggregate", partial(queries.grouped, ours, expected)),
             ("aggregate in Arrow", partial(queries.grouped_in_arrow, view, expected)),
         ]
