@@ -33,18 +33,25 @@ NATIVE := $(wildcard setup.py fastpath/*.pyx fastpath/*.pxd fastpath/c/*.h)
 .PHONY: setup
 setup: .venv/.ready ## Make .venv with the locked dependencies
 
-# These work on one core each, and build nothing in the tree: they run beside one another.
-ONE_CORE := leaks|type|lint|docs
+# What `make test` leaves to `make test-all`, but for the smokes; the markers are in pyproject.toml.
+QUICK := smoke or not (kafka or spark or peers or browser or soak)
 
 .PHONY: test
-test: .venv/.ready ## Run every test, type check, lint and the docs build (tox)
-	@rm -rf build # setuptools would put modules that are gone into the wheel
+test: .venv/.ready ## What to run before each commit: the quick tests, lint, types, docs
+	@mkdir -p build
+	$(BIN)/pytest -q -n auto -m '$(QUICK)' --junitxml=build/tests/quick.xml $(ARGS)
+	$(MAKE) --no-print-directory --keep-going -j2 lint type docs
+
+# The interpreters beside that of .venv. pyenv shows one of those it has, unless it is told of more.
+OTHERS = $(shell $(BIN)/python tests/interpreters.py)
+
+.PHONY: test-all
+test-all: test ## Every test there is, every interpreter, packages, sanitizers, leaks (tox)
+	@rm -rf build/lib build/bdist.* # setuptools would put modules that are gone into the wheel
 	@tests/fastpath/arm_crc.sh # Only root's: a cross compiler and an emulator, where they are missing
-	@failed=; \
-	$(BIN)/tox run --skip-env '$(ONE_CORE)' || failed=1; \
-	$(BIN)/tox run-parallel --parallel 2 --parallel-no-spinner -e "$$(echo '$(ONE_CORE)' | tr '|' ,)" \
-		|| failed=1; \
-	test -z "$$failed"
+	@$(BIN)/python tests/interpreters.py --untested
+	PYENV_VERSION=$$($(BIN)/python tests/interpreters.py --pyenv) \
+		$(BIN)/tox run -e $$(echo full $(OTHERS) wheel sdist sanitize leaks | tr ' ' ,)
 
 .PHONY: demo
 demo: .venv/.ready ## Check specs, generate codecs, verify the golden vectors, print what was proven
@@ -71,7 +78,7 @@ report: .venv/.ready ## Run every adapter, make build/report/index.html and the 
 interop: .venv/.ready ## Kill, pause and cut nodes of a mixed quorum, and 10,000 malformed frames; ARGS="--ours 2"
 	KRAFTSPEC_MALFORMED_FRAMES=10000 $(BIN)/pytest -q tests/reference/node/test_server.py -k rubbish
 	mkdir -p build
-	$(BIN)/python -m kraftspec.conformance.interop --report build/interop.json $(ARGS)
+	$(BIN)/python -m kraftspec.interop --report build/interop.json $(ARGS)
 
 .PHONY: bench
 bench: .venv/.ready ## Measure beside the peers, write docs/performance.md; ARGS=--quick to look
@@ -95,7 +102,7 @@ simulate: .venv/.ready ## Simulate quorums; ARGS='--seeds A..B --events N'
 
 .PHONY: simulate-catalogue
 simulate-catalogue: .venv/.ready ## Look for every seeded bug, write docs/simulation.md; ARGS='--jobs N'
-	$(BIN)/python -m kraftspec.conformance.simulation.catalogue.table $(ARGS)
+	$(BIN)/python -m kraftspec.simulation.catalogue.table $(ARGS)
 
 .PHONY: fuzz
 fuzz: .venv/.ready ## Throw two million inputs at each target; ARGS='--target T --runs N --jobs N --seed N'
@@ -117,8 +124,21 @@ refcounts: ## The same by reference counts, under a debug interpreter (python3.1
 	tests/refcounts.sh tests/fastpath
 
 .PHONY: lint
-lint: .venv/.ready ## Ruff, layers and types, without the tests
-	$(BIN)/tox run -e lint,type
+lint: .venv/.ready ## Ruff, import contracts, and whether generated files are up to date
+	$(BIN)/ruff check --quiet .
+	$(BIN)/ruff format --quiet --check .
+	@mkdir -p build
+	@$(BIN)/lint-imports > build/imports.txt 2>&1 || { cat build/imports.txt; exit 1; }
+	@for platform in "linux --archs x86_64,aarch64" "macos --archs x86_64,arm64"; do \
+		$(BIN)/cibuildwheel --print-build-identifiers --platform $$platform > /dev/null; done
+	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-actions .github/actions/conform/action.yml
+	$(BIN)/kraftspec generate --check
+	$(BIN)/python -m kraftspec.codegen.raw_models --check
+
+.PHONY: type
+type: .venv/.ready ## mypy --strict over the packages and the tests
+	$(BIN)/mypy
+	$(BIN)/mypy tests
 
 .PHONY: format
 format: .venv/.ready ## Format the hand-written code
@@ -126,8 +146,8 @@ format: .venv/.ready ## Format the hand-written code
 	$(BIN)/ruff check --fix .
 
 .PHONY: docs
-docs: .venv/.ready ## Build the documentation into site/
-	$(BIN)/tox run -e docs
+docs: .venv/.ready ## Build the documentation into site/; a broken link is an error
+	NO_MKDOCS_2_WARNING=true $(BIN)/mkdocs build --strict --quiet
 
 .PHONY: lock
 lock: .venv/.ready ## Re-make constraints.txt, the lock of every dependency

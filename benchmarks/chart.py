@@ -26,7 +26,7 @@ STYLE = """\
 
 @dataclass(frozen=True)
 class Panel:
-    """One group: who did how much a second, the most first."""
+    """One group: the rate of each contestant, the highest first."""
 
     title: str
     unit: str

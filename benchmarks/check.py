@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import machine, report, results
-from benchmarks.run import RunError, measure, told, wide_console
+from benchmarks.run import RunError, measure, warnings, wide_console
 from rich.console import Console
 from rich.table import Table
 
@@ -63,25 +63,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("-k", dest="chosen", help="only the benchmarks that pytest's -k chooses")
     parser.add_argument("--laps", type=int, default=LAPS, help=f"passes (default: {LAPS})")
     parser.add_argument("--no-peers", action="store_true", help="no Java, Go and Rust")
-    given = parser.parse_args(arguments)
-    console = wide_console(stderr=given.json)
+    options = parser.parse_args(arguments)
+    console = wide_console(stderr=options.json)
     try:
-        then = results.load(given.against) if given.against else committed()
-        now = results.load(given.measured) if given.measured else None
+        then = results.load(options.against) if options.against else committed()
+        now = results.load(options.measured) if options.measured else None
         if now is None:
-            found, run = settle(console, then, given)
+            verdicts, run = settle(console, then, options)
         else:
-            found, run = compare(then, now, given.tolerance), now
+            verdicts, run = compare(then, now, options.tolerance), now
     except (results.ResultsError, RunError) as error:
         console.print(str(error), style="red", markup=False, highlight=False)
         return 2
-    if given.json:
-        print(json.dumps([verdict.as_json() for verdict in found], indent=2))
+    if options.json:
+        print(json.dumps([verdict.as_json() for verdict in verdicts], indent=2))
     else:
-        console.print(table(found))
-    for text in [*told(run), *_other_machine(then, run)]:
+        console.print(table(verdicts))
+    for text in [*warnings(run), *_other_machine(then, run)]:
         console.print(text, style="yellow", markup=False, highlight=False)
-    return conclude(console, found)
+    return conclude(console, verdicts)
 
 
 def committed() -> dict[str, Any]:
@@ -104,22 +104,24 @@ def committed() -> dict[str, Any]:
 
 
 def settle(
-    console: Console, then: dict[str, Any], given: argparse.Namespace
+    console: Console, then: dict[str, Any], options: argparse.Namespace
 ) -> tuple[list[Verdict], dict[str, Any]]:
     """Measure, and once more where something seems to have fallen: the verdicts and the run."""
-    partly = given.no_peers or given.chosen is not None
+    partly = options.no_peers or options.chosen is not None
 
     def lap(count: int) -> dict[str, Any]:
-        return measure(console, count, quick=True, chosen=given.chosen, peers=not given.no_peers)
+        return measure(
+            console, count, quick=True, chosen=options.chosen, peers=not options.no_peers
+        )
 
-    run = lap(given.laps)
-    found = compare(then, run, given.tolerance, partly=partly)
-    if any(verdict.kind == FELL for verdict in found):
+    run = lap(options.laps)
+    verdicts = compare(then, run, options.tolerance, partly=partly)
+    if any(verdict.kind == FELL for verdict in verdicts):
         console.print("Some ratios seem to have fallen: one more lap.")
         run["rows"] = results.join([run["rows"], lap(1)["rows"]])
         run["laps"] += 1
-        found = compare(then, run, given.tolerance, partly=partly)
-    return found, run
+        verdicts = compare(then, run, options.tolerance, partly=partly)
+    return verdicts, run
 
 
 def compare(
@@ -127,7 +129,7 @@ def compare(
 ) -> list[Verdict]:
     """Judge each row of the targets; ``partly``: a row that was not measured is not lost."""
     missing = set(now["missing"])
-    found = []
+    verdicts = []
     for target in results.targets():
         before, after = results.steady_ratio(then, target), results.steady_ratio(now, target)
         if partly and after.value is None:
@@ -142,21 +144,21 @@ def compare(
             kind = UNKNOWN if target.against.partition(" ")[0] in missing else LOST
         else:
             kind = FINE if lowest is None or after.value >= lowest else FELL
-        found.append(Verdict(target, before, after, lowest, kind))
-    return found
+        verdicts.append(Verdict(target, before, after, lowest, kind))
+    return verdicts
 
 
-def table(found: Sequence[Verdict]) -> Table:
+def table(verdicts: Sequence[Verdict]) -> Table:
     """The verdicts for a terminal."""
-    made = Table("group", "ours", "peer", "committed", "measured", "lowest", "verdict", box=None)
-    for verdict in found:
+    output = Table("group", "ours", "peer", "committed", "measured", "lowest", "verdict", box=None)
+    for verdict in verdicts:
         target = verdict.target
         figures = (verdict.then.value, verdict.now.value, verdict.lowest)
-        told_figures = ("-" if value is None else report.figure(value) for value in figures)
+        texts = ("-" if value is None else report.figure(value) for value in figures)
         style = "red" if verdict.kind in FAILING else None
-        cells = [target.group, target.ours, target.against, *told_figures, verdict.kind]
-        made.add_row(*cells, style=style)
-    return made
+        cells = [target.group, target.ours, target.against, *texts, verdict.kind]
+        output.add_row(*cells, style=style)
+    return output
 
 
 def _other_machine(then: dict[str, Any], now: dict[str, Any]) -> list[str]:
@@ -168,10 +170,10 @@ def _other_machine(then: dict[str, Any], now: dict[str, Any]) -> list[str]:
     ]
 
 
-def conclude(console: Console, found: Sequence[Verdict]) -> int:
+def conclude(console: Console, verdicts: Sequence[Verdict]) -> int:
     """Name the rows that fail and return the exit code."""
-    compared = [verdict for verdict in found if verdict.kind in (FINE, FELL)]
-    failing = [verdict for verdict in found if verdict.kind in FAILING]
+    compared = [verdict for verdict in verdicts if verdict.kind in (FINE, FELL)]
+    failing = [verdict for verdict in verdicts if verdict.kind in FAILING]
     for verdict in failing:
         was = report.figure(verdict.then.value or 0)
         if verdict.now.value is None:
@@ -179,7 +181,7 @@ def conclude(console: Console, found: Sequence[Verdict]) -> int:
         else:
             text = f"fell: {verdict.target.name}: {was} to {report.figure(verdict.now.value)}"
         console.print(text, style="red", markup=False, highlight=False, soft_wrap=True)
-    unknown = sum(verdict.kind == UNKNOWN for verdict in found)
+    unknown = sum(verdict.kind == UNKNOWN for verdict in verdicts)
     console.print(
         f"{len(compared)} ratios compared, {len(failing)} worse, {unknown} not measured",
         highlight=False,

@@ -22,7 +22,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 class Peers:
-    """The programs, started when the first group asks for them."""
+    """The programs, started when the first group needs them."""
 
     def __init__(self, quick: bool) -> None:
         # `make bench` starts pytest as a module, so that the checkout is importable.
@@ -81,8 +81,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     def case(item: pytest.Item) -> int:
         call = getattr(item, "callspec", None)
-        given = {} if call is None else call.params
-        rest = tuple(sorted((name, str(at)) for name, at in given.items() if name != "who"))
+        params = {} if call is None else call.params
+        rest = tuple(sorted((name, str(at)) for name, at in params.items() if name != "who"))
         return order.setdefault((item.path, rest), len(order))
 
     items.sort(key=case)

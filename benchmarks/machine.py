@@ -47,20 +47,20 @@ def _read(path: str) -> list[str]:
 
 def packages(names: Sequence[str] = PACKAGES) -> dict[str, str]:
     """The versions of the Python packages that are measured, of those that are there."""
-    found = {}
+    versions = {}
     for name in names:
         try:
-            found[name] = metadata.version(name)
+            versions[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
-def commit(*rooms: str) -> dict[str, Any]:
-    """The commit that is checked out, and whether the code of some rooms differs from it."""
-    said = _git("rev-parse", "HEAD")
-    changed = _git("status", "--porcelain", "--", *(rooms or ("fastpath", "codegen")))
-    return {"id": said, "changed": bool(changed)}
+def commit(*directories: str) -> dict[str, Any]:
+    """The commit that is checked out, and whether the code of some directories differs from it."""
+    revision = _git("rev-parse", "HEAD")
+    changed = _git("status", "--porcelain", "--", *(directories or ("fastpath", "codegen")))
+    return {"id": revision, "changed": bool(changed)}
 
 
 def _git(*arguments: str) -> str:
@@ -85,9 +85,9 @@ def _own_s() -> float:
 
 
 class Quiet:
-    """How busy others kept the machine, from construction to ``read()``.
+    """The load of other processes on the machine, from construction to ``read()``.
 
-    ``own_s`` returns the seconds that we worked; who has children that do not end counts them too.
+    ``own_s`` returns the processor time of this run, with children that have not ended.
     """
 
     def __init__(self, own_s: Callable[[], float] = _own_s) -> None:

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from kraftspec.conformance.cluster.node import free_port
+from kraftspec.reference.local.quorum import LocalQuorum, is_leading
 from kraftspec.reference.node.config import load_config
-from kraftspec.reference.node.layouts import LOG_NAME
-from kraftspec.reference.node.local import LocalQuorum, is_leading
 from kraftspec.reference.node.runtime import Node
+from kraftspec.reference.profiles.common.node import LOG_NAME
 
 from .quorum import Records, batches_of
 from .turns import ROOT
@@ -33,15 +33,15 @@ SETTINGS = {
     "controller.quorum.append.linger.ms": "0",
 }
 
-# ---- the side that asks ------------------------------------------------------------------------
+# ---- the client side ---------------------------------------------------------------------------
 
 
 class NetworkedQuorum:
     """``with NetworkedQuorum(directory) as quorum``: three voters that have a leader."""
 
     def __init__(self, directory: Path) -> None:
-        made = LocalQuorum(directory, first_port=free_port(set()), settings=SETTINGS)
-        self.log_dirs = [path.parent / LOG_NAME for path in made.properties.values()]
+        local = LocalQuorum(directory, first_port=free_port(set()), settings=SETTINGS)
+        self.log_dirs = [path.parent / LOG_NAME for path in local.properties.values()]
         self.processes = [
             subprocess.Popen(
                 [sys.executable, "-m", "benchmarks.networked", str(path)],
@@ -51,7 +51,7 @@ class NetworkedQuorum:
                 text=True,
                 bufsize=1,
             )
-            for path in made.properties.values()
+            for path in local.properties.values()
         ]
         self._leader = self.processes[0]
 
@@ -59,7 +59,7 @@ class NetworkedQuorum:
         deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:
             for process in self.processes:
-                if self._ask(process, {"do": "state"})["leads"]:
+                if self._call(process, {"do": "state"})["leads"]:
                     self._leader = process
                     return self
             time.sleep(0.01)
@@ -85,48 +85,48 @@ class NetworkedQuorum:
 
     def append(self, count: int, at: int, in_flight: int) -> dict[str, Any]:
         """Append a round; return once all of it is acknowledged, and durable on all three."""
-        told = self._ask(
+        reply = self._call(
             self._leader, {"do": "append", "count": count, "at": at, "inFlight": in_flight}
         )
-        self._all({"do": "durable", "end": told["end"]})
-        return told
+        self._all({"do": "durable", "end": reply["end"]})
+        return reply
 
     def start_offset(self) -> int:
         """Where the next round begins, in all three; from now on syncs are counted anew."""
-        end: int = self._ask(self._leader, {"do": "state"})["end"]
+        end: int = self._call(self._leader, {"do": "state"})["end"]
         self._all({"do": "durable", "end": end})
         self._all({"do": "synced"})
         return end
 
     def synced(self) -> list[list[int]]:
         """Return the end offset of each sync of each node since the round began."""
-        return [found["ends"] for found in self._all({"do": "synced"})]
+        return [reply["ends"] for reply in self._all({"do": "synced"})]
 
     def _all(self, command: dict[str, Any]) -> list[dict[str, Any]]:
         for process in self.processes:
-            self._tell(process, command)
-        return [self._told(process) for process in self.processes]
+            self._send(process, command)
+        return [self._receive(process) for process in self.processes]
 
-    def _ask(self, process: subprocess.Popen[str], command: dict[str, Any]) -> dict[str, Any]:
-        self._tell(process, command)
-        return self._told(process)
+    def _call(self, process: subprocess.Popen[str], command: dict[str, Any]) -> dict[str, Any]:
+        self._send(process, command)
+        return self._receive(process)
 
     @staticmethod
-    def _tell(process: subprocess.Popen[str], command: dict[str, Any]) -> None:
+    def _send(process: subprocess.Popen[str], command: dict[str, Any]) -> None:
         assert process.stdin is not None
         process.stdin.write(json.dumps(command) + "\n")
         process.stdin.flush()
 
     @staticmethod
-    def _told(process: subprocess.Popen[str]) -> dict[str, Any]:
+    def _receive(process: subprocess.Popen[str]) -> dict[str, Any]:
         assert process.stdout is not None
         line = process.stdout.readline()
         assert line, f"a node ended with {process.wait(PATIENCE_S)}"
-        told: dict[str, Any] = json.loads(line)
-        return told
+        reply: dict[str, Any] = json.loads(line)
+        return reply
 
 
-# ---- the side that is a node -------------------------------------------------------------------
+# ---- the node side -----------------------------------------------------------------------------
 
 
 async def serve(path: str) -> None:
@@ -156,9 +156,9 @@ async def _obey(node: Node, ends: list[int], command: dict[str, Any]) -> dict[st
             await node.until(lambda it: it.core.log.flushed_offset >= end, PATIENCE_S)
             return {}
         case "synced":
-            told = {"ends": ends.copy()}
+            reply = {"ends": ends.copy()}
             ends.clear()
-            return told
+            return reply
     return {"leads": is_leading(node), "end": node.core.log.end_offset}
 
 
@@ -184,10 +184,10 @@ async def _append(node: Node, batches: Sequence[Records], in_flight: int) -> dic
 
     async def client() -> None:
         nonlocal end
-        for number in numbers:  # All clients share it: the next batch is whose turn it is.
-            given_s = time.perf_counter()
+        for number in numbers:  # All clients share it: each takes the next batch.
+            begun_s = time.perf_counter()
             done = await node.append(batches[number])
-            latencies_s[number] = time.perf_counter() - given_s
+            latencies_s[number] = time.perf_counter() - begun_s
             offsets[number] = done.base_offset
             end = max(end, done.last_offset + 1)
 

@@ -1,4 +1,4 @@
-"""Controllers as processes, ours and Apache Kafka's: of the same properties, asked the same.
+"""Controllers as processes, ours and Apache Kafka's: the same properties and requests.
 
 Directories are formatted by ours for both: Kafka starts on them.
 """
@@ -19,8 +19,8 @@ from kraftspec.fastpath.errors import CodecError
 from kraftspec.reference.admin import AdminError, ClientConfig, QuorumInfo
 from kraftspec.reference.admin.client import ask_quorum
 from kraftspec.reference.admin.connection import Connection
+from kraftspec.reference.local.quorum import LocalQuorum
 from kraftspec.reference.log.properties import parse_properties
-from kraftspec.reference.node.local import LocalQuorum
 
 from .turns import ROOT
 
@@ -51,7 +51,7 @@ QUIET = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
 def environment() -> dict[str, str]:
     """Return the environment of all programs: compiled modules are kept, as pip leaves them.
 
-    Where this Python is told not to write any, each start would compile click anew.
+    Where this Python may not write any, each start would compile click anew.
     """
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     return {**kept, "PYTHONPYCACHEPREFIX": str(ROOT / ".benchmarks" / "compiled")}
@@ -85,14 +85,14 @@ class Controllers:
 
     def __init__(self, who: str, directory: Path, count: int) -> None:
         self.who = who
-        made = LocalQuorum(directory, voters=count, first_port=free_port(set()))
-        self.properties = made.properties
+        quorum = LocalQuorum(directory, voters=count, first_port=free_port(set()))
+        self.properties = quorum.properties
         self.addresses = {
             node_id: parse_properties(path.read_text("latin-1"))["listeners"].partition("//")[2]
-            for node_id, path in made.properties.items()
+            for node_id, path in quorum.properties.items()
         }
         self.processes: dict[int, subprocess.Popen[bytes]] = {}
-        self._said = (directory / "said").open("ab")
+        self._output = (directory / "output").open("ab")
 
     def __enter__(self) -> Controllers:
         return self
@@ -100,7 +100,7 @@ class Controllers:
     def __exit__(self, *_: object) -> None:
         for node_id in list(self.processes):
             self.kill(node_id)
-        self._said.close()
+        self._output.close()
 
     def start(self, node_id: int) -> None:
         """Start one."""
@@ -108,10 +108,10 @@ class Controllers:
         self.processes[node_id] = subprocess.Popen(
             server_command(self.who, path),
             stdin=subprocess.DEVNULL,
-            stdout=self._said,
+            stdout=self._output,
             stderr=subprocess.STDOUT,
             env=environment(),
-            cwd=path.parent,  # Kafka's logs would go where it is started.
+            cwd=path.parent,  # Kafka writes its logs to its working directory.
         )
 
     def kill(self, node_id: int) -> None:
@@ -121,29 +121,29 @@ class Controllers:
         process.wait()
 
     def wait(self, condition: Callable[[QuorumInfo], bool]) -> QuorumInfo:
-        """Ask those that run, again and again, until somebody's answer is as it should be.
+        """Poll the running controllers until an answer meets the condition.
 
-        Each is asked for itself: whoever does not lead says so, and the next is asked.
+        Each is polled alone: one that does not lead returns an error, and the next is polled.
         """
         deadline = time.monotonic() + PATIENCE_S
-        everyone = [Asked(self.addresses[node_id]) for node_id in self.processes]
+        monitors = [LeaderMonitor(self.addresses[node_id]) for node_id in self.processes]
         try:
             while time.monotonic() < deadline:
-                for asked in everyone:
-                    found = asked.look()
-                    if found is not None and condition(found):
-                        return found
+                for monitor in monitors:
+                    quorum = monitor.look()
+                    if quorum is not None and condition(quorum):
+                        return quorum
                 for node_id, process in self.processes.items():
                     assert process.poll() is None, f"{self.who}, node {node_id}: {self._tail()}"
                 time.sleep(POLL_S)
         finally:
-            for asked in everyone:
-                asked.close()
-        raise TimeoutError(f"{self.who}: not as it should be within {PATIENCE_S:.0f} s")
+            for monitor in monitors:
+                monitor.close()
+        raise TimeoutError(f"{self.who}: the condition was not met within {PATIENCE_S:.0f} s")
 
     def _tail(self) -> str:
         """Return the end of what the processes printed."""
-        return Path(self._said.name).read_text("utf-8", errors="replace")[-2000:]
+        return Path(self._output.name).read_text("utf-8", errors="replace")[-2000:]
 
     def resident_bytes(self, node_id: int) -> int:
         """Return how much memory a node has (VmRSS)."""
@@ -152,8 +152,8 @@ class Controllers:
         return int(line.split()[1]) << 10
 
 
-class Asked:
-    """A node that is asked again and again, on one connection as long as that holds."""
+class LeaderMonitor:
+    """A node that is polled on one connection, as long as that stays open."""
 
     def __init__(self, address: str) -> None:
         host, _, port = address.rpartition(":")
@@ -161,7 +161,7 @@ class Asked:
         self.connection: Connection | None = None
 
     def look(self) -> QuorumInfo | None:
-        """Return what the node says if it leads; None where it does not, or is not there."""
+        """Return the answer of the node if it leads; None if it does not, or cannot be reached."""
         deadline_s = time.monotonic() + ANSWER_S
         try:
             if self.connection is None:
@@ -174,12 +174,12 @@ class Asked:
             return None
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         if self.connection is not None:
             self.connection.close()
             self.connection = None
 
 
-def is_serving(found: QuorumInfo) -> bool:
-    """Whether a leader is there that has committed a record of its epoch."""
-    return found.leader_id >= 0 and found.high_watermark >= 0
+def is_serving(quorum: QuorumInfo) -> bool:
+    """Whether there is a leader that has committed a record of its epoch."""
+    return quorum.leader_id >= 0 and quorum.high_watermark >= 0

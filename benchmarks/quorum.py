@@ -18,13 +18,14 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 
 from kraftspec.fastpath.types import ZERO_UUID, Uuid
+from kraftspec.reference.host import Host
 from kraftspec.reference.log import LogDirectory, MetaProperties
-from kraftspec.reference.profiles.kafka import KafkaProfile
-from kraftspec.reference.raft import Config, Core, ReplicaKey, RoleName, Voter, VoterSet
+from kraftspec.reference.profiles.kafka.profile import KafkaProfile
+from kraftspec.reference.raft import Config, ReplicaKey, RoleName, Voter, VoterSet
 from kraftspec.reference.raft import effects as fx
 from kraftspec.reference.raft import events as ev
 from kraftspec.reference.raft.config import MS, S
-from kraftspec.reference.raft.messages import FetchReply, FetchSnapshotReply, Request
+from kraftspec.reference.raft.messages import Reply, Request
 from kraftspec.reference.raft.types import Endpoint
 from kraftspec.reference.storage import Storage
 
@@ -47,24 +48,19 @@ class QuorumError(Exception):
     """The quorum did not do what it was started for."""
 
 
-class Node:
-    """A core, its storage, and the thread that syncs it."""
+class Node(Host):
+    """A host whose disk is a thread that syncs."""
 
     def __init__(self, quorum: Quorum, config: Config, path: str) -> None:
+        super().__init__()
         self.quorum = quorum
         self.id = config.node_id
         self.profile = quorum.profile
         self.storage = Storage.open(path, self.profile, config)
-        state = self.storage.log_state(config.voters)
-        election = self.storage.election
-        self.core = Core(
-            config, self.profile.policy, state, election, random.Random(config.node_id)
-        )
+        self.core = self.storage.make_core(config, random.Random(config.node_id))
         self.flushed: list[int] = []  # The end offset of each sync.
-        self._wanted: SimpleQueue[fx.FlushLog | None] = SimpleQueue()
-        self._flush: fx.FlushLog | None = None  # The last that was wanted and is not begun.
-        self._is_flushing = False  # Or will, after this turn.
-        self._asked: dict[int, tuple[Request, int]] = {}
+        self._to_sync: SimpleQueue[fx.FlushLog | None] = SimpleQueue()
+        self._requests: dict[int, tuple[Request, int]] = {}
         self._answering: dict[int, tuple[Node, int, Request, int]] = {}
         self._token = 0
         self._thread = threading.Thread(target=self._sync, name=f"sync {self.id}")
@@ -72,55 +68,24 @@ class Node:
 
     def close(self) -> None:
         """End the thread, and leave the directory as after a clean stop."""
-        self._wanted.put(None)
+        self._to_sync.put(None)
         self._thread.join()
         self.storage.close()
 
-    def step(self, event: ev.Event) -> None:
-        """Let the core take an event, and do what it says, in its order."""
-        storage = self.storage
-        for effect in self.core.step(event, self.quorum.now_us()):
-            match effect:
-                case fx.AppendBatches():
-                    for batch in effect.batches:
-                        storage.append_batch(batch)
-                case fx.AppendRecords():
-                    storage.append_records(effect)
-                case fx.FlushLog():
-                    self._want(effect)
-                case fx.Ask():
-                    self._ask(effect)
-                case fx.Answer():
-                    self._answer(effect)
-                case fx.Appended():
-                    self.quorum.appended(effect)
-                case fx.Commit():
-                    self.quorum.committed(self, effect.high_watermark)
-                case fx.AppendControl():
-                    storage.append_control(effect)
-                case fx.PersistElection():
-                    storage.persist_election(effect)
-                case fx.LeaderChanged():
-                    pass
-                case _:
-                    raise QuorumError(f"node {self.id}: {effect!r}, which no quiet quorum needs")
+    def clock_us(self) -> int:
+        """The clock of all nodes."""
+        return self.quorum.now_us()
 
     # ---- group commit --------------------------------------------------------------------------
 
-    def _want(self, effect: fx.FlushLog) -> None:
-        """Keep the last flush; it begins after this turn, so that it serves the whole of it."""
-        self._flush = effect
-        if not self._is_flushing:
-            self._is_flushing = True
-            self.quorum.due.append(self._begin_sync)
-
-    def _begin_sync(self) -> None:
-        effect, self._flush = self._flush, None
-        self._wanted.put(effect)
+    def begin_sync(self) -> None:
+        """Begin after this turn, so that the sync serves the whole of it."""
+        self.is_syncing = True
+        self.quorum.due.append(lambda: self._to_sync.put(self.take_flush()))
 
     def _sync(self) -> None:
-        """The life of the node's second thread."""
-        while (effect := self._wanted.get()) is not None:
+        """Run the node's second thread."""
+        while (effect := self._to_sync.get()) is not None:
             try:
                 self.quorum.call(partial(self._synced, self.storage.flush(effect)))
             except BaseException as error:
@@ -128,24 +93,18 @@ class Node:
                 return
 
     def _synced(self, event: ev.LogFlushed) -> None:
-        effect = self._flush
-        # A sync that a cut overtook says nothing about what was asked for after the cut.
-        done = (event.generation, event.end_offset)
-        if effect is not None and (effect.generation, effect.end_offset) > done:
-            self._begin_sync()
-        else:
-            self._flush = None
-            self._is_flushing = False
         self.flushed.append(event.end_offset)
+        self.synced(event)
         self.step(event)
 
     # ---- messages ------------------------------------------------------------------------------
 
-    def _ask(self, effect: fx.Ask) -> None:
+    def on_ask(self, effect: fx.Ask) -> None:
+        """Send it as the profile's bytes."""
         request = effect.request
         api = self.profile.api_of(request)
         body = self.profile.encode_request(request, api.max_version)
-        self._asked[effect.request_id] = (request, api.max_version)
+        self._requests[effect.request_id] = (request, api.max_version)
         target = self.quorum.nodes[effect.node.port - PORT_BASE]
         self.quorum.due.append(
             partial(target._receive, self, effect.request_id, api.key, api.max_version, body)
@@ -157,18 +116,44 @@ class Node:
         self._answering[self._token] = (source, id, request, version)
         self.step(ev.RequestReceived(self._token, request))
 
-    def _answer(self, effect: fx.Answer) -> None:
-        source, id, request, version = self._answering.pop(effect.token)
-        reply = effect.reply
-        if isinstance(reply, FetchReply | FetchSnapshotReply):
-            self.storage.fill(reply)
+    def send_answer(self, token: int, reply: Reply) -> None:
+        """Send it as the profile's bytes."""
+        source, id, request, version = self._answering.pop(token)
         body = self.profile.encode_reply(request, reply, version, LISTENER)
         self.quorum.due.append(partial(source._answered, id, body))
 
     def _answered(self, request_id: int, body: bytes) -> None:
-        request, version = self._asked.pop(request_id)
+        request, version = self._requests.pop(request_id)
         reply = self.profile.decode_reply(request, version, body)
         self.step(ev.ReplyReceived(request_id, reply))
+
+    # ---- the client ----------------------------------------------------------------------------
+
+    def on_appended(self, effect: fx.Appended) -> None:
+        """Give the client the offset of its batch."""
+        self.quorum.appended(effect)
+
+    def on_commit(self, effect: fx.Commit) -> None:
+        """Give the client the high watermark."""
+        self.quorum.committed(self, effect.high_watermark)
+
+    # ---- what no quiet quorum needs ------------------------------------------------------------
+
+    def on_truncate_log(self, effect: fx.TruncateLog) -> None:
+        """A log differs: this measures nothing."""
+        raise QuorumError(f"node {self.id}: {effect!r}")
+
+    def on_begin_snapshot(self, effect: fx.BeginSnapshot) -> None:
+        """A log lacks its start: this measures nothing."""
+        raise QuorumError(f"node {self.id}: {effect!r}")
+
+    def on_append_refused(self, effect: fx.AppendRefused) -> None:
+        """Another leads: this measures nothing."""
+        raise QuorumError(f"node {self.id}: {effect!r}")
+
+    def on_drop_connection(self, effect: fx.DropConnection) -> None:
+        """A node did not answer: this measures nothing."""
+        raise QuorumError(f"node {self.id}: {effect!r}")
 
 
 def _throw(error: BaseException) -> None:

@@ -1,18 +1,18 @@
 """The figures of a run: reading what pytest-benchmark wrote, and the ratios to reach.
 
 A run has laps. Each lap is a whole pass over all groups in a process of its own, so a ratio is
-taken within a lap, where both sides met the same machine; what is told is the median of the laps.
+taken within a lap, where both sides met the same machine; the median of the laps is reported.
 
-Of each row a lap keeps two figures: the median of its rounds, which is told, and the pace of its
-fastest tenth, which hardly moves when others use the machine (with seven processes on two
-processors, medians of one ratio lay 3 times apart, these 3 %) and is what `make bench-check` uses.
+Of each row a lap keeps two figures: the median of its rounds, which is reported, and the pace of
+its fastest tenth, which `make bench-check` uses: it hardly changes when others use the machine.
+(With seven processes on two processors, medians of one ratio differed by 3 times, these by 3 %.)
 """
 
 from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median, quantiles
@@ -123,14 +123,14 @@ def lap_rows(lap: dict[str, Any]) -> list[dict[str, Any]]:
         ResultsError: two rows have the same group and contestant.
     """
     rows = []
-    for found in lap["benchmarks"]:
-        info = found["extra_info"]
-        times = [second * 1e9 for second in found["stats"]["data"]]
-        named = found["params"] or {}
-        who = info.get("who") or named.get("who") or found["param"] or found["name"]
-        rows.append(_row(found["group"] or found["name"], who, info, times))
-    for found in lap.get("peers", {}).get("rows", ()):
-        rows.append(_row(found["group"], found["who"], found, found["rounds"]))
+    for entry in lap["benchmarks"]:
+        info = entry["extra_info"]
+        times = [second * 1e9 for second in entry["stats"]["data"]]
+        named = entry["params"] or {}
+        who = info.get("who") or named.get("who") or entry["param"] or entry["name"]
+        rows.append(_row(entry["group"] or entry["name"], who, info, times))
+    for entry in lap.get("peers", {}).get("rows", ()):
+        rows.append(_row(entry["group"], entry["who"], entry, entry["rounds"]))
     seen = set()
     for row in rows:
         if (row["group"], row["who"]) in seen:
@@ -158,7 +158,7 @@ def _row(group: str, who: str, info: dict[str, Any], times_ns: list[float]) -> d
 
 
 def join(laps: Iterable[list[dict[str, Any]]]) -> list[dict[str, Any]]:
-    """Lay laps beside each other: a list of medians for each (group, contestant).
+    """Merge laps: a list of medians for each (group, contestant).
 
     A contestant that a lap lacks has null there. What was joined can be joined again.
     """
@@ -224,23 +224,29 @@ NOISY_LOAD = 0.7  # The load average of a machine that did nothing much for a mi
 NOISY_SPREAD = 0.15
 
 
-def noise(run: dict[str, Any]) -> list[str]:
-    """Why the figures of a run deserve less trust; empty for a run on a quiet machine."""
-    told = []
+def disturbances(run: Mapping[str, Any]) -> list[str]:
+    """What else the machine did during a run; empty for a quiet machine."""
+    reasons = []
     quiet = run["quiet"]
     if quiet["load_before"] > NOISY_LOAD:
-        told.append(f"the load average was {quiet['load_before']} when it began")
+        reasons.append(f"the load average was {quiet['load_before']} when it began")
     others = quiet["others_cpus"]
     if others is not None and others > NOISY_CPUS:
-        told.append(f"others used {others:.2f} processors on average")
+        reasons.append(f"others used {others:.2f} processors on average")
+    return reasons
+
+
+def noise(run: dict[str, Any]) -> list[str]:
+    """Why the figures of a run deserve less trust; empty where they deserve all."""
+    reasons = disturbances(run)
     spreads = [value for row in run["rows"] for value in row["spread"] if value is not None]
     wide = sum(value > NOISY_SPREAD for value in spreads)
     if spreads and wide > len(spreads) / 4:
-        told.append(
+        reasons.append(
             f"in {wide} of {len(spreads)} measurements the middle half of the rounds "
             f"lies more than {NOISY_SPREAD:.0%} apart"
         )
-    return told
+    return reasons
 
 
 def middle(row: dict[str, Any]) -> float:

@@ -46,29 +46,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("-k", dest="chosen", help="only the benchmarks that pytest's -k chooses")
     parser.add_argument("--no-peers", action="store_true", help="no Java, Go and Rust")
     parser.add_argument("--out", type=Path, help="write the run to this file, and no page")
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     console = wide_console()
-    quick = bool(given.quick)
-    laps = given.laps or (1 if quick else LAPS)
+    quick = bool(options.quick)
+    laps = options.laps or (1 if quick else LAPS)
     try:
-        run = measure(console, laps, quick=quick, chosen=given.chosen, peers=not given.no_peers)
+        run = measure(console, laps, quick=quick, chosen=options.chosen, peers=not options.no_peers)
     except RunError as error:
         console.print(str(error), style="red", markup=False, highlight=False)
         return 1
-    console.print(ratio_table(run, partly=given.chosen is not None))
-    for text in told(run):
+    console.print(ratio_table(run, partly=options.chosen is not None))
+    for text in warnings(run):
         console.print(text, style="yellow", markup=False, highlight=False)
-    if given.out:
-        given.out.write_text(results.dump(run), "utf-8")
-    elif not quick and not given.chosen and not given.no_peers:
+    if options.out:
+        options.out.write_text(results.dump(run), "utf-8")
+    elif not quick and not options.chosen and not options.no_peers:
         results.COMMITTED.write_text(results.dump(run), "utf-8")
-        report.write(run)
+        report.write(report.texts(run))
         console.print(f"Written: {', '.join(report.names())}")
     return 0
 
 
 def wide_console(*, stderr: bool = False) -> Console:
-    """A console whose tables keep their words whole where nobody looks at a terminal."""
+    """A console; without a terminal it is wide enough for the tables."""
     return Console(stderr=stderr, width=None if sys.stdout.isatty() else WIDTH)
 
 
@@ -82,12 +82,12 @@ def measure(
     """
     quiet = machine.Quiet()
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    found: list[dict[str, Any]] = []
+    laps_: list[dict[str, Any]] = []
     with Progress(*columns, TimeElapsedColumn(), console=console) as progress:
         for lap in range(laps):
             task = progress.add_task(f"lap {lap + 1} of {laps}", total=None)
-            found.append(_lap(progress, task, quick=quick, chosen=chosen, peers=peers))
-    asked = found[-1].get("peers", {})
+            laps_.append(_lap(progress, task, quick=quick, chosen=chosen, peers=peers))
+    peers_ = laps_[-1].get("peers", {})
     return {
         "format": results.FORMAT,
         "date": machine.now(),
@@ -97,9 +97,9 @@ def measure(
         "laps": laps,
         "codec": native.describe(),
         "packages": machine.packages(),
-        "programs": asked.get("versions", {}),
-        "missing": asked.get("missing", {}),
-        "rows": results.join(map(results.lap_rows, found)),
+        "programs": peers_.get("versions", {}),
+        "missing": peers_.get("missing", {}),
+        "rows": results.join(map(results.lap_rows, laps_)),
     }
 
 
@@ -108,21 +108,21 @@ def _lap(
 ) -> dict[str, Any]:
     pace = "quick" if quick else "full"
     with tempfile.TemporaryDirectory() as directory:
-        told = Path(directory) / "lap.json"
+        output = Path(directory) / "lap.json"
         command = [sys.executable, "-m", "pytest", "benchmarks", "-v", "--no-header"]
         command += ["-p", "no:cacheprovider", "--benchmark-enable", "--benchmark-columns=median"]
-        command += [f"--benchmark-json={told}", f"--benchmark-min-time={ROUND_S}"]
+        command += [f"--benchmark-json={output}", f"--benchmark-min-time={ROUND_S}"]
         command += [f"--benchmark-max-time={MAX_TIME_S[pace]}"]
         command += [f"--peers={pace if peers else 'off'}"]
         command += ["-W", "ignore:Not saving anything"]  # The count of tests says it as well.
         command += ["-k", chosen] if chosen else []
         last: deque[str] = deque(maxlen=_OUTPUT_LINE_COUNT_MAX)
-        # A worker of xdist may have started this; what it starts is alone all the same.
-        mine = {name: value for name, value in os.environ.items() if "XDIST" not in name}
+        # A worker of xdist may have started this; the new process must not see that.
+        environment = {name: value for name, value in os.environ.items() if "XDIST" not in name}
         with subprocess.Popen(
             command,
             cwd=machine.ROOT,
-            env=mine,
+            env=environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -134,7 +134,7 @@ def _lap(
                 _show(progress, task, line)
         if process.returncode != 0:
             raise RunError("\n".join(last))
-        lap: dict[str, Any] = json.loads(told.read_text("utf-8"))
+        lap: dict[str, Any] = json.loads(output.read_text("utf-8"))
     return lap
 
 
@@ -151,21 +151,21 @@ def ratio_table(run: dict[str, Any], *, partly: bool) -> Table:
     heads = ("group", "ours", "against", "target", "measured", "met", "laps", "undisturbed")
     table = Table(*heads, box=None)
     for target in results.targets():
-        found = results.ratio(run, target)
+        ratio = results.ratio(run, target)
         row = [target.group, target.ours, target.against, f"{target.at_least:g}"]
-        if found.value is None and partly:
+        if ratio.value is None and partly:
             continue
-        if found.value is None:
-            row += ["-", found.lacks or ""]
+        if ratio.value is None:
+            row += ["-", ratio.lacks or ""]
         else:
-            row += [report.figure(found.value), "yes" if found.met else "NO"]
-            row += [report.laps(found), report.steady(run, target)]
-        table.add_row(*row, style="red" if found.met is False else None)
+            row += [report.figure(ratio.value), "yes" if ratio.met else "NO"]
+            row += [report.laps(ratio), report.steady(run, target)]
+        table.add_row(*row, style="red" if ratio.met is False else None)
     return table
 
 
-def told(run: dict[str, Any]) -> list[str]:
-    """What the reader of a run must know: peers that are missing, and noise."""
+def warnings(run: dict[str, Any]) -> list[str]:
+    """Warnings for the reader of a run: missing peers, and noise."""
     lines = [f"{name} was not measured: {why}" for name, why in run["missing"].items()]
     noise = results.noise(run)
     if noise:

@@ -20,7 +20,7 @@ import pytest
 from kraftspec.fastpath.append import LogAppender
 from kraftspec.fastpath.batch_writer import encode_batch
 
-from .turns import by_turns, directory_on_disk, tell
+from .turns import by_turns, directory_on_disk, report_times
 
 OURS, PEER = "kraftspec", "write + fsync"
 TIMESTAMP_MS = 1_700_000_000_000
@@ -113,7 +113,7 @@ def test_append(benchmark: Any, count: int, who: str) -> None:
     """A batch of records of 100 bytes, durable."""
     benchmark.group = f"append {count}"
     times = race("one batch", count, ROUNDS[count] if benchmark.enabled else 1)
-    tell(benchmark, who, times[who], records=count)
+    report_times(benchmark, who, times[who], records=count)
 
 
 @pytest.mark.parametrize("who", [OURS, PEER])
@@ -122,4 +122,4 @@ def test_group_commit(benchmark: Any, threads: int, who: str) -> None:
     """Batches of 100 from threads that each wait until theirs is durable."""
     benchmark.group = f"append 100, {threads} threads"
     times = race("group commit", threads, GROUP_ROUNDS if benchmark.enabled else 1)
-    tell(benchmark, who, times[who], records=100 * COMMITS, threads=threads)
+    report_times(benchmark, who, times[who], records=100 * COMMITS, threads=threads)

@@ -28,13 +28,13 @@ Row = tuple[int, int, bytes | None, bytes | None, list[tuple[str, bytes]]]
 
 def rows(case: str, count: int) -> list[Row]:
     """(offset, timestamp, key, value, headers) of each record."""
-    given: list[Row] = []
+    rows_: list[Row] = []
     for at in range(count):
         byte = bytes([at & 0xFF])
         key = byte * 16 if case == "B" else None
         headers = [("header", byte * 8)] if case == "B" else []
-        given.append((at, TIMESTAMP_MS + at, key, byte * (1024 if case == "C" else 100), headers))
-    return given
+        rows_.append((at, TIMESTAMP_MS + at, key, byte * (1024 if case == "C" else 100), headers))
+    return rows_
 
 
 @cache
@@ -62,24 +62,24 @@ def columns(data: bytes) -> Any:
 
 
 def objects(data: bytes) -> None:
-    """A list of records, each looked at."""
+    """A list of records, each accessed."""
     look_at(decode_batch(data))
 
 
 def by_aiokafka(data: bytes) -> None:
     """What ``AIOKafkaConsumer`` does: the CRC, then record by record."""
-    found = aiokafka.DefaultRecordBatch(data)
-    assert found.validate_crc()
-    look_at(found)
+    batch = aiokafka.DefaultRecordBatch(data)
+    assert batch.validate_crc()
+    look_at(batch)
 
 
 def by_kafka_python(data: bytes) -> None:
     """What ``KafkaConsumer`` does."""
     from kafka.record.default_records import DefaultRecordBatch  # noqa: PLC0415 - it warns
 
-    found = DefaultRecordBatch(data)
-    assert found.validate_crc()
-    look_at(found)
+    batch = DefaultRecordBatch(data)
+    assert batch.validate_crc()
+    look_at(batch)
 
 
 def rows_of_columns(data: bytes) -> list[Row]:
@@ -101,16 +101,16 @@ def rows_of_objects(data: bytes) -> list[Any]:
 
 def rows_of_aiokafka(data: bytes) -> list[Row]:
     """What aiokafka gives."""
-    found = aiokafka.DefaultRecordBatch(data)
-    return [(one.offset, one.timestamp, one.key, one.value, one.headers) for one in found]
+    batch = aiokafka.DefaultRecordBatch(data)
+    return [(one.offset, one.timestamp, one.key, one.value, one.headers) for one in batch]
 
 
 def rows_of_kafka_python(data: bytes) -> list[Row]:
     """What kafka-python gives."""
     from kafka.record.default_records import DefaultRecordBatch  # noqa: PLC0415 - it warns
 
-    found = DefaultRecordBatch(data)
-    return [(one.offset, one.timestamp, one.key, one.value, one.headers) for one in found]
+    batch = DefaultRecordBatch(data)
+    return [(one.offset, one.timestamp, one.key, one.value, one.headers) for one in batch]
 
 
 CONTESTANTS: dict[str, tuple[Callable[[bytes], Any], Callable[[bytes], list[Any]]]] = {

@@ -31,81 +31,81 @@ Encode = Callable[[], bytes]
 @cache
 def rows(case: str, count: int) -> list[Row]:
     """(timestamp, key, value, headers) of each record."""
-    given: list[Row] = []
+    rows_: list[Row] = []
     for at in range(count):
         byte = bytes([at & 0xFF])
         key = byte * 16 if case == "B" else None
         headers = [("header", byte * 8)] if case == "B" else []
-        given.append((TIMESTAMP_MS + at, key, byte * (1024 if case == "C" else 100), headers))
-    return given
+        rows_.append((TIMESTAMP_MS + at, key, byte * (1024 if case == "C" else 100), headers))
+    return rows_
 
 
-def columns(given: list[Row], case: str) -> dict[str, Any]:
+def columns(rows: list[Row], case: str) -> dict[str, Any]:
     """The columns that the case has, by the names that ``encode_batch`` gives them."""
-    times, keys, values, headers = (list(column) for column in zip(*given, strict=True))
+    times, keys, values, headers = (list(column) for column in zip(*rows, strict=True))
     # A batch of one has one timestamp, which needs no column.
-    found: dict[str, Any] = {"values": values, "timestamps": times if len(times) > 1 else times[0]}
-    return found | ({"keys": keys, "headers": headers} if case == "B" else {})
+    fields: dict[str, Any] = {"values": values, "timestamps": times if len(times) > 1 else times[0]}
+    return fields | ({"keys": keys, "headers": headers} if case == "B" else {})
 
 
-def by_bulk(given: list[Row], case: str) -> Encode:
+def by_bulk(rows: list[Row], case: str) -> Encode:
     """``encode_batch`` of lists."""
-    return bulk(**columns(given, case))
+    return bulk(**columns(rows, case))
 
 
 def bulk(values: Any, timestamps: Any, keys: Any = None, headers: Any = None) -> Encode:
-    """``encode_batch`` of columns; what is not there is not said."""
+    """``encode_batch`` of columns; empty columns are left out."""
     if keys is None:
         return lambda: encode_batch(values, timestamps=timestamps)
     return lambda: encode_batch(values, timestamps=timestamps, keys=keys, headers=headers)
 
 
-def by_arrow(given: list[Row], case: str) -> Encode:
+def by_arrow(rows: list[Row], case: str) -> Encode:
     """``encode_batch`` of Arrow arrays."""
     pa = pytest.importorskip("pyarrow")
-    found = columns(given, case)
+    fields = columns(rows, case)
     kinds = {"values": pa.binary(), "keys": pa.binary(), "timestamps": pa.int64()}
-    for name in kinds.keys() & found.keys():
-        if isinstance(found[name], list):
-            found[name] = pa.array(found[name], kinds[name])
-    return bulk(**found)
+    for name in kinds.keys() & fields.keys():
+        if isinstance(fields[name], list):
+            fields[name] = pa.array(fields[name], kinds[name])
+    return bulk(**fields)
 
 
-def by_append(given: list[Row], case: str) -> Encode:
+def by_append(rows: list[Row], case: str) -> Encode:
     """One ``BatchBuilder``, cleared for each batch."""
     builder = BatchBuilder()
 
     def bare() -> bytes:
         builder.clear()
         append = builder.append
-        for timestamp, key, value, _ in given:
+        for timestamp, key, value, _ in rows:
             append(key, value, timestamp)
         return builder.build()
 
     def full() -> bytes:
         builder.clear()
         append = builder.append
-        for timestamp, key, value, headers in given:
+        for timestamp, key, value, headers in rows:
             append(key, value, timestamp, headers)
         return builder.build()
 
     return full if case == "B" else bare
 
 
-def by_aiokafka(given: list[Row], case: str) -> Encode:
+def by_aiokafka(rows: list[Row], case: str) -> Encode:
     """aiokafka's builder, in Cython."""
 
     def encode() -> bytes:
         builder = aiokafka.DefaultRecordBatchBuilder(2, 0, 0, -1, -1, -1, BATCH_BYTES_MAX)
         append = builder.append
-        for offset, (timestamp, key, value, headers) in enumerate(given):
+        for offset, (timestamp, key, value, headers) in enumerate(rows):
             append(offset, timestamp, key, value, headers)
         return builder.build()  # type: ignore[no-any-return]  # a bytearray, not copied
 
     return encode
 
 
-def by_kafka_python(given: list[Row], case: str) -> Encode:
+def by_kafka_python(rows: list[Row], case: str) -> Encode:
     """kafka-python's builder."""
     from kafka.record.default_records import (  # noqa: PLC0415 - it warns
         DefaultRecordBatchBuilder,
@@ -114,7 +114,7 @@ def by_kafka_python(given: list[Row], case: str) -> Encode:
     def encode() -> bytes:
         builder = DefaultRecordBatchBuilder(2, 0, 0, -1, -1, -1, BATCH_BYTES_MAX)
         append = builder.append
-        for offset, (timestamp, key, value, headers) in enumerate(given):
+        for offset, (timestamp, key, value, headers) in enumerate(rows):
             append(offset, timestamp, key, value, headers)
         return builder.build()  # type: ignore[no-any-return]  # a bytearray, not copied
 
@@ -131,7 +131,7 @@ CONTESTANTS: dict[str, Callable[[list[Row], str], Encode]] = {
 
 
 @cache
-def wanted(case: str, count: int) -> bytes:
+def expected(case: str, count: int) -> bytes:
     """The bytes that all must give: aiokafka's."""
     return bytes(by_aiokafka(rows(case, count), case)())
 
@@ -141,12 +141,12 @@ def wanted(case: str, count: int) -> bytes:
 @pytest.mark.parametrize("who", CONTESTANTS)
 def test_encode(benchmark: Any, who: str, case: str, count: str) -> None:
     """One batch."""
-    encode, data = CONTESTANTS[who](rows(case, COUNTS[count]), case), wanted(case, COUNTS[count])
-    made = bytearray(encode())
+    encode, data = CONTESTANTS[who](rows(case, COUNTS[count]), case), expected(case, COUNTS[count])
+    encoded = bytearray(encode())
     if who == "kafka-python":
-        assert made[LEADER_EPOCH_AT:MAGIC_AT] == bytes(4)
-        made[LEADER_EPOCH_AT:MAGIC_AT] = b"\xff" * 4
-    assert made == data
+        assert encoded[LEADER_EPOCH_AT:MAGIC_AT] == bytes(4)
+        encoded[LEADER_EPOCH_AT:MAGIC_AT] = b"\xff" * 4
+    assert encoded == data
     benchmark.group = f"batch encode {case}/{count}"
     benchmark.extra_info = {"who": who, "records": COUNTS[count], "bytes": len(data)}
     benchmark(encode)

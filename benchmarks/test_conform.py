@@ -18,10 +18,10 @@ from typing import Any
 
 import pytest
 
-from kraftspec.conformance.cases import Filters, read_cases
-from kraftspec.conformance.harness import Adapter
-from kraftspec.conformance.judge import judge
-from kraftspec.conformance.run import adapter_named
+from kraftspec.conformance.adapters.harness import Adapter
+from kraftspec.conformance.runner.cases import Filters, read_cases
+from kraftspec.conformance.runner.judge import judge
+from kraftspec.conformance.runner.run import adapter_named
 from kraftspec.conformance.vectors import vectors_root
 
 ROUNDS = 5

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from kraftspec.fastpath.batch_reader import read_header
+from kraftspec.fastpath.walk import iterate_headers
 from kraftspec.reference.log.directory import METADATA_NAME
 
 from .networked import NetworkedQuorum
@@ -34,7 +34,7 @@ from .test_quorum import (
     read_log,
     timed,
 )
-from .turns import by_turns, directory_on_disk, tell
+from .turns import by_turns, directory_on_disk, report_times
 
 FIRST_SEGMENT = "00000000000000000000.log"
 
@@ -54,17 +54,18 @@ class Tail:
         with self.path.open("rb") as file:
             file.seek(self.position)
             data = file.read()
-        found = []
+        groups = []
         at = 0
+        headers = iterate_headers(data, check_crc=False)
         for end in ends:
             begin = at
             while self.offset < end:
-                header = read_header(data, at, check_crc=False)
+                header = next(headers)
                 at, self.offset = header.end, header.last_offset + 1
             if at > begin:
-                found.append(data[begin:at])
+                groups.append(data[begin:at])
         self.position += at
-        return found
+        return groups
 
 
 class Race:
@@ -79,14 +80,14 @@ class Race:
     def round(
         self, quorum: NetworkedQuorum, tails: list[Tail], directory: Path, at: int
     ) -> dict[str, Any]:
-        """Let each take its turn; return what the leader told."""
+        """Let each take its turn; return the reply of the leader."""
         start = quorum.start_offset()
         for tail in tails:
             tail.groups([start])
         begun_s = time.perf_counter()
-        told = quorum.append(self.count, at, IN_FLIGHT)
+        reply = quorum.append(self.count, at, IN_FLIGHT)
         self.times[OURS].append(time.perf_counter() - begun_s)
-        waited = sorted(told["latencies"])
+        waited = sorted(reply["latencies"])
         assert len(waited) == BATCHES[self.count]
         for who, part in zip(self.latencies, (0.5, 0.99), strict=True):
             self.latencies[who].append(waited[int(len(waited) * part)])
@@ -96,28 +97,28 @@ class Race:
         for who, write in ((IN_TURN, in_turn), (AT_ONCE, at_once), (IN_PLACE, at_once)):
             with Files(directory, groups, in_place=who is IN_PLACE) as files:
                 self.times[who].append(timed(partial(write, files.descriptors, groups)))
-        return told
+        return reply
 
 
 @cache
 def races(rounds: int) -> dict[int, Race]:
     """Let all take turns, one size of batches after another; look up all that was acknowledged."""
-    found = {count: Race(count) for count in BATCHES}
+    races_ = {count: Race(count) for count in BATCHES}
     offsets: list[int] = []
     with directory_on_disk() as directory:
         with NetworkedQuorum(directory) as quorum:
             tails = [Tail(path) for path in quorum.log_dirs]
-            for race in found.values():
+            for race in races_.values():
                 for at in range(rounds):
-                    told = race.round(quorum, tails, directory, at)
-                    offsets += told["offsets"]
+                    reply = race.round(quorum, tails, directory, at)
+                    offsets += reply["offsets"]
         logs = [read_log(path / METADATA_NAME) for path in quorum.log_dirs]
     assert logs[0] == logs[1] == logs[2]
-    given = (
+    written = (
         records for count in BATCHES for at in range(rounds) for records in batches_of(count, at)
     )
-    check(logs[0], offsets, given, told["end"])
-    return found
+    check(logs[0], offsets, written, reply["end"])
+    return races_
 
 
 @pytest.mark.parametrize("who", [OURS, IN_TURN, AT_ONCE, IN_PLACE])
@@ -125,9 +126,11 @@ def races(rounds: int) -> dict[int, Race]:
 def test_networked(benchmark: Any, count: int, who: str) -> None:
     """Batches through three processes, committed and durable in each."""
     benchmark.group = f"TCP quorum {count}"
-    found = races(ROUNDS if benchmark.enabled else 1)[count]
+    race = races(ROUNDS if benchmark.enabled else 1)[count]
     records = count * BATCHES[count]
-    tell(benchmark, who, found.times[who], records=records, bytes=100 * records, syncs=found.syncs)
+    report_times(
+        benchmark, who, race.times[who], records=records, bytes=100 * records, syncs=race.syncs
+    )
 
 
 @pytest.mark.parametrize("who", [f"{OURS} p50", f"{OURS} p99"])
@@ -135,5 +138,5 @@ def test_networked(benchmark: Any, count: int, who: str) -> None:
 def test_acknowledged_over_tcp(benchmark: Any, count: int, who: str) -> None:
     """From giving a batch to the leader to its acknowledgement."""
     benchmark.group = f"TCP acknowledged {count}"
-    found = races(ROUNDS if benchmark.enabled else 1)[count]
-    tell(benchmark, who, found.latencies[who], records=count)
+    race = races(ROUNDS if benchmark.enabled else 1)[count]
+    report_times(benchmark, who, race.latencies[who], records=count)

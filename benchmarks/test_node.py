@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from kraftspec.conformance.java import java_missing
+from kraftspec.conformance.adapters.registry import java_missing
 from kraftspec.reference.admin import QuorumInfo
 
 from .node import (
@@ -33,10 +33,10 @@ from .node import (
     is_serving,
     tool_command,
 )
-from .turns import by_turns, directory_on_disk, tell
+from .turns import by_turns, directory_on_disk, report_times
 
 ROUNDS = 7
-SETTLE_S = 1.0  # Memory is looked at when the start is over.
+SETTLE_S = 1.0  # Memory is measured after the start.
 
 pytestmark = [
     by_turns,
@@ -54,7 +54,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def among(*everyone: str) -> Callable[[Any], Any]:
-    """Say who takes part in a measurement."""
+    """Choose the contestants of a measurement."""
 
     def mark(test: Any) -> Any:
         test.rivals = everyone
@@ -66,7 +66,7 @@ def among(*everyone: str) -> Callable[[Any], Any]:
 @cache
 def starts(everyone: tuple[str, ...], rounds: int) -> dict[str, list[tuple[float, int]]]:
     """Start each in turn; return the seconds and the bytes of memory of each start."""
-    found: dict[str, list[tuple[float, int]]] = {who: [] for who in everyone}
+    measured: dict[str, list[tuple[float, int]]] = {who: [] for who in everyone}
     with directory_on_disk() as directory:
         for at in range(1 + rounds):
             for who in everyone:
@@ -79,14 +79,14 @@ def starts(everyone: tuple[str, ...], rounds: int) -> dict[str, list[tuple[float
                     took_s = time.perf_counter() - begun_s
                     time.sleep(SETTLE_S)
                     if at:  # The first start finds nothing in the system's caches.
-                        found[who].append((took_s, controllers.resident_bytes(1)))
-    return found
+                        measured[who].append((took_s, controllers.resident_bytes(1)))
+    return measured
 
 
 @cache
 def failovers(who: str, rounds: int) -> list[float]:
     """End the leader of three again and again; return how long there was none, in seconds."""
-    found = []
+    times = []
     with directory_on_disk() as directory, Controllers(who, directory, 3) as controllers:
         for node_id in controllers.properties:
             controllers.start(node_id)
@@ -95,23 +95,23 @@ def failovers(who: str, rounds: int) -> list[float]:
             begun_s = time.perf_counter()
             controllers.kill(leader_id)
             controllers.wait(led_by_another(leader_id))
-            found.append(time.perf_counter() - begun_s)
+            times.append(time.perf_counter() - begun_s)
             controllers.start(leader_id)
-    return found
+    return times
 
 
-def all_follow(found: QuorumInfo) -> bool:
+def all_follow(quorum: QuorumInfo) -> bool:
     """Whether every voter has the whole log, and fetched within the last half second."""
-    now_ms = found.leader.last_fetch_ms
-    return is_serving(found) and all(
-        voter.log_end_offset >= found.high_watermark and now_ms - voter.last_fetch_ms < 500
-        for voter in found.voters
+    now_ms = quorum.leader.last_fetch_ms
+    return is_serving(quorum) and all(
+        voter.log_end_offset >= quorum.high_watermark and now_ms - voter.last_fetch_ms < 500
+        for voter in quorum.voters
     )
 
 
 def led_by_another(leader_id: int) -> Callable[[QuorumInfo], bool]:
     """A condition: another leads, and has committed."""
-    return lambda found: is_serving(found) and found.leader_id != leader_id
+    return lambda quorum: is_serving(quorum) and quorum.leader_id != leader_id
 
 
 @cache
@@ -121,11 +121,11 @@ def commands(everyone: tuple[str, ...], rounds: int) -> dict[str, list[float]]:
     with directory_on_disk() as directory, Controllers(OURS, directory, 1) as controllers:
         controllers.start(1)
         controllers.wait(is_serving)
-        asked = ["--bootstrap-controller", controllers.addresses[1], "describe", "--status"]
-        said = set()
+        arguments = ["--bootstrap-controller", controllers.addresses[1], "describe", "--status"]
+        outputs = set()
         for at in range(1 + rounds):
             for who in everyone:
-                command = tool_command(who, *asked)
+                command = tool_command(who, *arguments)
                 begun_s = time.perf_counter()
                 done = subprocess.run(
                     command,
@@ -137,20 +137,20 @@ def commands(everyone: tuple[str, ...], rounds: int) -> dict[str, list[float]]:
                 )
                 if at:
                     times[who].append(time.perf_counter() - begun_s)
-                said.add(done.stdout)
-        assert len(said) == 1, said
-        assert "LeaderId:               1\n" in said.pop()
+                outputs.add(done.stdout)
+        assert len(outputs) == 1, outputs
+        assert "LeaderId:               1\n" in outputs.pop()
     return times
 
 
 def new(directory: Path, name: str) -> Path:
-    made = directory / name
-    made.mkdir()
-    return made
+    directory_ = directory / name
+    directory_.mkdir()
+    return directory_
 
 
 def everyone_of(benchmark: Any, request: Any) -> tuple[tuple[str, ...], int]:
-    """Who takes turns in this run, and how often."""
+    """The contestants of this run, and the number of rounds."""
     with_kafka = request.config.getoption("--peers") != "off" and java_missing() is None
     return (EVERYONE if with_kafka else (OURS,)), ROUNDS if benchmark.enabled else 1
 
@@ -158,25 +158,25 @@ def everyone_of(benchmark: Any, request: Any) -> tuple[tuple[str, ...], int]:
 def test_start(benchmark: Any, request: Any, who: str) -> None:
     """From the start of the process to the first answer as a leader."""
     benchmark.group = "node start"
-    found = starts(*everyone_of(benchmark, request))
-    tell(benchmark, who, [seconds for seconds, _ in found[who]])
+    measured = starts(*everyone_of(benchmark, request))
+    report_times(benchmark, who, [seconds for seconds, _ in measured[who]])
 
 
 def test_memory(benchmark: Any, request: Any, who: str) -> None:
     """A second later."""
     benchmark.group = "node memory"
-    found = starts(*everyone_of(benchmark, request))
-    tell(benchmark, who, [size / 1e9 for _, size in found[who]])
+    measured = starts(*everyone_of(benchmark, request))
+    report_times(benchmark, who, [size / 1e9 for _, size in measured[who]])
 
 
 @among(OURS, LEAN)
 def test_fail_over(benchmark: Any, who: str) -> None:
     """From SIGKILL to the first answer of another leader."""
     benchmark.group = "node fail-over"
-    tell(benchmark, who, failovers(who, ROUNDS if benchmark.enabled else 1))
+    report_times(benchmark, who, failovers(who, ROUNDS if benchmark.enabled else 1))
 
 
 def test_command(benchmark: Any, request: Any, who: str) -> None:
     """The whole command."""
     benchmark.group = "command quorum describe"
-    tell(benchmark, who, commands(*everyone_of(benchmark, request))[who])
+    report_times(benchmark, who, commands(*everyone_of(benchmark, request))[who])

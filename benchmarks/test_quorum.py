@@ -25,12 +25,13 @@ from typing import Any
 
 import pytest
 
-from kraftspec.fastpath.batch_reader import decode_batch, read_header
+from kraftspec.fastpath.batch_reader import decode_batch
+from kraftspec.fastpath.walk import iterate_headers
 from kraftspec.reference.log import LocalFiles, MetadataLog
 from kraftspec.reference.log.directory import METADATA_NAME
 
 from .quorum import BATCHES, Quorum, Records, batches_of
-from .turns import by_turns, directory_on_disk, tell
+from .turns import by_turns, directory_on_disk, report_times
 
 OURS = "kraftspec"
 IN_TURN, AT_ONCE, IN_PLACE = "write + fdatasync", "at once", "at once, in place"
@@ -59,8 +60,8 @@ class Race:
                 offsets = quorum.base_offsets
             logs = [read_log(directory / str(node) / METADATA_NAME) for node in (1, 2, 3)]
         assert logs[0] == logs[1] == logs[2]
-        given = (records for at in range(rounds) for records in batches_of(count, at))
-        check(logs[0], offsets, given, end)
+        batches = (records for at in range(rounds) for records in batches_of(count, at))
+        check(logs[0], offsets, batches, end)
 
     def _round(self, quorum: Quorum, directory: Path, count: int, at: int) -> None:
         batches = list(batches_of(count, at))
@@ -149,18 +150,15 @@ def read_log(directory: Path) -> bytes:
         log.close()
 
 
-def check(log: bytes, offsets: list[int], given: Iterable[Records], high_watermark: int) -> None:
+def check(log: bytes, offsets: list[int], batches: Iterable[Records], high_watermark: int) -> None:
     """Look every acknowledged record up, below the high watermark."""
     positions = {}
-    position = 0
-    while position < len(log):
-        header = read_header(log, position)
-        positions[header.base_offset] = position
-        position = header.end
+    for header in iterate_headers(log):
+        positions[header.base_offset] = header.position
     assert header.last_offset + 1 == high_watermark
-    for base_offset, records in zip(offsets, given, strict=True):
-        found = decode_batch(log, positions[base_offset])
-        assert [record.value for record in found] == list(records)
+    for base_offset, records in zip(offsets, batches, strict=True):
+        batch = decode_batch(log, positions[base_offset])
+        assert [record.value for record in batch] == list(records)
 
 
 @cache
@@ -174,9 +172,11 @@ def race(count: int, rounds: int) -> Race:
 def test_quorum(benchmark: Any, count: int, who: str) -> None:
     """Batches through three nodes, committed and durable on each."""
     benchmark.group = f"quorum {count}"
-    found = race(count, ROUNDS if benchmark.enabled else 1)
+    race_ = race(count, ROUNDS if benchmark.enabled else 1)
     records = count * BATCHES[count]
-    tell(benchmark, who, found.times[who], records=records, bytes=100 * records, syncs=found.syncs)
+    report_times(
+        benchmark, who, race_.times[who], records=records, bytes=100 * records, syncs=race_.syncs
+    )
 
 
 @pytest.mark.parametrize("who", [f"{OURS} p50", f"{OURS} p99"])
@@ -184,5 +184,5 @@ def test_quorum(benchmark: Any, count: int, who: str) -> None:
 def test_acknowledged(benchmark: Any, count: int, who: str) -> None:
     """From giving a batch to its acknowledgement."""
     benchmark.group = f"acknowledged {count}"
-    found = race(count, ROUNDS if benchmark.enabled else 1)
-    tell(benchmark, who, found.latencies[who], records=count)
+    race_ = race(count, ROUNDS if benchmark.enabled else 1)
+    report_times(benchmark, who, race_.latencies[who], records=count)

@@ -12,17 +12,17 @@ from typing import Any
 import pytest
 
 from .tools import KAFKA, OURS, dump_s, dump_text, write_log
-from .turns import by_turns, directory_on_disk, tell
+from .turns import by_turns, directory_on_disk, report_times
 
 SIZE_MIB = 256
 COMPARED_MIB = 1
 
-pytestmark = [by_turns, pytest.mark.java]
+pytestmark = [by_turns, pytest.mark.kafka]
 
 
 @cache
 def race(size_mib: int) -> dict[str, float]:
-    """Let both dump a log of that size, after both said the same of a small one."""
+    """Let both dump a log of that size, after both printed the same for a small one."""
     with directory_on_disk() as directory:
         small = write_log(directory / "small", COMPARED_MIB << 20)
         assert dump_text(OURS, small) == dump_text(KAFKA, small)
@@ -35,4 +35,4 @@ def test_dump_log(benchmark: Any, who: str) -> None:
     """Every record of a metadata log as text."""
     benchmark.group = f"command dump-log {SIZE_MIB} MiB"
     size_mib = SIZE_MIB if benchmark.enabled else COMPARED_MIB
-    tell(benchmark, who, [race(size_mib)[who]], bytes=size_mib << 20)
+    report_times(benchmark, who, [race(size_mib)[who]], bytes=size_mib << 20)

@@ -1,7 +1,7 @@
 """Contestants that take turns in one loop with a clock of its own, as a disk makes them.
 
 A disk changes its pace from second to second. So the loop measures each round itself, and
-pytest-benchmark is told the times afterwards, by the hands of ``told_time``.
+pytest-benchmark gets the times afterwards, through its timer ``reported_time_s``.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 
-_told_time_s = 0.0
+_reported_time_s = 0.0
 
 
-def told_time() -> float:
-    """Return the time that the rounds told so far have taken."""
-    return _told_time_s
+def reported_time_s() -> float:
+    """Return the total of the times that were reported so far."""
+    return _reported_time_s
 
 
-by_turns = pytest.mark.benchmark(timer=told_time)
+by_turns = pytest.mark.benchmark(timer=reported_time_s)
 
 
-def tell(benchmark: Any, who: str, times: list[float], **info: Any) -> None:
+def report_times(benchmark: Any, who: str, times: list[float], **info: Any) -> None:
     """Give pytest-benchmark the times (s) of one contestant."""
     benchmark.extra_info.update(who=who, fileSystem=file_system(ROOT), **info)
     left = iter(times)
 
     def round_of_it() -> None:
-        global _told_time_s  # noqa: PLW0603 - the hands of the clock
-        _told_time_s += next(left)
+        global _reported_time_s  # noqa: PLW0603 - the timer's clock
+        _reported_time_s += next(left)
 
     benchmark.pedantic(round_of_it, rounds=len(times))
 
@@ -43,12 +43,12 @@ def tell(benchmark: Any, who: str, times: list[float], **info: Any) -> None:
 def directory_on_disk() -> Iterator[Path]:
     """A directory beside the checkout: /tmp may be memory."""
     (ROOT / ".benchmarks").mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=ROOT / ".benchmarks") as made:
-        yield Path(made)
+    with tempfile.TemporaryDirectory(dir=ROOT / ".benchmarks") as path:
+        yield Path(path)
 
 
 def file_system(path: Path) -> str:
-    """The kind of file system that ``path`` is on, where Linux tells it."""
+    """The kind of file system that ``path`` is on, where Linux has /proc/mounts."""
     mounts = Path("/proc/mounts")
     if not mounts.exists():
         return "unknown"

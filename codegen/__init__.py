@@ -1,9 +1,12 @@
 """From specs to code, in four steps: read, check, plan, render.
 
-*Read* keeps the place of every token, so that each mistake can be shown where it stands. *Check*
-refuses what Kafka's own generator refuses, all mistakes of a file at once, and leaves a frozen
-model that is valid by construction. *Plan* folds every version range away: one message at one
-version, as a flat answer to "which bytes come next?". *Render* prints plans through templates that
-know nothing of versions. Beside that road stand the importer, which takes facts out of Kafka's
-jars, and the differ, which says what an edit does to versions that are already out in the world.
+*Read* keeps the position of every token, so that each mistake is reported where it is. *Check*
+rejects what Kafka's own generator rejects, all mistakes of a file at once; the result is a frozen
+model that is valid by construction. *Plan* removes the version ranges: one message at one version,
+as a list of what comes next on the wire. *Render* fills templates, which contain no version logic.
+`importer` takes the schemas out of Kafka's jars. `diff` and `evolution` report what an edit breaks
+in released versions.
+
+Called by ``kraftspec generate`` and ``kraftspec spec``, and by programs that read plans; it may
+import `fastpath` and `specs`.
 """

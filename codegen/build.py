@@ -13,14 +13,14 @@ from typing import TypeVar, cast
 
 from msgspec import UNSET, UnsetType
 
-from kraftspec.codegen.diagnostics import Breach, Pointer, RuleErrors
+from kraftspec.codegen.diagnostics import Pointer, RuleErrors, Violation
 from kraftspec.codegen.model import Field, FieldType, Message, Struct, parse_default
 from kraftspec.codegen.raw.message import FieldSpec, MessageSpec, StructSpec
 from kraftspec.codegen.versions import NONE, VERSION_MAX, Versions
 
 T = TypeVar("T")
-_ANY = Versions(0, VERSION_MAX)  # Stands for a range that cannot be read.
-_UNREADABLE = FieldType("int32")  # Stands for a type that cannot be read.
+_ANY = Versions(0, VERSION_MAX)  # In place of a range that cannot be parsed.
+_UNREADABLE = FieldType("int32")  # In place of a type that cannot be parsed.
 _TAG = re.compile(r"[0-9]{1,10}")
 
 
@@ -30,14 +30,14 @@ def _parse_range(text: str) -> Versions:
 
 
 class Builder:
-    """Builds one message. ``found`` lists every breach with the pointer of the object it is in.
+    """Builds one message. ``violations`` has every broken rule, with the pointer of its object.
 
-    ``wrong`` holds the pointers of values that are known to be wrong: what depends on them is not
+    ``wrong`` has the pointers of values that are known to be wrong: what depends on them is not
     reported again. ``names`` gives the dotted name of each field by its pointer.
     """
 
     def __init__(self, wrong: Iterable[Pointer] = ()) -> None:
-        self.found: list[tuple[Pointer, Breach]] = []
+        self.violations: list[tuple[Pointer, Violation]] = []
         self.wrong = set(wrong)
         self.names: dict[Pointer, str] = {}
         self._structs: dict[str, Struct] = {}
@@ -47,14 +47,14 @@ class Builder:
         self._uses: list[tuple[Pointer, str]] = []  # fields whose struct is declared elsewhere
 
     def message(self, raw: MessageSpec) -> Message:
-        """Return the message; a valid one only if ``found`` is empty after it."""
+        """Return the message; a valid one only if ``violations`` is empty after it."""
         valid = self._range(raw.valid_versions, (), "validVersions", NONE)
         flexible = self._range(raw.flexible_versions, (), "flexibleVersions", NONE)
         if raw.flexible_versions is UNSET and not valid.empty:
             mend = 'add "flexibleVersions": "0+" to a new message, "none" to one that never is'
             keys = ("flexibleVersions",)
             text = "flexibleVersions is missing"
-            self._note((), Breach("flexible-versions-required", keys, text, mend))
+            self._note((), Violation("flexible-versions-required", keys, text, mend))
             flexible = _ANY
         commons = _items(raw.common_structs, ("commonStructs",))
         self._common = {common.name for _, common in commons}
@@ -65,9 +65,9 @@ class Builder:
         top = self._struct(raw.name, valid, fields, "", ())
         self._check_uses()
         if valid.empty:  # Then nothing of it is ever on the wire.
-            top = self._made((), lambda: Struct(raw.name, NONE, ()))
+            top = self._built((), lambda: Struct(raw.name, NONE, ()))
             self._structs, flexible = {}, NONE
-        return self._made(
+        return self._built(
             (),
             lambda: Message(
                 name=raw.name,
@@ -96,7 +96,7 @@ class Builder:
         """Build a struct; ``prefix`` begins the dotted names of its fields."""
         places = [place for place, _ in fields]
         built = tuple(self._field(entry, place, prefix) for place, entry in fields)
-        return self._made(path, lambda: Struct(name, versions, built), places)
+        return self._built(path, lambda: Struct(name, versions, built), places)
 
     def _common_struct(self, raw: StructSpec, path: Pointer) -> None:
         self.names[path] = raw.name
@@ -118,7 +118,7 @@ class Builder:
             if not tagged.empty:
                 text += ", and a field that declares a struct cannot go without them"
             mend = f'add "versions": "{"0+" if tagged.empty else tagged}" or what else is meant'
-            self._note(path, Breach("versions-required", ("versions", "name"), text, mend))
+            self._note(path, Violation("versions-required", ("versions", "name"), text, mend))
             versions = _ANY if tagged.empty else tagged
         if raw.fields is not UNSET or kind.struct:
             self._inline_struct(raw, kind, versions, path)
@@ -127,11 +127,11 @@ class Builder:
         except RuleErrors as errors:
             if raw.default != "null" or raw.nullable_versions is UNSET:
                 # Where both keys take a number for nullable, that is one mistake.
-                self._note(path, *errors.breaches)
+                self._note(path, *errors.violations)
             self.wrong.add((*path, "default"))
             default = kind.zero
         overridden = raw.flexible_versions is not UNSET
-        return self._made(
+        return self._built(
             path,
             lambda: Field(
                 name=raw.name,
@@ -164,18 +164,18 @@ class Builder:
         if not kind.struct:
             text = f"a field of type {kind} cannot have fields"
             mend = 'name a struct in "type", or leave "fields" out'
-            self._note(path, Breach("struct-fields", ("fields", "type"), text, mend))
+            self._note(path, Violation("struct-fields", ("fields", "type"), text, mend))
         name, element = self.names[path], kind.element if kind.struct else "Unreadable"
         fields = _items(raw.fields, (*path, "fields"))
         first = False
         if path[0] == "commonStructs" and kind.struct:
             text = f'struct "{element}" is declared inside a common struct'
             mend = 'declare it under "commonStructs" too, and leave "fields" out here'
-            self._note(path, Breach("struct-in-common", ("fields", "type"), text, mend))
+            self._note(path, Violation("struct-in-common", ("fields", "type"), text, mend))
         elif kind.element in self._common:
             text = f'struct "{element}" is declared in commonStructs and again here'
             mend = 'leave "fields" out here, or rename one of the two'
-            self._note(path, Breach("struct-common-inline", ("fields", "type"), text, mend))
+            self._note(path, Violation("struct-common-inline", ("fields", "type"), text, mend))
         elif kind.struct:
             first = self._declare(element, path, "type", fields, f'field "{name}"')
         struct = self._struct(element, versions, fields, f"{name}.", path)
@@ -198,25 +198,25 @@ class Builder:
                 if key == "name"
                 else 'declare it once under "commonStructs", and leave "fields" out'
             )
-            self._note(path, Breach("struct-declared-once", (key,), text, mend))
+            self._note(path, Violation("struct-declared-once", (key,), text, mend))
             return False
         self._declared_by[name] = by
         self._places[name] = [place for place, _ in fields]
         return True
 
     def _check_uses(self) -> None:
-        """Refuse a second use of an inline struct; one that nobody declares is left to Message."""
+        """Reject a second use of an inline struct; Message rejects an undeclared one."""
         for path, name in self._uses:
             if name in self._structs and name not in self._common:
                 text = f'struct "{name}" is declared inside {self._declared_by[name]}'
                 mend = 'to use it twice, declare it under "commonStructs"'
-                self._note(path, Breach("struct-shared", ("type",), text, mend))
+                self._note(path, Violation("struct-shared", ("type",), text, mend))
 
     def _type(self, raw: FieldSpec, path: Pointer) -> FieldType:
         try:
             return FieldType.parse(raw.type)
         except RuleErrors as errors:
-            self._note(path, *errors.breaches)
+            self._note(path, *errors.violations)
             return _UNREADABLE
 
     def _range(self, text: str | UnsetType, path: Pointer, key: str, missing: Versions) -> Versions:
@@ -226,7 +226,7 @@ class Builder:
             return _parse_range(text)
         except ValueError as error:
             text, mend = str(error).split(": ", 1)
-            self._note(path, Breach("versions-form", (key,), text, mend))
+            self._note(path, Violation("versions-form", (key,), text, mend))
             return _ANY
 
     def _tag(self, tag: int | str | UnsetType, path: Pointer) -> int | None:
@@ -235,39 +235,41 @@ class Builder:
         if isinstance(tag, int) or _TAG.fullmatch(tag):
             return int(tag)
         mend = "write the next free number of the struct"
-        self._note(path, Breach("tag-range", ("tag",), f'"{tag[:60]}" is not a tag', mend))
+        self._note(path, Violation("tag-range", ("tag",), f'"{tag[:60]}" is not a tag', mend))
         return None
 
-    def _made(self, path: Pointer, make: Callable[[], T], places: list[Pointer] | None = None) -> T:
-        """Make a value, or note why it is refused and go on with what it would have been."""
+    def _built(
+        self, path: Pointer, make: Callable[[], T], places: list[Pointer] | None = None
+    ) -> T:
+        """Return a value; if it is rejected, note why and return it as it would have been."""
         try:
             return make()
         except RuleErrors as errors:
-            by_path: dict[Pointer, list[Breach]] = {}
-            for breach in errors.breaches:
-                if breach.index is not None:
-                    fields = self._places[breach.struct] if places is None else places
-                    by_path.setdefault(fields[breach.index], []).append(breach)
-                elif breach.rule != "struct-name" or path:
-                    # The top struct bears the message's name, of which Message speaks.
-                    by_path.setdefault(path, []).append(breach)
-            for place, breaches in by_path.items():
-                self._note(place, *breaches)
+            by_path: dict[Pointer, list[Violation]] = {}
+            for violation in errors.violations:
+                if violation.index is not None:
+                    fields = self._places[violation.struct] if places is None else places
+                    by_path.setdefault(fields[violation.index], []).append(violation)
+                elif violation.rule != "struct-name" or path:
+                    # The top struct has the name of the message; Message reports that.
+                    by_path.setdefault(path, []).append(violation)
+            for place, violations in by_path.items():
+                self._note(place, *violations)
             return cast(T, errors.value)
 
-    def _note(self, path: Pointer, *breaches: Breach) -> None:
-        """Keep breaches that were found at once, unless a key they look at is wrong already."""
+    def _note(self, path: Pointer, *violations: Violation) -> None:
+        """Keep violations of one check, unless a key that they concern is wrong already."""
         fresh = [
-            breach
-            for breach in breaches
-            if self.wrong.isdisjoint([path, *((*path, key) for key in breach.keys)])
+            violation
+            for violation in violations
+            if self.wrong.isdisjoint([path, *((*path, key) for key in violation.keys)])
         ]
-        self.found += [(path, breach) for breach in fresh]
-        self.wrong.update((*path, breach.keys[0]) for breach in fresh)
+        self.violations += [(path, violation) for violation in fresh]
+        self.wrong.update((*path, violation.keys[0]) for violation in fresh)
 
 
 def _items(value: list[T] | T | UnsetType, path: Pointer) -> list[tuple[Pointer, T]]:
-    """Return the elements of a list with their pointers; one value alone stands for a list."""
+    """Return the elements of a list with their pointers; a single value is a list of one."""
     if isinstance(value, UnsetType):
         return []
     if isinstance(value, list):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -53,38 +53,46 @@ def check_paths(paths: Iterable[Path] = ()) -> CheckReport:
     Never raises: a path that cannot be read is a mistake like others.
     """
     files: dict[Path, Path] = {}  # file -> the directory that makes its set
-    found: list[Diagnostic] = []
+    diagnostics: list[Diagnostic] = []
     for path in tuple(paths) or (specs_root(),):
         below = spec_files(path)
         if not below:
             text, mend = "the directory holds no specs (*.json)", "check the path"
-            found.append(Diagnostic(_label(path), 1, 1, "file-readable", text, mend))
+            diagnostics.append(Diagnostic(_label(path), 1, 1, "file-readable", text, mend))
         for file in below:
             files.setdefault(file, _set_of(file, path))
-    named: dict[tuple[Path, str], tuple[Path, str]] = {}  # by set and module
+    named: dict[Path, list[tuple[Path, str]]] = {}  # by set
     for file, around in sorted(files.items()):
         label = _label(file)
         try:
             name = read_message(file, label=label, thorough=True).name
         except SpecErrors as errors:
-            found += errors.diagnostics
+            diagnostics += errors.diagnostics
             name = _name_of(file)
         if not name:
             continue
-        found += _file_mistakes(file, label, name)
-        first, other = named.setdefault((around, module_name(name)), (file, name))
+        diagnostics += _file_mistakes(file, label, name)
+        named.setdefault(around, []).append((file, name))
+    diagnostics += (mistake for messages in named.values() for mistake in name_mistakes(messages))
+    return CheckReport(len(files), tuple(sorted(diagnostics)))
+
+
+def name_mistakes(messages: Iterable[tuple[Path, str]]) -> Iterator[Diagnostic]:
+    """Yield a mistake for each message of a set that is in one module with an earlier one."""
+    modules: dict[str, tuple[Path, str]] = {}
+    for file, name in messages:
+        first, other = modules.setdefault(module_name(name), (file, name))
         if first != file:
             text = f'message "{name}" is declared in {_label(first)} too'
             mend = "keep one of the two"
             if name != other:
                 text = f'message "{name}" would be in one module with "{other}" of {_label(first)}'
                 mend = "rename one of the two"
-            found.append(Diagnostic(label, 1, 1, "message-name-unique", text, mend))
-    return CheckReport(len(files), tuple(sorted(found)))
+            yield Diagnostic(_label(file), 1, 1, "message-name-unique", text, mend)
 
 
 def spec_files(path: Path) -> list[Path]:
-    """Return the specs below a directory, in order of name; a file stands for itself."""
+    """Return the specs below a directory, in order of name; a file gives itself."""
     if not path.is_dir():
         return [path]
     return sorted(file for file in path.rglob("*.json") if file.name not in NOT_MESSAGES)

@@ -1,7 +1,7 @@
-"""What a mistake in a spec looks like to a person, and every rule a spec can break.
+"""The form in which mistakes in a spec are reported, and every rule that a spec can break.
 
 Kafka's generator stops at the first mistake, with no place. Ours has for each mistake a place, a
-rule, a sentence and a way to mend it, all mistakes of a file at once.
+rule, a sentence and a way to mend it. All mistakes of a file are reported at once.
 """
 
 from __future__ import annotations
@@ -106,8 +106,8 @@ RULES: dict[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Breach:
-    """A broken rule inside one object of a spec, before anybody knows the line.
+class Violation:
+    """A broken rule inside one object of a spec; its line is not known yet.
 
     ``keys`` are the JSON keys that the rule looks at; the first says where the mistake is shown,
     and a mistake already found in any of them silences this one.
@@ -124,10 +124,10 @@ class Breach:
 class RuleErrors(ValueError):  # noqa: N818 - it carries many
     """A constructor of the model refused its arguments. ``value`` is what it would have made."""
 
-    def __init__(self, breaches: Iterable[Breach], value: object = None) -> None:
-        self.breaches = tuple(breaches)
+    def __init__(self, violations: Iterable[Violation], value: object = None) -> None:
+        self.violations = tuple(violations)
         self.value = value
-        super().__init__("; ".join(f"{b.message} [{b.rule}]" for b in self.breaches))
+        super().__init__("; ".join(f"{b.message} [{b.rule}]" for b in self.violations))
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -155,7 +155,7 @@ class SpecErrors(Exception):  # noqa: N818 - it carries many
 
 
 def printable(text: str) -> str:
-    """Return the text with whatever could break its line or its encoding escaped."""
+    """Return the text with all characters escaped that could break its line or encoding."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from kraftspec.codegen.evolution import Finding, compare_messages, released_versions
+from kraftspec.codegen.evolution import Change, compare_messages, released_versions
 from kraftspec.codegen.importer import SpecImportError, read_jar
 from kraftspec.codegen.importer import render as render_spec
 from kraftspec.codegen.model import Message
@@ -45,13 +45,13 @@ GIT_PATH_DEFAULT: Final = "specs/kafka"
 NOT_MESSAGES: Final = frozenset(
     {"api-keys.json", "control-records.json", "errors.json", "message.schema.json"}
 )
-# Types whose apiKey is one number space for all modules; coordinators each have their own.
+# Types that share one space of apiKeys over all modules; each coordinator has its own.
 KEYED_TYPES: Final = ("request", "response", "metadata")
 WIDTH_PLAIN: Final = 200  # A pipe has no width; names are never folded.
 
 
 class SideError(Exception):
-    """A side of a diff cannot be loaded; the text says which, why and what to do."""
+    """A side of a diff cannot be loaded; the text names the side, the reason and a remedy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +62,12 @@ class MessageDiff:
     verdict: Verdict
     old_versions: Versions | None
     new_versions: Versions | None
-    findings: tuple[Finding, ...] = ()
+    changes: tuple[Change, ...] = ()
 
     @property
     def breaking(self) -> bool:
         """Whether a rule refuses what happened to the message."""
-        return any(finding.breaking for finding in self.findings)
+        return any(change.breaking for change in self.changes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +86,8 @@ class DiffReport:
     @property
     def counts(self) -> dict[str, int]:
         """How many messages got each verdict, worst first."""
-        found = Counter(message.verdict for message in self.messages)
-        return {verdict: found[verdict] for verdict in STYLES}
+        counts = Counter(message.verdict for message in self.messages)
+        return {verdict: counts[verdict] for verdict in STYLES}
 
     @property
     def exit_code(self) -> int:
@@ -114,13 +114,13 @@ def _message_json(message: MessageDiff) -> dict[str, Any]:
         "newVersions": _versions(message.new_versions) or None,
         "findings": [
             {
-                "rule": finding.rule,
-                "breaking": finding.breaking,
-                "path": finding.path,
-                "what": finding.what,
-                "mend": finding.mend,
+                "rule": change.rule,
+                "breaking": change.breaking,
+                "path": change.path,
+                "what": change.what,
+                "mend": change.mend,
             }
-            for finding in message.findings
+            for change in message.changes
         ],
     }
 
@@ -164,31 +164,31 @@ def diff_messages(old: Message, new: Message) -> MessageDiff:
     versions = (old.valid_versions, new.valid_versions)
     if _facts(old) == _facts(new):
         return MessageDiff(new.name, "unchanged", *versions)
-    findings = sorted(compare_messages(old, new), key=lambda finding: not finding.breaking)
-    verdict: Verdict = "breaking" if findings[0].breaking else "compatible"
-    return MessageDiff(new.name, verdict, *versions, tuple(findings))
+    changes = sorted(compare_messages(old, new), key=lambda change: not change.breaking)
+    verdict: Verdict = "breaking" if changes[0].breaking else "compatible"
+    return MessageDiff(new.name, verdict, *versions, tuple(changes))
 
 
 def _new(message: Message, holder: str | None) -> MessageDiff:
-    findings: tuple[Finding, ...] = ()
+    changes: tuple[Change, ...] = ()
     if holder is not None:
-        findings = (
-            Finding("api-key-reused", "", f"{message.type} key {message.api_key} was {holder}"),
+        changes = (
+            Change("api-key-reused", "", f"{message.type} key {message.api_key} was {holder}"),
         )
-    verdict: Verdict = "breaking" if findings else "new"
-    return MessageDiff(message.name, verdict, None, message.valid_versions, findings)
+    verdict: Verdict = "breaking" if changes else "new"
+    return MessageDiff(message.name, verdict, None, message.valid_versions, changes)
 
 
 def _removed(message: Message) -> MessageDiff:
-    findings: tuple[Finding, ...] = ()
+    changes: tuple[Change, ...] = ()
     released = released_versions(message)
     if not released.empty:
-        findings = (Finding("message-removed", "", f"versions {released} are gone"),)
-    return MessageDiff(message.name, "removed", message.valid_versions, None, findings)
+        changes = (Change("message-removed", "", f"versions {released} are gone"),)
+    return MessageDiff(message.name, "removed", message.valid_versions, None, changes)
 
 
 def _facts(message: Message) -> str:
-    """Return all that a spec says but the prose, in a form in which NaN equals NaN."""
+    """Return the content of a spec without its prose, in a form in which NaN equals NaN."""
 
     def bare(value: Any) -> Any:
         if isinstance(value, dict):
@@ -215,7 +215,7 @@ def load_side(spec: str) -> dict[str, Message]:
         message, diagnostics = check_text(text, label)
         if message is None or diagnostics:
             lines = "\n".join(map(str, diagnostics))
-            raise SideError(f"{spec}: not a valid spec; mend it first\n{lines}")
+            raise SideError(f"{spec}: not a valid spec; correct it first\n{lines}")
         if message.name in messages:
             raise SideError(
                 f"{spec}: {message.name} is both in {origins[message.name]} and in {label}; "
@@ -288,10 +288,11 @@ def _git(spec: str, *arguments: str) -> bytes:
     except FileNotFoundError:
         raise SideError(f"{spec}: no such file or directory, and there is no git here") from None
     except subprocess.CalledProcessError as error:
-        said = error.stderr.decode(errors="replace").strip() or "no such revision"
+        reason = error.stderr.decode(errors="replace").strip() or "no such revision"
         raise SideError(
-            f"{spec}: no such file or directory, and git finds no specs under that name ({said}); "
-            f"give a directory, a jar, REV or REV:PATH (default path {GIT_PATH_DEFAULT})"
+            f"{spec}: no such file or directory, and git finds no specs under that name "
+            f"({reason}); give a directory, a jar, "
+            f"REV or REV:PATH (default path {GIT_PATH_DEFAULT})"
         ) from error
     return done.stdout
 
@@ -300,7 +301,7 @@ def _git(spec: str, *arguments: str) -> bytes:
 
 
 def render(report: DiffReport, console: Console) -> None:
-    """Print a table of the messages that differ, then each finding, the breaking ones first."""
+    """Print a table of the messages that differ, then each change, the breaking ones first."""
     differing = [message for message in report.messages if message.verdict != "unchanged"]
     differing.sort(key=lambda message: list(STYLES).index(message.verdict))
     if differing:
@@ -309,8 +310,8 @@ def render(report: DiffReport, console: Console) -> None:
         console.print(_table(differing))
         console.width = width
     for message in differing:
-        for finding in message.findings:
-            _print_finding(console, message.name, finding)
+        for change in message.changes:
+            _print_change(console, message.name, change)
     counts = ", ".join(f"{count} {verdict}" for verdict, count in report.counts.items())
     console.print(Text(f"{report.old} → {report.new}: {counts}"), soft_wrap=True)
 
@@ -324,21 +325,21 @@ def _table(messages: list[MessageDiff]) -> Table:
     for title in ("breaking", "notes"):
         table.add_column(title, justify="right")
     for message in messages:
-        breaking = sum(finding.breaking for finding in message.findings)
+        breaking = sum(change.breaking for change in message.changes)
         table.add_row(
             Text(message.verdict, STYLES[message.verdict]),
             message.name,
             _versions(message.old_versions),
             _versions(message.new_versions),
             str(breaking or ""),
-            str(len(message.findings) - breaking or ""),
+            str(len(message.changes) - breaking or ""),
         )
     return table
 
 
-def _print_finding(console: Console, name: str, finding: Finding) -> None:
-    where = f"{name}.{finding.path}" if finding.path else name
-    style = STYLES["breaking" if finding.breaking else "compatible"]
-    line = Text.assemble((finding.rule, style), f"  {where}: {finding.what}")
+def _print_change(console: Console, name: str, change: Change) -> None:
+    where = f"{name}.{change.path}" if change.path else name
+    style = STYLES["breaking" if change.breaking else "compatible"]
+    line = Text.assemble((change.rule, style), f"  {where}: {change.what}")
     console.print(line, soft_wrap=True)
-    console.print(Text(f"    {finding.mend}", "dim"), soft_wrap=True)
+    console.print(Text(f"    {change.mend}", "dim"), soft_wrap=True)

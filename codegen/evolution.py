@@ -20,27 +20,27 @@ from kraftspec.codegen.versions import NONE, VERSION_MAX, Versions
 Plans = dict[int, tuple[StructPlan, StructPlan]]
 FieldPlans = dict[int, tuple[FieldPlan, FieldPlan]]
 
-# Rule → how to mend a breach of it.
+# Rule → how to mend a violation of it.
 BREAKING: dict[str, str] = {
     "api-key-changed": "restore the key; a message with another key is another message",
     "api-key-reused": "take a number that no message has had",
     "message-type-changed": "restore the type; a message of another type needs another name",
-    "message-removed": "keep the spec until no peer and no log holds the message",
-    "all-versions-removed": "keep the versions that peers and logs may still hold",
+    "message-removed": "keep the spec as long as a peer or a log has the message",
+    "all-versions-removed": "keep the versions that peers and logs may still have",
     "highest-version-fell": "keep the newest version; let a field end in a newer one instead",
     "lowest-version-fell": "a dropped version may not come back; restore the lowest version",
     "released-made-unstable": "drop latestVersionUnstable, or add a version for what is unstable",
     "flexible-versions-narrowed": "let flexibleVersions contain all versions that it contained",
     "released-made-flexible": "start flexibleVersions at a version that is not released yet",
-    "range-outside-valid": "cut the range to the message's versions, or delete it",
-    "live-field-removed": "keep the field and end its versions: let a new version be without it",
+    "range-outside-valid": "reduce the range to the message's versions, or delete it",
+    "live-field-removed": "keep the field and end its versions: remove it in a new version",
     "live-fields-reordered": "restore the order; a field without a tag is known by its place",
     "field-added-to-released": "let the field start at a version that is not released yet",
     "field-type-changed": "end this field's versions and add a field of the new type",
     "field-lowest-changed": "restore the first version of the field",
-    "field-highest-fell": "let the field live in every released version that it lived in",
+    "field-highest-fell": "keep the field in every released version that had it",
     "field-highest-raised": "a released version did not have the field; restore the range",
-    "default-changed": "restore the default; it is what a peer without the field means",
+    "default-changed": "restore the default; a peer without the field means this value",
     "nullable-lowest-changed": "restore the range, or add a nullable field at a new version",
     "nullable-highest-fell": "let the field be null in every version where it could be",
     "nullable-highest-raised": "a released version has no null here; restore the range",
@@ -54,9 +54,9 @@ BREAKING: dict[str, str] = {
 # Rule → what the reader of the report should make of it. None of these is breaking.
 NOTES: dict[str, str] = {
     "versions-added": "nothing to do: peers agree on a version",
-    "versions-dropped": "peers and logs that only have the dropped versions are shut out",
+    "versions-dropped": "peers and logs with only the dropped versions cannot be read",
     "unstable-version-changed": "nothing to do: the version was not released",
-    "version-made-stable": "from now on its layout is frozen",
+    "version-made-stable": "from now on its layout must not change",
     "range-still-outside-valid": "delete the range when you can; no version has it",
     "field-added": "nothing to do: it starts at a version that is not released yet",
     "field-ended": "nothing to do: released versions keep it",
@@ -65,14 +65,14 @@ NOTES: dict[str, str] = {
     "struct-renamed": "same bytes, but code that uses the old name breaks",
     "same-bytes-type-change": "same bytes in every released version, but code and JSON break",
     "tagging-added": "nothing to do: released versions keep the field where it was",
-    "api-changed": "same bytes; see what code that uses the field makes of it",
-    "message-changed": "same bytes; see what this means for servers",
+    "api-changed": "same bytes; check the code that uses the field",
+    "message-changed": "same bytes; check what this means for servers",
     "no-wire-change": "nothing to do: every version has the layout that it had",
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Change:
     """One thing that changed. ``path`` is empty for the whole message."""
 
     rule: str  # a key of BREAKING or NOTES
@@ -90,11 +90,11 @@ class Finding:
         return BREAKING[self.rule] if self.breaking else NOTES[self.rule]
 
 
-def compare_messages(old: Message, new: Message) -> list[Finding]:
+def compare_messages(old: Message, new: Message) -> list[Change]:
     """Return all that changed between two specs of one message that differ; never nothing."""
     comparison = _Comparison(old, new)
     comparison.run()
-    return comparison.findings
+    return comparison.changes
 
 
 def released_versions(message: Message) -> Versions:
@@ -131,17 +131,17 @@ def _field_form(plan: FieldPlan) -> tuple[object, ...]:
 
 
 class _Comparison:
-    """Collects the findings for one message. ``shared``: released, and still valid."""
+    """Collects the changes for one message. ``shared``: released, and still valid."""
 
     def __init__(self, old: Message, new: Message) -> None:
         self.old = old
         self.new = new
         self.released = released_versions(old)
         self.shared = self.released & new.valid_versions
-        self.findings: list[Finding] = []
+        self.changes: list[Change] = []
 
     def find(self, rule: str, path: str, what: str) -> None:
-        self.findings.append(Finding(rule, path, what))
+        self.changes.append(Change(rule, path, what))
 
     def run(self) -> None:
         self.identity()
@@ -162,8 +162,8 @@ class _Comparison:
             }
             self.structs("", self.old.top, self.new.top, plans)
             self.layouts(plans)
-        if not self.findings:
-            self.find("no-wire-change", "", "written differently, laid out as before")
+        if not self.changes:
+            self.find("no-wire-change", "", "written differently, with the same layout")
 
     # The message as a whole.
 
@@ -239,7 +239,7 @@ class _Comparison:
     def layouts(self, plans: Plans) -> None:
         """Catch what no rule above has a name for: the bytes have the last word."""
         changed = [v for v, (old, new) in plans.items() if wire_form(old) != wire_form(new)]
-        if changed and not any(finding.breaking for finding in self.findings):
+        if changed and not any(change.breaking for change in self.changes):
             self.find("released-layout-changed", "", f"other bytes in versions {_spans(changed)}")
 
     # Structs: which old field is which new one?
@@ -361,7 +361,7 @@ class _Comparison:
         """Say whether the field is still where it was; its other ranges follow from that one."""
         moved = f"versions {old.versions} → {new.versions}"
         valid = self.new.valid_versions
-        # That the last version of the message fell is said once, not for each field.
+        # A lower last version of the message is reported once, not for each field.
         last = min(self.released.highest, valid.highest)
         first_old = max(old.versions.lowest, valid.lowest)
         first_new = max(new.versions.lowest, valid.lowest)

@@ -20,13 +20,13 @@ from jsonschema import Draft202012Validator, validators
 
 from kraftspec.codegen import jsonc
 from kraftspec.codegen.build import Builder
-from kraftspec.codegen.diagnostics import Breach, Diagnostic, Pointer
+from kraftspec.codegen.diagnostics import Diagnostic, Pointer, Violation
 from kraftspec.codegen.model import Message
 from kraftspec.codegen.raw.message import MessageSpec
 
-ROUNDS_MAX = 8  # Each round mends what the last one laid bare; good specs nest far less.
+ROUNDS_MAX = 8  # Each round mends mistakes that the last one uncovered; good specs nest far less.
 
-# JSON Schema says these too, the rules say them better.
+# JSON Schema reports these too; the rules report them better.
 _LEFT_TO_RULES = {"pattern", "minimum", "maximum"}
 _ENUM_RULES = {
     "type": "message-type-known", "listeners": "listener-known", "entityType": "entity-type-known",
@@ -50,8 +50,8 @@ def validator() -> Draft202012Validator:
     strict: Any = validators.extend(  # type: ignore[no-untyped-call]  # its stubs lack types
         Draft202012Validator, type_checker=types
     )
-    made: Draft202012Validator = strict(json.loads(text))
-    return made
+    validate: Draft202012Validator = strict(json.loads(text))
+    return validate
 
 
 def _integer(value: object) -> bool:
@@ -67,13 +67,13 @@ def explain(data: str | bytes, label: str) -> tuple[Message | None, list[Diagnos
     if document.root is not None:
         explainer = _Explainer(document)
         message = explainer.message()
-        diagnostics += explainer.found
+        diagnostics += explainer.diagnostics
     unique = sorted(set(diagnostics))
     return (None if unique else message), unique
 
 
 def _decoded(data: str | bytes, label: str) -> tuple[str, list[Diagnostic]]:
-    found: list[Diagnostic] = []
+    diagnostics: list[Diagnostic] = []
     if isinstance(data, str):
         text = data
     else:
@@ -85,12 +85,12 @@ def _decoded(data: str | bytes, label: str) -> tuple[str, list[Diagnostic]]:
             line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
             message = f"the byte 0x{data[error.start]:02x} is not UTF-8 here"
             mend = "save the file as UTF-8"
-            found = [Diagnostic(label, line, column, "json-encoding", message, mend)]
+            diagnostics = [Diagnostic(label, line, column, "json-encoding", message, mend)]
     if text.startswith("\ufeff"):
         message, mend = "the file begins with a byte order mark", "save it without one"
-        found.append(Diagnostic(label, 1, 1, "json-encoding", message, mend))
+        diagnostics.append(Diagnostic(label, 1, 1, "json-encoding", message, mend))
         text = f" {text[1:]}"
-    return text, found
+    return text, diagnostics
 
 
 class _Explainer:
@@ -100,7 +100,7 @@ class _Explainer:
         self.value: Any = document.root.plain()
         self.wrong = {pointer for pointer, node in document.nodes() if node.invalid}
         self.partial = {pointer for pointer, node in document.nodes() if node.partial}
-        self.found: list[Diagnostic] = []
+        self.diagnostics: list[Diagnostic] = []
         self.renamed: dict[Pointer, str] = {}  # where a key was meant -> the key as written
 
     def message(self) -> Message | None:
@@ -122,12 +122,12 @@ class _Explainer:
             return None
         builder = Builder(self.wrong)
         message = builder.message(raw)
-        for pointer, breach in builder.found:
-            self.rule_broken(pointer, breach)
+        for pointer, violation in builder.violations:
+            self.rule_broken(pointer, violation)
         return message
 
     def report(self, rule: str, place: tuple[int, int], message: str, mend: str) -> None:
-        self.found.append(Diagnostic(self.document.label, *place, rule, message, mend))
+        self.diagnostics.append(Diagnostic(self.document.label, *place, rule, message, mend))
 
     def place(self, pointer: Pointer, *, key: bool = False) -> tuple[int, int]:
         """Return line and column of a value in the text as it was before mending."""
@@ -136,15 +136,17 @@ class _Explainer:
 
     # The rules.
 
-    def rule_broken(self, pointer: Pointer, breach: Breach) -> None:
-        if breach.rule in ("struct-known", "struct-shared") and self.struct_names_lost():
+    def rule_broken(self, pointer: Pointer, violation: Violation) -> None:
+        if violation.rule in ("struct-known", "struct-shared") and self.struct_names_lost():
             return
         item = _at(self.value, pointer)
-        if pointer in self.partial and not all(key in item for key in breach.keys):
+        if pointer in self.partial and not all(key in item for key in violation.keys):
             return  # What is missing may be in the part that cannot be read.
-        key = next((key for key in breach.keys if key in item), None)
+        key = next((key for key in violation.keys if key in item), None)
         place = self.place(pointer if key is None else (*pointer, key))
-        self.report(breach.rule, place, self.subject(pointer) + breach.message, breach.mend)
+        self.report(
+            violation.rule, place, self.subject(pointer) + violation.message, violation.mend
+        )
 
     def struct_names_lost(self) -> bool:
         """Whether the name of a common struct could not be read."""
@@ -208,20 +210,20 @@ class _Explainer:
 
     def not_in_enum(self, pointer: Pointer, error: Any) -> None:
         key = next(step for step in reversed(pointer) if isinstance(step, str))
-        found, allowed = error.instance, list(error.validator_value)
+        value, allowed = error.instance, list(error.validator_value)
         choice = f"{', '.join(allowed[:-1])} or {allowed[-1]}"
-        meant = "data" if (key, found) == ("type", "message") else _nearest(found, allowed)
+        meant = "data" if (key, value) == ("type", "message") else _nearest(value, allowed)
         mend = f'write "{meant}"' if meant else f"use {choice}"
-        if found == "zkBroker":
+        if value == "zkBroker":
             mend = "leave it out: no broker of a supported release uses ZooKeeper"
-        message = f'{self.subject(pointer)}"{found[:60]}" is no {_ENUM_WORDS[key]}'
+        message = f'{self.subject(pointer)}"{value[:60]}" is no {_ENUM_WORDS[key]}'
         self.report(_ENUM_RULES[key], self.place(pointer), message, mend)
         self.wrong.add(pointer)
         self.replace(pointer)
 
     def wrong_type(self, pointer: Pointer, error: Any) -> None:
-        wanted = _expected(error)
-        kind = " or ".join(_TYPE_NAMES[name] for name in wanted)
+        expected = _expected(error)
+        kind = " or ".join(_TYPE_NAMES[name] for name in expected)
         keys = [step for step in pointer if isinstance(step, str)]
         what = "a spec" if not keys else f'"{keys[-1]}"'
         if pointer and isinstance(pointer[-1], int):
@@ -229,7 +231,7 @@ class _Explainer:
         message = (
             f"{self.subject(pointer[:-1])}{what} should be {kind}, not {_type_name(error.instance)}"
         )
-        mended = _coerced(error.instance, wanted)
+        mended = _coerced(error.instance, expected)
         mend = f"write {kind}" if mended is None else f"write {json.dumps(mended)}"
         self.report("value-type", self.place(pointer), message, mend)
         if mended is not None and pointer:
@@ -297,13 +299,13 @@ def _expected(error: Any) -> list[str]:
     return names
 
 
-def _coerced(value: Any, wanted: list[str]) -> Any:
-    """Return the value in a type that is wanted, where it is plain which value is meant."""
-    if "string" in wanted and type(value) is int:
+def _coerced(value: Any, types: list[str]) -> Any:
+    """Return the value in one of the types, if only one value can be meant."""
+    if "string" in types and type(value) is int:
         return str(value)
-    if "boolean" in wanted and value in ("true", "false"):
+    if "boolean" in types and value in ("true", "false"):
         return value == "true"
-    if "integer" in wanted and isinstance(value, str) and re.fullmatch("[0-9]{1,9}", value):
+    if "integer" in types and isinstance(value, str) and re.fullmatch("[0-9]{1,9}", value):
         return int(value)
     return None
 

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from kraftspec.codegen import python_target
+from kraftspec.codegen.check import name_mistakes
 from kraftspec.codegen.diagnostics import SpecErrors
 from kraftspec.codegen.model import Message
-from kraftspec.codegen.plan import module_name
 from kraftspec.codegen.reader import read_message
 from kraftspec.codegen.rendered import Rendered
 
@@ -86,8 +86,8 @@ class SetError(ValueError):
 
 def specs_sets(specs: Path, out: Path, package: str, names: Sequence[str] = ()) -> list[MessageSet]:
     """List the sets of a specs directory that holds one directory a set."""
-    found = sorted(entry for entry in specs.iterdir() if any(entry.rglob("*.json")))
-    known = {entry.name: entry for entry in found if entry.is_dir()}
+    sets = sorted(entry for entry in specs.iterdir() if any(entry.rglob("*.json")))
+    known = {entry.name: entry for entry in sets if entry.is_dir()}
     for name in names:
         if name not in known:
             raise SetError(f"there is no set {name!r} in {specs}: {', '.join(known)}")
@@ -101,23 +101,16 @@ def specs_sets(specs: Path, out: Path, package: str, names: Sequence[str] = ()) 
 def read_set(message_set: MessageSet) -> dict[Path, Message]:
     """Read every spec of a set, in the order of their paths.
 
-    Raises ``SpecErrors`` for mistakes in specs, ``SetError`` for specs that go ill together.
+    Raises ``SpecErrors`` for mistakes in specs, ``SetError`` where there are none.
     """
     paths = sorted(message_set.directory.rglob("*.json"))
     if not paths:
         raise SetError(f"{message_set.directory} holds no specs (*.json)")
     messages = {path: read_message(path) for path in paths}
-    _refuse_twice(messages)
+    mistakes = tuple(name_mistakes((path, message.name) for path, message in messages.items()))
+    if mistakes:
+        raise SpecErrors(mistakes)
     return messages
-
-
-def _refuse_twice(messages: Mapping[Path, Message]) -> None:
-    """Refuse two messages that would be written to one module."""
-    modules: dict[str, Path] = {}
-    for path, message in messages.items():
-        other = modules.setdefault(module_name(message.name), path)
-        if other != path:
-            raise SetError(f"{path}: {message.name} would be written over the message of {other}")
 
 
 def _index(message_set: MessageSet, messages: Mapping[Path, Message]) -> dict[str, str]:
@@ -171,10 +164,10 @@ def generate(
             if names := kept.current(label, path):
                 current.update(names)
                 continue
-            made = python_target.render_message(message, label)
-            kept.note(label, path, made)
+            texts = python_target.render_message(message, label)
+            kept.note(label, path, texts)
             report.rendered.append(label)
-            files |= made
+            files |= texts
         report.unchanged += len(current)
         _store(message_set.out, files, report, check)
         _remove(message_set.out, current | files.keys(), report, check)
@@ -191,11 +184,11 @@ def _store(out: Path, files: Mapping[str, str], report: GenerateReport, check: b
         target = out / name
         content = text.encode()
         if target.exists():
-            found = target.read_bytes()
-            if found == content:
+            current = target.read_bytes()
+            if current == content:
                 report.unchanged += 1
                 continue
-            if not found.startswith(MARKER.encode()):
+            if not current.startswith(MARKER.encode()):
                 raise SetError(
                     f"{target} was not generated, and would be overwritten: move it away, or "
                     "choose another output directory"

@@ -27,7 +27,7 @@ FIELD_KEYS: Final = (
 # Flags that mean the same when false as when absent.
 FLAGS: Final = ("latestVersionUnstable", "ignorable", "mapKey", "zeroCopy")
 
-LINE_LENGTH_MAX: Final = 100  # As the code's own lines, so that diffs fit beside each other.
+LINE_LENGTH_MAX: Final = 100  # As in the code, so that diffs fit side by side.
 
 _JAR = re.compile(r"kafka-(?P<module>.+?)-\d.*\.jar")
 _SCHEMA = re.compile(r"(?:common/message|common/metadata|message)/[^/]+\.json")
@@ -37,7 +37,7 @@ Spec = dict[str, Any]
 
 
 class SpecImportError(ValueError):
-    """A jar or a schema in it cannot be imported; the text says which, why and what to do."""
+    """A jar or a schema in it cannot be imported; the text names it, the reason and a remedy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,7 @@ def normalize(spec: Mapping[str, Any], where: str) -> Spec:
 
 
 def _list(value: Any) -> list[Any]:
-    """A single value may stand for a list of one."""
+    """A single value is read as a list of one."""
     return value if isinstance(value, list) else [value]
 
 

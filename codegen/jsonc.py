@@ -52,7 +52,7 @@ Plain = dict[str, "Plain"] | list["Plain"] | str | int | float | bool | None
 
 @dataclass(slots=True)
 class Node:
-    """A JSON value and where it stands: offsets into the text, ``end`` being one past it."""
+    """A JSON value and its place: offsets into the text, ``end`` being one past it."""
 
     start: int
     end: int = 0
@@ -71,7 +71,7 @@ class Node:
 
 @dataclass(slots=True)
 class Document:
-    """A text, what could be read of it (``root``), and what is wrong with it as JSON."""
+    """A text, its readable value (``root``), and its mistakes as JSON."""
 
     text: str
     label: str
@@ -85,7 +85,7 @@ class Document:
         return line, offset - self.lines[line - 1] + 1
 
     def place(self, pointer: Pointer, *, key: bool = False) -> tuple[int, int]:
-        """Return where a value stands (``key``: its key), or the nearest thing around it."""
+        """Return the place of a value (``key``: of its key), or of the nearest value around it."""
         offset, node = 0, self.root
         for step in (None, *pointer):
             if step is None:
@@ -182,7 +182,7 @@ class _Parser:
         return self.tokens[index][0] if index < len(self.tokens) else "end"
 
     def source(self) -> str:
-        """Return the text of the next token, cut where it is too long to show."""
+        """Return the text of the next token, shortened if it is too long to show."""
         _, start, end = self.tokens[self.at]
         return self.text[start : min(end, start + SHOWN_CHARS_MAX)]
 
@@ -261,7 +261,7 @@ class _Parser:
             mend = f'write a string, "{shown}"' if "x" in text else "write a decimal number"
             self.report("json-number", node.start, f"{shown} is not a JSON number", mend)
         elif len(text) > DIGITS_MAX or float(text) in (float("inf"), float("-inf")):
-            self.report("json-number", node.start, f"{shown} is too large", "mend the number")
+            self.report("json-number", node.start, f"{shown} is too large", "correct the number")
         else:
             node.value = float(text) if match[2] or match[3] else int(text)
             return
@@ -282,16 +282,16 @@ class _Parser:
         return decoded
 
     def escape(self, match: re.Match[str], base: int) -> str:
-        at, found = base + match.start(), match[0]
+        at, text = base + match.start(), match[0]
         if match[1]:
             return chr(int(match[1], 16))
-        if found[0] != "\\":
-            escaped = json.dumps(found)[1:-1]
+        if text[0] != "\\":
+            escaped = json.dumps(text)[1:-1]
             self.report("json-string", at, "a control character in a string", f"write {escaped}")
         elif match[2] not in _ESCAPES:
             mend = rf"write \\{match[2]} if a backslash is meant"
-            self.report("json-escape", at, f"{found} is not an escape", mend)
-        return _ESCAPES.get(match[2] or "", found)
+            self.report("json-escape", at, f"{text} is not an escape", mend)
+        return _ESCAPES.get(match[2] or "", text)
 
     # Objects and arrays.
 
@@ -496,7 +496,7 @@ class _Parser:
         self.members(items[-1])
 
     def reopens(self) -> bool:
-        """Whether a member stands ahead, a comma before it or not, where an object just ended."""
+        """Whether a member follows, with or without a comma, where an object just ended."""
         ahead = int(self.kind() == ",")
         return self.kind(ahead) == "string" and self.kind(ahead + 1) == ":"
 

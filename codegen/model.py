@@ -1,6 +1,6 @@
 """The schema language as a small frozen model: a value of these types is a valid spec.
 
-Constructors refuse what the rules forbid (``RuleErrors`` lists every breach at once), so nothing
+Constructors refuse what the rules forbid (``RuleErrors`` lists every violation at once), so nothing
 downstream checks again. Source of the rules: ``org.apache.kafka.message.{MessageSpec,FieldSpec}``.
 """
 
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Literal, cast
 
-from kraftspec.codegen.diagnostics import Breach, RuleErrors
+from kraftspec.codegen.diagnostics import RuleErrors, Violation
 from kraftspec.codegen.versions import NONE, VERSION_MAX, Versions
 from kraftspec.fastpath.plan import INTEGER_RANGE
 
@@ -40,7 +40,7 @@ UUID_BYTES = 16
 SHOWN_CHARS_MAX = 60  # Of a name or value in a message, so that it stays one readable line.
 TAG_MAX = 0x7FFFFFFF  # Kafka reads tags into an int.
 
-_ZERO = cast(Default, object())  # No default given: the zero value of the type stands for it.
+_ZERO = cast(Default, object())  # Without a default: the zero value of the type.
 _ZEROS: dict[str, Default] = {
     "bool": False, "float64": 0.0, "uuid": bytes(16), "string": "", "bytes": b"", "records": None,
 }  # fmt: skip
@@ -60,7 +60,7 @@ class FieldType:
 
     def __post_init__(self) -> None:
         if self.element not in PRIMITIVES and not _STRUCT_NAME.fullmatch(self.element):
-            raise RuleErrors([_type_breach(self.element)], self)
+            raise RuleErrors([_type_violation(self.element)], self)
 
     @classmethod
     def parse(cls, text: str) -> FieldType:
@@ -99,16 +99,16 @@ def _parse_type(text: str) -> FieldType:
         if element.startswith("[]"):
             message = f"the type {_quote(text)} is an array of arrays"
             mend = "use an array of structs that hold an array"
-            raise RuleErrors([Breach("type-array-of-arrays", ("type",), message, mend)])
+            raise RuleErrors([Violation("type-array-of-arrays", ("type",), message, mend)])
     return FieldType(element, array)
 
 
-def _type_breach(element: str) -> Breach:
+def _type_violation(element: str) -> Violation:
     other = {"boolean": "bool", "booleanbool": "bool", "int": "int32", "long": "int64"}
     lowered = element.lower()
     nearest = lowered if lowered in PRIMITIVES else other.get(lowered)
     mend = f'write "{nearest}"' if nearest else f"use {', '.join(PRIMITIVES)} or a capitalised name"
-    return Breach("type-known", ("type",), f"there is no type {_quote(element)}", mend)
+    return Violation("type-known", ("type",), f"there is no type {_quote(element)}", mend)
 
 
 def parse_default(kind: FieldType, raw: str | int | float | bool | None) -> Default:
@@ -123,7 +123,7 @@ def parse_default(kind: FieldType, raw: str | int | float | bool | None) -> Defa
     if text == "null":
         if kind.nullable:
             return None
-        mend = "the zero uuid stands for none" if kind.element == "uuid" else "use a value"
+        mend = "the zero uuid means none" if kind.element == "uuid" else "use a value"
         message = f"the default is null, which a field of type {kind} cannot be"
         raise _refused("default-null", message, mend)
     if kind.array or kind.struct or kind.element in ("bytes", "records"):
@@ -165,11 +165,11 @@ def _uuid(text: str) -> bytes | None:
 
 
 def _refused(rule: str, message: str, mend: str) -> RuleErrors:
-    return RuleErrors([Breach(rule, ("default", "type"), message, mend)])
+    return RuleErrors([Violation(rule, ("default", "type"), message, mend)])
 
 
 def _quote(text: str) -> str:
-    """Return the text in double quotes, cut where it is too long to read."""
+    """Return the text in double quotes, shortened if it is too long to read."""
     return f'"{text}"' if len(text) <= SHOWN_CHARS_MAX else f'"{text[:SHOWN_CHARS_MAX]}…"'
 
 
@@ -194,8 +194,8 @@ class Field:
     def __post_init__(self) -> None:
         if self.default is _ZERO:
             object.__setattr__(self, "default", self.type.zero)
-        if breaches := list(_field_breaches(self)):
-            raise RuleErrors(breaches, self)
+        if violations := list(_field_violations(self)):
+            raise RuleErrors(violations, self)
 
     @property
     def json_name(self) -> str:
@@ -203,81 +203,85 @@ class Field:
         return self.name[:1].lower() + self.name[1:]
 
 
-def _field_breaches(entry: Field) -> Iterator[Breach]:
+def _field_violations(entry: Field) -> Iterator[Violation]:
     kind = entry.type
     if not _FIELD_NAME.fullmatch(entry.name):
         message = f"{_quote(entry.name)} is not a field name"
-        yield Breach("field-name", ("name",), message, "use letters and digits, a letter first")
+        yield Violation("field-name", ("name",), message, "use letters and digits, a letter first")
     if entry.nullable_versions != NONE and not kind.nullable:
         mend = "leave nullableVersions out, and a default of null"
         if kind.element == "uuid":
-            mend += "; the zero uuid stands for none"
+            mend += "; the zero uuid means none"
         message = f"a field of type {kind} cannot be null"
-        yield Breach("nullable-type", ("nullableVersions", "type"), message, mend)
+        yield Violation("nullable-type", ("nullableVersions", "type"), message, mend)
     if entry.tag is not None or entry.tagged_versions != NONE:
-        yield from _tag_breaches(entry)
+        yield from _tag_violations(entry)
     if entry.entity_type is not None:
-        wanted = ENTITY_TYPES.get(entry.entity_type)
-        if wanted is None:
+        expected = ENTITY_TYPES.get(entry.entity_type)
+        if expected is None:
             message = f"there is no entityType {_quote(entry.entity_type)}"
-            yield Breach(
+            yield Violation(
                 "entity-type-known", ("entityType",), message, f"use {', '.join(ENTITY_TYPES)}"
             )
-        elif kind.element != wanted:
-            message = f"entityType {entry.entity_type} goes with {wanted}, not with {kind}"
-            mend = f"make the field {wanted} or []{wanted}, or leave entityType out"
-            yield Breach("entity-type", ("entityType", "type"), message, mend)
+        elif kind.element != expected:
+            message = f"entityType {entry.entity_type} goes with {expected}, not with {kind}"
+            mend = f"make the field {expected} or []{expected}, or leave entityType out"
+            yield Violation("entity-type", ("entityType", "type"), message, mend)
     if kind.array and kind.element == "records":
         message = "records cannot be the elements of an array"
         mend = "use []bytes, or an array of structs that hold records"
-        yield Breach("records-array", ("type",), message, mend)
+        yield Violation("records-array", ("type",), message, mend)
     plain_bytes = kind.element == "bytes" and not kind.array
     plain_string = kind.element == "string" and not kind.array
     if entry.flexible_versions is not None and not (plain_bytes or plain_string):
         message = f"a field of type {kind} cannot have flexibleVersions of its own"
         mend = "leave flexibleVersions out: the message's own apply"
-        yield Breach("flexible-override-type", ("flexibleVersions", "type"), message, mend)
+        yield Violation("flexible-override-type", ("flexibleVersions", "type"), message, mend)
     if entry.zero_copy and not plain_bytes:
         message = f"a field of type {kind} cannot be zeroCopy"
-        yield Breach("zero-copy-type", ("zeroCopy", "type"), message, "leave zeroCopy out")
-    yield from _default_breaches(entry)
+        yield Violation("zero-copy-type", ("zeroCopy", "type"), message, "leave zeroCopy out")
+    yield from _default_violations(entry)
 
 
-def _tag_breaches(entry: Field) -> Iterator[Breach]:
+def _tag_violations(entry: Field) -> Iterator[Violation]:
     tagged, keys = entry.tagged_versions, ("taggedVersions",)
     if entry.tag is None:
         message = f"taggedVersions {tagged} is given, but no tag"
-        yield Breach("tagged-needs-tag", (*keys, "tag"), message, 'add "tag": the next free number')
+        yield Violation(
+            "tagged-needs-tag", (*keys, "tag"), message, 'add "tag": the next free number'
+        )
         return
     if not 0 <= entry.tag <= TAG_MAX:
         message = f"the tag {entry.tag} is not between 0 and {TAG_MAX}"
-        yield Breach("tag-range", ("tag",), message, "use the next free number of the struct")
+        yield Violation("tag-range", ("tag",), message, "use the next free number of the struct")
     if tagged.empty:
         message = f"the tag {entry.tag} is given, but no taggedVersions"
-        yield Breach("tag-needs-versions", ("tag", *keys), message, "add taggedVersions")
+        yield Violation("tag-needs-versions", ("tag", *keys), message, "add taggedVersions")
         return
     if not tagged.open_ended:
         message = f"taggedVersions {tagged} ends"
-        yield Breach("tagged-open", keys, message, f'write "{tagged.lowest}+"')
+        yield Violation("tagged-open", keys, message, f'write "{tagged.lowest}+"')
     elif not entry.versions.covers(tagged):
         message = f"taggedVersions {tagged} is not within versions {entry.versions}"
         mend = f'widen versions to "{min(tagged.lowest, entry.versions.lowest)}+"'
-        yield Breach("tagged-in-versions", (*keys, "versions"), message, mend)
+        yield Violation("tagged-in-versions", (*keys, "versions"), message, mend)
     if entry.nullable_versions & tagged not in (NONE, tagged):
         message = (
             f"nullableVersions {entry.nullable_versions} has a part of taggedVersions {tagged}"
         )
         mend = "let nullableVersions cover all tagged versions, or none"
-        yield Breach("tagged-nullable", ("nullableVersions", *keys), message, mend)
+        yield Violation("tagged-nullable", ("nullableVersions", *keys), message, mend)
     if entry.map_key:
         message = "a tagged field cannot be a mapKey"
-        yield Breach("map-key-tagged", ("mapKey", *keys), message, "leave mapKey or the tag out")
+        yield Violation("map-key-tagged", ("mapKey", *keys), message, "leave mapKey or the tag out")
     if entry.type.element == "records":
         message = "a field of type records cannot be tagged"
-        yield Breach("tagged-records", ("tag", "type"), message, "leave the tag out, or use bytes")
+        yield Violation(
+            "tagged-records", ("tag", "type"), message, "leave the tag out, or use bytes"
+        )
 
 
-def _default_breaches(entry: Field) -> Iterator[Breach]:
+def _default_violations(entry: Field) -> Iterator[Violation]:
     value, kind = entry.default, entry.type
     if value is None and kind.nullable:
         if str(kind) != "records" and not entry.nullable_versions.covers(entry.versions):
@@ -287,22 +291,22 @@ def _default_breaches(entry: Field) -> Iterator[Breach]:
             )
             mend = f'write "nullableVersions": "{entry.versions}", or another default'
             keys = ("default", "nullableVersions", "versions", "type")
-            yield Breach("default-null", keys, message, mend)
+            yield Violation("default-null", keys, message, mend)
         return
     if not kind.array and kind.element in INTEGER_RANGE and type(value) is int:
         lowest, highest = INTEGER_RANGE[kind.element]
         if not lowest <= value <= highest:
             message = f"the default {value} is not in {kind}, which is {lowest} to {highest}"
             mend = "use a number of that range, or a wider type"
-            yield Breach("default-range", ("default", "type"), message, mend)
+            yield Violation("default-range", ("default", "type"), message, mend)
         return
     fits = type(value) is type(kind.zero) if kind.zero is not None else value is None
     if not fits or (kind.zero in ((), {}, b"") and value != kind.zero):
         message = f"{value!r} cannot be the default of {kind}"
-        yield Breach("default-form", ("default", "type"), message, "use a value of that type")
+        yield Violation("default-form", ("default", "type"), message, "use a value of that type")
     elif kind.element == "uuid" and not kind.array and len(cast(bytes, value)) != UUID_BYTES:
         message = f"a default uuid of {len(cast(bytes, value))} bytes"
-        yield Breach("default-form", ("default",), message, "a uuid has 16 bytes")
+        yield Violation("default-form", ("default",), message, "a uuid has 16 bytes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,21 +318,23 @@ class Struct:
     fields: tuple[Field, ...]
 
     def __post_init__(self) -> None:
-        if breaches := list(_struct_breaches(self)):
-            raise RuleErrors(breaches, self)
+        if violations := list(_struct_violations(self)):
+            raise RuleErrors(violations, self)
 
 
-def _struct_breaches(struct: Struct) -> Iterator[Breach]:
+def _struct_violations(struct: Struct) -> Iterator[Violation]:
     if not _STRUCT_NAME.fullmatch(struct.name):
         mend = "begin with a capital letter; use letters and digits"
-        yield Breach("struct-name", ("name",), f"{_quote(struct.name)} is not a struct name", mend)
+        yield Violation(
+            "struct-name", ("name",), f"{_quote(struct.name)} is not a struct name", mend
+        )
     names: set[str] = set()
     tags: dict[int, int] = {}
     for index, entry in enumerate(struct.fields):
         if entry.json_name in names:
             message = f"{struct.name} has another field of the name {_quote(entry.name)}"
             mend = "rename one of them"
-            yield Breach("field-name-unique", ("name",), message, mend, index=index)
+            yield Violation("field-name-unique", ("name",), message, mend, index=index)
         names.add(entry.json_name)
         if entry.tag is None or entry.tag < 0:
             continue
@@ -336,7 +342,7 @@ def _struct_breaches(struct: Struct) -> Iterator[Breach]:
             other = struct.fields[tags[entry.tag]].name
             message = f"field {_quote(other)} has the tag {entry.tag} already"
             mend = "give each field of the struct a tag of its own"
-            yield Breach("tag-unique", ("tag",), message, mend, index=index)
+            yield Violation("tag-unique", ("tag",), message, mend, index=index)
         else:
             tags[entry.tag] = index
     missing = next((tag for tag in range(len(tags)) if tag not in tags), None)
@@ -344,7 +350,7 @@ def _struct_breaches(struct: Struct) -> Iterator[Breach]:
         highest = max(tags)
         message = f"the tag {highest} is used, but not {missing}"
         mend = f"use {missing} before any higher tag"
-        yield Breach("tag-contiguous", ("tag",), message, mend, index=tags[highest])
+        yield Violation("tag-contiguous", ("tag",), message, mend, index=tags[highest])
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,69 +372,71 @@ class Message:
     structs: dict[str, Struct] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if breaches := [*_message_breaches(self), *_layout_breaches(self)]:
-            raise RuleErrors(breaches, self)
+        if violations := [*_message_violations(self), *_layout_violations(self)]:
+            raise RuleErrors(violations, self)
 
     def struct(self, name: str) -> Struct:
         """Return the struct of that name, ``""`` being the top level."""
         return self.structs[name] if name else self.top
 
 
-def _message_breaches(message: Message) -> Iterator[Breach]:
+def _message_violations(message: Message) -> Iterator[Violation]:
     """The rules about the keys of the message itself."""
     kind, flexible = message.type, message.flexible_versions
     if not _STRUCT_NAME.fullmatch(message.name):
         text = f"{_quote(message.name)} is not a message name"
         mend = "begin with a capital letter; use letters and digits"
-        yield Breach("message-name", ("name",), text, mend)
+        yield Violation("message-name", ("name",), text, mend)
     if message.api_key is None and kind not in ("header", "data"):
         text, mend = f"a message of type {kind} needs an apiKey", 'add "apiKey": its number'
-        yield Breach("api-key-required", ("apiKey", "type"), text, mend)
+        yield Violation("api-key-required", ("apiKey", "type"), text, mend)
     elif message.api_key is not None and not 0 <= message.api_key <= VERSION_MAX:
         text = f"the apiKey {message.api_key} is not between 0 and {VERSION_MAX}"
-        yield Breach("api-key-range", ("apiKey",), text, "use a 16-bit number, not negative")
+        yield Violation("api-key-range", ("apiKey",), text, "use a 16-bit number, not negative")
     if message.valid_versions.open_ended:
         text = f"validVersions {message.valid_versions} has no end"
         mend = f'write "0-N" with N the highest version, or "{message.valid_versions.lowest}"'
-        yield Breach("valid-versions-end", ("validVersions",), text, mend)
+        yield Violation("valid-versions-end", ("validVersions",), text, mend)
     if not message.valid_versions.covers(message.deprecated_versions):
         text = f"deprecatedVersions {message.deprecated_versions} are not all in validVersions"
         mend = f'stay within "{message.valid_versions}"'
-        yield Breach(
+        yield Violation(
             "deprecated-versions-valid", ("deprecatedVersions", "validVersions"), text, mend
         )
     if not flexible.empty and not flexible.open_ended:
         text, mend = f"flexibleVersions {flexible} ends", f'write "{flexible.lowest}+" or "none"'
-        yield Breach("flexible-versions-open", ("flexibleVersions",), text, mend)
+        yield Violation("flexible-versions-open", ("flexibleVersions",), text, mend)
     if kind != "request" and not message.valid_versions.empty:
         mend = "leave it out"
         if message.listeners:
             text = f"a message of type {kind} has no listeners"
-            yield Breach("listeners-request", ("listeners", "type"), text, mend)
+            yield Violation("listeners-request", ("listeners", "type"), text, mend)
         if message.latest_version_unstable:
             text = f"a message of type {kind} cannot have latestVersionUnstable"
-            yield Breach("unstable-request", ("latestVersionUnstable", "type"), text, mend)
+            yield Violation("unstable-request", ("latestVersionUnstable", "type"), text, mend)
     for listener in message.listeners:
         if listener not in ("broker", "controller"):
             text, mend = f"there is no listener {_quote(listener)}", "use broker or controller"
-            yield Breach("listener-known", ("listeners",), text, mend)
+            yield Violation("listener-known", ("listeners",), text, mend)
     if kind == "coordinator-key" and not message.valid_versions.empty:
         if message.valid_versions != Versions(0, 0):
             text = f"a coordinator-key has version 0, not {message.valid_versions}"
-            yield Breach("coordinator-key-versions", ("validVersions", "type"), text, 'write "0"')
+            yield Violation(
+                "coordinator-key-versions", ("validVersions", "type"), text, 'write "0"'
+            )
         if not flexible.empty:
             text = "a coordinator-key is never flexible"
             mend = 'write "none"'
-            yield Breach("coordinator-key-flexible", ("flexibleVersions", "type"), text, mend)
+            yield Violation("coordinator-key-flexible", ("flexibleVersions", "type"), text, mend)
 
 
-def _layout_breaches(message: Message) -> Iterator[Breach]:
+def _layout_violations(message: Message) -> Iterator[Violation]:
     """The rules about fields that need the message around them."""
     reach = _reach(message)
     for name in ("", *message.structs):
         for index, entry in enumerate(message.struct(name).fields):
-            for breach in _placed_field_breaches(message, name, entry, reach[name]):
-                yield replace(breach, struct=name, index=index)
+            for violation in _placed_field_violations(message, name, entry, reach[name]):
+                yield replace(violation, struct=name, index=index)
 
 
 def _reach(message: Message) -> dict[str, set[Versions]]:
@@ -446,45 +454,45 @@ def _reach(message: Message) -> dict[str, set[Versions]]:
     return reach
 
 
-def _placed_field_breaches(
+def _placed_field_violations(
     message: Message, struct: str, entry: Field, reach: set[Versions]
-) -> Iterator[Breach]:
+) -> Iterator[Violation]:
     flexible = message.flexible_versions
     used = message.structs.get(entry.type.element)
     if entry.type.struct:
-        yield from _struct_use_breaches(message, struct, entry, reach)
+        yield from _struct_use_violations(message, struct, entry, reach)
     if entry.map_key and not struct:
         text = "a field at the top level of a message cannot be a mapKey"
-        yield Breach("map-key-top", ("mapKey",), text, "leave mapKey out")
+        yield Violation("map-key-top", ("mapKey",), text, "leave mapKey out")
     own = entry.flexible_versions
     if own is not None and not flexible.covers(own):
         text = f"flexibleVersions {own} is not within the message's {flexible}"
         keys = ("flexibleVersions",)
-        yield Breach("flexible-override-range", keys, text, 'stay within it, or write "none"')
+        yield Violation("flexible-override-range", keys, text, 'stay within it, or write "none"')
     compact = flexible if own is None else own
     tagged = entry.tagged_versions
     if entry.tag is not None and tagged.open_ended and not compact.covers(tagged):
         text = f"taggedVersions {tagged} is not within flexibleVersions {compact}"
         mend = "tag the field only in flexible versions"
-        yield Breach("tagged-in-flexible", ("taggedVersions", "flexibleVersions"), text, mend)
+        yield Violation("tagged-in-flexible", ("taggedVersions", "flexibleVersions"), text, mend)
     live = sorted(str(versions) for versions in reach if not versions.empty)
     if entry.versions.empty:
         text = "a field in no version"
-        yield Breach("versions-live", ("versions",), text, "give it versions, or leave it out")
+        yield Violation("versions-live", ("versions",), text, "give it versions, or leave it out")
     elif live and all(entry.versions.lowest > versions.highest for versions in reach):
         # A field that ended with versions since removed is as it should be.
         around = " or ".join(live)
         text = f"versions {entry.versions} begins after the versions around it, {around}"
         mend = f'write "{around}" or a part of it' if len(live) == 1 else "begin earlier"
-        yield Breach("versions-live", ("versions",), text, mend)
+        yield Violation("versions-live", ("versions",), text, mend)
     elif used and live and all((used.versions & versions).empty for versions in reach):
         text = f"no version of struct {_quote(used.name)} is left, of {used.versions}"
-        yield Breach("struct-live", ("versions",), text, "leave the field out, with its struct")
+        yield Violation("struct-live", ("versions",), text, "leave the field out, with its struct")
 
 
-def _struct_use_breaches(
+def _struct_use_violations(
     message: Message, struct: str, entry: Field, reach: set[Versions]
-) -> Iterator[Breach]:
+) -> Iterator[Violation]:
     name = entry.type.element
     used = message.structs.get(name)
     if used is None:
@@ -492,19 +500,19 @@ def _struct_use_breaches(
         mend = 'give the field "fields", or declare the struct under "commonStructs"'
         if name.lower() in PRIMITIVES:
             mend = f'write "{name.lower()}"'
-        yield Breach("struct-known", ("type", "fields"), text, mend)
+        yield Violation("struct-known", ("type", "fields"), text, mend)
         return
     if name == message.name:
         text = f"struct {_quote(name)} has the name of the message"
-        yield Breach("struct-name-message", ("type",), text, "rename the struct")
+        yield Violation("struct-name-message", ("type",), text, "rename the struct")
     if struct and _contains(message, name, struct):
         text = f"struct {_quote(struct)} contains itself"
-        yield Breach("struct-not-recursive", ("type",), text, "end the circle")
+        yield Violation("struct-not-recursive", ("type",), text, "break the cycle")
     around = {versions for versions in reach if not versions.empty}
     if not all(used.versions.covers(entry.versions & versions) for versions in around):
         text = f"versions {entry.versions} uses {_quote(name)}, which has only {used.versions}"
         mend = f'write "versions": "{entry.versions}" at the struct, or narrow the field'
-        yield Breach("struct-versions", ("versions", "type"), text, mend)
+        yield Violation("struct-versions", ("versions", "type"), text, mend)
 
 
 def _contains(message: Message, outer: str, inner: str) -> bool:

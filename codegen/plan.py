@@ -16,11 +16,11 @@ from typing import Any
 
 from kraftspec.codegen.model import Field, Message, Struct
 from kraftspec.codegen.versions import Versions
+from kraftspec.fastpath.message import header_version_of
 from kraftspec.fastpath.plan import AbsentLayout, Layout, TaggedLayout, WireDefault
 from kraftspec.fastpath.values import default_json
 
-API_VERSIONS_KEY = 18
-# A message's module stands beside the package of the codecs.
+# The module of a message is beside the package of the codecs.
 RESERVED_MODULES = frozenset({"pure"})
 # Names that a generated class uses itself; a field of that name gets a trailing underscore.
 RESERVED = frozenset({
@@ -57,13 +57,13 @@ def attributes(struct: Struct) -> dict[str, str]:
 
     ``IPAddress`` and ``IpAddress`` of one struct are ``ip_address`` and ``ip_address_``.
     """
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     for entry in struct.fields:
         name = attribute(entry.name)
-        while name in found.values():
+        while name in names.values():
             name += "_"
-        found[entry.name] = name
-    return found
+        names[entry.name] = name
+    return names
 
 
 def class_name(name: str) -> str:
@@ -184,17 +184,9 @@ def plan_message(message: Message, version: int) -> MessagePlan:
         message.api_key,
         version,
         flexible,
-        _header_version(message, flexible),
+        header_version_of(message.type, message.api_key, flexible),
         struct,
     )
-
-
-def _header_version(message: Message, flexible: bool) -> int | None:
-    if message.type == "request":
-        return 2 if flexible else 1
-    if message.type == "response":
-        return 1 if flexible and message.api_key != API_VERSIONS_KEY else 0
-    return None
 
 
 class _Resolver:

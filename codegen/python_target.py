@@ -1,4 +1,4 @@
-"""plan → Python: the typed classes, and the straight-line codec that stands beside them.
+"""plan → Python: the typed classes, and their straight-line codec.
 
 A target is a function from a set's messages to files (``Rendered``); this is the first. Templates
 hold no version logic: what differs between versions has become different layouts before them.
@@ -87,7 +87,7 @@ class _Imports:
         return f"_{name}" if name in self.taken else name
 
     def line(self, *, bases: bool) -> str:
-        """Return what stands after ``import``: of the base classes, or of the types."""
+        """Return the names after ``import``: of the base classes, or of the types."""
         chosen = sorted(name for name in self.used if (name in _BASES) == bases)
         return ", ".join(f"{name} as _{name}" if name in self.taken else name for name in chosen)
 

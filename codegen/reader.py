@@ -1,4 +1,4 @@
-"""Read a spec into the frozen model, fast where it is good and thorough where it is not.
+"""Read a spec into the frozen model: fast if it is good, thorough if it is not.
 
 A good spec costs one msgspec decode and the constructors. Only when one of these objects is it read
 again by the recovering parser, JSON Schema and the rules together, which find every mistake and its
@@ -69,12 +69,12 @@ def _read_good(data: str | bytes) -> Message | None:
         return None
     builder = Builder()
     message = builder.message(raw)
-    return None if builder.found else message
+    return None if builder.violations else message
 
 
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Refuse what msgspec and Kafka let pass: a key that stands twice."""
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    """Reject a duplicate key, which msgspec and Kafka accept."""
+    members = dict(pairs)
+    if len(members) != len(pairs):
         raise ValueError
-    return found
+    return members

@@ -22,10 +22,10 @@ import msgspec
 
 @cache
 def generator() -> str:
-    """Return the hash of all that turns a spec into text: our sources, templates, what they use."""
+    """Return the hash of all that renders a spec: sources, templates, and their libraries."""
     digest = sha256(f"{python_version} {version('jinja2')} {version('msgspec')}".encode())
-    for room in ("codegen", "fastpath"):
-        directory = Path(str(files(f"kraftspec.{room}")))
+    for package in ("codegen", "fastpath"):
+        directory = Path(str(files(f"kraftspec.{package}")))
         for path in sorted([*directory.rglob("*.py"), *directory.rglob("*.jinja")]):
             digest.update(f"\0{path.relative_to(directory)}\0".encode() + path.read_bytes())
     return digest.hexdigest()
@@ -42,7 +42,7 @@ class _Notes(msgspec.Struct):
 
 
 class Rendered:
-    """The notes of one package. Without ``trust`` they are as if there were none.
+    """The notes of one package. Without ``trust`` there are none.
 
     Made before the specs are read: one that changes meanwhile is rendered again the next time.
     """
@@ -51,17 +51,17 @@ class Rendered:
         self._hashes = {path: _hash(path.read_bytes()) for path in specs.rglob("*.json")}
         self._out = out
         self._path = out / "__pycache__" / "kraftspec.rendered"
-        self._found: dict[str, _Note] = {}
+        self._previous: dict[str, _Note] = {}
         self._notes: dict[str, _Note] = {}
         if trust:
             with suppress(OSError, ValueError):
-                found = msgspec.json.decode(self._path.read_bytes(), type=_Notes)
-                if found.generator == generator():
-                    self._found = found.specs
+                notes = msgspec.json.decode(self._path.read_bytes(), type=_Notes)
+                if notes.generator == generator():
+                    self._previous = notes.specs
 
     def current(self, label: str, spec: Path) -> Set[str]:
-        """Return the files of a spec if they are what it gives now; else nothing."""
-        note = self._found.get(label)
+        """Return the files of a spec if they are current; else nothing."""
+        note = self._previous.get(label)
         if note is None or note.spec != self._hashes.get(spec):
             return frozenset()
         for name, digest in note.files.items():
@@ -73,15 +73,15 @@ class Rendered:
         self._notes[label] = note
         return note.files.keys()
 
-    def note(self, label: str, spec: Path, made: Mapping[str, str]) -> None:
-        """Note what a spec gave."""
+    def note(self, label: str, spec: Path, texts: Mapping[str, str]) -> None:
+        """Note the files of a spec."""
         if spec in self._hashes:
-            hashes = {name: _hash(text.encode()) for name, text in made.items()}
+            hashes = {name: _hash(text.encode()) for name, text in texts.items()}
             self._notes[label] = _Note(self._hashes[spec], hashes)
 
     def save(self) -> None:
-        """Write the notes of the specs that there are now; where that cannot be, go without."""
-        if self._notes == self._found:
+        """Write the notes of the current specs; an unwritable directory is no error."""
+        if self._notes == self._previous:
             return
         with suppress(OSError):
             self._path.parent.mkdir(exist_ok=True)

@@ -30,7 +30,7 @@ VALUE_MAX = 60  # characters of a value that a line shows
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of a tree: its depth, what it is called, and what is said of it."""
+    """One line of a tree: its depth, its name and its text."""
 
     depth: int
     name: str
@@ -142,7 +142,7 @@ def dump(message: Message, version: int, data: bytes, *, lenient: bool = False) 
 
 
 def show_value(value: Any) -> str:
-    """Return a primitive's value as a line has room for it."""
+    """Return the value of a primitive, shortened to fit a line."""
     if value is None:
         return "null"
     if isinstance(value, bool):

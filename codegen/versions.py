@@ -25,7 +25,7 @@ class Versions:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read a range, or raise ``ValueError`` that says what a range looks like."""
+        """Parse a range; the ``ValueError`` of a bad one describes the form."""
         text = text.strip()
         if text == "none":
             return cls(0, -1)

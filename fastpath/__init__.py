@@ -1,8 +1,10 @@
-"""What every codec stands on: primitives, errors, and the machinery that runs plans.
+"""What the codecs run on: primitives, errors, plans, record batches, and the append of a log.
 
-This is the bottom of the house and imports nothing above it, so that using a codec loads no more
-than it needs. A number on the wire is checked here, once: its range, its length against the bytes
-that are really left, and the offset that an error will name.
+It imports no other package of the project, so a codec loads no more than it needs. A number on
+the wire is checked here, once: its range, its length against the bytes that are left, and the
+offset that an error will have. What is compiled has a twin in plain Python.
+
+Called by generated codecs, by `reference` and by the pipeline.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     from kraftspec.fastpath.record_batch import RecordBatch as RecordBatch
     from kraftspec.fastpath.scan import valid_prefix as valid_prefix
 
-# Where each name lives: a module is loaded when somebody asks for one of its names.
+# The module of each name; it is imported when one of its names is used.
 _HOMES = {
     "AppendFailedError": "append",
     "Appended": "append",

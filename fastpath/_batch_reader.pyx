@@ -103,7 +103,7 @@ cdef object batch_objects(
 
 
 def read_records(view, Py_ssize_t position, inflate, size_max, ratio_max):
-    """Return the records of the batch at ``position`` as they stand, or None when it is wrong."""
+    """Return the records of the batch at ``position`` with deltas, or None when it is invalid."""
     cdef Py_buffer buffer
     cdef batch_view batch
     PyObject_GetBuffer(view, &buffer, PyBUF_SIMPLE)

@@ -103,7 +103,7 @@ cdef int _set_fields(
 
 
 cdef inline bint _producer_agrees(const batch_head_t *head) noexcept:
-    """Tell whether batch_fields.check_producer has nothing to say."""
+    """Return whether batch_fields.check_producer would accept the fields."""
     if head.producer_id == -1:
         return not head.attributes & _TRANSACTIONAL
     return head.producer_epoch != -1 and (
@@ -396,7 +396,7 @@ cdef bytes _encode(
     cdef bint plain
     _empty(&columns)
     try:
-        # Whatever runs Python code comes first; from _gather on, nothing may move.
+        # All that runs Python code comes first; from _gather on, nothing may move.
         held_values = _held(values)
         held_keys = None if keys is None else _held(keys)
         held_headers = None if headers is None else _held(headers)
@@ -633,7 +633,7 @@ Collects records into one batch: see batch_writer."""
 Append a record and return its offset: see batch_writer."""
         cdef record_t record
         held = self._take(&record, key, value, timestamp, headers)
-        # The size is computed where it is not plain that there is room.
+        # The size is computed where it is not certain that it fits.
         if not (
             self._room(BATCH_HEAD_BYTES + self.used + _size_max(&record))
             or self._room(self._size_of(&record))

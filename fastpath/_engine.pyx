@@ -122,7 +122,7 @@ cdef object python_decode_from, flat
 def bind(
     codec_class, struct_class, uuid_class, zero_uuid, standard_uuid, is_default, flatten, methods
 ):
-    """Tell the engine what it needs of the modules above it, which it does not import.
+    """Set what the engine needs of the modules above it, which it does not import.
 
     ``methods`` are those of ``Message`` that are written in Python: encode, encode_parts,
     encode_into, decode and decode_from, the last two as functions of a class.
@@ -156,7 +156,7 @@ def bind(
 @cython.final
 @cython.no_gc_clear
 cdef class Programs:
-    """The compiled plans of one message, each made when its version is first asked for.
+    """The compiled plans of one message, each compiled when its version is first used.
 
     ``structs``, ``layouts`` and ``plans`` are those of ``message.Codec``.
     """
@@ -191,7 +191,7 @@ cdef class Programs:
             self.kept = self.kept.next
 
     def compile(self, int64_t version):
-        """Compile the plan of a version; raises what says why it cannot be."""
+        """Compile the plan of a version; raises if that is not possible."""
         self.versions[version - self.first] = self.layout(self.plans[version], 0)
 
     cdef void *block(self, Py_ssize_t size) except NULL:
@@ -280,7 +280,7 @@ cdef class Programs:
     cdef int fill(
         self, plan_struct *plan, const plan_defaults *defaults, list fields, list tagged
     ) except -1:
-        """Note what a decode sets by itself: all slots but those of ``fields``."""
+        """Note the slots that a decode sets to defaults: all but those of ``fields``."""
         cdef Py_ssize_t at
         plan.fill = <plan_fresh *> self.block(defaults.count * sizeof(plan_fresh))
         plan.unset = <plan_fresh *> self.block(len(tagged) * sizeof(plan_fresh))
@@ -337,7 +337,7 @@ cdef class Programs:
         return 0
 
     cdef const plan_defaults *defaults(self, cls) except NULL:
-        """Note what each slot of a class holds when nobody sets it, by looking at such a one."""
+        """Note the default of each slot of a class, read from a new instance."""
         cdef plan_defaults *out
         cdef plan_fresh *fresh
         if cls in self.compiled_defaults:
@@ -394,7 +394,7 @@ cdef int measure(plan_struct *plan, const plan_field *field) except -1:
 cdef Programs programs_of(PyTypeObject *cls):
     """Return the programs of a class, or None where it has none.
 
-    Whoever runs one holds them: Python code that it calls may take them from the class.
+    The running call holds a reference: Python code in it may remove them from the class.
     """
     cdef void *codec = _PyType_Lookup(cls, "CODEC")
     if codec is NULL or not Py_IS_TYPE(<object> codec, engine_codec):
@@ -406,7 +406,7 @@ cdef Programs programs_of(PyTypeObject *cls):
 
 
 cdef inline const plan_struct *plan_of(Programs programs, version) except? NULL:
-    """Return the plan of a version; NULL where pure Python has to say what is wrong."""
+    """Return the plan of a version; NULL where pure Python has to find the error."""
     if programs is None:
         return NULL
     return programs.find(version)

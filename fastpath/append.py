@@ -1,4 +1,4 @@
-"""A log that is appended to: encode, write, sync, and a durability point that is said aloud.
+"""A log that is appended to: write, sync, and an end that survives a power loss.
 
 The file is record batches one after another, as in a segment of Kafka's, and while it is open a
 tail of zeros::
@@ -6,18 +6,20 @@ tail of zeros::
     | batch | batch | ... | batch | batch | 0 0 0 0 0 0 0 0 0 |
     ^ 0              durable_end ^        ^ end               ^ size of the file
 
-    append()  writes at ``end``: a reader of the file sees the bytes, a power cut may lose them
-    sync()    returns once they are on the disk: the only acknowledgement there is
+    write()  writes at ``end``: a reader of the file sees the bytes, a power loss may lose them
+    sync()   returns once they are on the disk: the only acknowledgement there is
 
 The zeros are written and synced before batches overwrite them, so syncing a batch moves no end of
 file and allocates no block: the disk has one write to do, and the journal of the file system none.
 What syncs while another sync is under way waits for it, and then all that was written meanwhile
 shares one sync (group commit).
 
-Opening recovers: the valid prefix stays, the zeros and what a crash left are cut, and ``recovery``
-says what went. Damage that no crash leaves is not cut but told, as a ``CorruptLogError``. After an
-error of the disk nothing more is written or acknowledged: opening again tells what there is. Linux
-and macOS; the file must be on a file system that honours sync.
+``Appender`` does that to any ``File``: the segments of a node's log are made of it. ``LogAppender``
+is a log of one file of this machine, with offsets, for any number of threads. Opening it recovers:
+the valid prefix stays, the zeros and what a crash left are cut, and ``recovery`` says what went.
+Damage that no crash leaves is not cut but told, as a ``CorruptLogError``. After an error of the
+disk nothing more is written or acknowledged: opening again tells what there is. Linux and macOS;
+the file must be on a file system that honours sync.
 """
 
 from __future__ import annotations
@@ -26,80 +28,38 @@ import errno
 import fcntl
 import operator
 import os
-import re
 import struct
 import threading
 from collections.abc import Callable, Sequence
-from io import FileIO
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, NamedTuple, NoReturn
 
 from kraftspec.fastpath.batch_fields import INT64_MAX
-from kraftspec.fastpath.batch_reader import BATCH_LENGTH_MIN, read_header, view_of
+from kraftspec.fastpath.batch_reader import view_of
 from kraftspec.fastpath.batch_writer import encode_batch, encode_control_batch
-from kraftspec.fastpath.crc import crc32c
-from kraftspec.fastpath.errors import CodecError, ErrorClass
-from kraftspec.fastpath.records import (
-    ATTRIBUTES_AT,
-    CRC_AT,
-    LAST_OFFSET_DELTA_AT,
-    LENGTH_AT,
-    LOG_OVERHEAD_BYTES,
-    MAGIC,
-    MAGIC_AT,
-    RECORDS_AT,
-    BatchHeader,
-)
-from kraftspec.fastpath.scan import RESYNC_CRC_BYTES_FREE, RESYNC_CRC_TIMES_MAX, TORN_ZEROS_MIN
+from kraftspec.fastpath.files import File, LocalFile, sync_directory
+from kraftspec.fastpath.records import LAST_OFFSET_DELTA_AT
+from kraftspec.fastpath.recovery import UNSYNCED_BYTES_MAX, Recovery, check_batches, find_end
 
 # Zeros are written as much ahead as there is log already, within these: a small log stays small,
 # and of a large one every 4 MiB one sync waits some milliseconds for 4 MiB of zeros.
 ZERO_AHEAD_BYTES_MIN: Final = 1 << 20
 ZERO_AHEAD_BYTES_MAX: Final = 4 << 20
-# With so many bytes not synced, an append syncs by itself. So what lies further than that before
-# the last byte of a log was durable once, and damage of it is no crash's. (One append of more is
-# not divided: should a power cut lose the midst of it, the log has to be opened by force.)
-UNSYNCED_BYTES_MAX: Final = 16 << 20
-SECTOR_BYTES: Final = 512  # The least that a disk writes whole or not at all.
 
-_CHUNK_BYTES: Final = 1 << 20  # What is read or written at a time.
-_ZEROS: Final = bytes(_CHUNK_BYTES)
-_PERMISSIONS: Final = 0o644
-# On macOS, where fsync leaves the data in the disk's own cache.
-_FULL_SYNC: Final[int | None] = getattr(fcntl, "F_FULLFSYNC", None)
+_ZEROS: Final = memoryview(bytes(1 << 20))
 _INT32 = struct.Struct(">i")
-_UINT32 = struct.Struct(">I")
 _INT64 = struct.Struct(">q")
-_MAGIC_THEN_ATTRIBUTES = re.compile(rb"\x02(?=.{4}\x00)", re.DOTALL)
-
-
-# Reads bytes of a file: from a position, a number of them.
-ReadAt = Callable[[int, int], bytes]
 
 
 class AppendFailedError(OSError):
     """The disk failed under a log, which is of no use now; opened anew it is recovered."""
 
 
-class Recovery(NamedTuple):
-    """What was found in a log, and cut off it when it was opened."""
-
-    end: int  # Bytes of whole, valid batches: the log.
-    next_offset: int  # The offset after the last record.
-    batches: int
-    torn_bytes: int  # From ``end`` to the last byte that is not zero.
-    zero_bytes: int  # The tail.
-    reason: str  # What is wrong with the torn bytes; empty where there are none.
-    base_offset: int = 0  # That of the first batch; where there is none, of the first to come.
-    good_bytes: int = 0  # How many of the torn bytes are good batches, after or between damage.
-    is_corrupt: bool = False  # Whether the torn bytes are more than a crash of the appender leaves.
-
-
 class CorruptLogError(ValueError):
-    """A file is not opened, for it has damage that no crash leaves; nothing of it was cut.
+    """A file has damage that no crash leaves. It was not opened, and nothing was truncated.
 
-    ``recovery`` is what was found. ``LogAppender(path, cut_corrupt=True)`` cuts all the same.
+    ``recovery`` has the details. ``LogAppender(path, cut_corrupt=True)`` truncates it.
     """
 
     def __init__(self, path: str, recovery: Recovery) -> None:
@@ -108,12 +68,12 @@ class CorruptLogError(ValueError):
         self.recovery = recovery
 
     def __str__(self) -> str:
-        found = self.recovery
+        at = self.recovery
         return (
-            f"{self.path}: {found.reason}. Before byte {found.end} are {found.batches} good "
-            f"batches, after it {found.good_bytes} bytes of good batches, and no crash of an "
-            f"appender leaves that; so nothing was cut. Is it the right file? Keep a copy; then "
-            f"LogAppender(..., cut_corrupt=True) keeps {found.end} bytes of it, and cuts the rest"
+            f"{self.path}: {at.reason}. Before byte {at.end} are {at.batches} good batches, "
+            f"after it {at.good_bytes} bytes of good batches, and no crash of an appender leaves "
+            f"that; so nothing was truncated. Is it the right file? Keep a copy; then "
+            f"LogAppender(..., cut_corrupt=True) keeps {at.end} bytes of it, and drops the rest"
         )
 
 
@@ -124,208 +84,113 @@ class Appended(NamedTuple):
     end: int  # The byte of the file after it: what ``sync`` takes.
 
 
-def find_end(descriptor: int, base_offset: int = 0) -> Recovery:
-    """Walk the batches of an open file, CRC checked, offsets rising; judge what is behind them.
+class Appender:
+    """Writes at the end of one file. One thread may write while others sync.
 
-    ``base_offset`` is that of a log without batches. Whole batches behind a bad one are torn bytes
-    too: a log has no holes. The file is read and not mapped: what the disk cannot read is an
-    OSError, and under a map the end of the process. Raises nothing else.
+    ``end`` is the byte after what is written, ``durable_end`` after what is synced and
+    ``zeroed_end`` after the zeros. An error of the disk is raised as it is and kept as ``failure``:
+    then it is not known what the disk has, and nothing more is synced.
     """
 
-    def read(position: int, count: int) -> bytes:
-        return os.pread(descriptor, count, position)
+    __slots__ = (
+        "_changed",
+        "_is_cut",
+        "_is_syncing",
+        "_lock",
+        "durable_end",
+        "end",
+        "failure",
+        "file",
+        "zeroed_end",
+    )
 
-    return find_end_by(read, os.fstat(descriptor).st_size, base_offset)
+    def __init__(self, file: File, end: int = 0) -> None:
+        self.file = file
+        self.end = self.durable_end = self.zeroed_end = end
+        self.failure: BaseException | None = None
+        self._lock = threading.RLock()  # ``close`` has it while it syncs.
+        self._changed = threading.Condition(self._lock)
+        self._is_syncing = False
+        self._is_cut = False  # Since the last sync.
 
+    def write(self, data: Any, zeros_max: int, size_max: int = INT64_MAX) -> int:
+        """Write bytes at the end; return where they begin.
 
-def find_end_by(
-    read: ReadAt,
-    size: int,
-    base_offset: int = 0,
-    visit: Callable[[BatchHeader, int], str] | None = None,
-    *,
-    is_log: bool = False,
-) -> Recovery:
-    """Do as ``find_end`` for ``size`` bytes that ``read`` gives: fewer at the end, as a file does.
-
-    ``visit`` is called with each good batch and its position; it may say why the batch cannot be
-    the next of this log, which is then damage like other damage, or "". With ``is_log`` something
-    else says that the file is a log: a crash may have left no good byte of it.
-    """
-    end = batches = start = due = 0
-    window, count, reason = b"", _CHUNK_BYTES, ""
-    misplaced = 0  # The bytes of a batch that is good, but for its offsets.
-    while end < size:
+        ``zeros_max`` is how many zeros to write ahead at the most, and ``size_max`` the size at
+        which the file will end.
+        """
+        position = self.end
+        end = position + len(data)
         try:
-            header = read_header(window, end - start)
-        except CodecError as error:
-            at = start + (error.offset or 0)
-            if error.error_class is ErrorClass.TRUNCATED and start + len(window) < size:
-                # The window ends within the batch; a length that lies makes it grow to the end.
-                count = 2 * count if end == start else _CHUNK_BYTES
-                start, window = end, read(end, count)
-                if len(window) < count:
-                    size = start + len(window)
-                continue
-            reason = str(CodecError(error.error_class, error.detail, path=error.path, offset=at))
-            break
-        if header.base_offset < due or header.last_offset < header.base_offset:
-            wrong = _disorder(header, due)
+            if end - self.durable_end > UNSYNCED_BYTES_MAX and self.durable_end < position:
+                self.file.sync()
+                self.durable_end = position
+            if end > self.zeroed_end and zeros_max:
+                self._write_zeros(end, min(zeros_max, size_max - end))
+            self.file.write_at(position, data)
+        except BaseException as error:
+            # Bytes of no known number are in the file now. Ctrl-C is such an error, too.
+            self.failure = error
+            raise
+        self.end = end
+        return position
+
+    def _write_zeros(self, start: int, count_max: int) -> None:
+        count = max(min(max(start, ZERO_AHEAD_BYTES_MIN), count_max), 0)
+        for at in range(start, start + count, len(_ZEROS)):
+            self.file.write_at(at, _ZEROS[: start + count - at])
+        self.zeroed_end = start + count
+
+    def sync(self, end: int | None = None) -> int:
+        """Return ``durable_end``, once it is at least ``end``: by default, all that is written."""
+        if end is None:
+            end = self.end
+        while True:
+            with self._lock:
+                while self._is_syncing and (self.durable_end < end or self._is_cut):
+                    self._changed.wait()
+                if self.durable_end >= end and not self._is_cut:
+                    return self.durable_end
+                self._check_usable()
+                self._is_syncing, self._is_cut = True, False
+                reached = self.end
+            failure: BaseException | None = None
+            try:
+                self.file.sync()
+            except BaseException as error:
+                failure = error
+            with self._lock:
+                self._is_syncing = False
+                if failure is None:
+                    self.durable_end = max(self.durable_end, reached)
+                elif self.failure is None:
+                    self.failure = failure
+                self._changed.notify_all()
+            if failure is not None:
+                raise failure
+
+    def cut(self, end: int) -> None:
+        """Cut what is behind ``end``, zeros too; durable on return."""
+        self.end = self.zeroed_end = end
+        self.durable_end = min(self.durable_end, end)
+        self.file.truncate(end)
+        self._is_cut = True
+        self.sync()
+
+    def trim(self) -> None:
+        """Cut the zeros; all that is written is durable on return."""
+        if self.zeroed_end > self.end:
+            self.cut(self.end)
         else:
-            wrong = visit(header, end) if visit is not None else ""
-        if wrong:
-            reason, misplaced = f"byte {end}: {wrong}", header.size
-            break
-        if batches == 0:
-            base_offset = header.base_offset
-        end, batches, due = start + header.end, batches + 1, header.last_offset + 1
-    next_offset = due if batches else base_offset
-    torn_end = _after_last_byte(read, end, size)
-    found = Recovery(end, next_offset, batches, torn_end - end, size - torn_end, "", base_offset)
-    if torn_end == end:
-        return found
-    good_at, good_bytes = _find_good(read, end + max(misplaced, 1), torn_end, size)
-    is_corrupt = not _is_left_by_crash(read, found, end if misplaced else good_at, is_log)
-    good_bytes += misplaced
-    return found._replace(reason=reason, good_bytes=good_bytes, is_corrupt=is_corrupt)
+            self.sync()
+
+    def _check_usable(self) -> None:
+        """With the lock held: raise where nothing can become durable any more."""
+        if self.failure is not None:
+            raise self.failure
 
 
-def _find_good(read: ReadAt, position: int, torn_end: int, size: int) -> tuple[int, int]:
-    """Return where the next good batch starts, -1 for nowhere, and the bytes of all there are."""
-    first, total, start, window = -1, 0, position, b""
-    patience = RESYNC_CRC_TIMES_MAX * (torn_end - position) + RESYNC_CRC_BYTES_FREE
-    while position < torn_end and size - position >= RECORDS_AT and patience >= 0:
-        if position + RECORDS_AT > start + len(window):
-            start, window = position, read(position, _CHUNK_BYTES)
-            if len(window) < RECORDS_AT:
-                break
-        found = _MAGIC_THEN_ATTRIBUTES.search(window, position - start + MAGIC_AT)
-        if found is None:
-            position = start + len(window) - RECORDS_AT + 1
-            continue
-        at = found.start() - MAGIC_AT
-        position = start + at
-        if at + RECORDS_AT > len(window):
-            continue  # With the next window.
-        (length,) = _INT32.unpack_from(window, at + LENGTH_AT)
-        (crc,) = _UINT32.unpack_from(window, at + CRC_AT)
-        end = position + LOG_OVERHEAD_BYTES + length
-        if length < BATCH_LENGTH_MIN or end > size:
-            position += 1
-        elif _crc(read, position + ATTRIBUTES_AT, end) != crc:
-            patience -= length
-            position += 1
-        else:
-            first = position if first < 0 else first
-            total += end - position
-            position = end
-    # So much that looks like batches is taken for one: then nothing is cut.
-    return (position if patience < 0 and first < 0 else first), total
-
-
-def _crc(read: ReadAt, position: int, end: int) -> int:
-    crc = 0
-    for at in range(position, end, _CHUNK_BYTES):
-        crc = crc32c(read(at, min(_CHUNK_BYTES, end - at)), crc)
-    return crc
-
-
-def _is_left_by_crash(read: ReadAt, found: Recovery, good_at: int, is_log: bool) -> bool:
-    """Whether the bytes behind ``found.end`` are what a killed process or a power cut can leave.
-
-    They are what was not synced, less any of its sectors: where one was lost the file has zeros, or
-    has ended. So the first batch is cut short, or misses a sector before the next good one.
-    """
-    start, torn_end = found.end, found.end + found.torn_bytes
-    size = torn_end + found.zero_bytes
-    head = read(start, RECORDS_AT).ljust(RECORDS_AT, b"\0")
-    # Neither is text, nor another file's head. (Nobody has 2^56 records.)
-    if head[0] != 0 or head[MAGIC_AT] not in (0, MAGIC):
-        return False
-    (length,) = _INT32.unpack_from(head, LENGTH_AT)
-    is_framed = head[MAGIC_AT] == MAGIC and length >= BATCH_LENGTH_MIN
-    batch_end = start + (LOG_OVERHEAD_BYTES + length if is_framed else RECORDS_AT)
-    if good_at < 0:
-        if torn_end > max(batch_end, start + UNSYNCED_BYTES_MAX):
-            return False
-        if batch_end > size or torn_end <= batch_end - TORN_ZEROS_MIN:
-            return True
-        if start == 0 and not (is_framed or is_log):
-            return False  # Zeros and then other things: nothing says that it is a log.
-        good_at = batch_end
-    elif torn_end > start + UNSYNCED_BYTES_MAX:
-        return False
-    return _has_lost_sector(read, start, min(batch_end, good_at), found.next_offset)
-
-
-def _has_lost_sector(read: ReadAt, start: int, stop: int, due: int) -> bool:
-    """Whether a sector, or what of it is behind ``start``, is zeros and should not be."""
-    for sector in range(start - start % SECTOR_BYTES, stop, SECTOR_BYTES):
-        at = max(sector, start)
-        count = sector + SECTOR_BYTES - at
-        # The first bytes of a base offset are zeros in any case, as long as offsets are small.
-        is_telling = count >= _INT64.size or due >> 8 * (_INT64.size - count) > 0
-        if is_telling and not any(read(at, count)):
-            return True
-    return False
-
-
-def check_batches(view: memoryview, next_offset: int) -> tuple[int, int]:
-    """Check whole batches as recovery does; return the offsets of their first and next record.
-
-    Raises CodecError for what is no batch, and ValueError for offsets below ``next_offset``.
-    """
-    position, base_offset = 0, next_offset
-    while position < len(view):
-        header = read_header(view, position)
-        if header.base_offset < next_offset or header.last_offset < header.base_offset:
-            raise ValueError(_disorder(header, next_offset))
-        if position == 0:
-            base_offset = header.base_offset
-        next_offset, position = header.last_offset + 1, header.end
-    return base_offset, next_offset
-
-
-def _disorder(header: BatchHeader, due: int) -> str:
-    return f"a batch of offsets {header.base_offset} to {header.last_offset}, where {due} is due"
-
-
-def _after_last_byte(read: ReadAt, start: int, end: int) -> int:
-    """Return where the zeros before ``end`` begin, but not less than ``start``."""
-    while end > start:
-        at = max(start, end - _CHUNK_BYTES)
-        left = len(read(at, end - at).rstrip(b"\0"))
-        if left:
-            return at + left
-        end = at
-    return start
-
-
-def _sync_data(descriptor: int) -> None:
-    """Return once the data of a file, and what it takes to read it, are on the disk."""
-    if _FULL_SYNC is None:
-        os.fdatasync(descriptor)
-    else:
-        fcntl.fcntl(descriptor, _FULL_SYNC)
-
-
-def _sync_directory(path: Path) -> None:
-    """Make the name of a new file durable: that is in its directory, not in the file."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _write_all(descriptor: int, data: memoryview, position: int) -> None:
-    while data:
-        written = os.pwrite(descriptor, data, position)
-        data = data[written:]
-        position += written
-
-
-class LogAppender:
+class LogAppender(Appender):
     """Appends batches to one file; any number of threads may call it.
 
     ``log.sync(log.append_values([b"..."], timestamps=now_ms))`` is durable when it returns.
@@ -340,6 +205,8 @@ class LogAppender:
     After ``os.fork`` the log is the parent's: the child may close it, which leaves the file alone.
     """
 
+    file: LocalFile
+
     def __init__(
         self,
         path: str | os.PathLike[str],
@@ -350,33 +217,17 @@ class LogAppender:
         self.path = Path(path)
         if base_offset is not None and not 0 <= operator.index(base_offset) <= INT64_MAX:
             raise ValueError(f"base_offset {base_offset} is no offset: 0 to 2^63 - 1 are")
-        self._lock = threading.Lock()
-        self._changed = threading.Condition(self._lock)
-        self._failure: BaseException | None = None
-        self._is_syncing = False
         self._forks = _forks
         self._process = os.getpid()
-        # A file object, not a bare descriptor: forgotten, it closes itself and lets the lock go.
-        self._file = FileIO(self.path, "r+", opener=_open_or_create)
+        self.file = LocalFile(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644))
         try:
-            self._descriptor = self._file.fileno()
             self._claim()
-            self.recovery: Final = self._recover(base_offset, cut_corrupt)
+            self.recovery = self._recover(base_offset, cut_corrupt)
         except BaseException:
-            self._file.close()
+            self.file.close()
             raise
-        self._end = self._durable_end = self._zeroed_end = self.recovery.end
+        super().__init__(self.file, self.recovery.end)
         self._next_offset = self.recovery.next_offset
-
-    @property
-    def end(self) -> int:
-        """Bytes written: where the next batch goes."""
-        return self._end
-
-    @property
-    def durable_end(self) -> int:
-        """Bytes that a power cut does not take; at most ``end``."""
-        return self._durable_end
 
     @property
     def next_offset(self) -> int:
@@ -424,20 +275,12 @@ class LogAppender:
         with self._lock:
             if end is None:
                 self._check_usable()
-                end = self._end
-            wanted = operator.index(end.end if isinstance(end, Appended) else end)
-            if not 0 <= wanted <= self._end:
-                raise ValueError(f"byte {wanted} is not written: the log ends at {self._end}")
-        while True:
-            with self._lock:
-                while self._is_syncing and self._durable_end < wanted:
-                    self._changed.wait()
-                if self._durable_end >= wanted:
-                    return self._durable_end
-                self._check_usable()
-                self._is_syncing = True
-                reached = self._end
-            self._sync_to(reached)
+                end = self.end
+            target = operator.index(end.end if isinstance(end, Appended) else end)
+            if not 0 <= target <= self.end:
+                raise ValueError(f"byte {target} is not written: the log ends at {self.end}")
+        durable_end: int = self._on_disk(super().sync, target)
+        return durable_end
 
     def close(self) -> None:
         """Sync, cut the zeros, and let the file go; a second call does nothing.
@@ -445,18 +288,18 @@ class LogAppender:
         After a failure the file is left as it is, for recovery to judge.
         """
         if self._forks != _forks:
-            self._file.close()
+            self.file.close()
             return
-        with self._lock:
+        with self._changed:
             while self._is_syncing:
                 self._changed.wait()
             try:
-                if not self._file.closed and self._failure is None:
-                    self._trim()
+                if not self._is_closed and self.failure is None:
+                    self._on_disk(self.trim)
             finally:
-                if not self._file.closed:  # A forked process may have the file still, locked.
-                    fcntl.flock(self._descriptor, fcntl.LOCK_UN)
-                self._file.close()
+                if not self._is_closed:  # A forked process may have the file still, locked.
+                    fcntl.flock(self.file.descriptor, fcntl.LOCK_UN)
+                self.file.close()
                 self._changed.notify_all()
 
     def __enter__(self) -> LogAppender:
@@ -477,7 +320,7 @@ class LogAppender:
 
     def _claim(self) -> None:
         try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(self.file.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise BlockingIOError(
                 errno.EWOULDBLOCK, "the log is open in another appender", str(self.path)
@@ -485,27 +328,23 @@ class LogAppender:
 
     def _recover(self, base_offset: int | None, cut_corrupt: bool) -> Recovery:
         """Find the end of the log and cut what is behind it; what stays is durable."""
-        size = os.fstat(self._descriptor).st_size
+        size = self.file.size()
         if size == 0:
-            _sync_directory(self.path.parent)
-            return find_end(self._descriptor, base_offset or 0)
-        # A killed process left pages unsynced. And after a failed sync Linux calls pages clean that
-        # never reached the disk: dropped from the cache, they are read as the disk has them.
-        _sync_data(self._descriptor)
-        if hasattr(os, "posix_fadvise"):
-            os.posix_fadvise(self._descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-        found = find_end(self._descriptor, base_offset or 0)
-        if found.is_corrupt and not cut_corrupt:
-            raise CorruptLogError(str(self.path), found)
-        if base_offset is not None and found.base_offset < base_offset:
+            sync_directory(self.path.parent)
+        else:
+            self.file.settle()
+        recovery = find_end(self.file.read_at, size, base_offset or 0)
+        if recovery.is_corrupt and not cut_corrupt:
+            raise CorruptLogError(str(self.path), recovery)
+        if base_offset is not None and recovery.base_offset < base_offset:
             raise ValueError(
-                f"{self.path} starts at offset {found.base_offset}, base_offset is {base_offset}: "
-                f"that is for an empty log; leave it out"
+                f"{self.path} starts at offset {recovery.base_offset}, base_offset is "
+                f"{base_offset}: that is for an empty log; leave it out"
             )
-        if found.end < size:
-            os.ftruncate(self._descriptor, found.end)
-            _sync_data(self._descriptor)
-        return found
+        if recovery.end < size:
+            self.file.truncate(recovery.end)
+            self.file.sync()
+        return recovery
 
     def _append(self, encode: Callable[..., bytes], *arguments: Any, **fields: Any) -> Appended:
         self._check_process()
@@ -515,7 +354,7 @@ class LogAppender:
         with self._lock:
             self._check_usable()
             if not batch:
-                return Appended(self._next_offset, self._end)
+                return Appended(self._next_offset, self.end)
             if base_offset != self._next_offset:  # Another came between. The CRC leaves it out.
                 base_offset = self._next_offset
                 batch = _INT64.pack(base_offset) + batch[_INT64.size :]
@@ -533,75 +372,39 @@ class LogAppender:
     # With the lock held.
 
     def _check_usable(self) -> None:
-        if self._failure is not None:
-            raise self._failed() from self._failure
-        if self._file.closed:
+        if self.failure is not None:
+            raise self._failed() from self.failure
+        if self._is_closed:
             raise ValueError(f"{self.path} is closed")
 
+    @property
+    def _is_closed(self) -> bool:
+        return self.file.descriptor < 0
+
     def _failed(self) -> AppendFailedError:
-        number = getattr(self._failure, "errno", None) or errno.EIO
+        number = getattr(self.failure, "errno", None) or errno.EIO
         return AppendFailedError(
             number,
-            f"the log failed ({self._failure!r}): {self._durable_end} bytes are durable, "
+            f"the log failed ({self.failure!r}): {self.durable_end} bytes are durable, "
             f"what follows is not acknowledged; close it and open it again",
             str(self.path),
         )
 
     def _write(self, view: memoryview, base_offset: int, next_offset: int) -> Appended:
-        end = self._end + len(view)
+        self._on_disk(self.write, view, ZERO_AHEAD_BYTES_MAX)
+        self._next_offset = next_offset
+        return Appended(base_offset, self.end)
+
+    def _on_disk(self, do: Callable[..., int | None], *arguments: Any) -> Any:
+        """Do what needs the disk; AppendFailedError where that fails."""
         try:
-            if end - self._durable_end > UNSYNCED_BYTES_MAX and self._durable_end < self._end:
-                _sync_data(self._descriptor)
-                self._durable_end = self._end
-            if end > self._zeroed_end:
-                self._write_zeros(end)
-            _write_all(self._descriptor, view, self._end)
-        except BaseException as error:
-            # Bytes of no known number are in the file now. Ctrl-C is such an error, too.
-            self._failure = error
-            self._changed.notify_all()
-            if isinstance(error, OSError):
-                raise self._failed() from error
+            return do(*arguments)
+        except AppendFailedError:
             raise
-        self._end, self._next_offset = end, next_offset
-        return Appended(base_offset, end)
-
-    def _write_zeros(self, start: int) -> None:
-        """Write zeros from ``start`` on, where the batch about to be written will end."""
-        count = min(max(start, ZERO_AHEAD_BYTES_MIN), ZERO_AHEAD_BYTES_MAX)
-        with memoryview(_ZEROS) as zeros:
-            for done in range(0, count, _CHUNK_BYTES):
-                _write_all(self._descriptor, zeros[: count - done], start + done)
-        self._zeroed_end = start + count
-
-    def _trim(self) -> None:
-        try:
-            os.ftruncate(self._descriptor, self._end)
-            _sync_data(self._descriptor)
-            self._durable_end = self._end
         except OSError as error:
-            self._failure = error
+            if self.failure is None:
+                self.failure = error
             raise self._failed() from error
-
-    # Without the lock.
-
-    def _sync_to(self, reached: int) -> None:
-        failure: BaseException | None = None
-        try:
-            _sync_data(self._descriptor)
-        except BaseException as error:
-            failure = error
-        with self._lock:
-            self._is_syncing = False
-            if failure is None:
-                self._durable_end = max(self._durable_end, reached)
-            elif self._failure is None:
-                self._failure = failure
-            self._changed.notify_all()
-            if isinstance(failure, OSError):
-                raise self._failed() from failure
-        if failure is not None:
-            raise failure
 
 
 # How many forks lead to this process: an integer to compare, where its id takes a system call.
@@ -614,7 +417,3 @@ def _count_fork() -> None:
 
 
 os.register_at_fork(after_in_child=_count_fork)
-
-
-def _open_or_create(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_CREAT, _PERMISSIONS)

@@ -94,12 +94,12 @@ def _refuse(detail: str, name: str) -> NoReturn:
 
 def _struct(capsule: object, kind: Any, name: bytes, column: str) -> Any:
     try:
-        found = kind.from_address(_pointer_of(capsule, name))
+        struct = kind.from_address(_pointer_of(capsule, name))
     except (TypeError, ValueError):
         _refuse(f"whose capsule is not of {name.decode()}", column)
-    if not found.release:
+    if not struct.release:
         _refuse("that has been released", column)
-    return found
+    return struct
 
 
 def _chunks(column: Any, name: str) -> Iterator[tuple[_Schema, _Array]]:
@@ -131,8 +131,10 @@ def _chunks(column: Any, name: str) -> Iterator[tuple[_Schema, _Array]]:
 
 
 def _failed(stream: Any, name: str) -> NoReturn:
-    said = stream.get_last_error(stream)
-    _refuse(f"whose stream failed: {said.decode(errors='replace') if said else 'no reason'}", name)
+    reason = stream.get_last_error(stream)
+    _refuse(
+        f"whose stream failed: {reason.decode(errors='replace') if reason else 'no reason'}", name
+    )
 
 
 class _Chunk:

@@ -198,7 +198,7 @@ def plain_record(key: object, value: object, stamp: object, headers: object, at:
 
 
 def _listed(values: object, path: str) -> list[Any]:
-    """Return a list of our own of what was given as a sequence."""
+    """Return a copy of a sequence as a list."""
     if isinstance(values, (bytes, bytearray, memoryview, str)):
         refuse(ErrorClass.WRONG_TYPE, f"a sequence wanted, not {type(values).__name__}", path)
     try:

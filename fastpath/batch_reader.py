@@ -1,4 +1,4 @@
-"""Record batches of magic 2, read: their headers, their records as they stand, or as objects.
+"""Reads record batches of magic 2: their headers, and their records encoded or as objects.
 
 ``read_batch`` gives the records with their deltas, ``decode_batch`` and ``iterate_records`` give
 ``Record`` with absolute offsets and timestamps. The layout is drawn in ``records``. The functions
@@ -60,12 +60,12 @@ from kraftspec.fastpath.records import (
     wrap_int64,
 )
 
-BytesLike = Any  # Whatever has a contiguous buffer: bytes, bytearray, memoryview, mmap, arrays.
+BytesLike = Any  # Any object with a contiguous buffer: bytes, bytearray, memoryview, mmap, arrays.
 
 RECORD_BYTES_MIN: Final = 7  # Its length, attributes, two deltas, two lengths and a count.
 HEADER_BYTES_MIN: Final = 2  # Two lengths.
 BATCH_LENGTH_MIN: Final = RECORDS_AT - LOG_OVERHEAD_BYTES
-# The shortest batch of any magic (LegacyRecord.RECORD_OVERHEAD_V0): below, magic says nothing.
+# The shortest batch of any magic (LegacyRecord.RECORD_OVERHEAD_V0): below, magic is not valid.
 LEGACY_LENGTH_MIN: Final = 14
 # The block is addressed by int32 from Arrow, and Kafka has no larger buffer either.
 BLOCK_BYTES_MAX: Final = INTEGER_RANGE["int32"][1]
@@ -100,9 +100,11 @@ def _refuse(error_class: ErrorClass, detail: str, position: int, at: int) -> NoR
     raise CodecError(error_class, detail, path=_FIELDS[at], offset=position + at)
 
 
-def _framed(view: memoryview, position: int) -> int:
-    """Check that a whole batch of magic 2 is at ``position``; return its size in bytes."""
-    left = len(view) - position
+def check_frame(view: BytesLike, position: int, left: int) -> int:
+    """Check that a whole batch of magic 2 is at ``position``; return its size in bytes.
+
+    ``left`` bytes of the input start there: of a file, ``view`` may have fewer.
+    """
     whole = left
     if left > MAGIC_AT:
         (length,) = struct.unpack_from(">i", view, position + LENGTH_AT)
@@ -141,7 +143,7 @@ def _framed(view: memoryview, position: int) -> int:
 
 def pure_read_header(view: memoryview, position: int, check_crc: bool) -> BatchHeader:
     """Read the header of the batch at ``position``."""
-    size = _framed(view, position)
+    size = check_frame(view, position, len(view) - position)
     base, _, epoch, _, crc, *rest = _HEADER.unpack_from(view, position)
     if check_crc:
         actual = crc32c(view[position + ATTRIBUTES_AT : position + size])
@@ -196,7 +198,7 @@ class _Block:
         return value >> 1 ^ -(value & 1)
 
     def length(self, end: int, field: str) -> int:
-        """Read the length of what follows, before byte ``end``."""
+        """Read the length of the next part, which must end before byte ``end``."""
         start = self.at
         length = self.varint(end, field)
         if length < 0:
@@ -270,7 +272,7 @@ class _Block:
         return RawRecord(signed, timestamp_delta, delta, key, value, headers)
 
     def read_all(self) -> list[RawRecord]:
-        """Read as many records as the header says, and no byte less or more."""
+        """Read the records of the header's count; they must end with the batch."""
         header, end = self.header, len(self.data)
         count = header.record_count
         if count < 0:
@@ -370,8 +372,8 @@ def read_header(data: BytesLike, offset: int = 0, *, check_crc: bool = True) -> 
     Raises CodecError: truncated, batch_length_mismatch, bad_magic, crc_mismatch.
     """
     view, offset = _from(data, offset)
-    found = _native and _native.read_header(view, offset, check_crc)
-    return found or pure_read_header(view, offset, check_crc)
+    header = _native and _native.read_header(view, offset, check_crc)
+    return header or pure_read_header(view, offset, check_crc)
 
 
 def read_batch(
@@ -382,7 +384,7 @@ def read_batch(
     size_max: int = DECOMPRESSED_BYTES_MAX,
     ratio_max: int = RATIO_MAX,
 ) -> Batch:
-    """Read the batch at byte ``offset``, its records as they stand; bytes after it are left.
+    """Read the batch at byte ``offset``, its records with deltas; bytes after it are ignored.
 
     ``size_max`` and ``ratio_max`` limit decompression: bytes, and times the compressed size.
     Raises CodecError: those of ``read_header`` and of ``compression.decompress``, and
@@ -438,7 +440,7 @@ def iterate_records(
 def count_of(name: str, value: int) -> int:
     """Return a count or a limit that an argument gives: no limit is too great.
 
-    Raises TypeError for what is no integer, ValueError for one below 0.
+    Raises TypeError unless it is an integer, ValueError for one below 0.
     """
     number = index(value)
     if number < 0:
@@ -454,5 +456,7 @@ def _from(data: BytesLike, offset: int) -> tuple[memoryview, int]:
 def _decode(
     view: memoryview, offset: int, check_crc: bool, size_max: int, ratio_max: int
 ) -> tuple[list[Record], int]:
-    found = _native and _native.decode_batch(view, offset, check_crc, inflate, size_max, ratio_max)
-    return found or pure_decode_batch(view, offset, check_crc, size_max, ratio_max)
+    decoded = _native and _native.decode_batch(
+        view, offset, check_crc, inflate, size_max, ratio_max
+    )
+    return decoded or pure_decode_batch(view, offset, check_crc, size_max, ratio_max)

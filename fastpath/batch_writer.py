@@ -285,12 +285,12 @@ class PureBatchBuilder:
     ) -> int:
         """Append a record and return its offset.
 
-        Raises ``CodecError`` of class length_too_long where there is no room for it, and of others
+        Raises ``CodecError`` of class length_too_long where it does not fit, and of others
         for what no record holds; the builder is then as it was.
         """
         record, stamp = self._record(key, value, timestamp, headers)
         size = self._size + len(record)
-        if not self._room(size):
+        if not self._has_room(size):
             _too_long(size, self._size_max)
         at = len(self._parts)
         _check_offsets(self._fields.base_offset, at + 1)
@@ -311,7 +311,7 @@ class PureBatchBuilder:
         delta = stamp - self._base if at else 0
         return write_record(plain.key, plain.value, plain.headers, delta, at), stamp
 
-    def _room(self, size: int) -> bool:
+    def _has_room(self, size: int) -> bool:
         return size <= (self._size_max if self._parts else BATCH_BYTES_MAX)
 
     def size_with(
@@ -331,9 +331,9 @@ class PureBatchBuilder:
         timestamp: int,
         headers: Iterable[HeaderLike] | None = (),
     ) -> bool:
-        """Tell whether ``append`` would find room: of bytes, and of offsets in an int64."""
+        """Return whether ``append`` would fit: in bytes, and in offsets of an int64."""
         size = self.size_with(key, value, timestamp, headers)
-        return self._room(size) and self._fields.base_offset <= INT64_MAX - len(self._parts)
+        return self._has_room(size) and self._fields.base_offset <= INT64_MAX - len(self._parts)
 
     def build(self) -> bytes:
         """Return the batch; without records that is no bytes, as with Kafka's builder."""

@@ -232,7 +232,7 @@ def _pyarrow() -> Any:
 class Columns:
     """Rows decoded from ``position`` to ``next_offset`` of an input, both of them bytes.
 
-    ``batches`` counts the batches that gave them. ``damage`` is what was met and left out.
+    ``batches`` is the number of their batches. ``damage`` is the damage that was left out.
     """
 
     def __init__(self, table: _Rows, position: int, next_offset: int, batches: int) -> None:
@@ -246,7 +246,7 @@ class Columns:
         return len(self._table)
 
     def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
-        """Hand out the rows by the Arrow C data interface, whatever schema is requested."""
+        """Export the rows by the Arrow C data interface; a requested schema is ignored."""
         return self._table.__arrow_c_array__(requested_schema)
 
     def to_pyarrow(self) -> Any:
@@ -317,10 +317,10 @@ def decode_columns(
             break
         position = end
     table.let_go()
-    found = Columns(table, offset, position, batches)
+    result = Columns(table, offset, position, batches)
     if surveyor is not None:
-        found.damage = tuple(surveyor.damage)
-    return found
+        result.damage = tuple(surveyor.damage)
+    return result
 
 
 def pure_decode_columns(data: BytesLike, offset: int = 0, **options: Any) -> Columns:

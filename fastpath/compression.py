@@ -41,7 +41,7 @@ from kraftspec.fastpath.records import Compression
 DECOMPRESSED_BYTES_MAX: Final = 128 << 20
 # Deflate's own limit: what honest gzip can reach. Lz4 ends at 255 and snappy at 22; zstd has none.
 RATIO_MAX: Final = 1_032
-# Says nothing for a small input: 10,000 equal records are a megabyte, and 150 bytes of zstd.
+# Not for small inputs: 10,000 equal records are a megabyte, and 150 bytes of zstd.
 RATIO_FREE_BYTES: Final = 16 << 20
 
 ZSTD_WINDOW_LOG_MAX: Final = 27  # What level 22, Kafka's highest, declares for a stream.
@@ -79,7 +79,7 @@ class MissingCompressionError(ImportError):
 
 @cache
 def _library(module: str, package: str) -> Any:
-    """Import ``module`` when it is needed; say which package has it where it is missing."""
+    """Import ``module`` when it is needed; the error of a missing one names its package."""
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
@@ -178,8 +178,8 @@ def decompress(
         case Compression.LZ4:
             return _unlz4(view, bytes_max)
         case Compression.ZSTD:
-            found = _usual_zstd(view, bytes_max)
-            return _unzstd(view, bytes_max) if found is None else found
+            output = _usual_zstd(view, bytes_max)
+            return _unzstd(view, bytes_max) if output is None else output
 
 
 def _known(codec: int) -> Compression:
@@ -212,7 +212,7 @@ def _trailing(name: str, count: int, at: int) -> CodecError:
 
 
 def _gzip(data: Buffer, level: int | None) -> bytes:
-    if level is not None:  # The levels of isal are others, so who asks for one gets zlib's.
+    if level is not None:  # The levels of isal differ, so a level selects zlib.
         return zlib.compress(data, level, 31)
     compressed: bytes = _deflate()[0].compress(data, wbits=31)
     return compressed
@@ -223,9 +223,9 @@ def _gzip_reader(module: Any) -> Callable[[], Any]:
 
 
 def _usual_zstd(view: memoryview, bytes_max: int) -> bytes | None:
-    """Read what is one whole frame, of a usual window and ratio; None for all else.
+    """Decompress one whole frame of a usual window and ratio; return None for all else.
 
-    What is wrong, and with what class, is for ``_unzstd`` to say.
+    ``_unzstd`` finds the error and its class.
     """
     contexts = _zstd_contexts()
     module = contexts.module
@@ -241,15 +241,15 @@ def _usual_zstd(view: memoryview, bytes_max: int) -> bytes | None:
             return None
         if _zstd_end(view, module.frame_header_size(view), frame.has_checksum) != len(view):
             return None  # The library would not look at what follows.
-        asked = max(ZSTD_FIRST_OUTPUT_RATIO * len(view), ZSTD_FIRST_OUTPUT_BYTES_MIN)
-        found: bytes = contexts.reader.decompress(view, max_output_size=min(asked, bytes_max))
+        output_max = max(ZSTD_FIRST_OUTPUT_RATIO * len(view), ZSTD_FIRST_OUTPUT_BYTES_MIN)
+        output: bytes = contexts.reader.decompress(view, max_output_size=min(output_max, bytes_max))
     except module.ZstdError:
         return None
-    return found
+    return output
 
 
 def _zstd_end(view: memoryview, at: int, has_checksum: bool) -> int:
-    """Return where the frame ends whose first block is at ``at``; -1 where that is not clear."""
+    """Return the end of the frame with its first block at ``at``; -1 where that is not clear."""
     for _ in range(ZSTD_BLOCKS_MAX):
         block = int.from_bytes(view[at : at + 3], "little")  # Last, two bits of type, and a size.
         at += 3 + (1 if block >> 1 & 3 == _ZSTD_RLE else block >> 3)
@@ -323,7 +323,7 @@ def _lz4(data: Buffer, level: int | None) -> bytes:
 
 
 def _unlz4(view: memoryview, bytes_max: int) -> bytes:
-    """Read one frame. The reader allocates what it may return, so it is asked for a little first.
+    """Read one frame. The reader allocates its whole limit, so the first limit is small.
 
     Frames of dependent blocks are read, which Kafka's reader does not do.
     """
@@ -331,21 +331,21 @@ def _unlz4(view: memoryview, bytes_max: int) -> bytes:
     parts: list[bytes] = []
     total = 0
     source: Buffer = view
-    asked = max(4 * len(view), LZ4_FIRST_OUTPUT_BYTES_MIN)
+    output_max = max(4 * len(view), LZ4_FIRST_OUTPUT_BYTES_MIN)
     while not reader.eof:
-        asked = min(asked, bytes_max - total + 1)
+        output_max = min(output_max, bytes_max - total + 1)
         try:
-            part = reader.decompress(source, asked)
+            part = reader.decompress(source, output_max)
         except RuntimeError as error:
             raise _corrupt("lz4", error, 0) from None
         total += len(part)
         if total > bytes_max:
             raise _bomb("lz4", bytes_max, 0)
-        if len(part) < asked and not reader.eof:
+        if len(part) < output_max and not reader.eof:
             raise _truncated("lz4", 0)
         parts.append(part)
-        source = b""  # The reader keeps what it did not come to.
-        asked *= 2
+        source = b""  # The reader keeps the rest of the input.
+        output_max *= 2
     if reader.unused_data:
         count = len(reader.unused_data)
         raise _trailing("lz4", count, len(view) - count)

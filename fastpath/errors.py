@@ -71,8 +71,14 @@ class CodecError(ValueError):
 
 
 def detail_of(error: CodecError) -> str:
-    """Return what was wrong and in which field; class and byte are said elsewhere."""
+    """Return what was wrong and in which field, without class and byte."""
     return f"{error.path}: {error.detail}" if error.path else error.detail
+
+
+def moved(error: CodecError, by: int) -> CodecError:
+    """Return an error of a part of an input, which starts at byte ``by``, as one of the whole."""
+    offset = by + (error.offset or 0)
+    return CodecError(error.error_class, error.detail, path=error.path, offset=offset)
 
 
 def _rebuild(error_class: ErrorClass, detail: str, path: str, offset: int | None) -> CodecError:

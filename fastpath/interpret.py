@@ -343,8 +343,8 @@ class Encoder:
         """Raise the error for the field at hand."""
         raise CodecError(error_class, detail, path=str(self.path))
 
-    def _wrong(self, value: object, wanted: str) -> NoReturn:
-        self.refuse(ErrorClass.WRONG_TYPE, f"{wanted} wanted, not {type(value).__name__}")
+    def _wrong(self, value: object, expected: str) -> NoReturn:
+        self.refuse(ErrorClass.WRONG_TYPE, f"{expected} wanted, not {type(value).__name__}")
 
     def fixed(self, wire: str, value: Any) -> bytes:
         """Write a fixed-width primitive."""
@@ -462,11 +462,13 @@ class Encoder:
     def struct(self, layout: Layout, value: Any) -> bytes:
         """Write one struct."""
         index, flexible, fields, tagged, absent, later_tags = layout
-        wanted = self.structs[index]
+        expected = self.structs[index]
         if value is None:
-            self.refuse(ErrorClass.NULL_FOR_NON_NULLABLE, f"None, but {wanted.__qualname__} wanted")
-        if type(value) is not wanted:
-            self._wrong(value, wanted.__qualname__)
+            self.refuse(
+                ErrorClass.NULL_FOR_NON_NULLABLE, f"None, but {expected.__qualname__} wanted"
+            )
+        if type(value) is not expected:
+            self._wrong(value, expected.__qualname__)
         for name, attr, ignorable, default in absent:
             if not ignorable:
                 self._absent(name, self._get(value, name, attr), default)

@@ -72,7 +72,7 @@ UVARINT_BYTES_MAX = 5
 
 
 def is_default(value: Any, default: WireDefault) -> bool:
-    """Return whether ``value`` is what the schema gives a field that nobody set."""
+    """Return whether ``value`` is the default of a field in the schema."""
     if default is ...:
         return hasattr(type(value), "__struct_fields__") and bool(value == type(value)())
     if default == () and isinstance(default, tuple):

@@ -61,7 +61,7 @@ class RecordBatch(Message, kw_only=True, gc=False):
     producer_id: int64, -1: none. producer_epoch: int16, -1. base_sequence: int32, -1.
     records: []Record.
 
-    The batch length, the magic, the CRC and the record count are made from the rest; decoding
+    The batch length, the magic, the CRC and the record count follow from the rest; decoding
     checks them. A batch whose attributes name a compression is compressed when it is encoded.
     """
 

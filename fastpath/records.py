@@ -76,7 +76,7 @@ class Compression(IntEnum):
 
 
 class TimestampType(IntEnum):
-    """Who set the timestamps of a batch: bit 3 of its attributes."""
+    """The origin of the timestamps of a batch: bit 3 of its attributes."""
 
     CREATE_TIME = 0
     LOG_APPEND_TIME = 1
@@ -100,7 +100,7 @@ class Record(msgspec.Struct, gc=False):
 
 
 class RawRecord(msgspec.Struct, gc=False):
-    """A record as it stands in its batch: deltas to the batch's base, attributes kept."""
+    """A record in the form of its batch: deltas to the base of the batch, attributes kept."""
 
     attributes: int
     timestamp_delta: int
@@ -111,7 +111,7 @@ class RawRecord(msgspec.Struct, gc=False):
 
 
 class BatchHeader(msgspec.Struct, frozen=True, gc=False):
-    """The fields of a batch before its records, and where it stands.
+    """The fields of a batch before its records, and its position.
 
     ``position`` is the batch's first byte in the input and ``size`` all of its bytes; timestamps
     are milliseconds.
@@ -156,7 +156,7 @@ class BatchHeader(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def timestamp_type(self) -> TimestampType:
-        """Who set the timestamps."""
+        """The origin of the timestamps."""
         return TimestampType(bool(self.attributes & LOG_APPEND_TIME))
 
     @property
@@ -176,7 +176,7 @@ class BatchHeader(msgspec.Struct, frozen=True, gc=False):
 
 
 class Batch(msgspec.Struct, frozen=True, gc=False):
-    """A batch with its records as they stand in it."""
+    """A batch with its records in their encoded form (deltas)."""
 
     header: BatchHeader
     records: list[RawRecord]

@@ -1,8 +1,8 @@
-"""Walking a segment batch by batch: how far it is good, what is wrong after, where it goes on.
+"""Walks a segment batch by batch: its valid prefix, the damage, and the next good batch.
 
 ``scan`` yields the header of each batch and notes the damage between them; ``valid_prefix`` only
-says how far a log can be kept, which is what recovery needs. Both look at headers and CRCs, as
-Kafka's own recovery does (``LogSegment.recover``), and not into the records.
+finds the end of the valid log, which recovery needs. Both read headers and CRCs, as Kafka's own
+recovery does (``LogSegment.recover``), and no records.
 
 A first bad byte has one of three verdicts besides ``CLEAN``. ``ZERO_TAIL``: only zeros follow, a
 file that was filled ahead. ``TORN``: a write that was cut short, by the end of the file or by
@@ -13,48 +13,35 @@ from __future__ import annotations
 
 import mmap
 import os
-import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from enum import StrEnum
 from typing import Any, Final, Self
 
 import msgspec
 
 from kraftspec.fastpath import native
-from kraftspec.fastpath.batch_reader import (
-    BATCH_LENGTH_MIN,
-    RECORD_BYTES_MIN,
-    read_header,
-    view_of,
-)
-from kraftspec.fastpath.crc import crc32c
+from kraftspec.fastpath.batch_reader import read_header, view_of
 from kraftspec.fastpath.errors import CodecError, ErrorClass
 from kraftspec.fastpath.records import (
-    ATTRIBUTES_AT,
-    COMPRESSION_MASK,
-    CRC_AT,
-    DELETE_HORIZON,
     LENGTH_AT,
     LOG_OVERHEAD_BYTES,
     MAGIC_AT,
     RECORDS_AT,
     BatchHeader,
-    Compression,
+)
+from kraftspec.fastpath.walk import (
+    Resync,
+    claimed_size,
+    is_framed,
+    iterate_headers,
+    reader_of,
+    written_end,
 )
 
 # A torn batch is known by the zeros where its end should be. A whole one may end in some too (no
 # headers, a value of small numbers), so fewer than these prove nothing.
 TORN_ZEROS_MIN: Final = 8
-# Looking for the next good batch, a byte may be part of many CRCs: bytes made to look like headers
-# would take hours. Real damage needs one or two.
-RESYNC_CRC_TIMES_MAX: Final = 8
-RESYNC_CRC_BYTES_FREE: Final = 64 << 20
-
-_ZEROS: Final = bytes(1 << 16)
-_ATTRIBUTES_MAX: Final = DELETE_HORIZON * 2 - 1
-_PLAUSIBLE = struct.Struct(">qi4xbIhi30xi")
-_MAGIC_THEN_ATTRIBUTES = re.compile(rb"\x02(?=.{4}\x00)", re.DOTALL)
 
 
 class Verdict(StrEnum):
@@ -76,7 +63,7 @@ class Damage(msgspec.Struct, frozen=True):
 
 
 class Prefix(msgspec.Struct, frozen=True):
-    """How far an input is good: bytes, batches, the last of them, and what ends it.
+    """The valid prefix of an input: bytes, batches, the last of them, and the error that ends it.
 
     ``size`` is a byte position in the input; ``zero_tail`` counts the zeros that the input ends
     with, after ``size``.
@@ -107,18 +94,6 @@ def view_source(source: Any) -> memoryview:
     return view_of(source)
 
 
-def written_end(view: memoryview) -> int:
-    """Return the byte after the last that is not zero."""
-    end = len(view)
-    while end:
-        size = min(len(_ZEROS), end)
-        chunk = view[end - size : end].tobytes()
-        if chunk != _ZEROS[:size]:
-            return end - size + len(chunk.rstrip(b"\0"))
-        end -= size
-    return 0
-
-
 def judge(view: memoryview, position: int, error: CodecError, end: int) -> Verdict:
     """Say what the refused batch at ``position`` seems to be, ``end`` being ``written_end``."""
     if position >= end:
@@ -136,77 +111,12 @@ def judge(view: memoryview, position: int, error: CodecError, end: int) -> Verdi
     return Verdict.CORRUPT
 
 
-def _plausible(view: memoryview, position: int) -> int:
-    """Return the size of what looks like a batch at ``position``, 0 when nothing does."""
-    if position < 0 or len(view) - position < RECORDS_AT:
-        return 0
-    base, length, magic, _, attributes, delta, count = _PLAUSIBLE.unpack_from(view, position)
-    size: int = length + LOG_OVERHEAD_BYTES
-    if magic != 2 or length < BATCH_LENGTH_MIN or size > len(view) - position:  # noqa: PLR2004
-        return 0
-    if base < 0 or not 0 <= attributes <= _ATTRIBUTES_MAX or not 0 <= count <= delta + 1:
-        return 0
-    codec = attributes & COMPRESSION_MASK
-    if codec > Compression.ZSTD:
-        return 0
-    return size if codec or size - RECORDS_AT >= count * RECORD_BYTES_MIN else 0
-
-
-class Resync:
-    """Finds where batches go on after damage; its patience covers one input."""
-
-    def __init__(self, view: memoryview) -> None:
-        self.view = view
-        self.crc_bytes_left = RESYNC_CRC_TIMES_MAX * len(view) + RESYNC_CRC_BYTES_FREE
-        self._good = -1  # The good batch that was found last: before it, there is none.
-
-    def after(self, position: int, *, is_framed: bool) -> int:
-        """Return where to go on after the batch refused at ``position``; the end if nowhere.
-
-        The length of a batch is believed (``is_framed``) unless a good batch starts before that
-        many bytes are over. Else the next bytes are looked for that are one, CRC included.
-        """
-        end = position
-        if is_framed:
-            length: int = struct.unpack_from(">i", self.view, position + LENGTH_AT)[0]
-            end += LOG_OVERHEAD_BYTES + length
-            if end == len(self.view) or _plausible(self.view, end):
-                return end
-        if self._good <= position:
-            self._good = self._search(position + 1)
-        return end if position < end < self._good < len(self.view) else self._good
-
-    def _search(self, position: int) -> int:
-        view = self.view
-        for found in _MAGIC_THEN_ATTRIBUTES.finditer(view, position + MAGIC_AT):
-            start = found.start() - MAGIC_AT
-            size = _plausible(view, start)
-            if not size:
-                continue
-            self.crc_bytes_left -= size
-            if self.crc_bytes_left < 0:
-                break
-            (crc,) = struct.unpack_from(">I", view, start + CRC_AT)
-            if crc32c(view[start + ATTRIBUTES_AT : start + size]) == crc:
-                return start
-        return len(view)
-
-
-def is_framed(error: CodecError) -> bool:
-    """Whether the batch that gave this error is all there, by its own length."""
-    return error.error_class not in (
-        ErrorClass.TRUNCATED,
-        ErrorClass.BATCH_LENGTH_MISMATCH,
-        ErrorClass.BAD_MAGIC,
-    )
-
-
 class Surveyor:
     """Notes damage in one input, and says where to go on after it."""
 
     def __init__(self, view: memoryview) -> None:
         self.view = view
-        self.resync = Resync(view)
+        self.resync = Resync(reader_of(view), len(view))
         self.damage: list[Damage] = []
         self.written_end = -1  # The byte after the last that is not zero, once it is known.
 
@@ -216,11 +126,14 @@ class Surveyor:
         That is the end of the input when only zeros follow, or when not to look further.
         """
         if self.written_end < 0:
-            self.written_end = written_end(self.view)
+            self.written_end = written_end(reader_of(self.view), 0, len(self.view))
         end = len(self.view)
         verdict = judge(self.view, position, error, self.written_end)
         if verdict is Verdict.TORN or (resync and verdict is Verdict.CORRUPT):
-            end = self.resync.after(position, is_framed=is_framed(error))
+            framed_end = 0
+            if is_framed(error):
+                framed_end = position + claimed_size(self.view[position:])
+            end = self.resync.after(position, framed_end)
             if end < len(self.view):
                 verdict = Verdict.CORRUPT  # A write that was cut short is the last.
         if not resync:
@@ -234,7 +147,7 @@ class Surveyor:
 class Scanner:
     """Yields the header of each good batch of an input; ``damage`` has what is between them.
 
-    ``position`` is how far it has come, ``valid_prefix`` how far the input was good until then,
+    ``position`` is the next byte to read, ``valid_prefix`` the good part of the input until then,
     ``verdict`` that of the first damage.
     """
 
@@ -244,6 +157,7 @@ class Scanner:
         self.resync = resync
         self._view = view
         self._surveyor = Surveyor(view)
+        self._headers = self._walk()
 
     @property
     def damage(self) -> list[Damage]:
@@ -261,18 +175,19 @@ class Scanner:
         return self.damage[0].verdict if self.damage else Verdict.CLEAN
 
     def __iter__(self) -> Iterator[BatchHeader]:
-        return self
+        return self._headers
 
     def __next__(self) -> BatchHeader:
+        return next(self._headers)
+
+    def _walk(self) -> Generator[BatchHeader]:
         while self.position < len(self._view):
             try:
-                header = read_header(self._view, self.position, check_crc=self.check_crc)
+                for header in iterate_headers(self._view, self.position, check_crc=self.check_crc):
+                    self.position = header.position + header.size
+                    yield header
             except CodecError as error:
                 self.position = self._surveyor.note(self.position, error, resync=self.resync)
-            else:
-                self.position = header.end
-                return header
-        raise StopIteration
 
     def __enter__(self) -> Self:
         return self
@@ -282,7 +197,10 @@ class Scanner:
 
     def close(self) -> None:
         """Let the input go; what was found stays."""
+        self._surveyor.resync.let_go()
+        self._headers.close()
         self._view.release()
+        self._headers = self._walk()  # Whoever goes on is told that the input is gone.
 
 
 def _view_from(source: Any, offset: int) -> memoryview:
@@ -305,12 +223,11 @@ def scan(source: Any, *, offset: int = 0, check_crc: bool = True, resync: bool =
 def pure_walk(view: memoryview, position: int, check_crc: bool) -> tuple[int, int, int]:
     """Walk good batches; return (where that ends, how many they are, where the last starts)."""
     batches, last = 0, -1
-    while position < len(view):
-        try:
-            header = read_header(view, position, check_crc=check_crc)
-        except CodecError:
-            break
-        batches, last, position = batches + 1, position, header.end
+    try:
+        for header in iterate_headers(view, position, check_crc=check_crc):
+            batches, last, position = batches + 1, header.position, header.end
+    except CodecError:
+        pass
     return position, batches, last
 
 
@@ -319,7 +236,7 @@ _walk = _native.walk if _native is not None else pure_walk
 
 
 def valid_prefix(source: Any, *, offset: int = 0, check_crc: bool = True) -> Prefix:
-    """Say how far the batches of a path, file, mmap or buffer are good from ``offset`` on.
+    """Return the valid prefix of the batches of a path, file, mmap or buffer from ``offset`` on.
 
     Recovery keeps that much and cuts the rest, whatever the verdict: a log has nothing after its
     first bad batch that it could vouch for.

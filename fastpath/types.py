@@ -42,7 +42,7 @@ class Uuid(bytes):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read the base64 form; ``ValueError`` says what is wrong with it."""
+        """Read the base64 form; ``ValueError`` names the mistake in it."""
         try:
             raw = binascii.a2b_base64(
                 text.translate(_FROM_URL) + "=" * (-len(text) % 4), strict_mode=True

@@ -57,21 +57,21 @@ class Tables:
         count = len(plain)
 
         def read(value: Any) -> Any:
-            made = {attr: item(value[name]) for name, attr, item in plain}
+            values = {attr: item(value[name]) for name, attr, item in plain}
             left = len(value) - count
             if left:
                 for name, attr, item in tags:
                     if name in value:
-                        made[attr] = item(value[name])
+                        values[attr] = item(value[name])
                         left -= 1
                 if flexible and value.get(UNKNOWN_TAGS).__class__ is list:
-                    made["unknown_tagged_fields"] = tuple(
+                    values["unknown_tagged_fields"] = tuple(
                         [(tag["tag"], bytes.fromhex(tag["hex"])) for tag in value[UNKNOWN_TAGS]]
                     )
                     left -= 1
             if left or value.__class__ is not dict:
                 raise ValueError
-            return cls(**made)
+            return cls(**values)
 
         return read
 
@@ -107,9 +107,9 @@ class Tables:
             out = {name: item(getattr(value, attr)) for name, attr, item in plain}
             if flexible:
                 for name, attr, item, default in tags:
-                    given = getattr(value, attr)
-                    if not is_default(given, default):
-                        out[name] = item(given)
+                    field = getattr(value, attr)
+                    if not is_default(field, default):
+                        out[name] = item(field)
                 if len(out) > len(plain):
                     out = {name: out[name] for name in order if name in out}
                 if value.unknown_tagged_fields:
@@ -178,7 +178,7 @@ def _read_bytes(value: Any) -> bytes:
 def _read_float(value: Any) -> Any:
     if value.__class__ is float:
         return value
-    raise TypeError  # An integer, or the hex digits of what is not finite: the other way.
+    raise TypeError  # An integer, or the hex digits of NaN or an infinity: the slow way.
 
 
 def _same(value: Any) -> Any:

@@ -33,7 +33,7 @@ UNKNOWN_TAGS = "_unknownTaggedFields"
 def to_json(layouts: Layouts, layout: Layout, value: Any, path: str = "") -> dict[str, Any]:
     """Return one struct as a JSON object; refuses what the version lacks, as encode does.
 
-    ``path`` is where the struct stands in its message, with a dot at its end.
+    ``path`` is the path of the struct in its message, with a dot at its end.
     """
     _, _, fields, tagged, absent, _ = layout
     for name, attr, ignorable, default in absent:
@@ -67,8 +67,8 @@ def in_order(
     """
     names = getattr(struct, "__struct_fields__", ())
     at = {attr: number for number, attr in enumerate(names)}
-    found = [(at.get(attr, len(at)), name) for name, attr, *_ in fields]
-    return sorted(found + [(at.get(attr, len(at)), name) for _, name, attr, *_ in tagged])
+    positions = [(at.get(attr, len(at)), name) for name, attr, *_ in fields]
+    return sorted(positions + [(at.get(attr, len(at)), name) for _, name, attr, *_ in tagged])
 
 
 def _to_json(layouts: Layouts, wire: str, element: Element, value: Any, path: str) -> Any:
@@ -96,7 +96,7 @@ def _to_json(layouts: Layouts, wire: str, element: Element, value: Any, path: st
 
 
 def float_to_json(value: Any) -> float | str:
-    """Return a float64 as JSON says it: one that is not finite as its hex digits."""
+    """Return a float64 in JSON: one that is not finite as its hex digits."""
     value = float(value)
     return value if math.isfinite(value) else f"0x{struct.pack('>d', value).hex()}"
 
@@ -114,7 +114,7 @@ def from_json(
 
 
 def default_json(wire_default: WireDefault) -> Any:
-    """Return a default as JSON says it; a struct of defaults has no such form (``...``)."""
+    """Return a default in JSON; a struct of defaults has no such form (``...``)."""
     if isinstance(wire_default, bytes):
         return str(Uuid(wire_default)) if len(wire_default) == UUID_BYTES else ""
     return [] if wire_default == () and isinstance(wire_default, tuple) else wire_default
@@ -152,14 +152,14 @@ class _Reader:
                 out[attr] = self.at(name, wire, nullable, element, left.pop(name))
         for name, _, ignorable, default in absent:
             if name in left:
-                given = left.pop(name)
-                if not ignorable and (default is ... or given != default_json(default)):
+                item = left.pop(name)
+                if not ignorable and (default is ... or item != default_json(default)):
                     self.refuse(
                         ErrorClass.FIELD_NOT_IN_VERSION, "this version has no such field", name
                     )
         if UNKNOWN_TAGS in left:
             unknown = self.unknown(layout, left.pop(UNKNOWN_TAGS))
-            if unknown:  # A class without a flexible version has no room for them.
+            if unknown:  # A class without a flexible version has no such attribute.
                 out["unknown_tagged_fields"] = unknown
         if left and not self.lenient:
             self.refuse(

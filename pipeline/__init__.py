@@ -1,9 +1,12 @@
-"""Kafka logs as tables: an Arrow core without Spark, and the faces that Spark sees.
+"""Kafka logs as tables: an Arrow reader without Spark, and a Spark data source on top of it.
 
 ``discover`` finds the segments and checkpoints below a path, ``plan_splits`` divides them into
 pieces of work that start at batches, ``read_split`` reads one as Arrow record batches, and
-``scan`` does all three in one call. What cannot be read is never left out in silence: it is a row
-of its own, or counted in the ``Report``, or an error, as the mode says.
+``scan`` does all three in one call. Data that cannot be read is a row of its own, or counted in the
+``Report``, or an error, depending on the mode; it is never dropped silently.
+
+Called by the command line and by users of Arrow and Spark; it may import everything but the command
+line.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
     from kraftspec.pipeline.splits import plan_splits as plan_splits
     from kraftspec.pipeline.stream import scan as scan
 
-# Where each name lives: pyarrow is loaded when somebody asks for one that needs it.
+# The module of each name: pyarrow is imported only for a name that needs it.
 _HOMES = {
     "DamagedLogError": "report",
     "LogFile": "layout",

@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import posixpath
 import stat
+from collections.abc import Iterator
 from importlib import import_module
 from types import TracebackType
 from typing import Any, Final, Protocol, Self
@@ -20,10 +21,25 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
+from kraftspec.fastpath.batch_reader import read_header
+from kraftspec.fastpath.errors import CodecError
+from kraftspec.fastpath.records import RECORDS_AT, BatchHeader
+from kraftspec.fastpath.walk import (
+    WINDOW_BYTES,
+    Resync,
+    header_at,
+    plausible_size,
+    read_file,
+    walk_headers,
+)
+
 # What one read asks of a source: small enough for the processor's cache, or, where a read is a
 # request over the network, large enough for its latency.
 LOCAL_WINDOW_BYTES: Final = 2 << 20  # Twice as much took a quarter to a half more CPU time.
 REMOTE_WINDOW_BYTES: Final = 16 << 20
+# Kafka's own default is 1 MiB (message.max.bytes). A length that a bit made wrong must not make
+# the reader take gigabytes.
+BATCH_BYTES_MAX: Final = 128 << 20
 
 Filesystem = Any  # None, a pyarrow.fs.FileSystem or an fsspec.AbstractFileSystem: they pickle.
 
@@ -68,6 +84,35 @@ class Source:
         """Return the size that the file has by now."""
         return self.size
 
+    def headers(self, position: int, end: int) -> Iterator[BatchHeader]:
+        """Yield the headers from ``position`` on, until ``end`` or what is none."""
+        window_bytes = WINDOW_BYTES if self.is_remote else RECORDS_AT
+        return walk_headers(self.read, position, end, window_bytes)
+
+    def header_at(self, position: int) -> BatchHeader | None:
+        """Read the header at ``position``; None when there is none."""
+        return header_at(self.read(position, RECORDS_AT), 0, position)
+
+    def plausible_end(self, position: int, end: int) -> int:
+        """Return where what looks like a batch at ``position`` ends, before ``end``; 0 for none."""
+        size = plausible_size(self.read(position, RECORDS_AT), 0, end - position)
+        return size and position + size
+
+    def has_batch(self, position: int, end: int) -> bool:
+        """Whether a whole batch with the right checksum is at ``position``, before ``end``."""
+        size = self.plausible_end(position, end) - position
+        if not 0 < size <= BATCH_BYTES_MAX:
+            return False
+        try:
+            read_header(self.read(position, size))
+        except CodecError:
+            return False
+        return True
+
+    def resync(self, end: int, batch_bytes_max: int = BATCH_BYTES_MAX) -> Resync:
+        """Return what finds batches after damage, before ``end``."""
+        return Resync(self.read, end, covers=self.size, batch_bytes_max=batch_bytes_max)
+
     def close(self) -> None:
         """Let the file go."""
 
@@ -93,7 +138,7 @@ class Store(Protocol):
         """Return what is in the directory ``path``, sorted by path."""
 
     def open(self, path: str, size: int) -> Source:
-        """Open a file that a listing said has ``size`` bytes; FileNotFoundError when it is gone."""
+        """Open a file of ``size`` bytes, as listed; FileNotFoundError if it was deleted."""
 
 
 class _LocalSource(Source):
@@ -104,15 +149,7 @@ class _LocalSource(Source):
         self._number = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
 
     def _read(self, position: int, size: int) -> Any:
-        data = os.pread(self._number, size, position)
-        if len(data) == size or not data:
-            return data
-        parts = [data]  # One read gives 2 GiB at most, and may give less than was asked.
-        missing = size - len(data)
-        while missing and (more := os.pread(self._number, missing, position + size - missing)):
-            parts.append(more)
-            missing -= len(more)
-        return b"".join(parts)
+        return read_file(self._number, position, size)
 
     def size_now(self) -> int:
         return os.fstat(self._number).st_size
@@ -126,16 +163,16 @@ class _LocalSource(Source):
 class _LocalStore:
     def entry(self, path: str) -> Entry | None:
         try:
-            found = os.stat(path)
+            status = os.stat(path)
         except (FileNotFoundError, NotADirectoryError):
             return None
-        is_directory = stat.S_ISDIR(found.st_mode)
-        return Entry(path, is_directory, 0 if is_directory else found.st_size)
+        is_directory = stat.S_ISDIR(status.st_mode)
+        return Entry(path, is_directory, 0 if is_directory else status.st_size)
 
     def entries(self, path: str) -> list[Entry]:
         # A name may go between the listing and the look at it: retention deletes.
-        found = (self.entry(os.path.join(path, name)) for name in sorted(os.listdir(path)))
-        return [entry for entry in found if entry is not None]
+        entries = (self.entry(os.path.join(path, name)) for name in sorted(os.listdir(path)))
+        return [entry for entry in entries if entry is not None]
 
     def open(self, path: str, size: int) -> Source:
         return _LocalSource(path, size)
@@ -175,8 +212,8 @@ class _ArrowStore:
         from pyarrow.fs import FileSelector  # noqa: PLC0415 - heavy
 
         infos = self._filesystem.get_file_info(FileSelector(path))
-        found = (self._entry(info) for info in infos)
-        return sorted((entry for entry in found if entry is not None), key=_by_path)
+        entries = (self._entry(info) for info in infos)
+        return sorted((entry for entry in entries if entry is not None), key=_by_path)
 
     def open(self, path: str, size: int) -> Source:
         return _ArrowSource(self._filesystem.open_input_file(path), path, size)
@@ -212,8 +249,8 @@ class _FsspecStore:
 
     def entries(self, path: str) -> list[Entry]:
         self._filesystem.invalidate_cache()
-        found = map(self._entry, self._filesystem.ls(path, detail=True))
-        return sorted((entry for entry in found if entry.path != path.rstrip("/")), key=_by_path)
+        entries = map(self._entry, self._filesystem.ls(path, detail=True))
+        return sorted((entry for entry in entries if entry.path != path.rstrip("/")), key=_by_path)
 
     def open(self, path: str, size: int) -> Source:
         return _FsspecSource(self._filesystem, path, size)
@@ -238,7 +275,7 @@ def store_of(filesystem: Filesystem) -> Store:
 
 
 def resolve(path: str | os.PathLike[str], filesystem: Filesystem = None) -> tuple[Filesystem, str]:
-    """Return the filesystem and the path in it that a path or a URI stands for.
+    """Return the filesystem of a path or URI, and the path in it.
 
     ``file:`` is local, ``s3://bucket/key`` and what else pyarrow knows goes to pyarrow.fs, and all
     other schemes to fsspec, which asks for the package that it lacks (ImportError).
@@ -255,9 +292,9 @@ def resolve(path: str | os.PathLike[str], filesystem: Filesystem = None) -> tupl
     from pyarrow.fs import FileSystem  # noqa: PLC0415 - likewise
 
     try:
-        found: tuple[Filesystem, str] = FileSystem.from_uri(text)
+        resolved: tuple[Filesystem, str] = FileSystem.from_uri(text)
     except ArrowInvalid:
         core = import_module("fsspec.core")  # Heavy, and not for local paths.
         where, name = core.url_to_fs(text)
         return where, name
-    return found
+    return resolved

@@ -50,9 +50,9 @@ class Term(msgspec.Struct, frozen=True):
     comparison: str
     value: Any
 
-    def may_match(self, found: Range) -> bool:
+    def may_match(self, range_: Range) -> bool:
         """Whether a value of this range can match; a range of None is one that has no value."""
-        least, greatest = found
+        least, greatest = range_
         if least is None:
             return False
         if self.comparison == "in":
@@ -73,10 +73,10 @@ class Term(msgspec.Struct, frozen=True):
             value = self.value
         if self.comparison in ("in", "not in"):
             known = pa.array([one for one in value if _fits(one, column.type)], column.type)
-            found = pc.is_in(column, value_set=known)
+            matches = pc.is_in(column, value_set=known)
             if self.comparison == "not in":
-                found = pc.and_(pc.invert(found), pc.is_valid(column))
-            return found
+                matches = pc.and_(pc.invert(matches), pc.is_valid(column))
+            return matches
         if isinstance(value, int) and not _INT64_MIN <= value <= _INT64_MAX:
             # Every value of the column is on the same side of this one.
             is_matched = _COMPARE[self.comparison](0, value)
@@ -109,7 +109,7 @@ class Filter(msgspec.Struct, frozen=True):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that are asked for, each once."""
+        """The columns of the filter, each once."""
         return tuple(dict.fromkeys(term.column for terms in self.conjunctions for term in terms))
 
     def may_match(self, ranges: Mapping[str, Range]) -> bool:
@@ -121,11 +121,11 @@ class Filter(msgspec.Struct, frozen=True):
 
     def mask(self, column: Callable[[str], Any]) -> Any:
         """Return for each row whether it matches, ``column`` giving a column by its name."""
-        found = [
+        masks = [
             reduce(pc.and_kleene, (term.mask(column(term.column)) for term in terms))
             for terms in self.conjunctions
         ]
-        return reduce(pc.or_kleene, found)
+        return reduce(pc.or_kleene, masks)
 
     def bounds(self, column: str) -> Range:
         """Return the integers between which ``column`` must lie, None where there is no bound."""
@@ -164,19 +164,17 @@ def _value(column: str, value: Any) -> Any:
         if rest:
             raise ValueError(f"timestamps are whole milliseconds, and {value} is not")
         return milliseconds
-    wanted: tuple[type, ...] = (str,) if column in ("topic", "file") else (int,)
-    if not isinstance(value, wanted) or isinstance(value, bool) != column.startswith("is_"):
-        kind = (
-            "a bool" if column.startswith("is_") else "text" if wanted == (str,) else "an integer"
-        )
+    types: tuple[type, ...] = (str,) if column in ("topic", "file") else (int,)
+    if not isinstance(value, types) or isinstance(value, bool) != column.startswith("is_"):
+        kind = "a bool" if column.startswith("is_") else "text" if types == (str,) else "an integer"
         raise ValueError(f"the filter on {column} takes {kind}, not {value!r}")
     return value
 
 
-def _term(given: Any) -> Term:
-    if not isinstance(given, (tuple, list)) or len(given) != 3:  # noqa: PLR2004 - column, op, value
-        raise ValueError(f"a filter is a tuple (column, operator, value), not {given!r}")
-    column, comparison, value = given
+def _term(term: Any) -> Term:
+    if not isinstance(term, (tuple, list)) or len(term) != 3:  # noqa: PLR2004 - column, op, value
+        raise ValueError(f"a filter is a tuple (column, operator, value), not {term!r}")
+    column, comparison, value = term
     if column not in FILTER_COLUMNS:
         raise ValueError(
             f"there is no filter on {column!r}; there is on {', '.join(FILTER_COLUMNS)}"
@@ -205,4 +203,4 @@ def parse_filters(filters: Any) -> Filter | None:
     lists = [filters] if is_flat else filters
     if not all(lists):
         raise ValueError("a list of filters that is empty would match all; leave it out")
-    return Filter(tuple(tuple(_term(given) for given in terms) for terms in lists))
+    return Filter(tuple(tuple(_term(term) for term in terms) for terms in lists))

@@ -19,13 +19,12 @@ from typing import Final
 
 from kraftspec.pipeline.files import Source, store_of
 from kraftspec.pipeline.filters import Filter
-from kraftspec.pipeline.headers import is_good, read_at
 from kraftspec.pipeline.layout import LogFile
 
 # An index that is larger than Kafka's default (segment.index.bytes) is not read: a segment has
 # 2 GiB, and needs an entry each 4 KiB at most.
 INDEX_BYTES_MAX: Final = 16 << 20
-# So many entries are tried against the log before the index is not believed.
+# An index is not used after so many entries that do not match the log.
 TRIES_MAX: Final = 8
 
 _OFFSET_ENTRY_BYTES: Final = 8
@@ -33,12 +32,12 @@ _TIME_ENTRY = struct.Struct(">qi")
 
 
 class Indexes:
-    """The indexes of one segment; without usable ones it knows nothing, and says so."""
+    """The indexes of one segment; without a usable one every lookup returns nothing."""
 
     def __init__(self, file: LogFile, source: Source) -> None:
         self.file = file
         self.source = source
-        self.offsets: Sequence[int] = ()  # To the base offset, as they stand.
+        self.offsets: Sequence[int] = ()  # Relative to the base offset, as stored.
         self.positions: Sequence[int] = ()
         if file.kind == "segment" and file.base_offset >= 0:
             self._read_offsets()
@@ -77,11 +76,11 @@ class Indexes:
         return []
 
     def _holds(self, entry: int, end: int) -> bool:
-        """Whether the log has a good batch where the entry says, of an offset that fits."""
+        """Whether the log has a good batch at the position of the entry, with a matching offset."""
         position = self.positions[entry]
-        if not 0 <= position < end or not is_good(self.source, position, self.source.size):
+        if not 0 <= position < end or not self.source.has_batch(position, self.source.size):
             return False
-        header = read_at(self.source, position)
+        header = self.source.header_at(position)
         return (
             header is not None and header.base_offset <= self.file.base_offset + self.offsets[entry]
         )
@@ -94,11 +93,11 @@ class Indexes:
                 return self.positions[entry]
         return None
 
-    def bytes_of(self, wanted: Filter) -> tuple[int, int]:
+    def bytes_of(self, filter_: Filter) -> tuple[int, int]:
         """Return the bytes in which rows may match: from a batch to a batch, all at worst."""
         start, end, base = 0, self.file.size, self.file.base_offset
-        least, greatest = wanted.bounds("offset")
-        earliest, _ = wanted.bounds("timestamp")
+        least, greatest = filter_.bounds("offset")
+        earliest, _ = filter_.bounds("timestamp")
         if earliest is not None:
             times = self._times()
             at = bisect_left(times, (earliest, -1)) - 1
@@ -113,7 +112,7 @@ class Indexes:
             for entry in range(first, min(first + TRIES_MAX, len(self.offsets))):
                 if self.positions[entry] <= start or not self._holds(entry, end):
                     continue
-                header = read_at(self.source, self.positions[entry])
+                header = self.source.header_at(self.positions[entry])
                 if header is not None and header.base_offset > greatest:
                     end = self.positions[entry]
                     break

@@ -1,4 +1,4 @@
-"""What Kafka's directories hold: segments and checkpoints, told by their names.
+"""The segments and checkpoints in Kafka's directories, recognised by their names.
 
 A log directory has a directory a partition, ``TOPIC-PARTITION``; that has ``OFFSET.log`` and, for
 the metadata log, ``OFFSET-EPOCH.checkpoint`` (``org.apache.kafka.storage.internals.log
@@ -27,7 +27,7 @@ _CHECKPOINT = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 _PARTITION = re.compile(r"([a-zA-Z0-9._-]{1,249})-(\d{1,10})")
 _LEAVING = re.compile(r"(.+)-(\d{1,10})\.[0-9a-fA-F]{32}-(delete|future|stray)")
 _LEFT_OVER = re.compile(r".+\.(deleted|cleaned|swap|part|delete)")
-# What stands beside a segment and helps to read it.
+# The files of a segment that help to read it.
 INDEX_SUFFIXES: Final = (".index", ".timeindex", ".txnindex")
 
 Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
@@ -70,7 +70,7 @@ class Ignored(msgspec.Struct, frozen=True):
 
 
 class Survey(msgspec.Struct, frozen=True):
-    """What was found below a path: what is read, and what is not."""
+    """The files below a path: those to read, and those that are ignored."""
 
     files: list[LogFile]
     ignored: list[Ignored]
@@ -110,7 +110,7 @@ class _Surveyor:
         )
 
     def one(self, entry: Entry) -> None:
-        """Add a file that was named outright, whatever it is called; look what is beside it."""
+        """Add a file that was named itself; any name will do. Look for its indexes."""
         parent = posixpath.dirname(entry.path)
         listed = self.store.entries(parent) if _SEGMENT.fullmatch(entry.name) else []
         later = [each.name for each in listed if _SEGMENT.fullmatch(each.name)]
@@ -144,20 +144,20 @@ class _Surveyor:
         ):
             self.partition(entries)
             return True
-        found = False
+        has_logs = False
         for entry in entries:
             if not entry.is_directory:
                 continue
             if leaving := _LEAVING.fullmatch(entry.name):
                 reason = f"a partition that is not in use: {leaving[3]}"
                 self.ignored.append(Ignored(entry.path, reason))
-                found = True
+                has_logs = True
             elif _PARTITION.fullmatch(entry.name):
                 self.partition(self.store.entries(entry.path))
-                found = True
+                has_logs = True
             elif levels:
-                found |= self.directory(entry.path, levels - 1)
-        return found
+                has_logs |= self.directory(entry.path, levels - 1)
+        return has_logs
 
 
 def survey(paths: Paths, filesystem: Filesystem = None) -> Survey:
@@ -166,7 +166,7 @@ def survey(paths: Paths, filesystem: Filesystem = None) -> Survey:
     A path is a file, a partition's directory, a log directory, or one that holds log directories.
     FileNotFoundError when there is nothing, ValueError for a directory that is none of Kafka's.
     """
-    found: dict[str, LogFile] = {}
+    files: dict[str, LogFile] = {}
     ignored: list[Ignored] = []
     for path in [paths] if isinstance(paths, (str, os.PathLike)) else paths:
         where, name = resolve(path, filesystem)
@@ -181,9 +181,9 @@ def survey(paths: Paths, filesystem: Filesystem = None) -> Survey:
                 f"{os.fspath(path)} is no log directory: it has neither segments (20 digits.log), "
                 "nor checkpoints, nor directories named TOPIC-PARTITION"
             )
-        found |= {file.path: file for file in surveyor.files}  # Each once, however often named.
+        files |= {file.path: file for file in surveyor.files}  # Each once, however often named.
         ignored += surveyor.ignored
-    return Survey(sorted(found.values(), key=_in_order), ignored)
+    return Survey(sorted(files.values(), key=_in_order), ignored)
 
 
 def _in_order(file: LogFile) -> tuple[str, int, str, int, str]:

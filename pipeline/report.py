@@ -1,4 +1,4 @@
-"""What a reader says when it is done: rows, and everything that did not become one."""
+"""The report of a reader: counts of rows, and of everything that did not become one."""
 
 from __future__ import annotations
 
@@ -54,18 +54,18 @@ class DamagedLogError(ValueError):
         self.advice = advice
 
     def __str__(self) -> str:
-        found = self.damaged
-        return f"{found.file}, byte {found.position}: {found.detail}; {self.advice}"
+        damage = self.damaged
+        return f"{damage.file}, byte {damage.position}: {damage.detail}; {self.advice}"
 
 
 class Report(msgspec.Struct):
-    """What was read, and what was left out and why. Bytes and counts; reports add up.
+    """What was read, what was left out, and why: bytes and counts. Reports can be added.
 
-    ``rows`` counts rows of records, not those that tell of damage. Left out are ``filtered_rows``
+    ``rows`` counts rows of records, not those of damage. Left out are ``filtered_rows``
     (filters), ``aborted_rows``, ``undecided_rows`` and ``control_rows`` (isolation), all of them
     counted by the headers of their batches where these are not decoded.
 
-    ``txn_index_faults`` are transaction indexes that were asked for and are not believed,
+    ``txn_index_faults`` are transaction indexes that were requested and are not trusted,
     ``indexed`` aborted transactions that such an index alone told of, its marker being damaged.
     """
 
@@ -86,34 +86,34 @@ class Report(msgspec.Struct):
     txn_index_faults: list[IndexFault] = msgspec.field(default_factory=list)
     indexed: list[Transaction] = msgspec.field(default_factory=list)
 
-    def note(self, found: Damaged, *, is_dropped: bool) -> None:
-        """Count damage; ``is_dropped`` says that no row tells of it."""
+    def note(self, damage: Damaged, *, is_dropped: bool) -> None:
+        """Count damage; ``is_dropped``: no row shows it."""
         self.damaged_regions += 1
-        self.damaged_bytes += found.size
+        self.damaged_bytes += damage.size
         self.dropped_regions += is_dropped
         if len(self.damaged) < DAMAGED_LISTED_MAX:
-            self.damaged.append(found)
+            self.damaged.append(damage)
 
-    def note_transactions(self, found: Transactions) -> None:
-        """Say what transaction indexes told of a partition, once for all parts of it."""
-        self.txn_index_faults = list(dict.fromkeys([*self.txn_index_faults, *found.faults]))
-        self.indexed = list(dict.fromkeys([*self.indexed, *found.indexed]))
+    def note_transactions(self, transactions: Transactions) -> None:
+        """Log what the transaction indexes of a partition gave, once for all its parts."""
+        self.txn_index_faults = list(dict.fromkeys([*self.txn_index_faults, *transactions.faults]))
+        self.indexed = list(dict.fromkeys([*self.indexed, *transactions.indexed]))
 
     def add(self, other: Report) -> None:
-        """Add what another reader says."""
+        """Add the counts of another reader."""
         for name in self.__struct_fields__:
             mine, its = getattr(self, name), getattr(other, name)
             setattr(self, name, mine + its)
-        self.note_transactions(Transactions())  # Of one partition many may tell.
+        self.note_transactions(Transactions())  # Several parts may report one partition.
         del self.damaged[DAMAGED_LISTED_MAX:]
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as JSON has it."""
-        found: dict[str, Any] = msgspec.to_builtins(self)
-        return found
+        fields: dict[str, Any] = msgspec.to_builtins(self)
+        return fields
 
     def warn(self) -> None:
-        """Say in the log, once, what no row tells of: damage, and what of indexes."""
+        """Log once what no row shows: damage, and faults of indexes."""
         if self.txn_index_faults:
             first = self.txn_index_faults[0]
             LOG.warning(

@@ -23,8 +23,8 @@ import pyarrow.compute as pc
 from kraftspec.fastpath.batch_reader import count_of
 from kraftspec.fastpath.columns import COLUMNS, Columns, Timestamps, Values, decode_columns
 from kraftspec.fastpath.compression import DECOMPRESSED_BYTES_MAX, RATIO_MAX
+from kraftspec.pipeline.files import BATCH_BYTES_MAX
 from kraftspec.pipeline.filters import Filter, parse_filters
-from kraftspec.pipeline.headers import BATCH_BYTES_MAX
 from kraftspec.pipeline.layout import LogFile
 from kraftspec.pipeline.report import Damaged
 
@@ -78,14 +78,14 @@ class ReadOptions(msgspec.Struct, frozen=True):
 
     @property
     def shows_damage(self) -> bool:
-        """Whether damage becomes rows: somebody asked for a column that tells of it."""
+        """Whether damage becomes rows: a column that shows it is selected."""
         return self.mode == "PERMISSIVE" and not set(ERROR_COLUMNS).isdisjoint(self.columns)
 
 
 def read_options(
     columns: Sequence[str] | None = None, filters: Any = None, mode: Any = "PERMISSIVE", **more: Any
 ) -> ReadOptions:
-    """Return the options of a reader; ValueError and TypeError say what is no option.
+    """Return the options of a reader; ValueError and TypeError name a wrong option.
 
     Without ``columns`` all are read, those of errors in PERMISSIVE mode only.
     """
@@ -133,12 +133,12 @@ def _schema(options: ReadOptions) -> Any:
 
 def _filtered(batch: Any, mask: Any) -> Any:
     """Return the rows of ``batch`` that ``mask`` has, neither null nor false."""
-    wanted = pc.sum(mask).as_py() or 0
-    if wanted == batch.num_rows:
+    count = pc.sum(mask).as_py() or 0
+    if count == batch.num_rows:
         return batch
     first = pc.index(mask, True).as_py()
-    if not wanted or pc.sum(mask.slice(first, wanted)).as_py() == wanted:
-        return batch.slice(max(first, 0), wanted)  # Nothing is copied.
+    if not count or pc.sum(mask.slice(first, count)).as_py() == count:
+        return batch.slice(max(first, 0), count)  # Nothing is copied.
     try:
         return batch.filter(mask)
     except pa.ArrowNotImplementedError:  # Arrow cannot pick from views: copies are picked from.
@@ -161,16 +161,16 @@ class Rows:
     def __init__(self, options: ReadOptions, file: LogFile) -> None:
         self.options = options
         self.schema = _schema(options)
-        asked = (*options.columns, *(options.filter.columns if options.filter else ()))
-        # What the decoder is asked for; the filter's columns may be others than those wanted.
-        self.decoded = tuple(dict.fromkeys(name for name in asked if name in COLUMNS))
-        self._is_plain = self.decoded == options.columns and "position" not in asked
+        columns = (*options.columns, *(options.filter.columns if options.filter else ()))
+        # The columns to decode; the filter may need columns that are not selected.
+        self.decoded = tuple(dict.fromkeys(name for name in columns if name in COLUMNS))
+        self._is_plain = self.decoded == options.columns and "position" not in columns
         self._constants = {"topic": file.topic, "partition": file.partition, "file": file.path}
         self._repeated: dict[str, Any] = {}
 
-    def batch(self, found: Columns, window_at: int) -> Any:
+    def batch(self, columns: Columns, window_at: int) -> Any:
         """Return the rows that pass the filter, ``window_at`` being where their input starts."""
-        batch = pa.record_batch(found)
+        batch = pa.record_batch(columns)
         if not self._is_plain or self.options.filter is not None:
             rows = batch.num_rows
             cells = dict(zip(self.decoded, batch.columns, strict=True))
@@ -192,9 +192,9 @@ class Rows:
 
     def _cell(self, cells: dict[str, Any], name: str, rows: int) -> Any:
         """Return a decoded column, or a constant one: a slice of one that is made once."""
-        found = cells.get(name)
-        if found is not None:
-            return found
+        cell = cells.get(name)
+        if cell is not None:
+            return cell
         repeated = self._repeated.get(name)
         if repeated is None or len(repeated) < rows:
             size = max(rows, self.options.rows_max)
@@ -207,22 +207,25 @@ class Rows:
             self._repeated[name] = repeated
         return repeated.slice(0, rows)
 
-    def shows(self, found: Damaged) -> bool:
+    def shows(self, damage: Damaged) -> bool:
         """Whether this damage becomes a row."""
-        wanted = self.options.damage_filter
-        if not self.options.shows_damage or wanted is None:
+        damage_filter = self.options.damage_filter
+        if not self.options.shows_damage or damage_filter is None:
             return self.options.shows_damage
-        known = {**self._constants, "position": found.position}
-        return wanted.may_match({name: (known.get(name),) * 2 for name in wanted.columns})
+        known = {**self._constants, "position": damage.position}
+        return damage_filter.may_match(
+            {name: (known.get(name),) * 2 for name in damage_filter.columns}
+        )
 
-    def damage(self, found: Damaged, data: bytes) -> Any:
-        """Return the one row that stands for damage whose first bytes are ``data``."""
+    def damage(self, damage: Damaged, data: bytes) -> Any:
+        """Return the row of damage that begins with the bytes ``data``."""
         error = {
-            "class": found.error_class, "file": found.file, "position": found.position,
-            "size": found.size, "detail": found.detail,
+            "class": damage.error_class, "file": damage.file, "position": damage.position,
+            "size": damage.size, "detail": damage.detail,
         }  # fmt: skip
         cells = {
-            **self._constants, "position": found.position, "_error": error, "_corrupt_record": data,
+            **self._constants, "position": damage.position, "_error": error,
+            "_corrupt_record": data,
         }  # fmt: skip
         return pa.RecordBatch.from_arrays(
             [pa.array([cells.get(field.name)], field.type) for field in self.schema],

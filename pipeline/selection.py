@@ -1,4 +1,4 @@
-"""Which batches are decoded at all, told by their headers.
+"""Decides from their headers which batches are decoded.
 
 A header says between which offsets its records lie and that none is later than its max timestamp;
 who wrote it, in which epoch, and whether it is data. A batch that cannot hold a wanted row is not
@@ -13,9 +13,9 @@ from typing import Any, Final, Self
 
 import msgspec
 
-from kraftspec.fastpath.batch_reader import read_header
 from kraftspec.fastpath.errors import CodecError
 from kraftspec.fastpath.records import COMPRESSION_MASK, BatchHeader, TimestampType
+from kraftspec.fastpath.walk import iterate_headers
 from kraftspec.pipeline.filters import Filter
 from kraftspec.pipeline.report import Report
 from kraftspec.pipeline.rows import ReadOptions
@@ -43,10 +43,10 @@ class Run(msgspec.Struct, frozen=True):
 
 
 class Selection:
-    """Says of each batch whether it is wanted, and counts those that are not."""
+    """Decides for each batch whether it is decoded, and counts those that are not."""
 
-    def __init__(self, wanted: Filter | None, transactions: Transactions | None) -> None:
-        self.filter = wanted
+    def __init__(self, filter_: Filter | None, transactions: Transactions | None) -> None:
+        self.filter = filter_
         self.is_committed = transactions is not None
         self.last_stable_offset = transactions.last_stable_offset if transactions else 0
         self.aborted = _by_producer(transactions.aborted if transactions else ())
@@ -56,16 +56,16 @@ class Selection:
     def of(cls, options: ReadOptions, transactions: Transactions | None) -> Self | None:
         """Return what selects, None when every batch is wanted.
 
-        Raises ValueError when committed data is asked for of splits planned without transactions.
+        Raises ValueError for committed data if the splits were planned without transactions.
         """
-        wanted = options.filter
-        if wanted is not None and _TOLD.isdisjoint(wanted.columns):
-            wanted = None
+        filter_ = options.filter
+        if filter_ is not None and _TOLD.isdisjoint(filter_.columns):
+            filter_ = None
         if options.isolation == "read_uncommitted":
             transactions = None
         elif transactions is None:
             raise ValueError('plan_splits(…, isolation="read_committed") knows what was aborted')
-        return None if wanted is None and transactions is None else cls(wanted, transactions)
+        return None if filter_ is None and transactions is None else cls(filter_, transactions)
 
     def reason_against(self, header: BatchHeader) -> str:
         """Return which count of the report a batch falls under, "" when it may hold wanted rows."""
@@ -85,25 +85,23 @@ class Selection:
     def run(self, view: memoryview, at: int, rows_max: int, report: Report) -> Run:
         """Return the next wanted batches from byte ``at`` on, of ``rows_max`` rows or one batch."""
         start, batches, rows = at, 0, 0
-        while at < len(view):
-            try:
-                header = read_header(view, at, check_crc=True)
-            except CodecError as error:
-                return Run(start, batches, None if batches else error.with_traceback(None))
-            if batches and rows + header.record_count > rows_max:
-                break
-            reason = self.reason_against(header)
-            if not reason:
-                batches += 1
-                rows += max(0, header.record_count)
-            elif batches:
-                break  # It is looked at again, and counted then.
-            else:
-                report.skipped_batches += 1
-                counted = getattr(report, reason) + max(0, header.record_count)
-                setattr(report, reason, counted)
-                start = header.end
-            at = header.end
+        try:
+            for header in iterate_headers(view, at):
+                if batches and rows + header.record_count > rows_max:
+                    break
+                reason = self.reason_against(header)
+                if not reason:
+                    batches += 1
+                    rows += max(0, header.record_count)
+                elif batches:
+                    break  # It is checked again, and counted then.
+                else:
+                    report.skipped_batches += 1
+                    counted = getattr(report, reason) + max(0, header.record_count)
+                    setattr(report, reason, counted)
+                    start = header.end
+        except CodecError as error:
+            return Run(start, batches, None if batches else error.with_traceback(None))
         return Run(start, batches, None)
 
 
@@ -112,10 +110,10 @@ _Spans = dict[int, list[tuple[int, int]]]
 
 def _by_producer(transactions: Iterable[Transaction]) -> _Spans:
     """Return the offsets of transactions, from and to and sorted, of each producer."""
-    found: _Spans = {}
+    by_producer: _Spans = {}
     for each in transactions:
-        found.setdefault(each.producer_id, []).append((each.first_offset, each.last_offset))
-    return {producer: sorted(spans) for producer, spans in found.items()}
+        by_producer.setdefault(each.producer_id, []).append((each.first_offset, each.last_offset))
+    return {producer: sorted(spans) for producer, spans in by_producer.items()}
 
 
 def _is_of(transactions: _Spans, header: BatchHeader) -> bool:

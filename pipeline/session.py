@@ -19,14 +19,14 @@ _SETTINGS: Final = {
     "spark.sql.session.timeZone": "UTC",  # Kafka's timestamps have no zone of their own.
     "spark.ui.showConsoleProgress": "false",
 }
-# What Spark's launcher takes; of another one it tells only in a trace of Java.
+# The masters that Spark's launcher accepts; for others it prints only a Java trace.
 _MASTER: Final = re.compile(r"local(-cluster)?(\[.+\])?|spark://.+|k8s://.+|yarn")
-# A machine alone listens to itself alone, whatever its name resolves to.
+# A local master binds to loopback only, whatever the host name resolves to.
 _LOCAL: Final = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 
 def check_master(master: str) -> None:
-    """Refuse what is no master of Spark: ValueError."""
+    """Raise ValueError for an invalid Spark master."""
     if _MASTER.fullmatch(master) is None:
         raise ValueError(
             f"{master!r} is no master of Spark: local, local[N], local[*], spark://HOST:PORT, "
@@ -48,7 +48,7 @@ def session(
     is none; what Spark itself refuses is an exception of pyspark or py4j.
     """
     check_master(master)
-    # Spark would start whatever python3 comes first on PATH, which may have no kraftspec.
+    # Spark would start the first python3 on PATH, which may lack kraftspec.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     local = _LOCAL if master.startswith("local") else {}

@@ -1,8 +1,8 @@
-"""Files divided into pieces of work: of about so many bytes, each from a batch to a batch.
+"""Files divided into splits of about equal size, each from the start of a batch to another.
 
-Where a file may be divided is known from its ``.index`` (each entry of it is a batch, which is held
-against the log, checksum and all, before it is believed), else by walking the headers. Small files
-are packed together. The same files give the same splits; without filters every byte of every file
+A file is divided at the batches of its ``.index`` (each entry is checked against the log, with the
+checksum of its batch, before it is used), else by walking the headers. Small files are packed
+together. The same files give the same splits; without filters every byte of every file
 is in exactly one of them.
 """
 
@@ -16,13 +16,12 @@ import msgspec
 
 from kraftspec.pipeline.files import Source
 from kraftspec.pipeline.filters import Filter, parse_filters
-from kraftspec.pipeline.headers import Search, walk
 from kraftspec.pipeline.indexes import Indexes
 from kraftspec.pipeline.layout import LogFile
 from kraftspec.pipeline.transactions import Transactions, transactions_of
 
 SPLIT_BYTES: Final = 64 << 20
-# What opening a file costs, said in bytes: a split of a thousand tiny files would be slow.
+# The cost of opening a file, in bytes: a split of a thousand tiny files would be slow.
 OPEN_BYTES: Final = 256 << 10
 
 
@@ -72,17 +71,17 @@ def plan_splits(
         raise ValueError('use_txn_indexes goes with isolation="read_committed"')
     if split_bytes <= 0:
         raise ValueError(f"split_bytes {split_bytes} is not positive")
-    wanted = parse_filters(filters)
+    filter_ = parse_filters(filters)
     parts: list[Part] = []
     for _, partition in groupby(files, key=_partition_of):
-        found = list(partition)
+        members = list(partition)
         transactions = (
-            transactions_of(found, use_txn_indexes=use_txn_indexes)
+            transactions_of(members, use_txn_indexes=use_txn_indexes)
             if isolation == "read_committed"
             else None
         )
-        for file in found:
-            parts += _parts(file, split_bytes, wanted, transactions, use_indexes)
+        for file in members:
+            parts += _parts(file, split_bytes, filter_, transactions, use_indexes)
     return [Split(together) for together in packed(parts, split_bytes)]
 
 
@@ -118,29 +117,29 @@ def packed(parts: Iterable[SizedT], split_bytes: int) -> Iterator[tuple[SizedT, 
 def _parts(
     file: LogFile,
     split_bytes: int,
-    wanted: Filter | None,
+    filter_: Filter | None,
     transactions: Transactions | None,
     use_indexes: bool,
 ) -> list[Part]:
     """Return the parts of a file in which rows may match."""
-    if wanted is not None and not wanted.may_match(_known(file)):
+    if filter_ is not None and not filter_.may_match(_known(file)):
         return []
     start, end = 0, file.size
-    if file.size <= split_bytes and wanted is None:
+    if file.size <= split_bytes and filter_ is None:
         return [Part(file, start, end, transactions)] if file.size else []
     try:
         with file.open() as source:
             indexes = Indexes(file, source) if use_indexes else None
-            if wanted is not None and indexes is not None:
-                start, end = indexes.bytes_of(wanted)
+            if filter_ is not None and indexes is not None:
+                start, end = indexes.bytes_of(filter_)
             starts = [start, *_boundaries(source, start, end, split_bytes, indexes), end]
-    except FileNotFoundError:  # Gone since it was listed: its reader will say so.
+    except FileNotFoundError:  # Deleted after it was listed: its reader reports that.
         starts = [start, end]
     return [Part(file, a, b, transactions) for a, b in pairwise(starts) if a < b]
 
 
 def _known(file: LogFile) -> dict[str, Any]:
-    """Return what is known of all rows of a file from its place alone."""
+    """Return the columns that all rows of a file share by its path."""
     known: dict[str, Any] = {
         "topic": (file.topic, file.topic),
         "partition": (file.partition, file.partition),
@@ -162,26 +161,26 @@ def _boundaries(
         target = start + (end - start) * number // parts
         if target <= last:
             continue  # A batch was larger than a part.
-        found = indexes.batch_from(target, end) if indexes is not None else None
-        if found is None:
-            found = _walked(source, last, target, end)
-        if found is None or found >= end:
+        position = indexes.batch_from(target, end) if indexes is not None else None
+        if position is None:
+            position = _walked(source, last, target, end)
+        if position is None or position >= end:
             return
-        yield found
-        last = found
+        yield position
+        last = position
 
 
 def _walked(source: Source, position: int, target: int, end: int) -> int | None:
     """Return the first start of a batch from ``target`` on, walking from ``position``."""
-    search = Search(source, end)
+    resync = source.resync(end)
     while position < end:
-        for header in walk(source, position, end):
+        for header in source.headers(position, end):
             position = header.end
             if position >= target:
                 return position
-        if position >= end or not search.written(position):
+        if position >= end or not resync.is_written(position):
             return None
-        position = search.after(position, 0)  # Damage: where a good batch is found, go on.
+        position = resync.after(position, 0)  # Damage: where a good batch is found, go on.
         if target <= position < end:
             return position
     return None

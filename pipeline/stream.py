@@ -1,4 +1,4 @@
-"""Logs as one stream of Arrow record batches, for whatever reads Arrow."""
+"""Logs as one stream of Arrow record batches."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def scan(
     ``use_txn_indexes`` whether a damaged marker may be known from the ``.txnindex``. ``more`` are
     further options of ``rows.ReadOptions``: ``values``, ``timestamps``, limits.
 
-    Raises FileNotFoundError and ValueError for paths that hold no log, ValueError for what is no
-    option; the reader raises ``DamagedLogError`` in mode FAILFAST. Damage that no row tells of is
-    counted in ``report`` and said once, at the end, as a warning of the log ``kraftspec.pipeline``.
+    Raises FileNotFoundError and ValueError for paths that hold no log, ValueError for unknown
+    options; the reader raises ``DamagedLogError`` in mode FAILFAST. Damage that no row shows is
+    counted in ``report`` and logged once, at the end, as a warning of ``kraftspec.pipeline``.
     """
     options = read_options(columns, filters, mode, isolation=isolation, **more)
     schema = schema_of(
@@ -54,8 +54,8 @@ def scan(
         discover(path, filesystem), _UNDIVIDED_BYTES, options.filter,
         isolation=isolation, use_indexes=use_indexes, use_txn_indexes=use_txn_indexes,
     )  # fmt: skip
-    said = report if report is not None else Report()
-    return pa.RecordBatchReader.from_batches(schema, _batches(splits, options, said))
+    report = report if report is not None else Report()
+    return pa.RecordBatchReader.from_batches(schema, _batches(splits, options, report))
 
 
 def _batches(splits: Iterable[Split], options: ReadOptions, report: Report) -> Iterator[Any]:

@@ -1,4 +1,4 @@
-"""Which transactional data was aborted, and up to where it is decided.
+"""Which transactional data was aborted, and the offset up to which that is decided.
 
 Kafka writes the data of a transaction at once, and a control record that commits or aborts it
 later (KIP-98). Only these markers are believed, unless somebody asks for more: the ``.txnindex`` of
@@ -28,7 +28,6 @@ from kraftspec.fastpath.batch_reader import decode_batch
 from kraftspec.fastpath.errors import CodecError
 from kraftspec.fastpath.records import BatchHeader
 from kraftspec.pipeline.files import Source, resolve
-from kraftspec.pipeline.headers import Search, is_good, walk
 from kraftspec.pipeline.layout import LogFile, survey
 from kraftspec.pipeline.txn_index import SUFFIX, Entry, IndexFault, IndexFaultError, read_entries
 
@@ -50,11 +49,11 @@ class Transaction(msgspec.Struct, frozen=True):
 
 
 class Transactions(msgspec.Struct, frozen=True):
-    """What is known of a partition's transactions: those that are not committed.
+    """The transactions of a partition that are not committed.
 
-    An aborted one goes to its marker. ``undecided`` are those whose marker may be what is damaged.
-    ``last_stable_offset`` is ``OFFSET_MAX`` when no transaction is open. ``indexed`` are those of
-    the aborted that an index alone says, ``faults`` are the indexes that were not believed.
+    An aborted one ends at its marker. The marker of an ``undecided`` one may be in the damage.
+    ``last_stable_offset`` is ``OFFSET_MAX`` when no transaction is open. ``indexed`` are the
+    aborted ones that only an index has; ``faults`` are the indexes that were not trusted.
     """
 
     aborted: tuple[Transaction, ...] = ()
@@ -67,7 +66,7 @@ class Transactions(msgspec.Struct, frozen=True):
 def transactions_of(files: Sequence[LogFile], *, use_txn_indexes: bool = False) -> Transactions:
     """Find the transactions of one partition, of which ``files`` are some segments or all.
 
-    The segments beside them are looked at too: a marker may stand in a later one than its data.
+    The segments beside them are read too: a marker may be in a later one than its data.
     With ``use_txn_indexes``, a marker that is damaged may be known from the ``.txnindex``.
     """
     return _Finder().run(_whole(files), use_txn_indexes=use_txn_indexes)
@@ -84,10 +83,10 @@ def _whole(files: Sequence[LogFile]) -> list[LogFile]:
     try:
         beside = survey(directory, filesystem).files
     except (FileNotFoundError, ValueError):
-        return segments  # Retention took them all; who reads these will say that they are gone.
-    found = {file.path: file for file in beside if file.kind == "segment"}
-    found |= {file.path: file for file in segments}
-    return sorted(found.values(), key=lambda file: file.base_offset)
+        return segments  # Retention deleted them all; the reader will report that.
+    by_path = {file.path: file for file in beside if file.kind == "segment"}
+    by_path |= {file.path: file for file in segments}
+    return sorted(by_path.values(), key=lambda file: file.base_offset)
 
 
 class _Open(msgspec.Struct):
@@ -102,7 +101,7 @@ class _Open(msgspec.Struct):
 
 
 class _Finder:
-    """Walks the headers of a partition, and remembers who has a transaction open since when."""
+    """Walks the headers of a partition and keeps the open transaction of each producer."""
 
     def __init__(self) -> None:
         self.open: dict[int, _Open] = {}  # By producer id.
@@ -116,27 +115,27 @@ class _Finder:
 
     def run(self, files: Sequence[LogFile], *, use_txn_indexes: bool) -> Transactions:
         """Walk all files, in the order of their offsets."""
-        found = self
+        finder = self
         for file in files:
             try:
                 with file.open() as source:
                     is_last = file is files[-1]
                     if use_txn_indexes:
-                        found = found._indexed(file, source, is_last=is_last)
+                        finder = finder._indexed(file, source, is_last=is_last)
                     else:
-                        found._walk(source, is_last=is_last)
+                        finder._walk(source, is_last=is_last)
             except FileNotFoundError:
                 continue  # Retention took it; with it went its data.
         return Transactions(
-            tuple(found.aborted),
-            tuple(found.undecided),
-            min((one.first_offset for one in found.open.values()), default=OFFSET_MAX),
-            tuple(found.indexed),
-            tuple(found.faults),
+            tuple(finder.aborted),
+            tuple(finder.undecided),
+            min((one.first_offset for one in finder.open.values()), default=OFFSET_MAX),
+            tuple(finder.indexed),
+            tuple(finder.faults),
         )
 
     def _indexed(self, file: LogFile, source: Source, *, is_last: bool) -> _Finder:
-        """Walk a file beside its index; return who knows more: without it, where it is wrong."""
+        """Walk a file with its index; return the finder to go on with, a copy after a bad index."""
         try:
             entries = read_entries(file)
             if entries is not None:
@@ -152,15 +151,15 @@ class _Finder:
         return self
 
     def _copy(self) -> _Finder:
-        found = _Finder()
-        found.open = {number: msgspec.structs.replace(one) for number, one in self.open.items()}
-        found.aborted, found.undecided = [*self.aborted], [*self.undecided]
-        found.indexed, found.faults = [*self.indexed], [*self.faults]
-        found.last_offset = self.last_offset
-        return found
+        finder = _Finder()
+        finder.open = {number: msgspec.structs.replace(one) for number, one in self.open.items()}
+        finder.aborted, finder.undecided = [*self.aborted], [*self.undecided]
+        finder.indexed, finder.faults = [*self.indexed], [*self.faults]
+        finder.last_offset = self.last_offset
+        return finder
 
     def _walk(self, source: Source, *, is_last: bool) -> None:
-        position, search = 0, Search(source, source.size)
+        position, resync = 0, source.resync(source.size)
         while position < source.size:
             bad = self._run(source, position)
             if isinstance(bad, int):
@@ -171,8 +170,8 @@ class _Finder:
                 return
             # What comes after these bytes was written later. Only the last segment may have a
             # tail of zeros that nothing was ever written to.
-            if search.written(position):
-                position = search.after(position, framed_end)
+            if resync.is_written(position):
+                position = resync.after(position, framed_end)
             elif is_last:
                 return
             else:
@@ -183,7 +182,7 @@ class _Finder:
         """Note batches from ``position`` on; return the one that is bad, or where they end."""
         held: BatchHeader | None = None
         bad: BatchHeader | None = None
-        for header in walk(source, position, source.size):
+        for header in source.headers(position, source.size):
             is_open = bool(self.open) or (held is not None and held.is_transactional)
             if is_open and _is_bad_marker(source, header):
                 bad = header
@@ -193,7 +192,7 @@ class _Finder:
             held, position = header, header.end
         if held is None:
             return position if bad is None else bad
-        # Where no batch follows, the length of the last one may be what is wrong.
+        # Where no batch follows, the length of the last one may be wrong.
         if bad is None and position < source.size and not _is_whole(source, held):
             return held
         self._note(source, held)
@@ -223,16 +222,16 @@ class _Finder:
             raise IndexFaultError(entry.position, f"offset {entry.last_offset} has another marker")
         if kind not in (ABORT, COMMIT):
             return
-        found = self.open.pop(producer_id, None)
-        if found is None:
+        transaction = self.open.pop(producer_id, None)
+        if transaction is None:
             return
         if kind == ABORT and self.entries is not None and entry is None:
             detail = f"the abort marker at offset {header.base_offset} is not in it"
             raise IndexFaultError(self.entries[-1].position if self.entries else 0, detail)
         if entry is not None:
-            self._abort(entry, found)
+            self._abort(entry, transaction)
             return
-        first, doubted = found.first_offset, found.doubted_offset
+        first, doubted = transaction.first_offset, transaction.doubted_offset
         if doubted >= first:
             self.undecided.append(Transaction(producer_id, first, doubted))
             first = doubted + 1
@@ -242,7 +241,7 @@ class _Finder:
     def _pass(self, header: BatchHeader | None) -> Entry | None:
         """Take the index's entries up to a batch, or the end; return that of the batch itself.
 
-        An entry whose marker is neither in a batch nor in damage is of one that was compacted.
+        If the marker of an entry is neither in a batch nor in damage, it was compacted.
         """
         while self.entries and (
             header is None or self.entries[-1].last_offset <= header.last_offset
@@ -256,16 +255,16 @@ class _Finder:
             if not self.is_damaged and header is None:
                 detail = f"offset {entry.last_offset} is past the last batch"
                 raise IndexFaultError(entry.position, detail)
-            found = self.open.pop(entry.producer_id, None) if self.is_damaged else None
-            if found is not None:
-                self.indexed.append(self._abort(entry, found))
+            transaction = self.open.pop(entry.producer_id, None) if self.is_damaged else None
+            if transaction is not None:
+                self.indexed.append(self._abort(entry, transaction))
         return None
 
-    def _abort(self, entry: Entry, found: _Open) -> Transaction:
+    def _abort(self, entry: Entry, transaction: _Open) -> Transaction:
         """Note a transaction as its index has it; data from before is of one of unknown end."""
-        first, producer_id = found.first_offset, entry.producer_id
+        first, producer_id = transaction.first_offset, entry.producer_id
         if entry.first_offset > first:
-            if not 0 <= found.first_doubted_offset < entry.first_offset:
+            if not 0 <= transaction.first_doubted_offset < entry.first_offset:
                 detail = (
                     f"a transaction from offset {entry.first_offset}: in the log it is from {first}"
                 )
@@ -277,14 +276,14 @@ class _Finder:
 
 
 def _is_bad_marker(source: Source, header: BatchHeader) -> bool:
-    """Whether this may be a marker that is damaged, whatever its header has become."""
+    """Whether this may be a damaged marker; no field of its header is trusted."""
     if header.size > _MARKER_BYTES_USUAL and header.record_count > 1 and not header.is_control:
         return False
     return not _is_whole(source, header)
 
 
 def _is_whole(source: Source, header: BatchHeader) -> bool:
-    return is_good(source, header.position, source.size)
+    return source.has_batch(header.position, source.size)
 
 
 def marker_type(source: Source, header: BatchHeader) -> int | None:

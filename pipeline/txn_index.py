@@ -56,21 +56,21 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 def read_entries(file: LogFile) -> list[Entry] | None:
-    """Return what the index of a segment says; None without one.
+    """Return the entries of the index of a segment; None without one.
 
     Raises IndexFaultError for what no broker wrote for a segment of these offsets.
     """
     if SUFFIX not in file.indexes:
         return None
     store, path = store_of(file.filesystem), file.sibling(SUFFIX)
-    found = store.entry(path)
-    if found is None:
+    entry = store.entry(path)
+    if entry is None:
         return None
-    if found.size > TXN_INDEX_BYTES_MAX:
-        raise IndexFaultError(0, f"{found.size:,} bytes are more than such an index has")
+    if entry.size > TXN_INDEX_BYTES_MAX:
+        raise IndexFaultError(0, f"{entry.size:,} bytes are more than such an index has")
     try:
-        with store.open(path, found.size) as source:
-            data = bytes(source.read(0, found.size))
+        with store.open(path, entry.size) as source:
+            data = bytes(source.read(0, entry.size))
     except FileNotFoundError:
         return None
     whole = len(data) - len(data) % _ENTRY.size

@@ -5,12 +5,12 @@ A node under asyncio and a node in a simulator use the same ``Storage``, each on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from kraftspec.fastpath.batch_reader import decode_batch, read_header
+from kraftspec.fastpath.batch_reader import decode_batch
 from kraftspec.generated.kafka import SnapshotHeaderRecord
 from kraftspec.reference.log import LogDirectory
 from kraftspec.reference.log.control import control_type_of, control_value
@@ -28,10 +28,9 @@ if TYPE_CHECKING:
     from kraftspec.reference.log.control import ControlValue
     from kraftspec.reference.log.snapshots import PartialSnapshot, SnapshotReader
     from kraftspec.reference.raft import Config
-    from kraftspec.reference.raft.policy import Random
     from kraftspec.reference.raft.profile import Profile, StoredState
+    from kraftspec.reference.raft.state import Random
 
-_READ_BYTES = 1 << 20
 RECORD_BYTES_MAX = 64  # Of a record or a batch beside its value.
 
 
@@ -46,12 +45,6 @@ class Storage:
         self.log = log
         self.profile = profile
         self._partial: PartialSnapshot | None = None
-        self._others: dict[type[fx.Effect], Callable[[Any], None]] = {
-            fx.BeginSnapshot: self._begin_snapshot,
-            fx.ExtendSnapshot: self._extend_snapshot,
-            fx.AbandonSnapshot: self._abandon_snapshot,
-            fx.ClusterIdLearned: self._name_cluster,
-        }
 
     @classmethod
     def open(
@@ -80,7 +73,7 @@ class Storage:
 
     def close(self) -> None:
         """Leave the directory as after a clean stop."""
-        self._abandon_snapshot(None)
+        self.abandon_snapshot()
         self.log.close()
         self.directory.close()
 
@@ -113,7 +106,8 @@ class Storage:
     def log_state(self, static_voters: VoterSet, state: StoredState | None = None) -> LogState:
         """Return the core's picture of the log, voter sets and versions included.
 
-        ``state`` is what quorum-state holds.
+        ``state`` is what quorum-state holds. Where it has voters, they are in force at its
+        AppliedOffset; the log up to there says who voted earlier.
         """
         log = self.log
         snapshots = []
@@ -125,9 +119,6 @@ class Storage:
             finally:
                 reader.close()
         start = log.start_offset
-        if state is not None and state.voters is not None:
-            static_voters = state.voters
-            start = max(start, state.applied_offset)
         voters: History[VoterSet] = History(static_voters)
         levels: list[tuple[int, int]] = []
         if log.snapshots:
@@ -141,7 +132,16 @@ class Storage:
             if known is not None:
                 voters.put(latest.end_offset - 1, known)
             start = max(start, latest.end_offset)
-        for offset, record in self._log_controls(start):
+        controls = list(self._log_controls(start))
+        if state is not None and state.voters is not None:
+            applied = [one for one in controls if one[0] <= state.applied_offset]
+            for offset, record in applied:
+                self._note(record, offset, voters, levels)
+            if voters.last != state.voters:  # The log was lost: what was committed is not.
+                static_voters = state.voters
+                voters = History(static_voters)
+            del controls[: len(applied)]
+        for offset, record in controls:
             self._note(record, offset, voters, levels)
         return LogState(
             start_offset=log.start_offset,
@@ -169,15 +169,9 @@ class Storage:
 
     def _log_controls(self, offset: int) -> Iterator[tuple[int, ControlRecord]]:
         """Yield the control records at ``offset`` and after it."""
-        while offset < self.log.end_offset:
-            data = self.log.read(offset, _READ_BYTES)
-            position = 0
-            while position < len(data):
-                header = read_header(data, position, check_crc=False)
-                if header.is_control and header.last_offset >= offset:
-                    yield from self._controls(decode_batch(data, position))
-                position = header.end
-            offset = header.last_offset + 1
+        for header, data in self.log.batches(offset):
+            if header.is_control:
+                yield from self._controls(decode_batch(data, header.position))
 
     def snapshot_controls(self, snapshot_id: SnapshotId) -> Iterator[ControlRecord]:
         """Yield the control records of a snapshot that the core knows."""
@@ -213,20 +207,15 @@ class Storage:
 
     # ---- effects -------------------------------------------------------------------------------
 
-    def carry_out(self, effect: fx.Effect) -> None:
-        """Carry out an effect that has no method of its own; those of others are none of ours."""
-        how = self._others.get(type(effect))
-        if how is not None:
-            how(effect)
-
     def persist_election(self, effect: fx.PersistElection) -> None:
         """Write quorum-state; durable on return."""
         self.directory.quorum_state.write(*self.profile.put_state(effect))
 
-    def _name_cluster(self, effect: fx.ClusterIdLearned) -> None:
+    def name_cluster(self, cluster_id: str) -> None:
+        """Let meta.properties say of which cluster this is; durable on return."""
         meta = self.directory.meta
-        if meta.cluster_id != effect.cluster_id:
-            self.directory.set_meta(msgspec.structs.replace(meta, cluster_id=effect.cluster_id))
+        if meta.cluster_id != cluster_id:
+            self.directory.set_meta(msgspec.structs.replace(meta, cluster_id=cluster_id))
 
     def append_syncs(self, effect: fx.AppendRecords | fx.AppendControl | fx.AppendBatches) -> bool:
         """Whether an append may sync something first, and so take as long as the disk does."""
@@ -363,15 +352,18 @@ class Storage:
         folded = self.profile.policy.folded_in_snapshot(record, voters or VoterSet())
         return voters if folded is None else folded
 
-    def _begin_snapshot(self, effect: fx.BeginSnapshot) -> None:
-        self._abandon_snapshot(None)
-        self._partial = self.log.begin_snapshot(effect.id)
+    def begin_snapshot(self, snapshot_id: SnapshotId) -> None:
+        """Begin an empty partial file, in place of any other."""
+        self.abandon_snapshot()
+        self._partial = self.log.begin_snapshot(snapshot_id)
 
-    def _extend_snapshot(self, effect: fx.ExtendSnapshot) -> None:
+    def extend_snapshot(self, effect: fx.ExtendSnapshot) -> None:
+        """Append to the partial file, if it is of that snapshot."""
         if self._partial is not None and self._partial.id == effect.id:
             self._partial.append(effect.data)
 
-    def _abandon_snapshot(self, _: fx.AbandonSnapshot | None) -> None:
+    def abandon_snapshot(self, _: SnapshotId | None = None) -> None:
+        """Delete the partial file, whichever snapshot it is of."""
         if self._partial is not None:
             self._partial.abandon()
             self._partial = None

@@ -1,10 +1,10 @@
-"""The source of truth: every message schema this project knows, as JSON, one file a message.
+"""The message schemas: every message that this project knows, as JSON, one file a message.
 
 ``kafka/`` is Apache Kafka 4.3.1, by module. ``kip-595/``, ``kip-853/`` and ``kip-996/`` are the
-drafts that KRaft grew from, repaired, with every repair listed in their ERRATA.md.
+first drafts of these KIPs, repaired, with every repair listed in their ERRATA.md.
 ``message.schema.json`` is the schema language itself, and ``errors.json`` and ``api-keys.json``
-give numbers their names. Everything else in this project is made from these files or judged by
-them, so a room that wants to know something about the wire reads a spec and keeps no second copy.
+give numbers their names. Everything else in this project is generated from these files or checked
+by them: a package that needs to know something about the wire reads a spec and keeps no copy.
 """
 
 from __future__ import annotations

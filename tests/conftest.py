@@ -1,16 +1,22 @@
-"""What every test shares: hypothesis profiles, and the rule for tests that need Java."""
+"""What every test shares: hypothesis profiles, markers, and the rule that holds them."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+import socket
+import sys
+from collections.abc import Iterator, Sequence
 from functools import cache
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
 
+from kraftspec.conformance.adapters.registry import java_missing
 from kraftspec.conformance.cluster import node as cluster_node
-from kraftspec.conformance.java import java_missing
 
 os.environ.pop("COLUMNS", None)  # Commands are as wide as in a pipe, whoever starts the tests.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # So shells start jobs in the background,
@@ -43,17 +49,90 @@ def pytest_configure() -> None:
     cluster_node.PORTS = range(first, first + share)
 
 
+# What a test starts, by the marker that says so. A test that starts one of these programs and has
+# none of the markers fails: so the tiers of tests (docs/testing.md) are what they say.
+PROGRAMS = {
+    "java": {"kafka", "spark"},
+    "javac": {"kafka", "spark"},
+    "mvn": {"kafka"},
+    "spark-submit": {"spark"},
+    "cargo": {"peers"},
+    "go": {"peers"},
+    "npm": {"peers"},
+    "node": {"browser", "peers"},
+    "chromium": {"browser"},
+}
+NEEDS: set[str] = set().union(*PROGRAMS.values())
+WRAPPERS = {"env", "nice", "setsid", "timeout"}  # They start the program that they are given.
+VERSION_FLAGS = {"-version", "--version", "version"}  # Anybody may ask what a machine has.
+SMOKES_MAX = 12
+SLOW_S = 3.0
+
+_running: list[pytest.Item] = []
+
+
+def markers_missing(program: str, arguments: Sequence[str], markers: set[str]) -> set[str]:
+    """Return the markers of which a test needs one to start this program; empty where it may."""
+    if NEEDS & markers or VERSION_FLAGS & set(arguments):
+        return set()
+    return PROGRAMS.get(Path(program).name, set())
+
+
+def unwrapped(words: Sequence[str]) -> list[str]:
+    """Return a command without the wrappers before it, their options and variables."""
+    rest = list(words)
+    while len(rest) > 1 and Path(rest[0]).name in WRAPPERS:
+        rest.pop(0)
+        while len(rest) > 1 and (rest[0].startswith("-") or rest[0].isdigit() or "=" in rest[0]):
+            rest.pop(0)
+    return rest
+
+
+def _watch_programs(event: str, arguments: tuple[Any, ...]) -> None:
+    if event != "subprocess.Popen" or not _running:
+        return
+    command = arguments[1]
+    if isinstance(command, str | bytes | os.PathLike):
+        command = [command]
+    words = unwrapped([os.fsdecode(word) for word in command])
+    markers = {marker.name for marker in _running[-1].iter_markers()}
+    missing = markers_missing(words[0], words[1:], markers)
+    if missing and shutil.which(words[0]):  # One that is not there cannot be started.
+        pytest.fail(f"this test starts {words[0]}: mark it {' or '.join(sorted(missing))}")
+
+
+sys.addaudithook(_watch_programs)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Remember which test runs."""
+    _running.append(item)
+    try:
+        return (yield)
+    finally:
+        _running.pop()
+
+
+@pytest.fixture
+def dead_port() -> Iterator[int]:
+    """A port where nobody listens, and that nobody else gets meanwhile."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield bound.getsockname()[1]
+
+
 @cache
 def _java_missing() -> str | None:
     return java_missing()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip a ``java`` test where Java is missing, and fail it on a build machine.
+    """Skip a test that needs Java where Java is missing, and fail it on a build machine.
 
     A skipped test proves nothing, so a machine that calls itself CI may not skip.
     """
-    if item.get_closest_marker("java") is None:
+    if not any(item.iter_markers("kafka")) and not any(item.iter_markers("spark")):
         return
     missing = _java_missing()
     if missing is None:
@@ -63,8 +142,32 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     pytest.skip(missing)
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Name the tests that are too slow for `make test`. A hint: a busy machine may be the cause."""
+    if "smoke" not in terminalreporter.config.getoption("-m"):
+        return
+    slow = [
+        (report.duration, report.nodeid)
+        for reports in terminalreporter.stats.values()
+        for report in reports
+        if isinstance(report, pytest.TestReport) and report.when == "call"
+        if report.duration > SLOW_S and "smoke" not in report.keywords
+    ]
+    for duration_s, name in sorted(slow, reverse=True):
+        terminalreporter.write_line(f"over {SLOW_S:g} s, soak? {duration_s:5.1f} s {name}")
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """A test that takes the fixture ``spark`` or ``browser`` needs what the fixture starts."""
+    for name in {"spark", "browser"} & set(getattr(item, "fixturenames", ())):
+        item.add_marker(name)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Refuse names that differ from process to process: workers could not share such tests."""
     named = [item.nodeid for item in items if " at 0x" in item.nodeid]
     if named:
         raise pytest.UsageError(f"name the parameters of these tests by ids: {named[:3]}")
+    smokes = [item.nodeid for item in items if item.get_closest_marker("smoke")]
+    if len(smokes) > SMOKES_MAX:
+        raise pytest.UsageError(f"{len(smokes)} smokes; make test has room for {SMOKES_MAX}")

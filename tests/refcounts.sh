@@ -22,4 +22,4 @@ if ! test -e "$out/.ready" || test constraints.txt -nt "$out/.ready"; then
 fi
 "$out/bin/python" setup.py -q build_ext --inplace --build-temp "$out/temp"
 PYTHONPATH=src exec "$out/bin/python" -W ignore -m pytest -q -p tests.leaks -p no:cacheprovider \
-    -o addopts="--import-mode=importlib --strict-markers --benchmark-disable" -m "not java" "$@"
+    -o addopts="--import-mode=importlib --strict-markers --benchmark-disable" -m "not kafka" "$@"

@@ -12,10 +12,53 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-ROOMS = ("specs", "codegen", "generated", "fastpath", "reference", "conformance", "pipeline")
-TO_COME = ("reference",)
+ROOMS = (
+    "specs",
+    "codegen",
+    "generated",
+    "fastpath",
+    "reference",
+    "conformance",
+    "simulation",
+    "interop",
+    "pipeline",
+)
 
-MODULE_LINES_MAX = 700  # More than that is two subjects in one file.
+MODULE_LINES_MAX = 500  # More than that is two subjects in one file.
+LONG_LINES_MAX = 700  # Also for those that are named here, each with what holds it together.
+LONG = {
+    "codegen/evolution.py": "every rule of what an edit of a schema breaks, side by side",
+    "codegen/jsonc.py": "one tokenizer and parser of JSON with comments and places",
+    "codegen/model.py": "the classes of the model name each other",
+    "conformance/making/logs/LogWriter.java": "one program, compiled as one file",
+    "conformance/adapters/harness.py": "one protocol: its messages, and the process that speaks it",
+    "fastpath/_batch_writer.pyx": "one compiled module; its loops call each other without Python",
+    "fastpath/_engine.pyx": "one compiled module; its loops call each other without Python",
+    "fastpath/append.py": "one appender: append, sync and recovery share its state",
+    "fastpath/c/encode.h": "the inner loop of the engine, inlined as a whole",
+    "fastpath/interpret.py": "the reader and the writer of a plan, kept beside each other",
+    "reference/log/metadata_log.py": "one class: the log of a node",
+    "reference/node/runtime.py": "one class: a node and its event loop",
+    "reference/tools/shell/commands.py": "a function for each word of the shell",
+    "simulation/replica.py": "one class: a simulated node",
+    "tests/codegen/test_diff.py": "a case for each rule of codegen/evolution.py",
+    "tests/codegen/test_generate.py": "what a generated module must do, on one set of schemas",
+    "tests/conformance/adapters/test_java_adapter.py": "one process of Kafka's classes for all",
+    "tests/fastpath/test_append.py": "the twin tests of fastpath/append.py",
+    "tests/fastpath/test_compression.py": "each rule for each of five compressions",
+    "tests/fastpath/test_encode.py": "a case for each field type",
+    "tests/fastpath/test_engine_safety.py": "one kind of hostile input after the other",
+    "tests/pipeline/test_campaign_kinds.py": "the kinds share one campaign's files",
+    "tests/pipeline/test_source.py": "one Spark session for all",
+    "tests/pipeline/test_stream.py": "one Spark session for all",
+    "tests/reference/log/test_recovery.py": "a case for each way in which a log is damaged",
+    "tests/reference/node/test_security.py": "one set of certificates for all",
+    "tests/reference/node/test_server.py": "one running server for all",
+    "tests/reference/raft/test_replication.py": "a case for each rule of replication",
+    "tests/reference/tools/test_shell.py": "a case for each word of the shell",
+    "tests/reference/transcripts/cluster.py": "one class: the cluster of a transcript",
+    "tests/reference/transcripts/machine.py": "one class: a node of a transcript",
+}
 FUNCTION_LINES_MAX = 70  # A screen.
 LINE_CHARS_MAX = 100
 
@@ -71,7 +114,9 @@ def test_the_checkout_is_seen() -> None:
 
 def test_modules_are_short() -> None:
     sizes = {name: len(text.splitlines()) for name, text in by_hand(*CODE)}
-    assert {name: size for name, size in sizes.items() if size >= MODULE_LINES_MAX} == {}
+    long = {name: size for name, size in sizes.items() if size > MODULE_LINES_MAX}
+    assert {name: size for name, size in long.items() if name not in LONG} == {}
+    assert {name: size for name, size in long.items() if size >= LONG_LINES_MAX} == {}
 
 
 def test_functions_fit_on_a_screen() -> None:
@@ -129,7 +174,7 @@ def test_a_room_teaches(room: str) -> None:
     docstring = ast.get_docstring(ast.parse((ROOT / room / "__init__.py").read_text("utf-8")))
     assert docstring
     assert room == "generated" or len(docstring.split()) >= 30
-    assert ("To come" in docstring) == (room in TO_COME)
+    assert "To come" not in docstring
 
 
 @pytest.mark.parametrize("room", ROOMS)

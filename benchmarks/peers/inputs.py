@@ -37,19 +37,19 @@ def request(group: str, module: Any) -> Request | None:
 
     ``module`` is the benchmark's: for a message, its ``wire(case)`` gives the bytes.
     """
-    if found := CRC.fullmatch(group):
-        data = bytes(range(256)) * (int(found[1]) * UNITS[found[2]] // 256 + 1)
-        data = data[: int(found[1]) * UNITS[found[2]]]
+    if match := CRC.fullmatch(group):
+        data = bytes(range(256)) * (int(match[1]) * UNITS[match[2]] // 256 + 1)
+        data = data[: int(match[1]) * UNITS[match[2]]]
         return Request("crc32c", data, crc32c(data))
-    if found := BATCH.fullmatch(group):
-        count = int(found[3]) * THOUSANDS[found[4]]
-        data = batch(found[2], count)
-        check = crc32c(data) if found[1] == "encode" else said(records(found[2], count))
-        return Request(f"{found[1]}-batch", data, check)
-    if found := MESSAGE.fullmatch(group):
-        data = module.wire(found[2])
-        operation = f"{found[1]}-message"
-        return Request(operation, data, crc32c(data), MESSAGES[found[3]], int(found[4]))
+    if match := BATCH.fullmatch(group):
+        count = int(match[3]) * THOUSANDS[match[4]]
+        data = batch(match[2], count)
+        check = crc32c(data) if match[1] == "encode" else checksum(records(match[2], count))
+        return Request(f"{match[1]}-batch", data, check)
+    if match := MESSAGE.fullmatch(group):
+        data = module.wire(match[2])
+        operation = f"{match[1]}-message"
+        return Request(operation, data, crc32c(data), MESSAGES[match[3]], int(match[4]))
     return None
 
 
@@ -59,13 +59,13 @@ def records(case: str, count: int) -> list[Given]:
     A: null key, 100 bytes of value. B: 16 bytes of key, 100 of value, one header. C: 1 KiB.
     """
     value_size = 1024 if case == "C" else 100
-    given: list[Given] = []
+    records_: list[Given] = []
     for at in range(count):
         byte = bytes([at & 0xFF])
         key = byte * 16 if case == "B" else None
         headers = [("header", byte * 8)] if case == "B" else []
-        given.append((TIMESTAMP_MS + at, key, byte * value_size, headers))
-    return given
+        records_.append((TIMESTAMP_MS + at, key, byte * value_size, headers))
+    return records_
 
 
 @cache
@@ -77,10 +77,10 @@ def batch(case: str, count: int) -> bytes:
     return builder.build()
 
 
-def said(given: list[Given]) -> int:
+def checksum(records: list[Given]) -> int:
     """The CRC-32C over offset, timestamp, key, value and headers of each record."""
     crc = 0
-    for offset, (timestamp, key, value, headers) in enumerate(given):
+    for offset, (timestamp, key, value, headers) in enumerate(records):
         crc = crc32c(struct.pack(">qq", offset, timestamp), crc)
         for part in (key or b"", value, *(x for k, v in headers for x in (k.encode(), v))):
             crc = crc32c(part, crc)

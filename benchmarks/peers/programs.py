@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from kraftspec.conformance.java import java_missing
+from kraftspec.conformance.adapters.registry import java_missing
 
 SOURCES = Path(__file__).resolve().parent
 CACHE = SOURCES.parents[1] / ".cache" / "peers"
@@ -40,7 +40,7 @@ class Language:
     """How the peer of a language is found, built and named."""
 
     name: str
-    who: dict[str, str]  # What does the work, by kind of operation: crc32c, batch, message.
+    who: dict[str, str]  # The library, by kind of operation: crc32c, batch, message.
     tools: tuple[str, ...]
     install: str
     build: str  # Words apart by spaces; {source} and {build} are put in.
@@ -193,8 +193,8 @@ class Program:
             raise
         if language.version:
             command = language.version.split()
-            said = subprocess.run(command, capture_output=True, text=True, check=False)
-            self.versions[command[0]] = said.stdout.split()[1] if said.returncode == 0 else "?"
+            result = subprocess.run(command, capture_output=True, text=True, check=False)
+            self.versions[command[0]] = result.stdout.split()[1] if result.returncode == 0 else "?"
 
     def __enter__(self) -> Self:
         return self
@@ -233,11 +233,11 @@ class Program:
         except BrokenPipeError:
             raise PeerError(f"{self.language.name} ended") from None
         reply = self._read()
-        told = f"{self.language.name}, {request.operation}"
+        subject = f"{self.language.name}, {request.operation}"
         if "error" in reply:
-            raise PeerError(f"{told}: {reply['error']}")
+            raise PeerError(f"{subject}: {reply['error']}")
         if reply["check"] != request.check:
-            raise PeerError(f"{told}: CRC-32C {reply['check']:#x}, expected {request.check:#x}")
+            raise PeerError(f"{subject}: CRC-32C {reply['check']:#x}, expected {request.check:#x}")
         return reply
 
     def _read(self) -> dict[str, Any]:

@@ -16,12 +16,14 @@ from pathlib import Path
 from benchmarks.pipeline import report, results
 from benchmarks.pipeline.bench import FULL, QUICK, Bench
 from benchmarks.pipeline.measure import MeasureError
+from benchmarks.report import write
+from benchmarks.results import disturbances
 from benchmarks.run import wide_console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from kraftspec.conformance.adapters.registry import cache_directory
 from kraftspec.conformance.cluster import ClusterError
-from kraftspec.conformance.registry import cache_directory
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -31,25 +33,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--laps", type=int, help=f"how many passes (default: {FULL.laps})")
     parser.add_argument("--out", type=Path, help="write the run to this file, and no page")
     parser.add_argument("--directory", type=Path, help="where the data goes, 6 GB (default: cache)")
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     console = wide_console()
-    extent = QUICK if given.quick else FULL
-    directory = (given.directory or cache_directory() / "bench-pipeline").resolve()
+    extent = QUICK if options.quick else FULL
+    directory = (options.directory or cache_directory() / "bench-pipeline").resolve()
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     try:
         with Progress(*columns, TimeElapsedColumn(), console=console) as progress:
-            run = Bench(extent, given.laps or extent.laps, directory, progress).run()
+            run = Bench(extent, options.laps or extent.laps, directory, progress).run()
     except (MeasureError, ClusterError) as error:
         console.print(str(error), style="red", markup=False, highlight=False)
         return 1
     console.print(ratio_table(run))
-    for text in results.noise(run):
+    for text in disturbances(run):
         console.print(f"The machine was not quiet: {text}.", style="yellow", highlight=False)
-    if given.out:
-        given.out.write_text(results.dump(run), "utf-8")
-    elif not given.quick:
+    if options.out:
+        options.out.write_text(results.dump(run), "utf-8")
+    elif not options.quick:
         results.COMMITTED.write_text(results.dump(run), "utf-8")
-        report.write(run)
+        write(report.texts(run))
         console.print(f"Written: {', '.join(report.names())}")
     return 0
 
@@ -59,7 +61,7 @@ def ratio_table(run: results.Run) -> Table:
     table = Table(
         "shape", "ours", "against", "by", "target", "measured", "met", "readings", box=None
     )
-    for target in results.targets([found["shape"] for found in run["topics"]]):
+    for target in results.targets([topic["shape"] for topic in run["topics"]]):
         ratio = results.ratio(run, target)
         table.add_row(
             target.shape, target.ours, target.against, target.by, f"{target.at_least:g}",

@@ -59,7 +59,7 @@ QUICK = Extent(500_000, 1, 2, 1, (1, 2, 4), (32 << 20, 64 << 20), 500)
 
 
 def into_memory(paths: Iterable[Path]) -> None:
-    """Read files to their ends: a system may have let go of what no process has mapped."""
+    """Read files to their ends: the page cache may have dropped them."""
     buffer = bytearray(READ_BYTES)
     for path in paths:
         with path.open("rb", buffering=0) as file:
@@ -71,7 +71,7 @@ def into_memory(paths: Iterable[Path]) -> None:
 class Bench:
     """A run in ``directory``, which is emptied; ``times`` has them by shape and contestant.
 
-    ``progress`` is told of each step.
+    ``progress`` is updated at each step.
     """
 
     extent: Extent
@@ -100,7 +100,7 @@ class Bench:
             scale = self._scale(topics[0], queries)
             constants = self._planning(topics[0])
             memory = self._memory(topics[0])
-            found = [described(topic) for topic in topics]
+            described_ = [described(topic) for topic in topics]
         finally:
             if queries is not None:
                 queries.close()
@@ -116,7 +116,7 @@ class Bench:
             "packages": machine.packages(PACKAGES),
             "java": java_version(),
             "planning": constants,
-            "topics": found,
+            "topics": described_,
             "rows": self._rows(),
             "scale": scale,
             "memory": memory,
@@ -142,9 +142,9 @@ class Bench:
 
     def _step(self, what: str, work: Callable[[], _Given]) -> _Given:
         self.progress.update(self._steps, description=what)
-        given = work()
+        result = work()
         self.progress.advance(self._steps)
-        return given
+        return result
 
     def _view(self, name: str) -> Path:
         return self.directory / "views" / name
@@ -209,7 +209,7 @@ class Bench:
             self.times.setdefault((topic.shape.name, who), []).append(took)
 
     def _dumped(self, topic: Topic) -> Time:
-        """Kafka's own tool, without what starting it takes: seen on one that is all but empty."""
+        """Kafka's own tool, less its start-up time, which a nearly empty segment gives."""
         small = grown(topic.segments[0], self._view("small-0"), SMALL_SEGMENT_BYTES, VALUE_BYTES)
         start = timed_process(dump_command([small.path]))
         return timed_process(dump_command(topic.segments)) - start
@@ -247,24 +247,24 @@ class Bench:
         return self._step("planning", lambda: planning.measured(many, self._view("scale")))
 
     def _memory(self, topic: Topic) -> list[dict[str, Any]]:
-        """The most that a worker needs for segments of growing size; one is all but empty."""
-        found = []
+        """The peak memory of a worker for segments of growing size; the first is nearly empty."""
+        rows = []
         for size in (SMALL_SEGMENT_BYTES, *self.extent.segment_bytes):
             work = partial(self._read_within_limit, topic, size)
-            found.append(self._step(f"memory: {size} bytes", work))
-        return found
+            rows.append(self._step(f"memory: {size} bytes", work))
+        return rows
 
     def _read_within_limit(self, topic: Topic, size: int) -> dict[str, Any]:
-        made = grown(topic.segments[0], self._view("memory-0"), size, VALUE_BYTES)
-        told: dict[str, Any] = python_json("memory_worker", str(made.path))
-        if (told["rows"], told["value_bytes"]) != (made.rows, made.value_bytes):
-            raise MeasureError(f"read of {made}: {told}")
-        return {"segment_bytes": size, **told}
+        segment = grown(topic.segments[0], self._view("memory-0"), size, VALUE_BYTES)
+        measured: dict[str, Any] = python_json("memory_worker", str(segment.path))
+        if (measured["rows"], measured["value_bytes"]) != (segment.rows, segment.value_bytes):
+            raise MeasureError(f"read of {segment}: {measured}")
+        return {"segment_bytes": size, **measured}
 
 
 def _decoded(view: Path, columns: tuple[str, ...], record_count: int) -> Time:
     """Our reader without Spark, in a process of its own."""
-    found = python_json("decode", str(view), *columns)
-    if found["rows"] != record_count:
-        raise MeasureError(f"read of {view}: {found['rows']} records, and not {record_count}")
-    return Time(found["wall_s"], found["cpu_s"])
+    measured = python_json("decode", str(view), *columns)
+    if measured["rows"] != record_count:
+        raise MeasureError(f"read of {view}: {measured['rows']} records, and not {record_count}")
+    return Time(measured["wall_s"], measured["cpu_s"])

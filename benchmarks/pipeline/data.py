@@ -43,7 +43,7 @@ SHAPES = (
 
 @dataclass(frozen=True)
 class Topic:
-    """A topic as it was filled, and what whoever reads it must find."""
+    """A filled topic, and what its readers must read."""
 
     shape: Shape
     record_count: int
@@ -57,7 +57,7 @@ class Topic:
     @property
     def segments(self) -> list[Path]:
         """Its segments, by partition and base offset."""
-        return [path for found in self.directories for path in sorted(found.glob("*.log"))]
+        return [path for directory in self.directories for path in sorted(directory.glob("*.log"))]
 
     @property
     def log_bytes(self) -> int:
@@ -154,7 +154,7 @@ def dump_command(paths: list[Path]) -> list[str]:
 
 
 def java_version() -> str:
-    """The first line of what ``java -version`` says."""
+    """The first line that ``java -version`` prints."""
     done = subprocess.run(["java", "-version"], capture_output=True, text=True, check=True)
     return done.stderr.splitlines()[0]
 

@@ -21,12 +21,12 @@ def main() -> None:
     begin, cpu_begin = time.perf_counter(), time.process_time()
     for batch in reader:
         rows += batch.num_rows
-    found = {
+    result = {
         "rows": rows,
         "wall_s": time.perf_counter() - begin,
         "cpu_s": time.process_time() - cpu_begin,
     }
-    print(json.dumps(found))
+    print(json.dumps(result))
 
 
 if __name__ == "__main__":

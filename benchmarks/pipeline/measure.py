@@ -63,11 +63,11 @@ class Meter:
             return self._used_s
 
     def timed(self, work: Callable[[], Any]) -> tuple[Time, Any]:
-        """Do something that these processes work at; return what it gave too."""
+        """Run ``work``, done by these processes; return its time and its result."""
         cpu_s, begin = self.read(), time.perf_counter()
-        given = work()
+        result = work()
         wall_s = time.perf_counter() - begin
-        return Time(wall_s, self.read() - cpu_s), given
+        return Time(wall_s, self.read() - cpu_s), result
 
 
 def _tree(pid: int) -> dict[int, float]:
@@ -86,9 +86,9 @@ def _tree(pid: int) -> dict[int, float]:
         used[int(path.name)] = (int(fields[11]) + int(fields[12])) / _TICKS
     tree, grown = {pid}, True
     while grown:
-        found = {child for child, parent in parents.items() if parent in tree}
-        grown = not found <= tree
-        tree |= found
+        children = {child for child, parent in parents.items() if parent in tree}
+        grown = not children <= tree
+        tree |= children
     return {one: used[one] for one in tree if one in used}
 
 
@@ -99,12 +99,12 @@ def timed_process(command: Sequence[str]) -> Time:
         command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     ) as process:
         assert process.stderr is not None
-        said = process.stderr.read()
+        errors = process.stderr.read()
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
     wall_s = time.perf_counter() - begin
     if process.returncode != 0:
-        shown = said.decode("utf-8", "replace")[-2000:]
+        shown = errors.decode("utf-8", "replace")[-2000:]
         raise MeasureError(f"{command[0]} … ended with {process.returncode}:\n{shown}")
     return Time(wall_s, usage.ru_utime + usage.ru_stime)
 

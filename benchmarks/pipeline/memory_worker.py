@@ -1,4 +1,4 @@
-"""``python -m benchmarks.pipeline.memory_worker SEGMENT``: read one within 512 MiB, all told.
+"""``python -m benchmarks.pipeline.memory_worker SEGMENT``: read one within 512 MiB in total.
 
 The limit is of the address space (``RLIMIT_AS``), as ``spark.executor.pyspark.memory`` sets it for
 Spark's Python workers: interpreter, libraries and what is mapped count too.
@@ -28,14 +28,14 @@ def main() -> None:
         for batch in read_split(split, columns=COLUMNS, mode="FAILFAST"):
             rows += batch.num_rows
             value_bytes += pc.sum(pc.binary_length(batch.column(1))).as_py()
-    found = {
+    result = {
         "rows": rows,
         "value_bytes": value_bytes,
         "begin_bytes": begin,
         "peak_bytes": _resident_bytes(),
         "limit_bytes": LIMIT_BYTES,
     }
-    print(json.dumps(found))
+    print(json.dumps(result))
 
 
 def _resident_bytes() -> int:

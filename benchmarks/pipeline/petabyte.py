@@ -12,7 +12,7 @@ CORES = 1000
 SEGMENT_BYTES = 1 << 30  # Kafka's default for segment.bytes.
 SPLIT_BYTES = 64 << 20  # Our default.
 LARGE_SPLIT_BYTES = 8 << 30
-RANGE_BYTES = 16 << 20  # What is asked of an object store at once.
+RANGE_BYTES = 16 << 20  # The size of one request to an object store.
 # Not measured here. What an object store takes to answer, what it lists at once, and how many GETs
 # a second Amazon says a prefix of S3 answers.
 REQUEST_S = 0.03
@@ -94,14 +94,14 @@ def _count(number: float) -> str:
 
 def page(run: results.Run) -> str:
     """The chapter of the page."""
-    found = paper(run)
+    paper_ = paper(run)
     rows = [
-        ("decode to Arrow, without Spark", f"{_time(found.scan_s)}", "of CPU on each core"),
-        ("an aggregate, on Arrow in the workers", f"{_time(found.aggregate_s)}", "by the clock"),
-        ("all seven columns into Spark", f"{_time(found.seven_s)}", "by the clock"),
+        ("decode to Arrow, without Spark", f"{_time(paper_.scan_s)}", "of CPU on each core"),
+        ("an aggregate, on Arrow in the workers", f"{_time(paper_.aggregate_s)}", "by the clock"),
+        ("all seven columns into Spark", f"{_time(paper_.seven_s)}", "by the clock"),
     ]
     lines = [f"| {what} | {time} | {note} |" for what, time, note in rows]
-    return "\n".join([_HEAD, *lines, "", _breaks(found)])
+    return "\n".join([_HEAD, *lines, "", _breaks(paper_)])
 
 
 _HEAD = """\
@@ -114,31 +114,31 @@ this. What is assumed and not measured is said.
 | --- | ---: | --- |"""
 
 
-def _breaks(found: Paper) -> str:
+def _breaks(paper: Paper) -> str:
     """What would give way, in the order in which it would."""
-    is_network = found.node_gbit_per_s > NODE_GBIT_PER_S
-    prefixes = math.ceil(found.ranges_per_s / PREFIX_GETS_PER_S)
+    is_network = paper.node_gbit_per_s > NODE_GBIT_PER_S
+    prefixes = math.ceil(paper.ranges_per_s / PREFIX_GETS_PER_S)
     return f"""\
 What would break, first things first:
 
-1. **Tasks, and the driver's memory.** A petabyte in segments of 1 GiB is {_count(found.segments)}
-   files. At the default `splitBytes` of 64 MiB that is {_count(found.tasks)} tasks of
-   {_time(found.task_s)} each, whose descriptions alone are {found.plan_bytes / 1e9:.3g} GB pickled,
+1. **Tasks, and the driver's memory.** A petabyte in segments of 1 GiB is {_count(paper.segments)}
+   files. At the default `splitBytes` of 64 MiB that is {_count(paper.tasks)} tasks of
+   {_time(paper.task_s)} each, whose descriptions alone are {paper.plan_bytes / 1e9:.3g} GB pickled,
    before Spark has made objects of its own of them: the driver ends there. With `splitBytes` of
-   8 GiB it is {_count(found.large_tasks)} tasks of {_time(found.large_task_s)}, described in
-   {found.large_plan_bytes / 1e9:.2g} GB. A worker's memory does not grow with the split (above);
+   8 GiB it is {_count(paper.large_tasks)} tasks of {_time(paper.large_task_s)}, described in
+   {paper.large_plan_bytes / 1e9:.2g} GB. A worker's memory does not grow with the split (above);
    only the work that is lost with a task does.
-2. **Planning one by one.** The driver finds the files in {_time(found.discover_s)} on a local disk,
-   and divides them by their indexes in {_time(found.divide_s)}. From an object store that takes
-   30 ms to answer (assumed), listing takes {_time(found.list_s)} at 1,000 names a request, and
-   reading each index {_time(found.index_s)}, beside {_time(found.aggregate_s)} for the whole
+2. **Planning one by one.** The driver finds the files in {_time(paper.discover_s)} on a local disk,
+   and divides them by their indexes in {_time(paper.divide_s)}. From an object store that takes
+   30 ms to answer (assumed), listing takes {_time(paper.list_s)} at 1,000 names a request, and
+   reading each index {_time(paper.index_s)}, beside {_time(paper.aggregate_s)} for the whole
    aggregate. With `splitBytes` above the size of a segment no index is read. Beyond that, a job for
    each group of topics plans in parallel.
-3. **The network.** A node of 16 cores reads {found.node_gbit_per_s:.3g} Gbit/s for the aggregate on
+3. **The network.** A node of 16 cores reads {paper.node_gbit_per_s:.3g} Gbit/s for the aggregate on
    Arrow, and is taken to have 25: {"the network" if is_network else "its processors"} would be the
    limit. Compressed logs need less of it.
-4. **Requests to the object store.** {_count(found.ranges)} range reads of 16 MiB, together
-   {_count(found.ranges_per_s)} a second. S3 is said to answer 5,500 a second for each prefix, and
+4. **Requests to the object store.** {_count(paper.ranges)} range reads of 16 MiB, together
+   {_count(paper.ranges_per_s)} a second. S3 is said to answer 5,500 a second for each prefix, and
    a partition's directory is one: the reads must be spread over {prefixes} or more, and are.
 5. **Shuffle.** None, as long as filters, projections and partial aggregates run on Arrow in the
    workers: a task gives a row a partition. A query that moves whole records between nodes moves the

@@ -1,4 +1,4 @@
-"""What is asked of Spark: the same of our source, of Spark's own and of the ceiling."""
+"""The queries of Spark: the same for our source, Spark's own source and the ceiling."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Totals = list[tuple[int, int, int, int]]
 
 
 class Queries:
-    """A session of Spark with all three sources, and what is asked of them."""
+    """A session of Spark with all three sources, and the queries."""
 
     def __init__(self, cores: int, log_level: str = "ERROR") -> None:
         # Spark's workers import the source of the ceiling from here.
@@ -108,31 +108,33 @@ class Queries:
         def work() -> Totals:
             splits = plan_splits(discover(path))
             parts = self.spark.sparkContext.parallelize(splits, len(splits)).flatMap(_totals)
-            found: dict[int, Sums] = {}
+            by_partition: dict[int, Sums] = {}
             for partition, sums in parts.collect():
-                found[partition] = _added(found[partition], sums) if partition in found else sums
-            return [(partition, *sums) for partition, sums in found.items()]
+                by_partition[partition] = (
+                    _added(by_partition[partition], sums) if partition in by_partition else sums
+                )
+            return [(partition, *sums) for partition, sums in by_partition.items()]
 
         return self._checked(work, expected)
 
     def _checked(self, work: Callable[[], Iterable[Any]], expected: Totals) -> Time:
         took, rows = self._meter.timed(work)
-        found = sorted(tuple(row) for row in rows)
-        if found != expected:
-            raise MeasureError(f"read: {found}\nwritten: {expected}")
+        actual = sorted(tuple(row) for row in rows)
+        if actual != expected:
+            raise MeasureError(f"read: {actual}\nwritten: {expected}")
         return took
 
 
 def _frames(segment: Path, row_count: int) -> list[bytes]:
-    """The compressed records of a segment's first batches: of so many rows, or a few more."""
+    """The compressed records of a segment's first batches: at least so many rows."""
     data = segment.read_bytes()
-    found, rows = [], 0
+    frames, rows = [], 0
     for header in scan(data):
-        found.append(data[header.position + RECORDS_AT : header.end])
+        frames.append(data[header.position + RECORDS_AT : header.end])
         rows += header.record_count
         if rows >= row_count:
             break
-    return found
+    return frames
 
 
 def _save(path: Path, batch: pa.RecordBatch) -> None:
@@ -145,14 +147,14 @@ Sums = tuple[int, int, int]  # Records, bytes of their values, the last timestam
 
 def _totals(split: Split) -> Iterable[tuple[int, Sums]]:
     """Count, in a worker, the records of a split; return a row a partition."""
-    found: dict[int, Sums] = {}
+    totals: dict[int, Sums] = {}
     # No batch has rows of two files.
     for rows in read_split(split, columns=("partition", "value", "timestamp"), mode="FAILFAST"):
         partition = rows.column(0)[0].as_py()
         value_bytes = pc.sum(pc.binary_length(rows.column(1))).as_py()
         sums = rows.num_rows, value_bytes, pc.max(rows.column(2)).as_py()
-        found[partition] = _added(found[partition], sums) if partition in found else sums
-    return found.items()
+        totals[partition] = _added(totals[partition], sums) if partition in totals else sums
+    return totals.items()
 
 
 def _added(one: Sums, other: Sums) -> Sums:

@@ -6,7 +6,6 @@ what the committed run says. The same file gives the same text.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +13,8 @@ from statistics import median
 from typing import Any
 
 from benchmarks.pipeline import petabyte, picture, results
+from benchmarks.report import write_or_check
+from benchmarks.results import disturbances
 
 DOCS = results.HERE.parents[1] / "docs"
 PAGE = DOCS / "pipeline-performance.md"
@@ -25,20 +26,22 @@ INTRODUCTION = """\
 
 <!-- Written by `make bench-pipeline` from benchmarks/pipeline-results.json. -->
 
-Read the ratios: absolute figures belong to one machine on one day. All contestants read the same
-bytes within the same run: what a real Apache Kafka broker wrote for Apache Kafka's own producer, at
-its defaults. Totals are held against what was sent: who reads anything else is an error, not a row.
-MB are 10^6 bytes of log as it lies on disk, compressed or not.
+After this page you know how fast Kafka logs become tables, compared with Spark's own source.
+
+Read the ratios: absolute figures belong to one machine on one day. All programs read the same bytes
+within the same run: what a real Apache Kafka broker wrote for Apache Kafka's own producer, at its
+defaults. Totals are compared with what was sent; other totals are an error and not a row. MB are
+10^6 bytes of log on the disk, compressed or not.
 """
 
 WHO = """\
 * **scan**: `kraftspec.pipeline.scan` in one Python process, without Spark.
 * **kafkalog**: `spark.read.format("kafkalog")`, all columns into a sink that drops them.
-* **ceiling**: a Python data source that yields one batch, made beforehand, as often as there are
+* **ceiling**: a Python data source that yields one batch, built beforehand, as often as there are
   rows: no source in Python can be faster. **ceiling with libzstd** also decompresses the frames of
   those rows, and drops what comes out: what a source of compressed data can reach.
-* **spark-sql-kafka**: Spark's own source (4.0.0, the release that could be had), from the broker on
-  the same machine, which is at rest while files are read.
+* **spark-sql-kafka**: Spark's own source (4.0.0, the available release), from the broker on
+  the same machine, which is idle while files are read.
 * **aggregate**: records, bytes and the last timestamp of each partition, by `groupBy`;
   **aggregate in Arrow** does that in the workers, split by split, and only totals come to Spark.
 * **DumpLogSegments**: Kafka's tool with `--print-data-log`, its output thrown away, with the
@@ -64,28 +67,13 @@ to their ends before each reading that counts. What each does stands in `benchma
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write, or check; the exit code is 1 where the page or the picture is stale."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.pipeline.report")
-    parser.add_argument("--check", action="store_true", help="write nothing, fail where stale")
-    given = parser.parse_args(arguments)
     run = results.load(results.COMMITTED)
-    if not given.check:
-        write(run)
-        return 0
-    stale = [
-        path.name
-        for path, text in ((PAGE, page(run)), (PICTURE, drawn(run)))
-        if not path.is_file() or path.read_text("utf-8") != text
-    ]
-    if stale:
-        again = "python -m benchmarks.pipeline.report"
-        print(f"stale: {', '.join(stale)}; write again with: {again}", file=sys.stderr)
-    return 1 if stale else 0
+    return write_or_check(texts(run), "python -m benchmarks.pipeline.report", arguments, None)
 
 
-def write(run: results.Run) -> None:
-    """Write the page and the picture of a run."""
-    PAGE.write_text(page(run), "utf-8")
-    PICTURE.write_text(drawn(run), "utf-8")
+def texts(run: results.Run) -> dict[Path, str]:
+    """Return the page and the picture of a run."""
+    return {PAGE: page(run), PICTURE: drawn(run)}
 
 
 def names() -> list[str]:
@@ -108,25 +96,25 @@ def page(run: results.Run) -> str:
 
 
 def _warning(run: results.Run) -> str:
-    told = results.noise(run)
-    if not told:
+    reasons = disturbances(run)
+    if not reasons:
         return ""
-    lines = [f"    {why[0].upper()}{why[1:]}." for why in told]
+    lines = [f"    {why[0].upper()}{why[1:]}." for why in reasons]
     return "\n".join(['!!! warning "This run was not made on a quiet machine"', *lines, ""])
 
 
 def _ratios(run: results.Run) -> str:
-    found = [results.ratio(run, target) for target in results.targets(_shapes(run))]
-    met = sum(ratio.met for ratio in found)
+    ratios = [results.ratio(run, target) for target in results.targets(_shapes(run))]
+    met = sum(ratio.met for ratio in ratios)
     lines = [
         "## Ratios",
         "",
-        f"How many times less time ours takes; {met} of {len(found)} targets met.",
+        f"How many times less time ours takes; {met} of {len(ratios)} targets met.",
         "",
         "| what | data | ours | peer | time | target | measured | met | readings |",
         "| --- | --- | --- | --- | --- | ---: | ---: | --- | ---: |",
     ]
-    for ratio in found:
+    for ratio in ratios:
         target = ratio.target
         title = results.topic(run, target.shape)["title"]
         time = "CPU" if target.by == "cpu" else "clock"
@@ -140,7 +128,7 @@ def _ratios(run: results.Run) -> str:
 
 
 def _shapes(run: results.Run) -> list[str]:
-    return [found["shape"] for found in run["topics"]]
+    return [topic["shape"] for topic in run["topics"]]
 
 
 def _figures(run: results.Run) -> str:
@@ -169,10 +157,10 @@ def _figures(run: results.Run) -> str:
 
 
 def _series(run: results.Run) -> dict[str, list[dict[str, Any]]]:
-    found: dict[str, list[dict[str, Any]]] = {}
+    series: dict[str, list[dict[str, Any]]] = {}
     for point in run["scale"]:
-        found.setdefault(point["who"], []).append(point)
-    return dict(sorted(found.items(), key=lambda one: -median(one[1][-1]["wall_s"])))
+        series.setdefault(point["who"], []).append(point)
+    return dict(sorted(series.items(), key=lambda one: -median(one[1][-1]["wall_s"])))
 
 
 def drawn(run: results.Run) -> str:

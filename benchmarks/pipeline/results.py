@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import linear_regression, median
 from typing import Any, Literal
 
-from benchmarks.results import NOISY_CPUS, NOISY_LOAD, ResultsError
+from benchmarks.results import ResultsError
 
 HERE = Path(__file__).resolve().parent
 COMMITTED = HERE.parent / "pipeline-results.json"
@@ -54,7 +54,7 @@ class Line:
 
     fixed_s: float
     s_per_byte: float
-    residuals: tuple[float, ...]  # Of each point, as a part of what the line says.
+    residuals: tuple[float, ...]  # Of each point, as a fraction of the value of the line.
     r_squared: float
 
 
@@ -100,15 +100,15 @@ def dump(run: Run) -> str:
 
 def row(run: Run, shape: str, who: str) -> dict[str, Any]:
     """The figures of a contestant; ``ResultsError`` where the run has none."""
-    for found in run["rows"]:
-        if (found["shape"], found["who"]) == (shape, who):
-            return dict(found)
+    for row_ in run["rows"]:
+        if (row_["shape"], row_["who"]) == (shape, who):
+            return dict(row_)
     raise ResultsError(f"the run has no row of {who} in {shape}")
 
 
 def topic(run: Run, shape: str) -> dict[str, Any]:
     """What a shape of data came to."""
-    return next(found for found in run["topics"] if found["shape"] == shape)
+    return next(topic_ for topic_ in run["topics"] if topic_["shape"] == shape)
 
 
 def ratio(run: Run, target: Target) -> Ratio:
@@ -134,25 +134,13 @@ def line(points: Iterable[dict[str, Any]]) -> Line:
     sizes = [float(point["bytes"]) for point in rows]
     times = [float(median(point["wall_s"])) for point in rows]
     slope, fixed = linear_regression(sizes, times)
-    said = [fixed + slope * size for size in sizes]
+    line_ = [fixed + slope * size for size in sizes]
     mean = sum(times) / len(times)
-    off = sum((time - fit) ** 2 for time, fit in zip(times, said, strict=True))
+    off = sum((time - fit) ** 2 for time, fit in zip(times, line_, strict=True))
     spread = sum((time - mean) ** 2 for time in times)
     return Line(
         fixed,
         slope,
-        tuple(time / fit - 1 for time, fit in zip(times, said, strict=True)),
+        tuple(time / fit - 1 for time, fit in zip(times, line_, strict=True)),
         1 - off / spread if spread else 1.0,
     )
-
-
-def noise(run: Run) -> list[str]:
-    """Why the figures of a run deserve less trust; empty for a run on a quiet machine."""
-    told = []
-    quiet = run["quiet"]
-    if quiet["load_before"] > NOISY_LOAD:
-        told.append(f"the load average was {quiet['load_before']} when it began")
-    others = quiet["others_cpus"]
-    if others is not None and others > NOISY_CPUS:
-        told.append(f"others used {others:.2f} processors on average")
-    return told

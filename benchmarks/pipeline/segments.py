@@ -28,7 +28,7 @@ class Segment:
 def grown(source: Path, directory: Path, size: int, value_bytes: int) -> Segment:
     """Make a segment of exactly ``size`` bytes that repeats the batches of another one.
 
-    Base offsets go on (no checksum covers them), and a batch of one record fills up what is left.
+    Base offsets go on (no checksum covers them), and a batch of one record fills the rest.
     ``value_bytes`` is what each record of the source has.
     """
     data = memoryview(source.read_bytes())
@@ -56,9 +56,9 @@ def _filler(offset: int, size: int) -> tuple[bytes, int]:
     length = size - _RECORD_OVERHEAD_BYTES
     while True:
         # Two lengths of a varint each: what a longer value adds may be one more than its bytes.
-        made = encode_batch([bytes(length)], timestamps=1, base_offset=offset)
-        if len(made) == size:
-            return made, length
-        length += 1 if len(made) < size else -1
+        batch = encode_batch([bytes(length)], timestamps=1, base_offset=offset)
+        if len(batch) == size:
+            return batch, length
+        length += 1 if len(batch) < size else -1
         if length >= size:
             raise AssertionError(f"no batch of one record has {size} bytes")

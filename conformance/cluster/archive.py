@@ -6,6 +6,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from kraftspec.conformance.adapters.registry import locked
 from kraftspec.conformance.cluster.artifacts import (
     ClusterError,
     class_archive,
@@ -15,17 +16,16 @@ from kraftspec.conformance.cluster.artifacts import (
 )
 from kraftspec.conformance.cluster.guard import Guard
 from kraftspec.conformance.cluster.node import HOST, Listener, Node, free_port
-from kraftspec.conformance.registry import locked
 
-_CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAQ"  # Of a cluster that lives for one start and one stop.
+_CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAQ"  # The cluster is only started and stopped once.
 _HEAP_MIB = 256
 
 
 def make_class_archive() -> None:
-    """Let a node start and stop once to keep the classes it loads, where that was not done yet.
+    """Start and stop a node to archive the classes that it loads, if there is no archive yet.
 
     Raises:
-        ClusterError: Java or Maven is missing, or that node did not come up.
+        ClusterError: Java or Maven is missing, or the node did not start.
     """
     class_path()
     archive = class_archive()
@@ -37,9 +37,9 @@ def make_class_archive() -> None:
 
 
 def _make(archive: Path) -> None:
-    """Dump beside the archive's place first: others must not see a half of it."""
+    """Write to a temporary file first: other processes must not see an incomplete archive."""
     half = archive.with_suffix(".half")
-    half.unlink(missing_ok=True)  # Of a process that was killed at this.
+    half.unlink(missing_ok=True)  # A killed process may have left it.
     with Guard() as guard, tempfile.TemporaryDirectory() as directory:
         node = _node(Path(directory), guard.process_group, half)
         node.start()
@@ -51,7 +51,7 @@ def _make(archive: Path) -> None:
 
 
 def _node(directory: Path, process_group: int, archive: Path) -> Node:
-    """Lay out and format a node that is controller and broker at once: it loads most classes."""
+    """Format a node that is controller and broker: it loads most classes."""
     ports: set[int] = set()
     names = ("PLAINTEXT", "CONTROLLER")
     listeners = tuple(Listener(name, port, port) for name in names for port in [free_port(ports)])
@@ -74,12 +74,12 @@ def _node(directory: Path, process_group: int, archive: Path) -> Node:
     )
     node.write_properties()
     arguments = ["format", "-t", _CLUSTER_ID, "--standalone", "-c", str(node.properties_path)]
-    done = subprocess.run(
+    completed = subprocess.run(
         java_command("kafka.tools.StorageTool", *arguments),
         capture_output=True,
         text=True,
         check=False,
     )
-    if done.returncode != 0:
-        raise ClusterError(f"kafka-storage failed:\n{done.stdout}{done.stderr}")
+    if completed.returncode != 0:
+        raise ClusterError(f"kafka-storage failed:\n{completed.stdout}{completed.stderr}")
     return node

@@ -10,28 +10,27 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
-from kraftspec.conformance.java import java_missing
-from kraftspec.conformance.registry import cache_directory, locked
+from kraftspec.conformance.adapters.registry import cache_directory, java_missing, locked
 
 FETCH_TIMEOUT_S = 600.0  # The first fetch downloads some 60 MB.
 OUTPUT_LINE_COUNT_MAX = 30
 
 
 class ClusterError(Exception):
-    """A jar is not to be had, or a node or tool did not do its work; with the end of its output."""
+    """A jar is missing, or a node or tool failed. The message has the end of its output."""
 
 
 def cluster_cache() -> Path:
-    """Return the directory where what a cluster needs is kept between runs."""
+    """Return the directory that holds a cluster's files between runs."""
     return cache_directory() / "kafka"
 
 
 def digest(paths: Sequence[Path]) -> str:
-    """Return 16 hex digits that stand for the names and the contents of files."""
-    made = hashlib.sha256()
+    """Return 16 hex digits, the hash of the names and the contents of files."""
+    hasher = hashlib.sha256()
     for path in paths:
-        made.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
-    return made.hexdigest()[:16]
+        hasher.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return hasher.hexdigest()[:16]
 
 
 @cache
@@ -41,7 +40,7 @@ def class_path() -> tuple[Path, ...]:
 
 
 def jars_of(pom: Path, name: str = "jars") -> tuple[Path, ...]:
-    """Return the jars that a Maven project needs to run, fetched where they are not.
+    """Return the jars that a Maven project needs to run; fetch them if they are missing.
 
     Any number of processes may call this at once: one fetches, the others wait for it. Projects of
     different ``name`` do not wait for each other.
@@ -61,7 +60,7 @@ def jars_of(pom: Path, name: str = "jars") -> tuple[Path, ...]:
 
 @cache
 def class_archive() -> Path:
-    """Return where the classes that a server loads are kept ready for this Java, once they are."""
+    """Return the path of the class archive of servers for this Java; it may not exist yet."""
     version = subprocess.run(["java", "-version"], capture_output=True, check=True).stderr
     name = hashlib.sha256(version).hexdigest()[:16]
     return class_path()[0].parent / f"{name}.jsa"
@@ -77,9 +76,9 @@ def _fetch(pom: Path, jars: Path) -> None:
 
 
 def run_build(command: Sequence[str], failed: str, *, cwd: Path | None = None) -> None:
-    """Run a build to its end; ``ClusterError`` of ``failed`` and the end of its output."""
+    """Run a build; ``ClusterError`` with ``failed`` and the end of its output."""
     try:
-        done = subprocess.run(
+        completed = subprocess.run(
             command,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -91,8 +90,8 @@ def run_build(command: Sequence[str], failed: str, *, cwd: Path | None = None) -
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ClusterError(f"{failed}: {error}") from error
-    if done.returncode != 0:
-        output = "\n".join(done.stdout.splitlines()[-OUTPUT_LINE_COUNT_MAX:])
+    if completed.returncode != 0:
+        output = "\n".join(completed.stdout.splitlines()[-OUTPUT_LINE_COUNT_MAX:])
         raise ClusterError(f"{failed}: {' '.join(command)}\n{output}")
 
 
@@ -104,7 +103,7 @@ def java_command(
     extra_class_path: Sequence[Path] = (),
 ) -> list[str]:
     """Return the command that runs a class of Kafka's jars with a heap of ``heap_mib`` MiB."""
-    # The archive holds for a class path that begins as its own did.
+    # The archive is valid for class paths that begin with its own class path.
     paths = [*map(str, class_path()), *map(str, extra_class_path)]
     archive = class_archive()
     return [
@@ -114,7 +113,7 @@ def java_command(
         "-XX:+UseSerialGC",
         "-XX:TieredStopAtLevel=1",
         *([f"-XX:SharedArchiveFile={archive}"] if archive.exists() else []),
-        "-Xlog:disable",  # An archive that does not fit is passed over, and nobody needs to know.
+        "-Xlog:disable",  # Do not warn about an archive that does not fit: Java ignores it.
         *options,
         "-cp",
         os.pathsep.join(paths),

@@ -14,22 +14,26 @@ from typing import Literal, Self
 
 from kraftspec.conformance.cluster.archive import make_class_archive
 from kraftspec.conformance.cluster.artifacts import ClusterError, java_command
-from kraftspec.conformance.cluster.ask import ask
 from kraftspec.conformance.cluster.guard import Guard
 from kraftspec.conformance.cluster.node import (
-    ASK_TIMEOUT_S,
     HEALTHY_TIMEOUT_S,
     HOST,
     POLL_S,
+    REQUEST_TIMEOUT_S,
     Listener,
     Node,
     free_port,
 )
 from kraftspec.fastpath.errors import CodecError
-from kraftspec.generated.kafka import DescribeQuorumRequest, DescribeQuorumResponse
+from kraftspec.generated import kafka
+from kraftspec.generated.kafka import DescribeQuorumResponse
+from kraftspec.reference.admin.client import quorum_request
+from kraftspec.reference.wire.blocking import ask
 
 Quorum = Literal["initial", "standalone", "static"]
-Front = Callable[[str, int], int]  # (who listens, its port) to the port that others connect to
+Front = Callable[
+    [str, int], int
+]  # (name of the listener, its port) to the port that others connect to
 
 CONTROLLER = "CONTROLLER"
 PLAINTEXT = "PLAINTEXT"
@@ -40,9 +44,8 @@ CONTROLLER_HEAP_MIB = 128
 BROKER_HEAP_MIB = 256
 FORMATS_AT_ONCE = 2
 TOOL_TIMEOUT_S = 120.0
-METADATA_TOPIC = "__cluster_metadata"
 
-# What makes a broker small and quick to start. None of it changes what it says on the wire.
+# These make a broker small and its start fast. None of them changes its bytes on the wire.
 SMALL = {
     "num.network.threads": "2",
     "num.io.threads": "2",
@@ -50,7 +53,7 @@ SMALL = {
     "log.cleaner.threads": "1",
     "log.cleaner.dedupe.buffer.size": "2097152",
     "group.initial.rebalance.delay.ms": "0",
-    # By default a broker gives up after a minute, which is short while a machine builds, too.
+    # By default a broker gives up after a minute, which is too short on a busy machine.
     "initial.broker.registration.timeout.ms": str(int(1000 * HEALTHY_TIMEOUT_S)),
     "offsets.topic.num.partitions": "2",
     "transaction.state.log.num.partitions": "2",
@@ -61,16 +64,16 @@ SMALL = {
 def base64_uuid() -> str:
     """Return a new uuid as Kafka writes it: 22 characters, none of them a leading dash."""
     while True:
-        made = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        if not made.startswith("-"):  # A tool would take it for an option.
-            return made
+        text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        if not text.startswith("-"):  # A tool would read it as an option.
+            return text
 
 
 class Cluster:
     """A cluster in ``directory``: ``with Cluster(directory, controllers=3, brokers=2) as cluster``.
 
-    Leaving the block stops every node; the directory, with the nodes' logs, is left alone. Not
-    for use from several threads at once.
+    Leaving the block stops every node; the directory with the nodes' logs stays. It is not
+    thread-safe.
     """
 
     def __init__(
@@ -231,8 +234,8 @@ class Cluster:
         """Format every node, start them, and wait until all are healthy.
 
         Raises:
-            ClusterError: Java or Maven is missing, the jars cannot be fetched, or a node refused
-                its configuration or did not come up; nothing is left running.
+            ClusterError: Java or Maven is missing, the jars cannot be fetched, or a node rejected
+                its configuration or did not start; no process is left.
         """
         make_class_archive()  # Before the threads: the first call may fetch for a minute.
         self._guard = Guard()
@@ -249,14 +252,14 @@ class Cluster:
                     node.start()
                 for node in nodes:
                     node.wait_healthy(timeout_s)
-        except BaseException:  # An interrupt too: nothing is left running.
+        except BaseException:  # Also on an interrupt: no process is left.
             self.stop()
             raise
 
     def add_node(self, roles: Literal["controller", "broker"], *, start: bool = True) -> Node:
         """Lay out, format and start one more node, under the next id of its kind.
 
-        A controller joins as an observer; ``MetadataQuorumCommand add-controller`` makes it a
+        A controller starts as an observer; ``MetadataQuorumCommand add-controller`` makes it a
         voter.
         """
         first = FIRST_CONTROLLER_ID if roles == "controller" else FIRST_BROKER_ID
@@ -299,7 +302,7 @@ class Cluster:
         check: bool = True,
         timeout_s: float = TOOL_TIMEOUT_S,
     ) -> subprocess.CompletedProcess[str]:
-        """Run one of Kafka's tools by its main class, and return what it printed.
+        """Run one of Kafka's tools by its main class, and return its output.
 
         Raises:
             ClusterError: it did not exit with 0 (unless ``check`` is False), or took too long.
@@ -309,7 +312,7 @@ class Cluster:
         )
         group = None if self._guard is None else self._guard.process_group
         try:
-            done = subprocess.run(
+            completed = subprocess.run(
                 command,
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
@@ -320,18 +323,18 @@ class Cluster:
             )
         except subprocess.TimeoutExpired as error:
             raise ClusterError(f"{main_class} did not end within {timeout_s:g} s") from error
-        if check and done.returncode != 0:
-            said = (done.stdout + done.stderr).strip()
+        if check and completed.returncode != 0:
+            output = (completed.stdout + completed.stderr).strip()
             raise ClusterError(
-                f"{main_class} {' '.join(arguments)} failed with {done.returncode}:\n{said}"
+                f"{main_class} {' '.join(arguments)} failed with {completed.returncode}:\n{output}"
             )
-        return done
+        return completed
 
     def leader(self, timeout_s: float = HEALTHY_TIMEOUT_S) -> Node:
         """Return the active controller, waiting for the election of one.
 
         Raises:
-            ClusterError: no live controller calls itself the leader within ``timeout_s``.
+            ClusterError: no live controller reports itself as leader within ``timeout_s``.
         """
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:
@@ -342,26 +345,15 @@ class Cluster:
         raise ClusterError(f"no controller led the quorum within {timeout_s:g} s")
 
     def quorum_of(self, node: Node) -> DescribeQuorumResponse.PartitionData | None:
-        """Return what a controller says of the quorum; None where it does not lead it."""
-        try:
-            answer = self.ask_quorum(node)
-        except (OSError, CodecError):
-            return None
-        if answer.error_code != 0 or not answer.topics:
-            return None
-        partition = answer.topics[0].partitions[0]
-        return partition if partition.error_code == 0 else None
+        """Return a controller's view of the quorum; None if it is not the leader."""
+        return quorum_at(node.listener(CONTROLLER).port)
 
-    def ask_quorum(self, node: Node) -> DescribeQuorumResponse:
-        """Return a controller's answer to DescribeQuorum: ``OSError`` where it gives none."""
-        partitions = [DescribeQuorumRequest.PartitionData(partition_index=0)]
-        topic = DescribeQuorumRequest.TopicData(topic_name=METADATA_TOPIC, partitions=partitions)
-        request = DescribeQuorumRequest(topics=[topic])
-        port = node.listener(CONTROLLER).port
-        return ask(port, request, 2, DescribeQuorumResponse, timeout_s=ASK_TIMEOUT_S)
+    def describe_quorum(self, node: Node) -> DescribeQuorumResponse:
+        """Return a controller's answer to DescribeQuorum; ``OSError`` if there is none."""
+        return _describe_quorum(node.listener(CONTROLLER).port)
 
     def stop(self) -> None:
-        """Stop every node: brokers first, then controllers; none is left, whatever happens."""
+        """Stop every node, brokers first. No process is left, also after an error."""
         try:
             for nodes in (self.brokers, self.controllers):
                 with ThreadPoolExecutor(max(1, len(nodes))) as pool:
@@ -376,3 +368,19 @@ class Cluster:
 
 def _addresses(nodes: Sequence[Node], listener: str) -> str:
     return ",".join(f"{HOST}:{node.listener(listener).advertised_port}" for node in nodes)
+
+
+def quorum_at(port: int) -> DescribeQuorumResponse.PartitionData | None:
+    """Return the view of the quorum of the node at a port; None if it is not the leader."""
+    try:
+        answer = _describe_quorum(port)
+    except (OSError, CodecError):
+        return None
+    if answer.error_code != 0 or not answer.topics:
+        return None
+    partition = answer.topics[0].partitions[0]
+    return partition if partition.error_code == 0 else None
+
+
+def _describe_quorum(port: int) -> DescribeQuorumResponse:
+    return ask(port, quorum_request(kafka), 2, DescribeQuorumResponse, timeout_s=REQUEST_TIMEOUT_S)

@@ -1,4 +1,4 @@
-"""What ends a cluster's processes when their parent cannot."""
+"""A guard ends a cluster's processes if their parent cannot."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
-# Reading ends when the last holder of the pipe's other end has ended, by whatever means.
+# The read returns when the last process with the pipe's other end has ended.
 _WATCH = "read -r _; kill -KILL 0"
 
 
@@ -42,7 +42,7 @@ class Guard:
         self.close()
 
     def close(self) -> None:
-        """Kill what is left in the group, the guard with it."""
+        """Kill all processes of the group, including the guard."""
         with suppress(ProcessLookupError):
             os.killpg(self.process_group, signal.SIGKILL)
         self._shell.communicate()

@@ -1,7 +1,7 @@
-"""Write down the properties that a Kafka server defines, for a reader that has no Java.
+"""Record the properties that a Kafka server defines, for use without Java.
 
-``python -m kraftspec.conformance.cluster.kafka_keys`` asks Kafka's own classes and writes
-``reference/node/kafka_keys.json``; ``--check`` only says whether the file is what they say.
+``python -m kraftspec.conformance.cluster.kafka_keys`` queries Kafka's own classes and writes
+``reference/node/kafka_keys.json``; ``--check`` only compares the file with them.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ JAVA_TIMEOUT_S = 120.0
 
 
 def keys_of_kafka() -> str:
-    """Return the file as Kafka's classes have it; ClusterError where they do not run."""
+    """Return the text of the file from Kafka's classes; ClusterError if they do not run."""
     source = str(files("kraftspec.conformance.cluster") / "KafkaKeys.java")
     jars = os.pathsep.join(map(str, class_path()))
     command = ["java", "-XX:TieredStopAtLevel=1", "-cp", jars, source]
-    done = subprocess.run(
+    completed = subprocess.run(
         command, capture_output=True, text=True, timeout=JAVA_TIMEOUT_S, check=False
     )
-    if done.returncode != 0:
-        raise ClusterError(f"KafkaKeys.java failed:\n{done.stderr}")
-    return done.stdout
+    if completed.returncode != 0:
+        raise ClusterError(f"KafkaKeys.java failed:\n{completed.stderr}")
+    return completed.stdout
 
 
 def main(arguments: list[str]) -> int:
-    """Write the file, or check it; the exit code is 1 where a check finds another file."""
+    """Write or check the file; the exit code of a failed check is 1."""
     path = Path(str(KEYS_FILE))
-    made = keys_of_kafka()
+    text = keys_of_kafka()
     if "--check" in arguments:
-        if path.read_text("utf-8") == made:
+        if path.read_text("utf-8") == text:
             return 0
         print(f"{path.name} is not what Kafka's classes say: run this without --check")
         return 1
-    path.write_text(made, "utf-8")
+    path.write_text(text, "utf-8")
     return 0
 
 

@@ -13,20 +13,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kraftspec.conformance.cluster.artifacts import ClusterError, java_command
-from kraftspec.conformance.cluster.ask import ask
 from kraftspec.fastpath.errors import CodecError
 from kraftspec.generated.kafka import (
-    ApiVersionsRequest,
     ApiVersionsResponse,
     MetadataRequest,
     MetadataResponse,
 )
+from kraftspec.reference.wire.blocking import ask
+from kraftspec.reference.wire.client import api_versions_request
 
 HOST = "127.0.0.1"
-HEALTHY_TIMEOUT_S = 180.0  # A start takes ten seconds, but not on a machine that builds meanwhile.
+HEALTHY_TIMEOUT_S = 180.0  # A start takes ten seconds, and much longer on a busy machine.
 STOP_TIMEOUT_S = 30.0  # A controlled shutdown waits for its leaders to move.
 POLL_S = 0.1
-ASK_TIMEOUT_S = 2.0
+REQUEST_TIMEOUT_S = 2.0
 LOG_LINE_COUNT_MAX = 25
 # Below the range from which Linux takes the ports of outgoing connections: a node that is started
 # again must find its own port free.
@@ -35,7 +35,7 @@ _LOG_LEVEL = "-Dorg.slf4j.simpleLogger.defaultLogLevel=info"
 
 
 def free_port(taken: set[int]) -> int:
-    """Return a port of loopback that nobody listens on, and add it to ``taken``."""
+    """Return a free port of loopback, and add it to ``taken``."""
     for port in random.sample(PORTS, len(PORTS)):
         if port in taken:
             continue
@@ -52,7 +52,7 @@ def free_port(taken: set[int]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """Where a node listens, and where it tells others to connect (the same, or a proxy)."""
+    """The port on which a node listens, and the advertised port (the same, or a proxy's)."""
 
     name: str
     port: int
@@ -88,12 +88,12 @@ class Node:
 
     @property
     def log_path(self) -> Path:
-        """The file that holds what its process printed, of all its starts."""
+        """The file with the output of its process, from all starts."""
         return self.directory / "node.log"
 
     @property
     def properties_path(self) -> Path:
-        """The file of its properties, as Kafka's own tools read it."""
+        """The file of its properties, in the format of Kafka's tools."""
         return self.directory / "node.properties"
 
     @property
@@ -103,18 +103,18 @@ class Node:
         return Path(first) / "__cluster_metadata-0"
 
     def write_properties(self, changes: Mapping[str, str] | None = None) -> None:
-        """Write its properties, ``changes`` taken in first; a running node does not read them."""
+        """Write its properties with ``changes``. A running node does not read them."""
         self.properties.update(changes or {})
         lines = [f"{key}={value}" for key, value in self.properties.items()]
         self.directory.mkdir(parents=True, exist_ok=True)
         self.properties_path.write_text("\n".join([*lines, ""]), encoding="utf-8")
 
     def running(self) -> bool:
-        """Whether its process lives."""
+        """Whether its process runs."""
         return self.process is not None and self.process.poll() is None
 
     def start(self) -> None:
-        """Start its process. ``ClusterError`` where it runs already."""
+        """Start its process. ``ClusterError`` if it is running."""
         if self.running():
             raise ClusterError(f"node {self.id} runs already")
         command = java_command(
@@ -145,7 +145,7 @@ class Node:
     def wait(
         self, condition: Callable[[], bool], what: str, timeout_s: float = HEALTHY_TIMEOUT_S
     ) -> None:
-        """Wait until ``condition``, in which an unreachable node is simply not there yet."""
+        """Wait until ``condition`` holds. In it, an unreachable node has not started yet."""
         deadline = time.monotonic() + timeout_s
         while True:
             if not self.running():
@@ -164,23 +164,25 @@ class Node:
 
     def _healthy(self) -> bool:
         port = self.listener().port
-        who = ApiVersionsRequest(client_software_name="kraftspec", client_software_version="1")
-        versions = ask(port, who, 3, ApiVersionsResponse, timeout_s=ASK_TIMEOUT_S)
+        request = api_versions_request(3)
+        versions = ask(port, request, 3, ApiVersionsResponse, timeout_s=REQUEST_TIMEOUT_S)
         if versions.error_code != 0 or versions.finalized_features_epoch < 0:
             return False
         if "broker" not in self.roles:
             return True
-        known = ask(port, MetadataRequest(topics=[]), 12, MetadataResponse, timeout_s=ASK_TIMEOUT_S)
+        known = ask(
+            port, MetadataRequest(topics=[]), 12, MetadataResponse, timeout_s=REQUEST_TIMEOUT_S
+        )
         return self.id in {broker.node_id for broker in known.brokers}
 
     def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> int | None:
-        """End it by SIGTERM, as an operator does, and by SIGKILL where that is not heeded.
+        """Stop it by SIGTERM, and by SIGKILL if that has no effect.
 
-        Returns its exit code, None where it did not run.
+        Returns its exit code, None if it was not running.
         """
         if self.process is None or not self.running():
             return None
-        self.process.send_signal(signal.SIGCONT)  # A paused process heeds nothing else.
+        self.process.send_signal(signal.SIGCONT)  # A paused process handles no other signal.
         self.process.terminate()
         try:
             return self.process.wait(timeout_s)
@@ -188,22 +190,22 @@ class Node:
             return self.kill()
 
     def kill(self) -> int | None:
-        """End it by SIGKILL; return its exit code, None where it did not run."""
+        """Kill it by SIGKILL; return its exit code, None if it was not running."""
         if self.process is None:
             return None
         self.process.kill()
         return self.process.wait()
 
     def pause(self) -> None:
-        """Hold its process still (SIGSTOP) until ``resume``; return when it is."""
+        """Pause its process (SIGSTOP) until ``resume``; return when all threads have stopped."""
         self._signal(signal.SIGSTOP)
         assert self.process is not None
-        # Its threads stop one by one, and those that run yet would still answer.
+        # Its threads stop one by one, and running ones would still answer.
         if hasattr(os, "waitid"):  # Python 3.13 is the first that has it on macOS.
             os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def resume(self) -> None:
-        """Let a paused process go on."""
+        """Continue a paused process."""
         self._signal(signal.SIGCONT)
 
     def _signal(self, number: signal.Signals) -> None:
@@ -212,7 +214,7 @@ class Node:
         self.process.send_signal(number)
 
     def log_tail(self) -> str:
-        """Return the last lines that its process printed."""
+        """Return the last lines of its output."""
         if not self.log_path.exists():
             return "(it printed nothing)"
         lines = self.log_path.read_text(encoding="utf-8", errors="replace").splitlines()

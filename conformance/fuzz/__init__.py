@@ -1,6 +1,7 @@
-"""Differential fuzzing: two adapters, the same random questions, and where their answers part.
+"""Differential fuzzing: two adapters get the same random questions, and their answers are compared.
 
-``values`` and ``bytes`` make the questions, ``ask`` puts them to both, ``compare`` says whether the
-answers part, ``minimise`` makes what parted small, ``findings`` gives it a name that stays and a
-file, ``run`` is the loop. Everything follows from a seed.
+``values`` makes the questions, ``side`` sends them to an adapter, ``compare`` compares the answers,
+``minimise`` minimises a question, ``findings`` names a difference and writes it to a file, ``run``
+is the loop. ``targets`` fuzzes this project's own readers, ``subprocess_target`` does so in a
+subprocess. A seed determines everything.
 """

@@ -1,4 +1,4 @@
-"""A run of the fuzzer in one process or several, and findings asked again."""
+"""Run the fuzzer in one or several processes; replay findings."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from kraftspec.conformance.fuzz.ask import Side
+from kraftspec.conformance.adapters.registry import find
 from kraftspec.conformance.fuzz.compare import compare
-from kraftspec.conformance.fuzz.findings import Finding, read
+from kraftspec.conformance.fuzz.findings import Disagreement, read
 from kraftspec.conformance.fuzz.run import Fuzz, Progress, Report
-from kraftspec.conformance.registry import find
-from kraftspec.conformance.run import adapter_exec
+from kraftspec.conformance.fuzz.side import Side
+from kraftspec.conformance.runner.run import adapter_exec
 
 TIMEOUT_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class Campaign:
-    """What to run: two adapters by name or command, and how far. One of runs and seconds is set."""
+    """What to run: two adapters by name or command. Either ``runs`` or ``seconds`` is set."""
 
     names: tuple[str, ...]
     commands: tuple[str, ...] = ()
@@ -33,34 +33,34 @@ class Campaign:
     timeout_s: float = TIMEOUT_S
 
     def sides(self) -> tuple[Side, Side]:
-        """Return both, commands first: the one to trust is last.
+        """Return both adapters, commands first. The last one is the reference.
 
-        Raises ``AdapterError`` where one does not build, ``ValueError`` where there is none.
+        Raises ``AdapterError`` if one does not build, ``ValueError`` for an unknown name.
         """
-        made = [
+        sides = [
             Side(f"exec-{number}" if number else "exec", adapter_exec(command))
             for number, command in enumerate(self.commands)
         ]
-        for side in made:
+        for side in sides:
             side.adapter.timeout_s = self.timeout_s
-        made += [Side(name, find(name).adapter(timeout_s=self.timeout_s)) for name in self.names]
-        first, second = made
+        sides += [Side(name, find(name).adapter(timeout_s=self.timeout_s)) for name in self.names]
+        first, second = sides
         if first.name == second.name:
             second.name += "-2"
         return first, second
 
 
 def started(name: str, sets: Sequence[str] = ()) -> Side:
-    """Return an adapter of the registry, started, with the sets loaded that it can load."""
+    """Start an adapter of the registry and load those of the sets that it can load."""
     side = Side(name, find(name).adapter(timeout_s=TIMEOUT_S))
     side.start(sets)
     return side
 
 
 def campaign(plan: Campaign, jobs: int = 1, progress: Progress | None = None) -> Report:
-    """Run a campaign; each of ``jobs`` processes asks adapters of its own about its own pairs.
+    """Run a campaign; each of ``jobs`` processes has its own adapters and its own pairs.
 
-    What is found does not depend on ``jobs`` unless time runs out (``seconds``).
+    The findings do not depend on ``jobs``, unless ``seconds`` ends the run.
     """
     if jobs == 1:
         return _shard((0, 1), plan, progress)
@@ -81,7 +81,7 @@ def _shard(shard: tuple[int, int], plan: Campaign, progress: Progress | None = N
     fuzz = Fuzz(*plan.sides(), name=plan.name, policies=plan.policies)
     try:
         pairs = fuzz.start(shard)
-        with suppress(KeyboardInterrupt):  # What was found so far is worth a report.
+        with suppress(KeyboardInterrupt):  # The findings so far are reported.
             fuzz.run(pairs, seed=plan.seed, runs=plan.runs, seconds=plan.seconds, progress=progress)
     finally:
         fuzz.stop()
@@ -89,20 +89,20 @@ def _shard(shard: tuple[int, int], plan: Campaign, progress: Progress | None = N
 
 
 def replayed(plan: Campaign, path: Path) -> Report:
-    """Ask findings of ``path`` again; the report has those over which both still part."""
-    findings: list[Finding] = read(path)
+    """Replay the findings of ``path``; the report has those for which the answers still differ."""
+    findings: list[Disagreement] = read(path)
     fuzz = Fuzz(*plan.sides(), name=plan.name)
     try:
         fuzz.start()
         questions = [finding.question for finding in findings]
-        answers = fuzz.ask(questions)
+        answers = fuzz.query(questions)
         fuzz.report.inputs = len(questions)
         for finding, both in zip(findings, answers, strict=True):
             if compare(finding.question, fuzz.names, both) is None:
                 fuzz.report.agreed += 1
             else:
                 fuzz.report.differed += 1
-                fuzz.report.found(finding)
+                fuzz.report.add_finding(finding)
     finally:
         fuzz.stop()
     return fuzz.report

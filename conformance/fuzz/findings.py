@@ -1,8 +1,8 @@
-"""What a difference is called, so that it is the same one tomorrow, and the file it is kept in.
+"""Signatures of differences, and the files of findings.
 
-A signature says which message, which direction, what kind of disagreement, and about which field;
-never the random bytes that showed it. Found again, by another seed or at another version, it is the
-same finding: the file learns the version, and nothing else changes.
+A signature names the message, the direction, the kind of difference and the field. It does not
+contain the random bytes. If another seed or another version shows the same difference, it is the
+same finding: its file gets the version, and nothing else changes.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kraftspec.conformance.fuzz.ask import Question
-from kraftspec.conformance.harness import Reply
+from kraftspec.conformance.adapters.harness import Reply
+from kraftspec.conformance.fuzz.side import Question
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -26,9 +26,9 @@ class Signature:
         direction: ``encode`` or ``decode``.
         kind: ``bytes``, ``value``, ``refused`` or ``ended``, as ``Difference`` has it.
         who: the adapter that refused or ended.
-        path: the field in which the answers part, or that is wrong in the bytes.
-        reason: why the bytes are refused by a strict decoder; empty for what is well formed.
-        about: the fields that the least value sets.
+        path: the field in which the answers differ, or that is invalid in the bytes.
+        reason: why a strict decoder rejects the bytes; empty if they are well formed.
+        about: the fields that the minimised value sets.
     """
 
     spec: str
@@ -42,7 +42,7 @@ class Signature:
 
     @property
     def id(self) -> str:
-        """Twelve hex digits that follow from all of it."""
+        """Twelve hex digits, the hash of all fields."""
         return hashlib.sha256(json.dumps(asdict(self)).encode()).hexdigest()[:12]
 
     def __str__(self) -> str:
@@ -56,8 +56,8 @@ class Signature:
 
 
 @dataclass(slots=True)
-class Finding:
-    """A difference, with the least question that shows it and what both said."""
+class Disagreement:
+    """A difference, with the minimised question and both answers."""
 
     signature: Signature
     question: Question
@@ -66,8 +66,8 @@ class Finding:
 
     def to_json(self) -> dict[str, Any]:
         """Return the finding as JSON."""
-        asked = self.question.asked
-        shown = {"hex": asked.hex()} if isinstance(asked, bytes) else {"value": asked}
+        payload = self.question.payload
+        shown = {"hex": payload.hex()} if isinstance(payload, bytes) else {"value": payload}
         return {
             "id": self.signature.id,
             **asdict(self.signature),
@@ -83,10 +83,10 @@ class Finding:
         return f"{signature.spec}-{signature.message}-{signature.direction}-{signature.id}.json"
 
 
-def keep(directory: Path, findings: Iterable[Finding]) -> list[Finding]:
-    """Put findings into their files; return those that had none yet.
+def keep(directory: Path, findings: Iterable[Disagreement]) -> list[Disagreement]:
+    """Write findings to their files; return those that had no file yet.
 
-    A file that is there keeps its example, so that it is not another one after each run.
+    An existing file keeps its example, so that a run does not change it.
     """
     directory.mkdir(parents=True, exist_ok=True)
     fresh = []
@@ -94,9 +94,9 @@ def keep(directory: Path, findings: Iterable[Finding]) -> list[Finding]:
         path = directory / finding.file_name
         report = finding.to_json()
         if path.exists():
-            kept = json.loads(path.read_text(encoding="utf-8"))
-            kept["versions"] = sorted({*kept["versions"], *finding.versions})
-            report = kept
+            entry = json.loads(path.read_text(encoding="utf-8"))
+            entry["versions"] = sorted({*entry["versions"], *finding.versions})
+            report = entry
         else:
             fresh.append(finding)
         text = json.dumps(report, indent=2, ensure_ascii=True) + "\n"
@@ -107,19 +107,19 @@ def keep(directory: Path, findings: Iterable[Finding]) -> list[Finding]:
 
 @dataclass(slots=True)
 class Group:
-    """Findings that most likely have one cause: the same thing of fields of the same name."""
+    """Findings that probably have one cause: the same difference in fields of the same name."""
 
-    first: Finding
+    first: Disagreement
     findings: int = 0
     messages: set[tuple[str, str]] = field(default_factory=set)
 
 
-def grouped(findings: Iterable[Finding]) -> list[Group]:
-    """Put findings together by all of their signature but the message and the way to the field."""
+def grouped(findings: Iterable[Disagreement]) -> list[Group]:
+    """Group findings by their signature, without the message and the path to the field."""
     groups: dict[tuple[str, ...], Group] = {}
     for finding in sorted(findings, key=lambda finding: finding.signature):
         name = finding.signature
-        # What is wrong with bytes can be so in any field; what is right is not read in some.
+        # Invalid bytes can be in any field; a valid value is misread in particular fields.
         paths = () if name.reason else name.about or (name.path,)
         fields = sorted({path.split(".")[-1] for path in paths})
         key = (name.direction, name.kind, name.who, name.reason, *fields)
@@ -129,26 +129,26 @@ def grouped(findings: Iterable[Finding]) -> list[Group]:
     return sorted(groups.values(), key=lambda group: -group.findings)
 
 
-def read(path: Path) -> list[Finding]:
+def read(path: Path) -> list[Disagreement]:
     """Read the findings of a file, or of a directory of them.
 
-    Raises ``ValueError`` for what is no finding, ``OSError`` for what is not there.
+    Raises ``ValueError`` if a file is not a finding, ``OSError`` if there is no such file.
     """
     paths = sorted(path.glob("*.json")) if path.is_dir() else [path]
     return [_finding(entry) for entry in paths]
 
 
-def _finding(path: Path) -> Finding:
+def _finding(path: Path) -> Disagreement:
     try:
-        kept = json.loads(path.read_text(encoding="utf-8"))
-        example = kept["example"]
+        entry = json.loads(path.read_text(encoding="utf-8"))
+        example = entry["example"]
         signature = Signature(
-            **{name: kept[name] for name in Signature.__slots__ if name != "about"},
-            about=tuple(kept["about"]),
+            **{name: entry[name] for name in Signature.__slots__ if name != "about"},
+            about=tuple(entry["about"]),
         )
-        asked = bytes.fromhex(example["hex"]) if "hex" in example else example["value"]
-        question = Question(signature.spec, signature.message, example["version"], asked)
-        return Finding(signature, question, example["answers"], set(kept["versions"]))
+        payload = bytes.fromhex(example["hex"]) if "hex" in example else example["value"]
+        question = Question(signature.spec, signature.message, example["version"], payload)
+        return Disagreement(signature, question, example["answers"], set(entry["versions"]))
     except (KeyError, TypeError, ValueError) as error:
         why = f"it has no {error}" if isinstance(error, KeyError) else error
         raise ValueError(f"{path} is not a finding, as fuzz --out writes them: {why}") from error

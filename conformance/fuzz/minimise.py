@@ -1,9 +1,9 @@
-"""Delta debugging: the least value, the fewest bytes, for which something still holds.
+"""Delta debugging: find the least value, or the fewest bytes, for which a condition holds.
 
-``holds`` is asked about many candidates at once, the greatest cuts first, because a question to an
-adapter costs more alone than in company. Every candidate is less than what it comes from by an
-order that has a least element, so that the search ends, and ends at the same place from wherever
-it begins as long as one cause is at work.
+``holds`` gets many candidates at once, the largest cuts first, because one batch of questions to an
+adapter is cheaper than many single ones. Every candidate is less than its origin in a well-founded
+order. So the search ends; and while there is one cause, it ends at the same result from every
+starting point.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from kraftspec.conformance.fuzz.values import ARRAYS, Value, plain, plain_field
 from kraftspec.fastpath.plan import INTEGER_RANGE
 from kraftspec.fastpath.values import UNKNOWN_TAGS
 
-COUNTED_BYTES_MAX = 80  # As many edits are tried as the square of this.
+COUNTED_BYTES_MAX = 80  # The number of edits is the square of this.
 
 
 class Effort(NamedTuple):
-    """How far to go: rounds of questions, and candidates in each."""
+    """The limits of a search: the number of rounds, and of candidates in each."""
 
     rounds: int
     batch: int
 
 
-FULL = Effort(400, 64)  # A value of thousands of fields is left half minimised.
-LITTLE = Effort(500, 1)  # For what ends a process: it takes a second to start it again.
-NONE = Effort(0, 1)  # For what hangs, and takes the time that one is willing to wait.
+FULL = Effort(400, 64)  # A value of thousands of fields is not fully minimised.
+LITTLE = Effort(500, 1)  # For an input that ends a process: a restart takes a second.
+NONE = Effort(0, 1)  # For an input that hangs: each try takes a whole timeout.
 
 
 _Case = TypeVar("_Case")
@@ -43,7 +43,7 @@ def least(
     holds: Holds[_Case],
     effort: Effort = FULL,
 ) -> _Case:
-    """Go to a simpler case for which it holds, until there is none."""
+    """Replace the case by a simpler one for which the condition holds, until there is none."""
     rounds = 0
     candidates = simpler(case)
     while rounds < effort.rounds:
@@ -51,9 +51,9 @@ def least(
         if not batch:
             return case
         rounds += 1
-        held = holds(batch)
-        if any(held):
-            case = batch[list(held).index(True)]
+        results = holds(batch)
+        if any(results):
+            case = batch[list(results).index(True)]
             candidates = simpler(case)
     return case
 
@@ -64,12 +64,12 @@ def least(
 def least_value(
     plan: StructPlan, value: Value, holds: Holds[Value], effort: Effort = FULL
 ) -> Value:
-    """Return the least value of a plan for which it still holds."""
+    """Return the least value of a plan for which the condition holds."""
     return least(value, lambda case: _structs(plan, case), holds, effort)
 
 
 def _structs(plan: StructPlan, value: Value) -> Iterator[Value]:
-    """Yield simpler values of a struct: nothing in it, then one thing less."""
+    """Yield simpler values of a struct: the empty one, then those with one item less."""
     bare = plain(plan)
     if value != bare:
         yield bare
@@ -117,7 +117,7 @@ def _arrays(entry: FieldPlan, value: list[Any]) -> Iterator[list[Any]]:
 
 
 def _shorter(items: Sequence[Any]) -> Iterator[Any]:
-    """Cut runs out of a sequence: all of it, halves, quarters, down to single items."""
+    """Remove runs from a sequence: all of it, halves, quarters, down to single items."""
     size = len(items)
     while size:
         for at in range(0, len(items), size):
@@ -126,7 +126,7 @@ def _shorter(items: Sequence[Any]) -> Iterator[Any]:
 
 
 def _scalars(wire: str, value: Any, default: Any) -> Iterator[Any]:
-    """Yield simpler values of a primitive; nothing is simpler than its default."""
+    """Yield simpler values of a primitive. The default is the simplest."""
     if value == default and type(value) is type(default):
         return
     kind = wire.removeprefix("compact_")
@@ -162,7 +162,7 @@ def _integers(value: int) -> Iterator[int]:
             yield other
     if value not in order:
         size, sign = abs(value), -1 if value < 0 else 1
-        # Halves first, then ever smaller steps: a limit anywhere is met in a few dozen of them.
+        # Halves first, then smaller and smaller steps: a few dozen steps reach any limit.
         for shift in range(1, size.bit_length() + 1):
             other = sign * (size - (size >> shift or 1))
             if other not in order:
@@ -178,7 +178,7 @@ def _base64(value: str) -> Iterator[str]:
 
 
 def _unknown(tags: list[Value], free: int) -> Iterator[list[Value]]:
-    """Yield simpler unknown tags; ``free`` is the lowest number that one can have."""
+    """Yield simpler unknown tags; ``free`` is the lowest unused tag."""
     if len(tags) == 1 and tags[0]["tag"] > free:
         yield [{**tags[0], "tag": free}]
     if len(tags) > 1:
@@ -196,10 +196,11 @@ Edit = tuple[int, int, bytes]  # data[start:end] becomes these bytes.
 
 
 def least_bytes(data: bytes, holds: Holds[bytes], effort: Effort = FULL) -> bytes:
-    """Return few bytes, zero where they can be, for which it still holds.
+    """Return few bytes, zero if possible, for which the condition holds.
 
-    Runs are cut, then zeroed, ever shorter ones; then bytes are lowered one by one, with as many
-    bytes after them cut, as goes with a length. Again, until nothing changes.
+    Runs of bytes are removed, then zeroed, in decreasing length. Then single bytes are lowered, and
+    the same number of following bytes is removed, because the byte may be a length. This repeats
+    until nothing changes.
     """
     rounds = 0
     before = None
@@ -207,20 +208,20 @@ def least_bytes(data: bytes, holds: Holds[bytes], effort: Effort = FULL) -> byte
         before = data
         for edits in (_cuts, _zeros, _lengths, _lower, _counts):
             at = 0
-            made = list(edits(data))
-            while at < len(made) and rounds < effort.rounds:
-                batch = made[at : at + effort.batch]
+            candidates = list(edits(data))
+            while at < len(candidates) and rounds < effort.rounds:
+                batch = candidates[at : at + effort.batch]
                 at += effort.batch
                 rounds += 1
-                held = holds([_edited(data, [edit]) for edit in batch])
-                if chosen := [edit for edit, good in zip(batch, held, strict=True) if good]:
+                results = holds([_edited(data, [edit]) for edit in batch])
+                if chosen := [edit for edit, good in zip(batch, results, strict=True) if good]:
                     data = _combined(data, chosen, holds)
-                    made, at = list(edits(data)), 0
+                    candidates, at = list(edits(data)), 0
     return data
 
 
 def _combined(data: bytes, edits: list[Edit], holds: Holds[bytes]) -> bytes:
-    """Make all edits that go together, or the first, which is known to hold."""
+    """Apply all edits if the condition holds for them together, else the first one."""
     apart: list[Edit] = []
     for edit in sorted(edits):
         if not apart or edit[0] >= apart[-1][1]:
@@ -265,7 +266,7 @@ def _lengths(data: bytes) -> Iterator[Edit]:
 
 
 def _counts(data: bytes) -> Iterator[Edit]:
-    """Lower a byte by one and cut bytes behind it: an element less. Of few bytes alone."""
+    """Lower a byte by one and remove bytes after it: one element less. Only for few bytes."""
     for at, byte in enumerate(data[:COUNTED_BYTES_MAX] if len(data) <= COUNTED_BYTES_MAX else b""):
         for end in range(len(data), at + 1, -1) if byte else ():
             yield at, end, bytes((byte - 1,))
@@ -278,12 +279,12 @@ def _lower(data: bytes) -> Iterator[Edit]:
                 yield at, at + 1, bytes((other,))
 
 
-# ------------------------------------------------------------------------- what a value is about
+# ------------------------------------------------------------- the fields that a value sets
 
 
 def salient(plan: StructPlan, value: Value, path: str = "") -> list[str]:
-    """Return the paths of what a value says beyond the plain one, the innermost alone."""
-    found: list[str] = []
+    """Return the innermost paths at which a value differs from the plain one."""
+    fields: list[str] = []
     for entry in (*plan.fields, *plan.tagged):
         if entry.name not in value or (
             entry.tag is None and value[entry.name] == plain_field(entry)
@@ -297,7 +298,7 @@ def salient(plan: StructPlan, value: Value, path: str = "") -> list[str]:
             for item in items:
                 if item is not None:
                     deeper += salient(entry.element, item, f"{where}{mark}.")
-        found += deeper or [where + mark]
+        fields += deeper or [where + mark]
     if UNKNOWN_TAGS in value:
-        found.append(path + UNKNOWN_TAGS)
-    return sorted(set(found))
+        fields.append(path + UNKNOWN_TAGS)
+    return sorted(set(fields))

@@ -1,4 +1,4 @@
-"""``kraftspec conform fuzz``: the loop that asks two adapters and keeps where they part."""
+"""``kraftspec conform fuzz``: the loop that queries two adapters and keeps their differences."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import count
 from pathlib import Path
@@ -17,10 +17,9 @@ from typing import Any
 from kraftspec.codegen.generate import read_set, specs_sets
 from kraftspec.codegen.model import Message
 from kraftspec.codegen.plan import StructPlan, plan_message
-from kraftspec.conformance.fuzz.ask import Question, Side
-from kraftspec.conformance.fuzz.bytes import mutated
+from kraftspec.conformance.adapters.harness import Reply
 from kraftspec.conformance.fuzz.compare import Difference, claimed, compare
-from kraftspec.conformance.fuzz.findings import Finding, Signature
+from kraftspec.conformance.fuzz.findings import Disagreement, Signature
 from kraftspec.conformance.fuzz.minimise import (
     FULL,
     LITTLE,
@@ -30,19 +29,19 @@ from kraftspec.conformance.fuzz.minimise import (
     least_value,
     salient,
 )
-from kraftspec.conformance.fuzz.values import Value, Values
-from kraftspec.conformance.harness import Reply
+from kraftspec.conformance.fuzz.side import Question, Side
+from kraftspec.conformance.fuzz.values import Value, Values, mutated
 from kraftspec.specs import specs_root
 
-VALUES_PER_VISIT = 4  # Of a pair, each time its turn comes: half of them without unknown tags.
+VALUES_PER_VISIT = 4  # Of each pair; half of them without unknown tags.
 CHANGES_PER_VALUE = 3
 PAIRS_PER_BATCH = 32
 CHANGED_BYTES_MAX = 4096
-# Who hangs over huge counts costs the time one waits for a reply, each time; who dies, a new start.
-# When it has happened often enough, bytes that claim to hold as much are not asked any more.
+# An adapter that hangs on a huge count costs a whole timeout each time; one that dies, a restart.
+# After this many endings, questions with a count above CLAIMED_MAX are omitted.
 ENDINGS_MINIMISED_MAX = 4
 CLAIMED_MAX = 1 << 16
-ENDINGS_MAX = 3  # Of a process over one pair and direction; after that they are asked no more.
+ENDINGS_MAX = 3  # For one pair and direction; its further questions are omitted.
 
 Pair = tuple[str, str, int]  # set, message, version
 Kin = tuple[str, str, int, str]  # The same, and the direction.
@@ -52,7 +51,7 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(slots=True)
 class Report:
-    """What a run found. ``inputs`` are the questions that both were asked."""
+    """The results of a run. ``inputs`` counts the questions to both adapters."""
 
     pairs: int = 0
     inputs: int = 0
@@ -62,12 +61,12 @@ class Report:
     differed: int = 0
     policies: Counter[str] = field(default_factory=Counter)
     loose_ends: int = 0
-    omitted: int = 0  # Not asked any more, because an adapter ended over their like.
+    omitted: int = 0  # Not sent, because an adapter ended on similar questions.
     seconds: float = 0.0
-    findings: dict[Signature, Finding] = field(default_factory=dict)
+    findings: dict[Signature, Disagreement] = field(default_factory=dict)
 
     def add(self, other: Report) -> None:
-        """Add what another process found, of other pairs."""
+        """Add the report of another process, which is about other pairs."""
         for name in (
             "pairs",
             "inputs",
@@ -81,10 +80,10 @@ class Report:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.policies += other.policies
         for finding in other.findings.values():
-            self.found(finding)
+            self.add_finding(finding)
 
-    def found(self, finding: Finding) -> None:
-        """Keep a finding; one that is known learns the versions."""
+    def add_finding(self, finding: Disagreement) -> None:
+        """Add a finding; a known one gets its versions."""
         known = self.findings.setdefault(finding.signature, finding)
         known.versions |= finding.versions
 
@@ -128,9 +127,9 @@ def known_pairs(name: str = "") -> list[Pair]:
 class Fuzz:
     """A comparison of two adapters: ``Fuzz(one, other).run(runs=10_000)``.
 
-    The adapters are started by ``start``; the second one's bytes are changed where it is asked for
-    them, so let it be the one that is right. ``outcomes`` counts what became of the questions,
-    ``met`` how often a finding was met at a version.
+    ``start`` starts the adapters. Changed bytes are derived from the bytes that the second one
+    encodes, so it should be the reference. ``outcomes`` counts the outcomes of the questions,
+    ``met`` how often a finding occurred at a version.
     """
 
     def __init__(self, one: Side, other: Side, *, name: str = "", policies: bool = False) -> None:
@@ -139,10 +138,10 @@ class Fuzz:
         self.name = name
         self.policies = policies
         self._threads = ThreadPoolExecutor(2)
-        self.begin()
+        self.reset()
 
-    def begin(self) -> None:
-        """Forget what was asked, so that what comes does not depend on what was before."""
+    def reset(self) -> None:
+        """Forget all earlier questions and answers, so that the next ones do not depend on them."""
         self.report = Report()
         self.outcomes: Counter[tuple[Kin, str]] = Counter()
         self.met: Counter[tuple[Signature, int]] = Counter()
@@ -153,14 +152,14 @@ class Fuzz:
             side.loose_ends = 0
 
     def start(self, shard: tuple[int, int] = (0, 1)) -> list[Pair]:
-        """Start both, and return the pairs that both serve; ``shard`` takes one in so many.
+        """Start both adapters; return the pairs that both serve, or one shard of them.
 
         Raises ``AdapterError``.
         """
         known = known_pairs(self.name)
         sets = sorted({spec for spec, _, _ in known})
         self.sides[0].start(sets)
-        # Kafka compiles a set's classes when it is told to: only of those that the other serves.
+        # Loading a set makes Kafka compile its classes: only load those that the other serves.
         self.sides[1].start([name for name in sets if self._serves(self.sides[0], name)])
         both = [pair for pair in known if all(pair in side.served for side in self.sides)]
         chosen = both[shard[0] :: shard[1]]
@@ -172,13 +171,13 @@ class Fuzz:
         return any(spec == name for spec, _, _ in side.served)
 
     def settle(self) -> None:
-        """Add to the report what the sides have counted."""
+        """Move the counters of the sides to the report."""
         for side in self.sides:
             self.report.loose_ends += side.loose_ends
             side.loose_ends = 0
 
     def stop(self) -> None:
-        """End both."""
+        """Stop both adapters."""
         self._threads.shutdown()
         for side in self.sides:
             side.adapter.stop()
@@ -193,7 +192,7 @@ class Fuzz:
         seconds: float | None = None,
         progress: Progress | None = None,
     ) -> None:
-        """Ask about pairs in turn, until there were ``runs`` inputs or ``seconds`` have passed."""
+        """Visit pairs in turn, until there were ``runs`` inputs or ``seconds`` have passed."""
         started = time.monotonic()
         batches = [pairs[at : at + PAIRS_PER_BATCH] for at in range(0, len(pairs), PAIRS_PER_BATCH)]
         for visit in count() if batches else ():
@@ -210,47 +209,47 @@ class Fuzz:
                 if seconds is not None and self.report.seconds >= seconds:
                     return
 
-    # ----------------------------------------------------------------------------- asking
+    # ----------------------------------------------------------------------------- querying
 
-    def ask(self, questions: Sequence[Question]) -> list[Answers]:
-        """Put questions to both at once."""
-        one, other = self._threads.map(lambda side: side.ask(questions), self.sides)
+    def query(self, questions: Sequence[Question]) -> list[Answers]:
+        """Send questions to both adapters in parallel; return the answers."""
+        one, other = self._threads.map(lambda side: side.query(questions), self.sides)
         return list(zip(one, other, strict=True))
 
     def differences(self, questions: Sequence[Question]) -> list[Difference | None]:
-        """Return how both part over each question."""
+        """Return the difference of the answers to each question."""
         return [
             compare(question, self.names, answers)
-            for question, answers in zip(questions, self.ask(questions), strict=True)
+            for question, answers in zip(questions, self.query(questions), strict=True)
         ]
 
     def visit(self, pairs: Sequence[Pair], seed: int, visit: int) -> None:
-        """Ask about each pair once: what is asked follows from the pair and the two numbers."""
+        """Visit each pair once. Pair, seed and visit determine the questions."""
         values: list[Question] = []
         randoms: dict[Pair, Random] = {}
         for pair in pairs:
             random = randoms[pair] = Random(f"{seed}/{visit}/{'/'.join(map(str, pair))}")
             for number in range(VALUES_PER_VISIT):
-                made = Values(random, unknown_tags=number % 2 == 1).struct(plan_of(*pair))
-                values.append(Question(*pair, made))
+                value = Values(random, unknown_tags=number % 2 == 1).struct(plan_of(*pair))
+                values.append(Question(*pair, value))
         values = self._bearable(values)
-        encoded = self.ask(values)
+        encoded = self.query(values)
         self._judge(values, encoded)
         written: list[tuple[Question, Value]] = []
         for question, answers in zip(values, encoded, strict=True):
-            # What both write alike is asked once; the other's bytes are the ones to trust.
+            # Equal bytes make one question. The bytes of the second adapter come first.
             hexes = dict.fromkeys(reply["hex"] for reply in answers[::-1] if "hex" in reply)
             pair = (question.spec, question.message, question.version)
-            assert isinstance(question.asked, dict)
-            written += [(Question(*pair, bytes.fromhex(each)), question.asked) for each in hexes]
+            assert isinstance(question.payload, dict)
+            written += [(Question(*pair, bytes.fromhex(each)), question.payload) for each in hexes]
         written = [each for each in written if self._bearable([each[0]])]
         questions = [question for question, _ in written]
-        self._judge(questions, self.ask(questions), [value for _, value in written])
+        self._judge(questions, self.query(questions), [value for _, value in written])
         changed = self._bearable(list(self._changed(questions, randoms)))
-        self._judge(changed, self.ask(changed))
+        self._judge(changed, self.query(changed))
 
     def _bearable(self, questions: list[Question]) -> list[Question]:
-        """Leave out questions over whose like a process ended again and again."""
+        """Omit questions that are like those on which a process ended repeatedly."""
         bearable = [question for question in questions if self._endings[question.kin] < ENDINGS_MAX]
         if self._ended >= ENDINGS_MINIMISED_MAX:
             bearable = [question for question in bearable if claimed(question) <= CLAIMED_MAX]
@@ -263,10 +262,10 @@ class Fuzz:
         before: dict[Pair, bytes] = {}
         for question in questions:
             pair = (question.spec, question.message, question.version)
-            assert isinstance(question.asked, bytes)
-            other = before.setdefault(pair, question.asked)
+            assert isinstance(question.payload, bytes)
+            other = before.setdefault(pair, question.payload)
             for _ in range(CHANGES_PER_VALUE):
-                data = mutated(randoms[pair], question.asked, other, size_max=CHANGED_BYTES_MAX)
+                data = mutated(randoms[pair], question.payload, other, size_max=CHANGED_BYTES_MAX)
                 yield Question(*pair, data)
 
     # ---------------------------------------------------------------------------- judging
@@ -277,7 +276,7 @@ class Fuzz:
         answers: Sequence[Answers],
         values: Sequence[Value] | None = None,
     ) -> None:
-        """Count answers, and look into those that part. ``values`` are what the bytes were of."""
+        """Count the answers and record the differences. ``values`` are those of the bytes."""
         self.report.inputs += len(questions)
         for at, (question, both) in enumerate(zip(questions, answers, strict=True)):
             difference = compare(question, self.names, both)
@@ -301,13 +300,13 @@ class Fuzz:
     def _look(
         self, question: Question, difference: Difference, both: Answers, value: Value | None
     ) -> None:
-        """Minimise a difference unless one like it was, and keep what it is called."""
+        """Minimise a difference, unless there was a similar one, and record its signature."""
         rough = _rough(question, difference, both)
         if rough not in self._seen:
             finding = self._finding(question, difference, both, value)
             self._seen[rough] = finding.signature if finding is not None else None
             if finding is not None:
-                self.report.found(finding)
+                self.report.add_finding(finding)
         signature = self._seen[rough]
         if signature is not None:
             self.report.findings[signature].versions.add(question.version)
@@ -315,77 +314,77 @@ class Fuzz:
 
     def _finding(
         self, question: Question, difference: Difference, both: Answers, value: Value | None
-    ) -> Finding | None:
-        """Name a difference by the least question that shows it; None if it does not come again."""
+    ) -> Disagreement | None:
+        """Minimise a difference and name it; None if it does not occur again."""
         about: tuple[str, ...] = ()
         effort = self._effort(question, difference, value)
         if effort is not NONE:
             question, about = self._minimised(question, difference, value, effort)
-            [both] = self.ask([question])
+            [both] = self.query([question])
         last = compare(question, self.names, both)
         if last is None:
             self.report.loose_ends += 1
             return None
         signature = Signature(
-            question.spec, question.message, question.direction, last.kind, last.who, last.path,
+            question.spec, question.message, question.direction, last.kind, last.side, last.path,
             last.reason, about,
         )  # fmt: skip
         answers = dict(zip(self.names, both, strict=True))
-        return Finding(signature, question, answers, {question.version})
+        return Disagreement(signature, question, answers, {question.version})
 
     def _effort(self, question: Question, difference: Difference, value: Value | None) -> Effort:
         if difference.kind != "ended":
             return FULL
         many = self._ended > ENDINGS_MINIMISED_MAX
-        changed = isinstance(question.asked, bytes) and value is None
+        changed = isinstance(question.payload, bytes) and value is None
         return NONE if difference.reason == "timeout" or (many and changed) else LITTLE
 
     def _minimised(
         self, question: Question, difference: Difference, value: Value | None, effort: Effort
     ) -> tuple[Question, tuple[str, ...]]:
-        """Return the least question that parts both alike, and what its value sets."""
+        """Return the least question with the same difference, and the fields that it sets."""
         pair = (question.spec, question.message, question.version)
-        plan, asked = plan_of(*pair), question.asked
-        if isinstance(asked, dict):
-            asked = least_value(plan, asked, lambda cases: self._same(
+        plan, payload = plan_of(*pair), question.payload
+        if isinstance(payload, dict):
+            payload = least_value(plan, payload, lambda cases: self._same(
                 [Question(*pair, case) for case in cases], difference), effort)  # fmt: skip
-            return Question(*pair, asked), tuple(salient(plan, asked))
+            return Question(*pair, payload), tuple(salient(plan, payload))
         if value is not None and self._same(self._bytes_of(pair, [value]), difference) == [True]:
             value = least_value(plan, value, lambda cases: self._same(
                 self._bytes_of(pair, cases), difference), effort)  # fmt: skip
             [least] = self._bytes_of(pair, [value])
             assert least is not None
             return least, tuple(salient(plan, value))
-        asked = least_bytes(asked, lambda cases: self._same(
+        payload = least_bytes(payload, lambda cases: self._same(
             [Question(*pair, case) for case in cases], difference), effort)  # fmt: skip
-        return Question(*pair, asked), ()
+        return Question(*pair, payload), ()
 
     def _same(self, questions: Sequence[Question | None], difference: Difference) -> list[bool]:
-        """Say of each question whether both part over it in this way; None is one not to ask."""
-        asked = [question for question in questions if question is not None]
-        found = iter(self.differences(asked))
-        return [question is not None and _alike(next(found), difference) for question in questions]
+        """Return for each question whether it has the same difference; None is not a question."""
+        present = [question for question in questions if question is not None]
+        differences = iter(self.differences(present))
+        return [
+            question is not None and _alike(next(differences), difference) for question in questions
+        ]
 
     def _bytes_of(self, pair: Pair, values: Sequence[Value]) -> list[Question | None]:
-        """Have values encoded, by the second where it can."""
-        replies = self.ask([Question(*pair, value) for value in values])
+        """Encode values, by the second adapter if it can."""
+        replies = self.query([Question(*pair, value) for value in values])
         hexes = [other.get("hex", one.get("hex")) for one, other in replies]
-        return [None if made is None else Question(*pair, bytes.fromhex(made)) for made in hexes]
+        return [None if data is None else Question(*pair, bytes.fromhex(data)) for data in hexes]
 
 
-def _alike(found: Difference | None, wanted: Difference) -> bool:
-    """Whether two differences are one kind of thing; not where: what is least decides that."""
-    return found is not None and found.who == wanted.who and (
-        (found.kind, found.reason, found.policy) == (wanted.kind, wanted.reason, wanted.policy)
-    )  # fmt: skip
+def _alike(actual: Difference | None, expected: Difference) -> bool:
+    """Whether two differences are of the same kind. Minimising may change the path."""
+    return actual is not None and replace(actual, path="") == replace(expected, path="")
 
 
 def _rough(question: Question, difference: Difference, both: Answers) -> tuple[str, ...]:
-    """What differences have in common that are most likely one: a guess, before minimising."""
-    said: dict[str, Any] = next((reply["error"] for reply in both if "error" in reply), {})
-    words = re.sub(r"[^A-Za-z ]+", "", f"{said.get('class')} {said.get('detail')}")[:80]
-    path = difference.path or re.sub(r"\[\d+\]", "[]", str(said.get("path", "")))
+    """A key that similar differences share: a guess, before minimising."""
+    error: dict[str, Any] = next((reply["error"] for reply in both if "error" in reply), {})
+    text = re.sub(r"[^A-Za-z ]+", "", f"{error.get('class')} {error.get('detail')}")[:80]
+    path = difference.path or re.sub(r"\[\d+\]", "[]", str(error.get("path", "")))
     return (
-        question.spec, question.message, question.direction, difference.kind, difference.who,
-        path, difference.reason, words,
+        question.spec, question.message, question.direction, difference.kind, difference.side,
+        path, difference.reason, text,
     )  # fmt: skip

@@ -1,12 +1,12 @@
-"""The process in which a target is fuzzed: a line of JSON asks, a line answers, as of an adapter.
+"""The subprocess in which a target is fuzzed. Requests and replies are lines of JSON.
 
     python -m kraftspec.conformance.fuzz.serve TARGET MARK
 
-An input may end this process: a crash of native code, or too much time. So the number of the input
-that is at work stands in the file ``MARK`` (8 bytes, little-endian), where whoever asked finds it.
+An input may end this process, by a crash of native code or by a timeout. So the file ``MARK`` holds
+the number of the current input (8 bytes, little-endian), for the parent process.
 
-``throw`` checks ``count`` inputs of a ``seed``, but for the numbers in ``skip``; ``show`` returns
-input ``number`` of the same; ``check`` checks one by itself, every way.
+``throw`` checks ``count`` inputs of a ``seed``, except the numbers in ``skip``; ``show`` returns
+input ``number`` of the same inputs; ``check`` checks one given input by all implementations.
 """
 
 from __future__ import annotations
@@ -33,31 +33,31 @@ from kraftspec.conformance.fuzz.targets import (
 )
 
 MARK_BYTES = 8
-MEMORY_MB_MAX = 1024  # All modules and the corpus take some 300 MB; an input may not take 700.
-KINDS_MAX = 200  # Of what is wrong, with an example each; more are only counted.
-NEVER = 1 << 40  # One input in so many: none.
+MEMORY_MB_MAX = 1024  # The modules and the corpus take 300 MB; 700 are left for an input.
+KINDS_MAX = 200  # Failures that are returned with an example; further ones are only counted.
+NEVER = 1 << 40  # As ``oneIn``: no input.
 
 Request = dict[str, Any]
 
 
 def kind_of(text: str) -> str:
-    """Return what an error says without the values in it, so that it is the same one tomorrow."""
+    """Return the text of an error without the values in it, so that equal failures are equal."""
     text = re.sub(r"^\S+/\S+ v\d+: (BrokenError: )?", "", text)
     text = re.sub(r"\b[0-9a-f]{4,}\b", "…", text)
     return re.split(r"b?[\[({<'\"0-9]", text, maxsplit=1)[0].rstrip(" :,")
 
 
 class Server:
-    """A target, its corpus, and what it is asked."""
+    """A target, its corpus, and the requests to it."""
 
     def __init__(self, chosen: Target, mark: mmap.mmap) -> None:
         self.target = chosen
         self.mark = mark
-        self.seconds_max = 0.0  # Of processor time, for an input: every request says it.
+        self.seconds_max = 0.0  # Processor time for one input; every request sets it.
         self.seeds = list(chosen.seeds())
 
     def answer(self, request: Request) -> dict[str, Any]:
-        """Answer a request, which is one of the three."""
+        """Answer one of the three requests."""
         self.seconds_max = request["secondsMax"]
         commands: dict[str, Callable[[Request], dict[str, Any]]] = {
             "throw": self.throw, "show": self.show, "check": self.check,
@@ -65,7 +65,7 @@ class Server:
         return commands[request["cmd"]](request)
 
     def throw(self, request: Request) -> dict[str, Any]:
-        """Check inputs; count what became of them, and return an example of each mistake."""
+        """Check inputs; return the number of each outcome, and an example of each failure."""
         counted: Counter[tuple[bytes, bool, str]] = Counter()
         broken: dict[tuple[object, ...], dict[str, Any]] = {}
         one_in = request["oneIn"]
@@ -88,13 +88,13 @@ class Server:
                 "broken": list(broken.values())}  # fmt: skip
 
     def show(self, request: Request) -> dict[str, Any]:
-        """Return the input of a number, unchecked, and what it is about."""
+        """Return the input of a number and its label, without checking it."""
         for _ in self._checked(request, request["number"]):
             pass
         return {"hex": self._data.hex(), "label": self._label(self._data)}
 
     def check(self, request: Request) -> dict[str, Any]:
-        """Check one input, every way and by what is compiled alone."""
+        """Check one input by all implementations, and then by the compiled ones alone."""
         data = bytes.fromhex(request["hex"])
         taken = False
         self._begin(0)
@@ -109,12 +109,12 @@ class Server:
         return self.target.label(data[:SELECTOR_BYTES])
 
     def _begin(self, number: int) -> None:
-        """Say which input is at work, and let it end this process if it takes too long."""
+        """Mark the current input, and start its timeout."""
         self.mark[:] = number.to_bytes(MARK_BYTES, "little")
         signal.setitimer(signal.ITIMER_VIRTUAL, self.seconds_max)
 
     def _checked(self, request: Request, count: int) -> Iterator[tuple[bytes, str | BrokenError]]:
-        """Yield inputs of a seed with what became of each; leave the next one in ``_data``."""
+        """Yield inputs of a seed with their outcomes; ``_data`` is the next input."""
         one_in, skip = request["oneIn"], set(request["skip"])
         source = inputs(self.target, Random(request["seed"]), list(self.seeds))
         self._data = next(source)
@@ -132,7 +132,7 @@ class Server:
 
 
 def main() -> None:
-    """Answer the requests on standard input until it ends, or says stop."""
+    """Answer the requests on standard input, until it ends or the request is ``stop``."""
     name, mark = sys.argv[1:]
     limit = MEMORY_MB_MAX << 20
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))

@@ -1,6 +1,6 @@
-"""A finding as a golden vector: the question that parted two adapters, and Kafka's answer to it.
+"""A finding as a golden vector: the question for which two adapters differ, and Kafka's answer.
 
-Such vectors are kept in a directory of their own, which ``conform make`` does not write to.
+Such vectors have their own directory, which ``conform make`` does not write to.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from kraftspec.conformance.adapter import message_class
-from kraftspec.conformance.fuzz.ask import Question, Side
-from kraftspec.conformance.fuzz.findings import Finding
-from kraftspec.conformance.policies import notes_of, policy_of
+from kraftspec.conformance.adapters.ours import message_class
+from kraftspec.conformance.fuzz.findings import Disagreement
+from kraftspec.conformance.fuzz.side import Question, Side
+from kraftspec.conformance.making.policies import notes_of, policy_of
 from kraftspec.conformance.vectors import KAFKA, SCHEMA_VERSION, dumps, test_id, write_vectors
 from kraftspec.fastpath.errors import CodecError
 
@@ -20,14 +20,16 @@ KAFKA_VERSION = "4.3.1"
 FAMILY = "found"
 
 
-def write_vector(finding: Finding, kafka: Side, root: Path) -> Path | None:
-    """Add a finding to the vectors below ``root``; return the file, None where it has the test.
+def write_vector(finding: Disagreement, kafka: Side, root: Path) -> Path | None:
+    """Add a finding to the vectors below ``root``; return the file, or None if it has the test.
 
-    Raises ``ValueError`` where Kafka gives nothing to go by: it refuses the value, or this project
-    and Kafka do not agree about the bytes.
+    Raises ``ValueError`` if Kafka rejects the value, or if this project and Kafka do not agree
+    about the bytes.
     """
     question = finding.question
-    test = _encode(finding, kafka) if isinstance(question.asked, dict) else _decode(finding, kafka)
+    test = (
+        _encode(finding, kafka) if isinstance(question.payload, dict) else _decode(finding, kafka)
+    )
     directory = FAMILY if question.spec == KAFKA else f"{FAMILY}-{question.spec}"
     path = root / directory / f"{question.message}.json"
     tests = json.loads(path.read_text(encoding="utf-8"))["tests"] if path.exists() else []
@@ -49,47 +51,49 @@ def _test(question: Question, op: str, content: str, comment: str, **fields: Any
     return {**test, **fields, "comment": comment}
 
 
-def _encode(finding: Finding, kafka: Side) -> dict[str, Any]:
+def _encode(finding: Disagreement, kafka: Side) -> dict[str, Any]:
     question = finding.question
-    [made] = kafka.ask([question])
-    if "hex" not in made:
-        raise ValueError(f"Kafka refuses the value: {made.get('error', made)}")
-    asked = bytes.fromhex(made["hex"])
-    [read] = kafka.ask([Question(question.spec, question.message, question.version, asked)])
-    op = "roundtrip" if read.get("value") == question.asked else "encode"
-    content = made["hex"] if op == "roundtrip" else dumps(question.asked)
+    [encoded] = kafka.query([question])
+    if "hex" not in encoded:
+        raise ValueError(f"Kafka refuses the value: {encoded.get('error', encoded)}")
+    data = bytes.fromhex(encoded["hex"])
+    [read] = kafka.query([Question(question.spec, question.message, question.version, data)])
+    op = "roundtrip" if read.get("value") == question.payload else "encode"
+    content = encoded["hex"] if op == "roundtrip" else dumps(question.payload)
     return _test(
-        question, op, content, str(finding.signature), value=question.asked, hex=made["hex"],
+        question, op, content, str(finding.signature), value=question.payload, hex=encoded["hex"],
         result="valid",
     )  # fmt: skip
 
 
-def _decode(finding: Finding, kafka: Side) -> dict[str, Any]:
+def _decode(finding: Disagreement, kafka: Side) -> dict[str, Any]:
     question = finding.question
-    assert isinstance(question.asked, bytes)
-    [said] = kafka.ask([question])
-    shown = question.asked.hex()
+    assert isinstance(question.payload, bytes)
+    [reply] = kafka.query([question])
+    shown = question.payload.hex()
     comment = str(finding.signature)
     try:
-        message_class(question.spec, question.message).decode(question.asked, question.version)
+        message_class(question.spec, question.message).decode(question.payload, question.version)
     except CodecError as error:
         ours = {"class": str(error.error_class), "offset": error.offset, "path": error.path}
-        if "value" in said:
+        if "value" in reply:
             policy = policy_of("decode", str(error.error_class))
             if policy is None:
                 raise ValueError(f"Kafka reads what is refused here: {error}") from error
-            verdict = {"verdict": "accepted", "value": said["value"]}
-            if "trailing" in said:
-                verdict["trailing"] = said["trailing"]
+            verdict = {"verdict": "accepted", "value": reply["value"]}
+            if "trailing" in reply:
+                verdict["trailing"] = reply["trailing"]
             return _test(
                 question, "decode", shown, comment, hex=shown, result="acceptable", error=ours,
                 kafka=verdict, flags=[policy.flag],
             )  # fmt: skip
-        refusal = {"verdict": "refused", "class": said["error"].get("class", "refused")}
+        refusal = {"verdict": "refused", "class": reply["error"].get("class", "refused")}
         return _test(
             question, "decode", shown, comment, hex=shown, result="invalid", error=ours,
             kafka=refusal,
         )  # fmt: skip
-    if "value" not in said:
-        raise ValueError(f"Kafka refuses bytes that are read here: {said['error']}")
-    return _test(question, "decode", shown, comment, value=said["value"], hex=shown, result="valid")
+    if "value" not in reply:
+        raise ValueError(f"Kafka refuses bytes that are read here: {reply['error']}")
+    return _test(
+        question, "decode", shown, comment, value=reply["value"], hex=shown, result="valid"
+    )

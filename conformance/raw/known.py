@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypeAlias
-
-from msgspec import Meta
+from msgspec import UNSET, UnsetType
 
 from kraftspec.codegen.strict import Strict
 
 
 class KnownFailure(Strict, kw_only=True):
-    test: str
     reason: str
     issue: str
     expires: str
+    test: str | UnsetType = UNSET
+    detail: str | UnsetType = UNSET
+    message: str | UnsetType = UNSET
+    family: str | UnsetType = UNSET
+    cases: int | UnsetType = UNSET
 
 
-KnownFailures: TypeAlias = Annotated[list[KnownFailure], Meta(title="KnownFailures")]
+class KnownFailures(Strict, kw_only=True):
+    failure: list[KnownFailure]

@@ -90,13 +90,17 @@ class UnexpectedPass(Strict, kw_only=True):
 
 
 class KnownEntry(Strict, kw_only=True):
-    test: str
     reason: str
     issue: str
     expires: str
     expired: bool
     failed: int
     passed: int
+    test: str | UnsetType = UNSET
+    detail: str | UnsetType = UNSET
+    message: str | UnsetType = UNSET
+    family: str | UnsetType = UNSET
+    cases: int | UnsetType = UNSET
 
 
 class Skip(Strict, kw_only=True):

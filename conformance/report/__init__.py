@@ -1,6 +1,7 @@
 """What people read of a run: the results' JSON is the truth, and everything here is made from it.
 
-``matrix`` is the page (implementation by message by version), ``junit`` what build servers read,
+``matrix`` is the page (implementation by message by version), ``page`` what every page of the
+project is made with, ``junit`` what build servers read,
 ``badge`` a picture of one figure, and ``compare`` what changed from one run to the next.
 """
 
@@ -15,7 +16,7 @@ from kraftspec.conformance.vectors import KAFKA
 
 
 def read_results(path: Path) -> Results:
-    """Read the JSON of one run. ``ValueError`` names the file, and where in it the mistake is."""
+    """Read the JSON of one run. ``ValueError`` has the file and the place of the mistake."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=Results)
     except msgspec.DecodeError as error:
@@ -23,17 +24,17 @@ def read_results(path: Path) -> Results:
 
 
 def regressions(counts: Counts) -> int:
-    """Return how many cases were not as expected: failed, or passed though known to fail."""
+    """Return the number of unexpected outcomes: failures, and passes of known failures."""
     return counts.failed + counts.unexpected_passes
 
 
 def answered(counts: Counts) -> int:
-    """Return how many cases were not skipped."""
+    """Return the number of cases that were not skipped."""
     return counts.passed + counts.failed + counts.known_failures + counts.unexpected_passes
 
 
 def share_text(part: int, whole: int) -> str:
-    """Return a percentage rounded down: 100 % is said only of all. ``whole`` is at least 1."""
+    """Return a percentage, rounded down: 100 % means all. ``whole`` is at least 1."""
     return "100 %" if part == whole else f"{part * 1000 // whole / 10:.1f} %"
 
 

@@ -8,16 +8,16 @@ from kraftspec.conformance.raw.results import Results
 from kraftspec.conformance.report import answered, regressions, share_text
 
 LABEL = "kafka conformance"
-# Each with white text above it at a contrast of 4.5 to 1 at least.
+# White text on each has a contrast of at least 4.5 to 1.
 _COLOURS = {"good": "#0f6b45", "some": "#7a4f00", "bad": "#b3261e", "none": "#545d68"}
-SOME_SHARE = 0.95  # Below that a codec is not one to be recommended.
+SOME_SHARE = 0.95  # Below this share a codec is not recommended.
 _CHAR_PX = 6.6  # Of an average character at 11 px; textLength holds the text to it.
 _PADDING_PX = 7
 
 
 def badge(results: Results) -> str:
-    """Return an SVG: the share of the answered cases that passed, and how many failed."""
-    text, colour = _said(results)
+    """Return an SVG with the share of passed cases and the number of failures."""
+    text, colour = _text_and_colour(results)
     title = f"{results.adapter.name} {results.adapter.version}, {LABEL}: {text}"
     left, right = (round(len(part) * _CHAR_PX) + 2 * _PADDING_PX for part in (LABEL, text))
     width = left + right
@@ -38,7 +38,7 @@ aria-labelledby="title">
 """
 
 
-def _said(results: Results) -> tuple[str, str]:
+def _text_and_colour(results: Results) -> tuple[str, str]:
     counts = results.counts
     whole = answered(counts)
     if results.harness_failure:

@@ -1,4 +1,4 @@
-"""Two runs held against each other: what fails now that did not, and the other way round."""
+"""Compare two runs: the new failures and the new passes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Pair = tuple[str, str, int]
 
 @dataclass(frozen=True)
 class Change:
-    """One test in one direction that is otherwise than it was."""
+    """One test in one direction with another outcome than before."""
 
     case: Case
     detail: str
@@ -48,11 +48,11 @@ class Comparison:
     """What changed from one run to the next.
 
     Attributes:
-        newly_failing: fail now, and did not (or were known to fail, and no longer are).
-        newly_passing: failed, and do not now, in a pair of which as much is answered.
-        no_longer_answered: failed, and their pair is now answered less than it was.
-        now_known: failed, and still do, as the file of known failures now says.
-        answered_less: pairs of which fewer cases are answered, though no fewer were put.
+        newly_failing: fail now and did not before (or were known failures before).
+        newly_passing: failed before and do not now, in a pair with as many answers.
+        no_longer_answered: failed before, in a pair with fewer answers now.
+        now_known: failed before, and are now known failures.
+        answered_less: pairs with fewer answers to no fewer cases.
         added, gone: pairs that only one of the runs has.
     """
 
@@ -66,17 +66,17 @@ class Comparison:
 
     @property
     def regressed(self) -> bool:
-        """Whether something got worse: a failure more, or an answer less."""
+        """Whether there is a new failure or a missing answer."""
         return bool(self.newly_failing or self.answered_less)
 
     def to_json(self) -> dict[str, Any]:
         """Return the report of ``--json``."""
 
-        def changes(found: Iterable[Change]) -> list[dict[str, Any]]:
+        def changes(items: Iterable[Change]) -> list[dict[str, Any]]:
             return [
                 {**_case_json(one.case), "detail": one.detail}
                 | ({"reproduce": one.reproduce} if one.reproduce else {})
-                for one in found
+                for one in items
             ]
 
         return {
@@ -103,11 +103,11 @@ def _case_json(case: Case) -> dict[str, Any]:
 
 
 def compare(old: Results, new: Results) -> Comparison:
-    """Hold a run against an earlier one; the adapters may differ (two releases of one codec).
+    """Compare a run with an earlier one; the adapters may differ (two releases of one codec).
 
-    A failure that is known is no failure here. Results hold the failures of a run one by one and
-    the rest as counts: whether a case that no longer fails passes, or is skipped, or is put no
-    more, is read from the counts of its message at that version.
+    A known failure is not a failure here. Results list the failures of a run and count the rest. So
+    the counts of a message at a version decide whether a case that no longer fails passes, is
+    skipped or does not run.
     """
     before, after = _pairs(old), _pairs(new)
     was, now = _failing(old), _failing(new)

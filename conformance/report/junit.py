@@ -9,23 +9,23 @@ from xml.etree import ElementTree as Xml
 from kraftspec.conformance.raw.results import Counts, Failure, Results, UnexpectedPass
 from kraftspec.conformance.report import regressions, set_and_message
 
-FAILURES_TOLD_MAX = 20  # Of one test case; a build server shows them as one text.
-# What XML 1.0 has no way to write, not even as a reference.
+FAILURES_SHOWN_MAX = 20  # For one test case; a build server shows them as one text.
+# Characters that XML 1.0 cannot represent, not even as a reference.
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def junit(results: Results) -> str:
-    """Return the results as JUnit XML: a test suite a message, a test case a version of it.
+    """Return the results as JUnit XML: a message is a test suite, a version is a test case.
 
-    A case fails where one of its tests failed, or passed though it is known to fail; a case of
-    which nothing was answered, or in which all that fails is known, is skipped. The counts of a
-    suite are of test cases, as build servers want them.
+    A case fails if one of its tests failed, or passed as a known failure. A case without answers,
+    or with known failures only, is skipped. The counts of a suite are of test cases, as build
+    servers expect.
     """
     root = Xml.Element("testsuites", name=_text(results.adapter.name))
-    told: defaultdict[tuple[str, str, int], list[str]] = defaultdict(list)
-    found: list[Failure | UnexpectedPass] = [*results.failures, *results.unexpected_passes]
-    for one in found:
-        told[one.spec, one.message, one.version].append(_line(one))
+    texts: defaultdict[tuple[str, str, int], list[str]] = defaultdict(list)
+    failures: list[Failure | UnexpectedPass] = [*results.failures, *results.unexpected_passes]
+    for one in failures:
+        texts[one.spec, one.message, one.version].append(_line(one))
     for key, versions in results.messages.items():
         spec, message = set_and_message(key)
         suite = Xml.SubElement(root, "testsuite", name=f"{spec}/{message}")
@@ -38,7 +38,7 @@ def junit(results: Results) -> str:
                 classname=_text(f"{results.adapter.name}.{spec}.{message}"),
                 time="0",
             )
-            _outcome(case, counts, told[spec, message, int(version)])
+            _outcome(case, counts, texts[spec, message, int(version)])
     if results.harness_failure:
         broke = results.harness_failure
         suite = Xml.SubElement(root, "testsuite", name="harness")
@@ -51,16 +51,16 @@ def junit(results: Results) -> str:
     )
 
 
-def _outcome(case: Xml.Element, counts: Counts, told: list[str]) -> None:
+def _outcome(case: Xml.Element, counts: Counts, texts: list[str]) -> None:
     summary = (
         f"{counts.passed} passed, {counts.failed} failed, {counts.skipped} skipped, "
         f"{counts.known_failures} known failures, {counts.unexpected_passes} unexpected passes"
     )
     if regressions(counts):
         failure = Xml.SubElement(case, "failure", message=summary, type="conformance")
-        failure.text = _text("\n\n".join(told[:FAILURES_TOLD_MAX]))
-        if len(told) > FAILURES_TOLD_MAX:
-            failure.text += f"\n\nand {len(told) - FAILURES_TOLD_MAX} more; the JSON has them all"
+        failure.text = _text("\n\n".join(texts[:FAILURES_SHOWN_MAX]))
+        if len(texts) > FAILURES_SHOWN_MAX:
+            failure.text += f"\n\nand {len(texts) - FAILURES_SHOWN_MAX} more; the JSON has them all"
     elif counts.known_failures or not counts.passed:
         Xml.SubElement(case, "skipped", message=summary)
     Xml.SubElement(case, "system-out").text = summary
@@ -79,7 +79,7 @@ def _text(text: str) -> str:
 
 
 def _count(root: Xml.Element, seconds: float) -> None:
-    """Write into each suite, and into all of them together, how many cases came out how."""
+    """Write the counts of outcomes into each suite and into the root."""
     whole: Counter[str] = Counter()
     for suite in root:
         counts = {
@@ -90,5 +90,5 @@ def _count(root: Xml.Element, seconds: float) -> None:
         }
         whole.update(counts)
         suite.attrib.update({what: str(count) for what, count in counts.items()}, time="0")
-    del whole["skipped"]  # Not an attribute of the whole.
+    del whole["skipped"]  # The root element has no such attribute.
     root.attrib.update({what: str(count) for what, count in whole.items()}, time=f"{seconds:.3f}")

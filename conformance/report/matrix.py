@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
 import re
 from collections import Counter, defaultdict
@@ -16,23 +14,22 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 from msgspec import UNSET
 
-from kraftspec import __version__
 from kraftspec.conformance.raw.results import Counts, Failure, Results, UnexpectedPass
 from kraftspec.conformance.raw.vectors import Note
 from kraftspec.conformance.report import set_and_message
+from kraftspec.conformance.report.page import render
 from kraftspec.conformance.vectors import KAFKA, vector_paths
 from kraftspec.fastpath.record_batch import RecordBatch
 from kraftspec.words import counted
 
 TITLE = "Kafka protocol conformance"
-# Of the failures of one cell, tried from the left until the page is small enough to send around.
+# Maximum failures of one cell. They are tried from the left until the page is small enough.
 CELL_FAILURES = (25, 10, 5, 2, 1)
 FAILURE_BYTES_MAX = 2_000_000
-HEX_BYTES_MAX = 96  # Around the first byte that differs; the command repeats the whole.
+HEX_BYTES_MAX = 96  # Around the first difference; the command repeats the whole test.
 HEX_BYTES_BEFORE = 16
 TEXT_CHARS_MAX = 400
 REMARKS_MAX = 5  # Of a run.
@@ -44,7 +41,7 @@ _Case = Failure | UnexpectedPass
 
 @dataclass(frozen=True)
 class LeftOut:
-    """An implementation that is not on the page, and why."""
+    """An implementation that is not on the page, and the reason."""
 
     name: str
     language: str
@@ -54,15 +51,14 @@ class LeftOut:
 def page(runs: Sequence[Results], *, left_out: Sequence[LeftOut] = (), flags: Flags) -> str:
     """Return the HTML of the page.
 
-    ``flags`` explains the flags of the failures (``flags_of``). Of many failures in one cell the
-    page holds a few, and says so; ``ValueError`` where there are no runs.
+    ``flags`` explains the flags of the failures (``flags_of``). The page
+    has only some of many failures in one cell, and says so. ``ValueError`` without runs.
     """
     if not runs:
         raise ValueError("a report needs the results of at least one run")
     keys = sorted({key for run in runs for key in run.messages}, key=_row_order)
     data, cap = _fitting(runs, keys, flags)
-    css, js = (asset(f"matrix.{kind}") for kind in ("css", "js"))
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+    here = files("kraftspec.conformance") / "report"
     pairs = {
         (row, one[0])
         for run in data["runs"]
@@ -70,9 +66,11 @@ def page(runs: Sequence[Results], *, left_out: Sequence[LeftOut] = (), flags: Fl
         for one in cell or ()
         if one[0] is not None
     }
-    rendered = environment.from_string(asset("matrix.html.jinja")).render(
+    return render(
+        here / "matrix.html.jinja",
+        js=(here / "matrix.js").read_text("utf-8"),
         title=TITLE,
-        summary=f"{counted(len(runs), 'implementation')}, {counted(len(keys), 'message')}, "
+        subtitle=f"{counted(len(runs), 'implementation')}, {counted(len(keys), 'message')}, "
         f"{counted(len(pairs), 'pair')} of message and version, "
         f"{counted(max(run.tests for run in runs), 'golden vector')}",
         runs=data["runs"],
@@ -81,36 +79,27 @@ def page(runs: Sequence[Results], *, left_out: Sequence[LeftOut] = (), flags: Fl
         remarks=[(entry["label"], text) for entry, run in zip(data["runs"], runs, strict=True)
                  for text in _remarks(run)],
         cap_text=f"A cell shows at most {counted(cap, 'failure')}, some of every version.",
-        kraftspec_version=__version__,
-        css=Markup(css), css_hash=csp_hash(css),
-        js=Markup(js), js_hash=csp_hash(js),
         data=Markup(_script_safe(data)),
     )  # fmt: skip
-    return rendered + "\n"
 
 
 def flags_of(runs: Iterable[Results], root: Path) -> Flags:
-    """Return what the vectors below ``root`` say of each flag that a failure bears."""
-    wanted = {(one.message, flag) for run in runs for one in run.failures for flag in one.flags}
-    messages = {message for message, _ in wanted}
-    found: Flags = {}
+    """Return the notes in the vectors below ``root`` on the flags of failures."""
+    used = {(one.message, flag) for run in runs for one in run.failures for flag in one.flags}
+    messages = {message for message, _ in used}
+    flags: Flags = {}
     decoder = msgspec.json.Decoder(_Head)
     for path in vector_paths(root):
         if path.stem in messages:
             notes = decoder.decode(path.read_bytes()).notes
-            found |= {name: note for name, note in notes.items() if (path.stem, name) in wanted}
-    return found
+            flags |= {name: note for name, note in notes.items() if (path.stem, name) in used}
+    return flags
 
 
 class _Head(msgspec.Struct):
-    """Of a vector file, what the page needs."""
+    """The part of a vector file that the page needs."""
 
     notes: Flags = {}
-
-
-def asset(name: str) -> str:
-    """Return what a page of results is made with: ``matrix.css`` is the look of all of them."""
-    return (files("kraftspec.conformance") / "report" / name).read_text("utf-8")
 
 
 def _row_order(key: str) -> tuple[bool, str, str]:
@@ -118,19 +107,14 @@ def _row_order(key: str) -> tuple[bool, str, str]:
     return spec != KAFKA, spec, message
 
 
-def csp_hash(text: str) -> str:
-    """Return what a Content-Security-Policy calls this text: nothing else on the page may run."""
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-
-
 def _script_safe(data: Any) -> str:
-    """Write JSON that cannot end the script element it stands in, nor open a comment."""
+    """Write JSON that cannot end its script element, nor open a comment."""
     text = json.dumps(data, ensure_ascii=True, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def _fitting(runs: Sequence[Results], keys: list[str], flags: Flags) -> tuple[dict[str, Any], int]:
-    """Return the page's data, and how many failures a cell of it may show."""
+    """Return the page's data, and the maximum number of failures in a cell."""
     for cap in CELL_FAILURES:
         shown = [_failures(run, keys, cap) for run in runs]
         if len(json.dumps(shown)) <= FAILURE_BYTES_MAX:
@@ -150,7 +134,7 @@ def _fitting(runs: Sequence[Results], keys: list[str], flags: Flags) -> tuple[di
 
 
 def _labels(runs: Sequence[Results]) -> list[str]:
-    """Name the columns: by name, with the release where two have the same, then by number."""
+    """Return unique names of the columns: add the release, then a number, if needed."""
     names = Counter(run.adapter.name for run in runs)
     labels = [
         run.adapter.name
@@ -182,9 +166,9 @@ def _run(
 
 
 def _cell(run: Results, key: str) -> list[list[int | None]] | None:
-    """Return version and counts of each version of a message; None where it was not in the run.
+    """Return the counts of each version of a message; None if it was not in the run.
 
-    Tests of versions that the message does not have are one line, of version None, at the end.
+    Tests of versions that the message does not have are one line at the end, with version None.
     """
     if key not in run.messages:
         return None
@@ -201,7 +185,7 @@ def _cell(run: Results, key: str) -> list[list[int | None]] | None:
 
 @cache
 def _valid_versions(spec: str, message: str) -> range | None:
-    """Return the versions of a message of ours; None where nothing is known of it."""
+    """Return the versions of a message in our specs; None if it is unknown."""
     if (spec, message) == (KAFKA, "RecordBatch"):
         return RecordBatch.VALID_VERSIONS
     try:
@@ -222,31 +206,33 @@ def _counts(counts: Counts) -> list[int]:
 
 
 def _remarks(run: Results) -> list[str]:
-    """Say what a reader of the figures must know: a part of the tests, a run that broke off."""
-    said = []
+    """Return remarks on the figures, such as a partial or an aborted run."""
+    remarks = []
     chosen = run.selection
     if chosen.filters:
-        said.append(f"only the tests of {', '.join(chosen.filters)}")
+        remarks.append(f"only the tests of {', '.join(chosen.filters)}")
     if chosen.shard:
-        said.append(f"only shard {chosen.shard}")
+        remarks.append(f"only shard {chosen.shard}")
     if run.harness_failure:
         broke = run.harness_failure
-        said.append(f"the run broke off ({broke.kind}): {_cut(broke.detail.partition(chr(10))[0])}")
+        remarks.append(
+            f"the run broke off ({broke.kind}): {_cut(broke.detail.partition(chr(10))[0])}"
+        )
     if run.restarts:
-        said.append(f"started again {counted(run.restarts, 'time')} after a crash or a hang")
-    said += [f"the known failure {one.test} has expired" for one in run.known if one.expired]
-    said += run.warnings or []
-    if len(said) > REMARKS_MAX:
-        said[REMARKS_MAX:] = [f"and {len(said) - REMARKS_MAX:,} more, which its JSON has"]
-    return said
+        remarks.append(f"started again {counted(run.restarts, 'time')} after a crash or a hang")
+    remarks += [f"a known failure has expired: {one.reason}" for one in run.known if one.expired]
+    remarks += run.warnings or []
+    if len(remarks) > REMARKS_MAX:
+        remarks[REMARKS_MAX:] = [f"and {len(remarks) - REMARKS_MAX:,} more, which its JSON has"]
+    return remarks
 
 
 def _failures(run: Results, keys: list[str], cap: int) -> dict[int, dict[str, Any]]:
-    """Return of each row with failures how many they are, and ``cap`` of them."""
+    """Return for each row with failures their number, and at most ``cap`` of them."""
     row = {set_and_message(key): at for at, key in enumerate(keys)}
     cells: defaultdict[int, list[_Case]] = defaultdict(list)
-    found: list[_Case] = [*run.failures, *run.unexpected_passes]
-    for one in found:
+    failures: list[_Case] = [*run.failures, *run.unexpected_passes]
+    for one in failures:
         cells[row[one.spec, one.message]].append(one)
     return {
         at: {"count": len(in_cell), "shown": [_shown(one) for one in _spread(in_cell, cap)]}
@@ -254,11 +240,11 @@ def _failures(run: Results, keys: list[str], cap: int) -> dict[int, dict[str, An
     }
 
 
-def _spread(found: list[_Case], cap: int) -> list[_Case]:
-    """Choose so that every version has its share, and what is not known comes first."""
+def _spread(failures: list[_Case], cap: int) -> list[_Case]:
+    """Choose failures of every version; those that are not known come first."""
     turn: Counter[int] = Counter()
     ranked = []
-    by_news = sorted(found, key=lambda one: one.known is not UNSET and isinstance(one, Failure))
+    by_news = sorted(failures, key=lambda one: one.known is not UNSET and isinstance(one, Failure))
     for at, one in enumerate(by_news):
         ranked.append((turn[one.version], one.version, at))
         turn[one.version] += 1
@@ -292,12 +278,14 @@ def _cut(text: str) -> str:
 
 
 def _hex(one: Failure, texts: dict[str, str]) -> dict[str, Any]:
-    """Cut both sides to the bytes around the first that differs; ``at`` is where they begin."""
+    """Shorten both sides to the bytes around the first difference; ``at`` is their offset."""
     start = one.shown_from or 0
-    wanted, given = texts.get("wanted", ""), texts.get("given", "")
-    sizes = [len(wanted) // 2, len(given) // 2]
+    expected, actual = texts.get("wanted", ""), texts.get("given", "")
+    sizes = [len(expected) // 2, len(actual) // 2]
     same = (
-        at for at in range(max(sizes)) if wanted[2 * at : 2 * at + 2] != given[2 * at : 2 * at + 2]
+        at
+        for at in range(max(sizes))
+        if expected[2 * at : 2 * at + 2] != actual[2 * at : 2 * at + 2]
     )
     differs = next(same, 0)
     first = 0 if max(sizes) <= HEX_BYTES_MAX else max(0, differs - HEX_BYTES_BEFORE)
@@ -306,6 +294,6 @@ def _hex(one: Failure, texts: dict[str, str]) -> dict[str, Any]:
         "at": start + first,
         "differs": start + differs,
         "cut": bool(start) or max(sizes) > HEX_BYTES_MAX,
-        "wanted": wanted[part],
-        "given": given[part],
+        "wanted": expected[part],
+        "given": actual[part],
     }

@@ -196,7 +196,7 @@ static int arrow_timestamps(const struct ArrowSchema *schema, const struct Arrow
     return 1;
 }
 
-/* A column: one array of somebody else's, or the chunks of a stream, which are its own. */
+/* A column: one borrowed array, or the chunks of a stream, which it owns. */
 typedef struct {
     const struct ArrowSchema *schema;
     struct ArrowArray *arrays;

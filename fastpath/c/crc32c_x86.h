@@ -105,7 +105,7 @@ CRC32C_TARGET static inline __m128i crc32c_quarters(__m512i v) {
     {"pclmul", crc32c_pclmul, 0}, \
     {"sse4.2", crc32c_sse42, 0},
 
-/* The builtin asks the operating system too: whether it saves the wide registers. */
+/* The builtin also checks that the operating system saves the wide registers. */
 static void crc32c_start_hardware(struct crc32c_path *path) {
     __builtin_cpu_init();
     const int sse42 = __builtin_cpu_supports("sse4.2") != 0;

@@ -1,7 +1,7 @@
 /* Runs a compiled plan over bytes: bytes to value. The wire layout is drawn in encode.h.
  *
  * Optimistic: whatever is not right makes it give up (NULL), and the interpreter then names the
- * class, path and offset. Every count is held against the bytes that are left, at so many as one
+ * class, path and offset. Every count is compared with the bytes that are left, at so many as one
  * element takes at least, before a pointer for each is made. Structs nest only as the plan does.
  *
  * The collector may run while memoryviews and tuples are made, and with it any finalizer. It must
@@ -15,7 +15,7 @@
 
 typedef struct {
     const uint8_t *at, *end;
-    PyObject *owner; /* whose memory that is */
+    PyObject *owner; /* the owner of that memory */
     PyObject *view;  /* a memoryview of it, when there has been one */
     int copy;        /* records become bytes, and not views */
 } reader;
@@ -106,7 +106,7 @@ static inline PyObject *get_text(kept_text *kept, const uint8_t *bytes, Py_ssize
     text = PyUnicode_New(size, 127);
     if (text == NULL)
         return NULL;
-    /* Look at the copy: memory that others write to may change between two looks. */
+    /* Read the copy: memory that others write to may change between two reads. */
     memcpy(PyUnicode_1BYTE_DATA(text), bytes, (size_t)size);
     if (!is_ascii(PyUnicode_1BYTE_DATA(text), size)) {
         Py_DECREF(text);

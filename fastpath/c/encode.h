@@ -9,8 +9,8 @@
  *   tags        uvarint count, then each: uvarint tag, uvarint size, payload; in tag order
  *
  * Optimistic: anything out of the ordinary makes it give up, by -1, with or without an exception.
- * The caller then asks the pure codec, which has the last word. What runs Python code (__index__,
- * __eq__ of odd values, the collector when an exception is made) may change the message meanwhile,
+ * The caller then calls the pure codec, which decides. What runs Python code (__index__,
+ * __eq__ of other types, the collector when an exception is made) may change the message meanwhile,
  * so every object in use is held across it.
  */
 #ifndef KRAFTSPEC_ENCODE_H
@@ -308,7 +308,7 @@ static int ask_is_default(PyObject *value, PyObject *given) {
     return is_default;
 }
 
-/* Whether every slot is as nobody set it: 1 or 0, or 2 where only Python's == can tell. */
+/* Whether every slot has its default: 1 or 0, or 2 where only Python's == can decide. */
 static int all_default(const plan_defaults *defaults, PyObject *value) {
     for (Py_ssize_t at = 0; at < defaults->count; at++) {
         const plan_fresh *fresh = &defaults->slots[at];

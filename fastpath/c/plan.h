@@ -58,7 +58,7 @@ typedef struct plan_field {
     const plan_defaults *defaults; /* of the struct that a D_STRUCT holds */
 } plan_field;
 
-/* One slot of a struct nobody set: a value that may be shared, a new list or a new struct. */
+/* The default of one slot of a struct: a value that may be shared, a new list or a new struct. */
 struct plan_fresh {
     uint8_t kind;
     Py_ssize_t slot;
@@ -128,7 +128,7 @@ static int is_plain_struct(PyTypeObject *type, PyTypeObject *base) {
            type->tp_basicsize % (Py_ssize_t)sizeof(PyObject *) == 0;
 }
 
-/* Whether a contiguous view, asked for with its format, is one of plain bytes. */
+/* Whether a contiguous view, requested with its format, is one of plain bytes. */
 static inline int is_bytes_view(const Py_buffer *view) {
     return view->ndim == 1 && view->itemsize == 1 &&
            (view->format == NULL || strcmp(view->format, "B") == 0);
@@ -151,7 +151,7 @@ static inline PyObject *new_struct(PyTypeObject *type) {
 
 static PyObject *fresh_struct(const plan_defaults *defaults);
 
-/* A new reference to what the slot holds when nobody sets it. */
+/* A new reference to the default of the slot. */
 static inline PyObject *fresh_value(const plan_fresh *fresh) {
     if (fresh->kind == F_SHARED) {
         Py_INCREF(fresh->value);

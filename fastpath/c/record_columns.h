@@ -50,7 +50,7 @@ typedef struct {
     int32_t window_count, window_room, input_window;
 } record_columns;
 
-typedef struct {  /* How far a batch had come, to go back there when it is refused. */
+typedef struct {  /* The state before a batch, to go back to when it is rejected. */
     int64_t rows, headers, nulls[4], used[4];
 } columns_mark;
 

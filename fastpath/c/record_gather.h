@@ -18,7 +18,7 @@ typedef struct {
 
 /* Take a new bytes object that is longer than it need be, and make it `size` long. Moving it costs
  * more than the memory is worth where there is little of it, and what the allocator gives back of
- * a great block would be asked of the system again for the next. */
+ * a large block would be allocated from the system again for the next. */
 static inline PyObject *bytes_shortened(PyObject *bytes, Py_ssize_t size) {
     if (PyBytes_GET_SIZE(bytes) - size > PyBytes_GET_SIZE(bytes) / 8) {
         (void)_PyBytes_Resize(&bytes, size); /* NULL where it failed. */
@@ -52,7 +52,7 @@ static inline int plain_field(PyObject *value, field_t *out) {
     return value == Py_None;
 }
 
-/* Half a surrogate has no UTF-8: that too is for the caller to tell. */
+/* Half a surrogate has no UTF-8: the caller reports that too. */
 static inline int plain_text(PyObject *text, field_t *out) {
     Py_ssize_t size;
     if (!PyUnicode_CheckExact(text))
@@ -91,7 +91,7 @@ static uint8_t *scratch_grow(scratch_t *scratch, size_t size) {
     return grown + scratch->used;
 }
 
-/* Room for `size` more bytes; NULL: there is no memory, which the caller meets again and tells. */
+/* Room for `size` more bytes; NULL: no memory, which the caller meets again and reports. */
 HOT uint8_t *scratch_room(scratch_t *scratch, size_t size) {
     if (scratch->capacity - scratch->used < size)
         return scratch_grow(scratch, size);

@@ -1,7 +1,7 @@
 /* Reading record batches of magic 2: nothing is allocated, nothing beyond `end` is touched.
  *
  * The layout is drawn in records.py. A reader returns the byte after what it read, or NULL when
- * it refuses; which error that is, the plain-Python twin says (batch_reader.py). */
+ * it rejects; the plain-Python twin (batch_reader.py) then finds the error. */
 #ifndef KRAFTSPEC_RECORD_READ_H
 #define KRAFTSPEC_RECORD_READ_H
 

@@ -16,7 +16,7 @@ enum {
     TEXT_BOOL, TEXT_INT8, TEXT_INT16, TEXT_UINT16, TEXT_INT32, TEXT_UINT32, TEXT_INT64, TEXT_UUID,
     TEXT_STRING, TEXT_BYTES, TEXT_ARRAY, TEXT_STRUCT
 };
-/* What a tagged field holds that nobody set: it is not printed. */
+/* The default of a tagged field: it is not printed. */
 enum { DEFAULT_NUMBER, DEFAULT_EMPTY, DEFAULT_NULL };
 
 enum { TEXT_FIELDS_MAX = 32, UUID_TEXT_BYTES = 22, NUMBER_TEXT_BYTES_MAX = 20 };

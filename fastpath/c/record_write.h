@@ -1,7 +1,7 @@
 /* Writing record batches of magic 2; records.py draws the layout of a batch and of a record.
  *
  * A record's length stands before it: a record is written behind as much room as its length will
- * need, which is told from the sizes of its parts. Nothing here allocates, calls Python or fails.
+ * need, which follows from the sizes of its parts. Nothing here allocates, calls Python or fails.
  */
 #ifndef KRAFTSPEC_RECORD_WRITE_H
 #define KRAFTSPEC_RECORD_WRITE_H
@@ -21,7 +21,7 @@
 /* The compiler would call these rather than repeat them, which costs a third of the time. */
 #define HOT static inline __attribute__((always_inline))
 
-/* Bytes that belong to somebody else; size -1 is null. */
+/* Borrowed bytes; size -1 is null. */
 typedef struct {
     const uint8_t *bytes;
     int64_t size;

@@ -85,7 +85,7 @@ static int writer_grow(writer *w, size_t more) {
     return 0;
 }
 
-/* Make sure of room for `more` bytes; false when there is none to be had. */
+/* Make sure of room for `more` bytes; false without memory. */
 static inline int room(writer *w, size_t more) {
     return (size_t)(w->end - w->at) >= more || writer_grow(w, more) == 0;
 }

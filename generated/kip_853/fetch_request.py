@@ -36,6 +36,9 @@ class FetchRequest(Message, kw_only=True, gc=False):
         incremental fetch session.
     rack_id: string, versions 11-14, ignorable. Rack of the consumer, so that it may be
         sent to a replica nearby; empty for none.
+    replica_end_points: []ReplicaEndpoint, versions 14, tag 1 in 14, ignorable. Where a
+        replica that is no voter can be reached, one entry a listener; those of a voter
+        are in the log, or in the properties.
     """
 
     API_KEY = 1
@@ -97,6 +100,22 @@ class FetchRequest(Message, kw_only=True, gc=False):
         partitions: tuple[int, ...] = ()
         unknown_tagged_fields: UnknownTags = ()
 
+    class ReplicaEndpoint(Struct, kw_only=True, gc=False):
+        """ReplicaEndpoint, versions 14.
+
+        name: string, versions 14, map key. Listener name of the endpoint.
+        host: string, versions 14. Host name or address to connect to.
+        port: uint16, versions 14. TCP port to connect to.
+        security_protocol: int16, versions 14. Number of the security protocol to
+            connect with: 0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3 SASL_SSL.
+        """
+
+        name: str = ""
+        host: str = ""
+        port: int = 0
+        security_protocol: int = 0
+        unknown_tagged_fields: UnknownTags = ()
+
     cluster_id: str | None = None
     replica_id: BrokerId | int = 0
     replica_uuid: Uuid = ZERO_UUID
@@ -109,6 +128,7 @@ class FetchRequest(Message, kw_only=True, gc=False):
     topics: list[FetchRequest.FetchTopic] = msgspec.field(default_factory=list)
     forgotten_topics_data: list[FetchRequest.ForgottenTopic] = msgspec.field(default_factory=list)
     rack_id: str = ""
+    replica_end_points: list[FetchRequest.ReplicaEndpoint] = msgspec.field(default_factory=list)
     unknown_tagged_fields: UnknownTags = ()
 
 
@@ -119,6 +139,7 @@ FetchRequest.CODEC = Codec(
         FetchRequest.FetchTopic,
         FetchRequest.FetchPartition,
         FetchRequest.ForgottenTopic,
+        FetchRequest.ReplicaEndpoint,
     ),
     (
         # 0
@@ -126,29 +147,29 @@ FetchRequest.CODEC = Codec(
         # 1
         (1, False, (("topic", "topic", "string", False, None), ("partitions", "partitions", "array", False, 0)), (), (("topicId", "topic_id", True, b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00'),), ()),
         # 2
-        (0, False, (("replicaId", "replica_id", "int32", False, None), ("maxWaitMs", "max_wait_ms", "int32", False, None), ("minBytes", "min_bytes", "int32", False, None), ("topics", "topics", "array", False, 1)), (), (("clusterId", "cluster_id", True, None), ("replicaUuid", "replica_uuid", False, b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00'), ("maxBytes", "max_bytes", True, 2147483647), ("isolationLevel", "isolation_level", True, 0), ("sessionId", "session_id", True, 0), ("sessionEpoch", "session_epoch", True, -1), ("forgottenTopicsData", "forgotten_topics_data", False, ()), ("rackId", "rack_id", True, "")), ()),
+        (0, False, (("replicaId", "replica_id", "int32", False, None), ("maxWaitMs", "max_wait_ms", "int32", False, None), ("minBytes", "min_bytes", "int32", False, None), ("topics", "topics", "array", False, 1)), (), (("clusterId", "cluster_id", True, None), ("replicaUuid", "replica_uuid", False, b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00'), ("maxBytes", "max_bytes", True, 2147483647), ("isolationLevel", "isolation_level", True, 0), ("sessionId", "session_id", True, 0), ("sessionEpoch", "session_epoch", True, -1), ("forgottenTopicsData", "forgotten_topics_data", False, ()), ("rackId", "rack_id", True, ""), ("replicaEndPoints", "replica_end_points", True, ())), ()),
         # 3
-        (0, False, (("replicaId", "replica_id", "int32", False, None), ("maxWaitMs", "max_wait_ms", "int32", False, None), ("minBytes", "min_bytes", "int32", False, None), ("maxBytes", "max_bytes", "int32", False, None), ("topics", "topics", "array", False, 1)), (), (("clusterId", "cluster_id", True, None), ("replicaUuid", "replica_uuid", False, b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00'), ("isolationLevel", "isolation_level", True, 0), ("sessionId", "session_id", True, 0), ("sessionEpoch", "session_epoch", True, -1), ("forgottenTopicsData", "forgotten_topics_data", False, ()), ("rackId", "rack_id", True, "")), ()),
+        (0, False, (("replicaId", "replica_id", "int32", False, None), ("maxWaitMs", "max_wait_ms", "int32", False, None), ("minBytes", "min_bytes", "int32", False, None), ("maxBytes", "max_bytes", "int32", False, None), ("topics", "topics", "array", False, 1)), (), (("clusterId", "cluster_id", True, None), ("replicaUuid", "replica_uuid", False, b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00'), ("isolationLevel", "isolation_level", True, 0), ("sessionId", "session_id", True, 0), ("sessionEpoch", "session_epoch", True, -1), ("forgottenTopicsData", "forgotten_topics_data", False, ()), ("rackId", "rack_id", True, ""), ("replicaEndPoints", "replica_end_points", True, ())), ()),
         # 4
-        (0, False, (("replicaId", "replica_id", "int32", False, None), ("maxWaitMs", "max_wait_ms", "int32", False, None), ("minBytes", "min_bytes", "int32", False, None), ("maxBytes", "max_bytes", "int32", False, None), ("isolationLevel", "isolation_level", "int8", False, None), ("topics", "topics", "array", False, 1)), (), (("clusterId", "cluster_id", True, None), ("replicaUuid", "replica_uuid", False, b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00'), ("sessionId", "session_id", True, 0), ("sessionEpoch", "session_epoch", True, -1), ("forgottenTopicsData", "forgotten_topics_data", False, ()), ("rackId", "rack_id", True, "")), ()),
+        (0, False, (("replicaId", "replica_id", "int32", False, None), ("maxWaitMs", "max_wait_ms", "int32", False, None), ("minBytes", "min_bytes", "int32", False, None), ("maxBytes", "max_bytes", "int32", False, None), ("isolationLevel", "isolation_level", "int8", False, None), ("topics", "topics", "array", False, 1)), (), (("clusterId", "cluster_id", True, None), ("replicaUuid", "replica_uuid", False, b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00'), ("sessionId", "session_id", True, 0), ("sessionEpoch", "session_epoch", True, -1), ("forgottenTopicsData", "forgotten_topics_data", False, ()), ("rackId", "rack_id", True, ""), ("replicaEndPoints", "replica_end_points", True, ())), ()),
         # 5
         (2, False, (("partition", "partition", "int32", False, None), ("fetchOffset", "fetch_offset", "int64", False, None), ("logStartOffset", "log_start_offset", "int64", False, None), ("partitionMaxBytes", "partition_max_bytes", "int32", False, None)), (), (("currentLeaderEpoch", "current_leader_epoch", True, -1), ("lastFetchedEpoch", "last_fetched_epoch", False, -1)), ()),
         # 6
         (1, False, (("topic", "topic", "string", False, None), ("partitions", "partitions", "array", False, 5)), (), (("topicId", "topic_id", True, b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00'),), ()),
         # 7
-        (0, False, (("replicaId", "replica_id", "int32", False, None), ("maxWaitMs", "max_wait_ms", "int32", False, None), ("minBytes", "min_bytes", "int32", False, None), ("maxBytes", "max_bytes", "int32", False, None), ("isolationLevel", "isolation_level", "int8", False, None), ("topics", "topics", "array", False, 6)), (), (("clusterId", "cluster_id", True, None), ("replicaUuid", "replica_uuid", False, b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00'), ("sessionId", "session_id", True, 0), ("sessionEpoch", "session_epoch", True, -1), ("forgottenTopicsData", "forgotten_topics_data", False, ()), ("rackId", "rack_id", True, "")), ()),
+        (0, False, (("replicaId", "replica_id", "int32", False, None), ("maxWaitMs", "max_wait_ms", "int32", False, None), ("minBytes", "min_bytes", "int32", False, None), ("maxBytes", "max_bytes", "int32", False, None), ("isolationLevel", "isolation_level", "int8", False, None), ("topics", "topics", "array", False, 6)), (), (("clusterId", "cluster_id", True, None), ("replicaUuid", "replica_uuid", False, b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00'), ("sessionId", "session_id", True, 0), ("sessionEpoch", "session_epoch", True, -1), ("forgottenTopicsData", "forgotten_topics_data", False, ()), ("rackId", "rack_id", True, ""), ("replicaEndPoints", "replica_end_points", True, ())), ()),
         # 8
         (3, False, (("topic", "topic", "string", False, None), ("partitions", "partitions", "array", False, "int32")), (), (("topicId", "topic_id", True, b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00'),), ()),
         # 9
-        (0, False, (("replicaId", "replica_id", "int32", False, None), ("maxWaitMs", "max_wait_ms", "int32", False, None), ("minBytes", "min_bytes", "int32", False, None), ("maxBytes", "max_bytes", "int32", False, None), ("isolationLevel", "isolation_level", "int8", False, None), ("sessionId", "session_id", "int32", False, None), ("sessionEpoch", "session_epoch", "int32", False, None), ("topics", "topics", "array", False, 6), ("forgottenTopicsData", "forgotten_topics_data", "array", False, 8)), (), (("clusterId", "cluster_id", True, None), ("replicaUuid", "replica_uuid", False, b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00'), ("rackId", "rack_id", True, "")), ()),
+        (0, False, (("replicaId", "replica_id", "int32", False, None), ("maxWaitMs", "max_wait_ms", "int32", False, None), ("minBytes", "min_bytes", "int32", False, None), ("maxBytes", "max_bytes", "int32", False, None), ("isolationLevel", "isolation_level", "int8", False, None), ("sessionId", "session_id", "int32", False, None), ("sessionEpoch", "session_epoch", "int32", False, None), ("topics", "topics", "array", False, 6), ("forgottenTopicsData", "forgotten_topics_data", "array", False, 8)), (), (("clusterId", "cluster_id", True, None), ("replicaUuid", "replica_uuid", False, b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00'), ("rackId", "rack_id", True, ""), ("replicaEndPoints", "replica_end_points", True, ())), ()),
         # 10
         (2, False, (("partition", "partition", "int32", False, None), ("currentLeaderEpoch", "current_leader_epoch", "int32", False, None), ("fetchOffset", "fetch_offset", "int64", False, None), ("logStartOffset", "log_start_offset", "int64", False, None), ("partitionMaxBytes", "partition_max_bytes", "int32", False, None)), (), (("lastFetchedEpoch", "last_fetched_epoch", False, -1),), ()),
         # 11
         (1, False, (("topic", "topic", "string", False, None), ("partitions", "partitions", "array", False, 10)), (), (("topicId", "topic_id", True, b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00'),), ()),
         # 12
-        (0, False, (("replicaId", "replica_id", "int32", False, None), ("maxWaitMs", "max_wait_ms", "int32", False, None), ("minBytes", "min_bytes", "int32", False, None), ("maxBytes", "max_bytes", "int32", False, None), ("isolationLevel", "isolation_level", "int8", False, None), ("sessionId", "session_id", "int32", False, None), ("sessionEpoch", "session_epoch", "int32", False, None), ("topics", "topics", "array", False, 11), ("forgottenTopicsData", "forgotten_topics_data", "array", False, 8)), (), (("clusterId", "cluster_id", True, None), ("replicaUuid", "replica_uuid", False, b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00'), ("rackId", "rack_id", True, "")), ()),
+        (0, False, (("replicaId", "replica_id", "int32", False, None), ("maxWaitMs", "max_wait_ms", "int32", False, None), ("minBytes", "min_bytes", "int32", False, None), ("maxBytes", "max_bytes", "int32", False, None), ("isolationLevel", "isolation_level", "int8", False, None), ("sessionId", "session_id", "int32", False, None), ("sessionEpoch", "session_epoch", "int32", False, None), ("topics", "topics", "array", False, 11), ("forgottenTopicsData", "forgotten_topics_data", "array", False, 8)), (), (("clusterId", "cluster_id", True, None), ("replicaUuid", "replica_uuid", False, b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00'), ("rackId", "rack_id", True, ""), ("replicaEndPoints", "replica_end_points", True, ())), ()),
         # 13
-        (0, False, (("replicaId", "replica_id", "int32", False, None), ("maxWaitMs", "max_wait_ms", "int32", False, None), ("minBytes", "min_bytes", "int32", False, None), ("maxBytes", "max_bytes", "int32", False, None), ("isolationLevel", "isolation_level", "int8", False, None), ("sessionId", "session_id", "int32", False, None), ("sessionEpoch", "session_epoch", "int32", False, None), ("topics", "topics", "array", False, 11), ("forgottenTopicsData", "forgotten_topics_data", "array", False, 8), ("rackId", "rack_id", "string", False, None)), (), (("clusterId", "cluster_id", True, None), ("replicaUuid", "replica_uuid", False, b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00')), ()),
+        (0, False, (("replicaId", "replica_id", "int32", False, None), ("maxWaitMs", "max_wait_ms", "int32", False, None), ("minBytes", "min_bytes", "int32", False, None), ("maxBytes", "max_bytes", "int32", False, None), ("isolationLevel", "isolation_level", "int8", False, None), ("sessionId", "session_id", "int32", False, None), ("sessionEpoch", "session_epoch", "int32", False, None), ("topics", "topics", "array", False, 11), ("forgottenTopicsData", "forgotten_topics_data", "array", False, 8), ("rackId", "rack_id", "string", False, None)), (), (("clusterId", "cluster_id", True, None), ("replicaUuid", "replica_uuid", False, b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00'), ("replicaEndPoints", "replica_end_points", True, ())), ()),
         # 14
         (2, True, (("partition", "partition", "int32", False, None), ("currentLeaderEpoch", "current_leader_epoch", "int32", False, None), ("fetchOffset", "fetch_offset", "int64", False, None), ("lastFetchedEpoch", "last_fetched_epoch", "int32", False, None), ("logStartOffset", "log_start_offset", "int64", False, None), ("partitionMaxBytes", "partition_max_bytes", "int32", False, None)), (), (), ()),
         # 15
@@ -156,15 +177,17 @@ FetchRequest.CODEC = Codec(
         # 16
         (3, True, (("topic", "topic", "compact_string", False, None), ("partitions", "partitions", "compact_array", False, "int32")), (), (("topicId", "topic_id", True, b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00'),), ()),
         # 17
-        (0, True, (("replicaId", "replica_id", "int32", False, None), ("maxWaitMs", "max_wait_ms", "int32", False, None), ("minBytes", "min_bytes", "int32", False, None), ("maxBytes", "max_bytes", "int32", False, None), ("isolationLevel", "isolation_level", "int8", False, None), ("sessionId", "session_id", "int32", False, None), ("sessionEpoch", "session_epoch", "int32", False, None), ("topics", "topics", "compact_array", False, 15), ("forgottenTopicsData", "forgotten_topics_data", "compact_array", False, 16), ("rackId", "rack_id", "compact_string", False, None)), ((0, "clusterId", "cluster_id", "compact_string", True, None, None),), (("replicaUuid", "replica_uuid", False, b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00'),), ()),
+        (0, True, (("replicaId", "replica_id", "int32", False, None), ("maxWaitMs", "max_wait_ms", "int32", False, None), ("minBytes", "min_bytes", "int32", False, None), ("maxBytes", "max_bytes", "int32", False, None), ("isolationLevel", "isolation_level", "int8", False, None), ("sessionId", "session_id", "int32", False, None), ("sessionEpoch", "session_epoch", "int32", False, None), ("topics", "topics", "compact_array", False, 15), ("forgottenTopicsData", "forgotten_topics_data", "compact_array", False, 16), ("rackId", "rack_id", "compact_string", False, None)), ((0, "clusterId", "cluster_id", "compact_string", True, None, None),), (("replicaUuid", "replica_uuid", False, b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00'), ("replicaEndPoints", "replica_end_points", True, ())), (1,)),
         # 18
         (1, True, (("topicId", "topic_id", "uuid", False, None), ("partitions", "partitions", "compact_array", False, 14)), (), (("topic", "topic", True, ""),), ()),
         # 19
         (3, True, (("topicId", "topic_id", "uuid", False, None), ("partitions", "partitions", "compact_array", False, "int32")), (), (("topic", "topic", True, ""),), ()),
         # 20
-        (0, True, (("replicaId", "replica_id", "int32", False, None), ("maxWaitMs", "max_wait_ms", "int32", False, None), ("minBytes", "min_bytes", "int32", False, None), ("maxBytes", "max_bytes", "int32", False, None), ("isolationLevel", "isolation_level", "int8", False, None), ("sessionId", "session_id", "int32", False, None), ("sessionEpoch", "session_epoch", "int32", False, None), ("topics", "topics", "compact_array", False, 18), ("forgottenTopicsData", "forgotten_topics_data", "compact_array", False, 19), ("rackId", "rack_id", "compact_string", False, None)), ((0, "clusterId", "cluster_id", "compact_string", True, None, None),), (("replicaUuid", "replica_uuid", False, b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00'),), ()),
+        (0, True, (("replicaId", "replica_id", "int32", False, None), ("maxWaitMs", "max_wait_ms", "int32", False, None), ("minBytes", "min_bytes", "int32", False, None), ("maxBytes", "max_bytes", "int32", False, None), ("isolationLevel", "isolation_level", "int8", False, None), ("sessionId", "session_id", "int32", False, None), ("sessionEpoch", "session_epoch", "int32", False, None), ("topics", "topics", "compact_array", False, 18), ("forgottenTopicsData", "forgotten_topics_data", "compact_array", False, 19), ("rackId", "rack_id", "compact_string", False, None)), ((0, "clusterId", "cluster_id", "compact_string", True, None, None),), (("replicaUuid", "replica_uuid", False, b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00'), ("replicaEndPoints", "replica_end_points", True, ())), (1,)),
         # 21
-        (0, True, (("replicaId", "replica_id", "int32", False, None), ("replicaUuid", "replica_uuid", "uuid", False, None), ("maxWaitMs", "max_wait_ms", "int32", False, None), ("minBytes", "min_bytes", "int32", False, None), ("maxBytes", "max_bytes", "int32", False, None), ("isolationLevel", "isolation_level", "int8", False, None), ("sessionId", "session_id", "int32", False, None), ("sessionEpoch", "session_epoch", "int32", False, None), ("topics", "topics", "compact_array", False, 18), ("forgottenTopicsData", "forgotten_topics_data", "compact_array", False, 19), ("rackId", "rack_id", "compact_string", False, None)), ((0, "clusterId", "cluster_id", "compact_string", True, None, None),), (), ()),
+        (4, True, (("name", "name", "compact_string", False, None), ("host", "host", "compact_string", False, None), ("port", "port", "uint16", False, None), ("securityProtocol", "security_protocol", "int16", False, None)), (), (), ()),
+        # 22
+        (0, True, (("replicaId", "replica_id", "int32", False, None), ("replicaUuid", "replica_uuid", "uuid", False, None), ("maxWaitMs", "max_wait_ms", "int32", False, None), ("minBytes", "min_bytes", "int32", False, None), ("maxBytes", "max_bytes", "int32", False, None), ("isolationLevel", "isolation_level", "int8", False, None), ("sessionId", "session_id", "int32", False, None), ("sessionEpoch", "session_epoch", "int32", False, None), ("topics", "topics", "compact_array", False, 18), ("forgottenTopicsData", "forgotten_topics_data", "compact_array", False, 19), ("rackId", "rack_id", "compact_string", False, None)), ((0, "clusterId", "cluster_id", "compact_string", True, None, None), (1, "replicaEndPoints", "replica_end_points", "compact_array", False, 21, ())), (), ()),
     ),
-    {0: 2, 1: 2, 2: 2, 3: 3, 4: 4, 5: 7, 6: 7, 7: 9, 8: 9, 9: 12, 10: 12, 11: 13, 12: 17, 13: 20, 14: 21},
+    {0: 2, 1: 2, 2: 2, 3: 3, 4: 4, 5: 7, 6: 7, 7: 9, 8: 9, 9: 12, 10: 12, 11: 13, 12: 17, 13: 20, 14: 22},
 )

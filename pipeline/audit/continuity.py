@@ -1,7 +1,7 @@
 """How batches follow one another: offsets, leader epochs, producers' sequences, transactions.
 
-``Trail`` is the state of a stretch of a partition: what its first batches need of those before,
-and where it stands at its end. Stretches are looked at alone, on any machine, and then joined from
+``Trail`` is the state of a range of a partition: what its first batches need of those before,
+and where it stands at its end. Ranges are audited alone, on any machine, and then joined from
 the left: joining makes the very checks that stood open, so that any division into files gives the
 findings of one walk.
 
@@ -26,7 +26,7 @@ from kraftspec.fastpath.records import (
 )
 
 # (kind, position, offset, detail)
-Say = Callable[[str, int, int, str], None]
+Reporter = Callable[[str, int, int, str], None]
 
 UNKNOWN: Final = -2
 SEQUENCE_MAX: Final = (1 << 31) - 1
@@ -45,11 +45,11 @@ class Step(NamedTuple):
 
 
 class Producer(msgspec.Struct, array_like=True):
-    """One producer in a stretch. ``unchecked`` is its first batch, if what was before decides.
+    """One producer in a range. ``unchecked`` is its first batch, if what was before decides.
 
     ``sequence`` is that of its last record: None if what was before decides, -1 none in this epoch
-    yet, -2 not to be known. ``first_*`` says where the stretch has its first batch, to hold its
-    epoch against that of the stretch before.
+    yet, -2 not to be known. ``first_*`` says where the range has its first batch, to hold its
+    epoch against that of the range before.
     """
 
     first_epoch: int
@@ -58,13 +58,13 @@ class Producer(msgspec.Struct, array_like=True):
     epoch: int
     sequence: int | None
     offset: int
-    damage: int  # How many damages of the stretch were before its last batch.
+    damage: int  # How many damages of the range were before its last batch.
     unchecked: Step | None = None
     unchecked_damage: int = 0
 
 
 class Transaction(msgspec.Struct, array_like=True):
-    """A transaction that is open: where its first record of the stretch is, and since when.
+    """A transaction that is open: where its first record of the range is, and since when.
 
     Its own timestamps are the client's, and may be any; those of markers and of LogAppendTime are
     the broker's.
@@ -78,9 +78,9 @@ class Transaction(msgspec.Struct, array_like=True):
 
 
 class Marker(msgspec.Struct, array_like=True):
-    """An end marker, the first that the stretch has of its producer, with no record before it.
+    """An end marker, the first that the range has of its producer, with no record before it.
 
-    ``is_unindexed`` says that it aborts, and that the index of its segment has no entry of it.
+    ``is_unindexed``: it aborts, and the index of its segment has no entry for it.
     """
 
     position: int
@@ -90,7 +90,7 @@ class Marker(msgspec.Struct, array_like=True):
 
 
 class Trail(msgspec.Struct):
-    """The state of a stretch of a partition; the class without batches joins with all."""
+    """The state of a range of a partition; the class without batches joins with all."""
 
     file: str = ""
     first_position: int = -1
@@ -120,13 +120,15 @@ def in_sequence(last: int, first: int) -> bool:
     return first == last + 1 or (first == 0 and last == SEQUENCE_MAX)
 
 
-def step(trail: Trail, header: BatchHeader, say: Say, *, is_unindexed: bool = False) -> None:
-    """Add the next batch of a stretch, and say what does not follow.
+def step(
+    trail: Trail, header: BatchHeader, report: Reporter, *, is_unindexed: bool = False
+) -> None:
+    """Add the next batch of a range, and report what does not follow.
 
-    ``is_unindexed`` says of an abort marker that the index of its segment has no entry of it. Only
+    ``is_unindexed``: the index of the segment has no entry for this abort marker. Only
     transactions that have records are indexed (``ProducerAppendInfo.appendEndTxnMarker``).
 
-    Sequences are not looked at where ``trail.has_sequences`` is false: a coordinator writes
+    Sequences are not checked where ``trail.has_sequences`` is false: a coordinator writes
     transactional offsets at sequence 0 each time (``AppendOrigin.COORDINATOR``).
     """
     base, last = header.base_offset, header.base_offset + header.last_offset_delta
@@ -137,16 +139,16 @@ def step(trail: Trail, header: BatchHeader, say: Say, *, is_unindexed: bool = Fa
         trail.first_damages = trail.damages
     else:
         if base != trail.end_offset + 1:
-            _offsets(trail, base, last, header.position, trail.damages, say)
+            _offsets(trail, base, last, header.position, trail.damages, report)
         if epoch < trail.epoch:
-            say("epoch_regression", header.position, base, f"epoch {epoch} after {trail.epoch}")
+            report("epoch_regression", header.position, base, f"epoch {epoch} after {trail.epoch}")
     trail.missing += max(0, header.last_offset_delta + 1 - header.record_count)
     trail.last_base, trail.last_end = base, last
     trail.end_offset = max(trail.end_offset, last)
     trail.damages_at_last = trail.damages
     trail.epoch = epoch
     if header.producer_id >= 0:
-        _produced(trail, header, last, say, is_unindexed=is_unindexed)
+        _produced(trail, header, last, report, is_unindexed=is_unindexed)
     if header.attributes & (CONTROL | LOG_APPEND_TIME):
         _tick(trail, header.max_timestamp)
 
@@ -162,29 +164,31 @@ def _tick(trail: Trail, time_ms: int) -> None:
     trail.fresh.clear()
 
 
-def _offsets(trail: Trail, base: int, last: int, position: int, damages: int, say: Say) -> None:
-    """Say how a batch does not start at the next offset."""
+def _offsets(
+    trail: Trail, base: int, last: int, position: int, damages: int, report: Reporter
+) -> None:
+    """Report a batch that does not start at the next offset."""
     if base > trail.end_offset + 1:
         missing = base - trail.end_offset - 1
         trail.missing += missing
         if damages > trail.damages_at_last:
             return  # Lost with the damaged bytes, which are a finding already.
         detail = f"offsets {trail.end_offset + 1} to {base - 1} are missing ({missing:,})"
-        say("offset_gap", position, base, detail)
+        report("offset_gap", position, base, detail)
     elif base == trail.last_base and last == trail.last_end:
-        say("offset_duplicate", position, base, f"offsets {base} to {last} come twice")
+        report("offset_duplicate", position, base, f"offsets {base} to {last} come twice")
     else:
         detail = f"offsets {base} to {last} after offset {trail.end_offset}"
-        say("offset_out_of_order", position, base, detail)
+        report("offset_out_of_order", position, base, detail)
 
 
 def _produced(
-    trail: Trail, header: BatchHeader, last: int, say: Say, *, is_unindexed: bool
+    trail: Trail, header: BatchHeader, last: int, report: Reporter, *, is_unindexed: bool
 ) -> None:
     """Add a batch of a producer that has an id."""
     attributes, number = header.attributes, header.producer_id
     if attributes & CONTROL:
-        _marker(trail, header, say, is_unindexed=is_unindexed)
+        _marker(trail, header, report, is_unindexed=is_unindexed)
     elif attributes & TRANSACTIONAL and number not in trail.open:
         trail.open[number] = Transaction(
             header.position, header.base_offset, header.producer_epoch, trail.file
@@ -197,12 +201,12 @@ def _produced(
             epoch, header.position, header.base_offset, epoch, None, last, trail.damages
         )
     if epoch < producer.epoch:
-        _fenced(number, epoch, producer.epoch, header.position, header.base_offset, say)
+        _fenced(number, epoch, producer.epoch, header.position, header.base_offset, report)
         producer.epoch, producer.sequence = epoch, UNKNOWN
     elif epoch > producer.epoch:
         producer.epoch, producer.sequence = epoch, NO_SEQUENCE
     if first >= 0 and trail.has_sequences and not attributes & CONTROL:
-        # A batch of no records stands for those that the cleaner took from it.
+        # A batch without records keeps the sequence of records that the cleaner removed.
         end = first + header.last_offset_delta
         if end > SEQUENCE_MAX:
             end -= SEQUENCE_MAX + 1
@@ -211,62 +215,64 @@ def _produced(
             producer.unchecked, producer.unchecked_damage = one, trail.damages
         elif producer.sequence != UNKNOWN:
             lost = trail.damages > producer.damage
-            _sequence(number, producer.sequence, producer.offset, one, lost, say)
+            _sequence(number, producer.sequence, producer.offset, one, lost, report)
         producer.sequence = end
     producer.offset, producer.damage = last, trail.damages
 
 
-def _fenced(number: int, epoch: int, before: int, position: int, offset: int, say: Say) -> None:
+def _fenced(
+    number: int, epoch: int, before: int, position: int, offset: int, report: Reporter
+) -> None:
     detail = f"producer {number}: epoch {epoch} after {before}"
-    say("producer_epoch_regression", position, offset, detail)
+    report("producer_epoch_regression", position, offset, detail)
 
 
-def _sequence(number: int, last: int, offset: int, one: Step, lost: bool, say: Say) -> None:
+def _sequence(number: int, last: int, offset: int, one: Step, lost: bool, report: Reporter) -> None:
     """Check that a batch starts after the sequence number ``last`` of the batch before."""
     first = one.first_sequence
     if in_sequence(last, first):
         return
     after = f"after {last}" if last >= 0 else "at the start of its epoch"
     detail = f"producer {number} epoch {one.epoch}: sequence {first} {after}"
-    # Numbers go round: what lies less than half of them ahead is ahead.
+    # Numbers wrap around: a number less than half of the range ahead is ahead.
     ahead = (first - last - 1) % (SEQUENCE_MAX + 1)
     if ahead <= SEQUENCE_MAX // 2:
         if not lost:
-            say("sequence_gap", one.position, one.offset, detail + f", {ahead:,} missing")
+            report("sequence_gap", one.position, one.offset, detail + f", {ahead:,} missing")
     else:
-        say("sequence_duplicate", one.position, one.offset, detail)
+        report("sequence_duplicate", one.position, one.offset, detail)
 
 
-def _marker(trail: Trail, header: BatchHeader, say: Say, *, is_unindexed: bool) -> None:
+def _marker(trail: Trail, header: BatchHeader, report: Reporter, *, is_unindexed: bool) -> None:
     """Add the end marker of a transaction."""
     number = header.producer_id
     marker = Marker(header.position, header.base_offset, trail.file, is_unindexed)
     if trail.open.pop(number, None) is not None:
-        _indexed(number, marker, say)
+        _indexed(number, marker, report)
     elif number in trail.marked:
-        _alone(number, marker.position, marker.offset, say)
+        _alone(number, marker.position, marker.offset, report)
     else:
         trail.ended[number] = marker
     trail.marked.add(number)
 
 
-def _indexed(number: int, marker: Marker, say: Say) -> None:
-    """Say it where the marker of a transaction that has records should be in the index."""
+def _indexed(number: int, marker: Marker, report: Reporter) -> None:
+    """Report the marker of a transaction with records that the index lacks."""
     if marker.is_unindexed:
         detail = f"the .txnindex has no entry of producer {number} that ends at {marker.offset}"
-        say("abort_not_indexed", marker.position, marker.offset, detail)
+        report("abort_not_indexed", marker.position, marker.offset, detail)
 
 
-def _alone(number: int, position: int, offset: int, say: Say) -> None:
-    say("marker_without_transaction", position, offset, _alone_detail(number))
+def _alone(number: int, position: int, offset: int, report: Reporter) -> None:
+    report("marker_without_transaction", position, offset, _alone_detail(number))
 
 
 def _alone_detail(number: int) -> str:
     return f"producer {number} has no record in the transaction that ends here"
 
 
-def join(left: Trail, right: Trail, say: Say) -> Trail:
-    """Return the state of two stretches, one after the other; ``say`` is for the right one's."""
+def join(left: Trail, right: Trail, report: Reporter) -> Trail:
+    """Return the state of two ranges, one after the other. All findings are of the right one."""
     if right.first_offset < 0:
         left.damages += right.damages
         return left
@@ -281,18 +287,18 @@ def join(left: Trail, right: Trail, say: Say) -> Trail:
     if right.first_offset != left.end_offset + 1:
         _offsets(
             left, right.first_offset, right.first_last_offset, right.first_position,
-            left.damages + right.first_damages, say,
+            left.damages + right.first_damages, report,
         )  # fmt: skip
     if right.first_epoch < left.epoch:
         detail = f"epoch {right.first_epoch} after {left.epoch}"
-        say("epoch_regression", right.first_position, right.first_offset, detail)
+        report("epoch_regression", right.first_position, right.first_offset, detail)
     for number, producer in right.producers.items():
-        _join_producer(left, right, number, producer, say)
+        _join_producer(left, right, number, producer, report)
     for number, marker in right.ended.items():
         if number in left.open:
-            _indexed(number, marker, say)
+            _indexed(number, marker, report)
         elif number in left.marked:
-            _alone(number, marker.position, marker.offset, say)
+            _alone(number, marker.position, marker.offset, report)
         else:
             left.ended[number] = marker
     for number in right.marked:
@@ -316,8 +322,10 @@ def join(left: Trail, right: Trail, say: Say) -> Trail:
     return left
 
 
-def _join_producer(left: Trail, right: Trail, number: int, after: Producer, say: Say) -> None:
-    """Bring what is known of a producer into the state of the stretch before."""
+def _join_producer(
+    left: Trail, right: Trail, number: int, after: Producer, report: Reporter
+) -> None:
+    """Merge the state of a producer into the state of the range before."""
     before = left.producers.get(number)
     after.damage += left.damages
     after.unchecked_damage += left.damages
@@ -326,32 +334,37 @@ def _join_producer(left: Trail, right: Trail, number: int, after: Producer, say:
         return
     if after.first_epoch < before.epoch:
         _fenced(
-            number, after.first_epoch, before.epoch, after.first_position, after.first_offset, say
+            number,
+            after.first_epoch,
+            before.epoch,
+            after.first_position,
+            after.first_offset,
+            report,
         )
     known = before.sequence
     if after.first_epoch != before.epoch:
         known = NO_SEQUENCE if after.first_epoch > before.epoch else UNKNOWN
     if after.unchecked is not None and known not in (None, UNKNOWN):
         lost = after.unchecked_damage > before.damage
-        _sequence(number, known, before.offset, after.unchecked, lost, say)
+        _sequence(number, known, before.offset, after.unchecked, lost, report)
     before.epoch = after.epoch
     before.sequence = known if after.sequence is None else after.sequence
     before.offset, before.damage = after.offset, after.damage
 
 
-def finish(trail: Trail, say_in: Callable[[str, str, int, int, str], None]) -> None:
-    """Say what the end of the log, or its start, leaves open.
+def finish(trail: Trail, report_in: Callable[[str, str, int, int, str], None]) -> None:
+    """Report what the end of the log, or its start, leaves open.
 
-    ``say_in`` takes the file first: a transaction may have begun in any.
+    ``report_in`` takes the file first: a transaction may have begun in any.
     """
     if trail.first_offset == 0:  # Else its records went with the start of the log.
         for number, marker in trail.ended.items():
             detail = _alone_detail(number)
-            say_in(
+            report_in(
                 "marker_without_transaction", marker.file, marker.position, marker.offset, detail
             )
     for number, transaction in trail.open.items():
         age_ms = trail.time_last - transaction.since if transaction.since >= 0 else 0
         kind = "transaction_hanging" if age_ms > TRANSACTION_TIMEOUT_MS else "transaction_open"
         detail = f"producer {number} epoch {transaction.epoch}: open for {age_ms:,} ms at least"
-        say_in(kind, transaction.file, transaction.position, transaction.offset, detail)
+        report_in(kind, transaction.file, transaction.position, transaction.offset, detail)

@@ -1,4 +1,4 @@
-"""What an audit counts and finds: small, mergeable, and JSON as it stands."""
+"""The counts and findings of an audit: small, mergeable, and encoded as JSON unchanged."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Share(msgspec.Struct):
-    """So many batches, with their records and bytes."""
+    """A number of batches, with their records and bytes."""
 
     batches: int = 0
     records: int = 0
@@ -115,7 +115,7 @@ class Counts(msgspec.Struct):
     same_values: int = 0
 
     def merge(self, other: Counts) -> None:
-        """Add the counts of what follows in the log, or of another log."""
+        """Add the counts of the next part of the log, or of another log."""
         for name in _SUMS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         for name, share in other.codecs.items():
@@ -139,7 +139,7 @@ _SUMS = [
 ]
 
 
-class Found(msgspec.Struct):
+class Findings(msgspec.Struct):
     """Findings: all are counted by kind, the first of each kind are kept."""
 
     counts: dict[str, int] = {}
@@ -152,17 +152,17 @@ class Found(msgspec.Struct):
         if count < FINDINGS_KEPT_MAX:
             self.kept.append(finding)
 
-    def merge(self, other: Found) -> None:
-        """Add the findings of what follows in the partition."""
-        room = {kind: FINDINGS_KEPT_MAX - count for kind, count in self.counts.items()}
+    def merge(self, other: Findings) -> None:
+        """Add the findings of the next part of the partition."""
+        capacity = {kind: FINDINGS_KEPT_MAX - count for kind, count in self.counts.items()}
         for finding in other.kept:
-            left = room.setdefault(finding.kind, FINDINGS_KEPT_MAX)
+            left = capacity.setdefault(finding.kind, FINDINGS_KEPT_MAX)
             if left > 0:
                 self.kept.append(finding)
-                room[finding.kind] = left - 1
+                capacity[finding.kind] = left - 1
         self.counts = dict(Counter(self.counts) + Counter(other.counts))
 
-    def extend(self, other: Found) -> None:
+    def extend(self, other: Findings) -> None:
         """Add the findings of another partition, all that it kept."""
         self.kept += other.kept
         self.counts = dict(Counter(self.counts) + Counter(other.counts))
@@ -184,7 +184,7 @@ class Report(msgspec.Struct, kw_only=True):
     totals: Counts
     topics: dict[str, Counts]
     partitions: list[PartitionReport]
-    findings: Found
+    findings: Findings
     explained: dict[str, int]
     unread: dict[str, str]
     ignored: dict[str, str]
@@ -207,7 +207,7 @@ class Report(msgspec.Struct, kw_only=True):
 class PartitionReport(msgspec.Struct, kw_only=True):
     """One partition, or one snapshot of the metadata log, of the report.
 
-    ``clean_until`` is the offset below which cleaner-offset-checkpoint says that the cleaner ran,
+    ``clean_until`` is the offset up to which, by cleaner-offset-checkpoint, the cleaner ran,
     None without such a file. ``missing_offsets`` counts those from the first to the last that no
     record has; ``files`` are paths and sizes in bytes.
     """

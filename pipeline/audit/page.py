@@ -8,21 +8,18 @@ from datetime import UTC, datetime
 from importlib.resources import files
 from typing import Any, Final, NamedTuple
 
-from jinja2 import Environment, StrictUndefined
-from markupsafe import Markup
-
-from kraftspec.conformance.report.matrix import asset, csp_hash
+from kraftspec.conformance.report.page import render
 from kraftspec.pipeline.audit.model import Counts, Finding, PartitionReport, Report
 from kraftspec.pipeline.audit.rules import EXPLAINED, RULES
 from kraftspec.words import counted
 
-# What a page shows at most; the JSON has the rest, and the page says how much that is.
-BARS_MAX: Final = 24
+# Limits of the page; the JSON has the rest, and the page shows how much is left out.
+PARTITION_BARS_MAX: Final = 24
 PARTITIONS_MAX: Final = 500
-STRIPS_MAX: Final = 24
+BARS_MAX: Final = 24
 FINDINGS_OF_A_KIND_MAX: Final = 25
-_STRIP_WIDTH: Final = 1000  # Units of a strip's picture, whatever its width on the screen.
-_STRIP_GAP: Final = 2
+_BAR_WIDTH: Final = 1000  # Units of the drawing; the width on the screen differs.
+_BAR_GAP: Final = 2
 _INT64_MAX: Final = (1 << 63) - 1
 
 
@@ -35,7 +32,7 @@ class Bar(NamedTuple):
 
 
 class Tick(NamedTuple):
-    """A finding on a strip: where it starts and how wide it is, in units of the picture."""
+    """A finding on a bar: where it starts and how wide it is, in units of the picture."""
 
     x: float
     width: float
@@ -43,7 +40,7 @@ class Tick(NamedTuple):
     text: str
 
 
-class Strip(NamedTuple):
+class PartitionBar(NamedTuple):
     """A partition by its bytes: a rectangle a segment, a tick a finding."""
 
     name: str
@@ -65,27 +62,24 @@ class Kind(NamedTuple):
 def page(report: Report) -> str:
     """Return the HTML of the page."""
     beside = files("kraftspec.pipeline") / "audit"
-    css = asset("matrix.css") + (beside / "page.css").read_text("utf-8")
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
-    environment.filters |= {"bytes": bytes_text, "time": time_text, "number": "{:,}".format}
-    environment.filters["counted"] = counted
-    template = environment.from_string((beside / "page.html.jinja").read_text("utf-8"))
     totals = report.totals
-    rendered = template.render(
+    return render(
+        beside / "page.html.jinja",
+        css=(beside / "page.css").read_text("utf-8"),
+        filters={"bytes": bytes_text, "time": time_text},
+        title="Log audit",
+        subtitle=", ".join(report.paths),
         report=report,
         totals=totals,
-        css=Markup(css),
-        css_hash=csp_hash(css),
         roundtrip=round_trip(totals),
         charts=_charts(report),
-        strips=strips(report.partitions, report.findings.kept),
+        partition_bars=partition_bars(report.partitions, report.findings.kept),
         kinds=kinds(report),
         explained=[(kind, EXPLAINED[kind], count) for kind, count in report.explained.items()],
         partitions=report.partitions[:PARTITIONS_MAX],
         partitions_left=max(0, len(report.partitions) - PARTITIONS_MAX),
         name_of=partition_name,
     )
-    return rendered + "\n"
 
 
 def bytes_text(size: float) -> str:
@@ -140,7 +134,7 @@ def _buckets(counts: Mapping[int, int]) -> list[tuple[str, int]]:
 
 
 def _bucket_name(bits: int) -> str:
-    """Return ``64 to 127 B``, ``2 to 4 KiB``: the lengths of so many bits."""
+    """Return ``64 to 127 B``, ``2 to 4 KiB``: the lengths with this number of bits."""
     low = 1 << bits >> 1
     if bits <= 1:
         return f"{low} B"
@@ -196,44 +190,46 @@ def round_trip(totals: Counts) -> list[Bar]:
     return [Bar(label, 100 * count / whole, f"{count:,}") for label, count in parts]
 
 
-def strips(partitions: Sequence[PartitionReport], findings: Sequence[Finding]) -> list[Strip]:
+def partition_bars(
+    partitions: Sequence[PartitionReport], findings: Sequence[Finding]
+) -> list[PartitionBar]:
     """Return the pictures of the partitions that have findings, the most of them first."""
     troubled = [one for one in partitions if one.errors or one.notes]
     troubled.sort(key=lambda one: -one.errors)
     by_file: dict[str, list[Finding]] = {}
     for finding in findings:
         by_file.setdefault(finding.file, []).append(finding)
-    return [_strip(one, by_file) for one in troubled[:STRIPS_MAX]]
+    return [_partition_bar(one, by_file) for one in troubled[:PARTITION_BARS_MAX]]
 
 
-def _strip(one: PartitionReport, by_file: Mapping[str, list[Finding]]) -> Strip:
-    gaps = _STRIP_GAP * max(len(one.files) - 1, 0)
-    scale = max(_STRIP_WIDTH - gaps, 1) / (sum(size for _, size in one.files) or 1)
+def _partition_bar(one: PartitionReport, by_file: Mapping[str, list[Finding]]) -> PartitionBar:
+    gaps = _BAR_GAP * max(len(one.files) - 1, 0)
+    scale = max(_BAR_WIDTH - gaps, 1) / (sum(size for _, size in one.files) or 1)
     x, segments, ticks = 0.0, [], []
     for path, size in one.files:
         segments.append((x, size * scale, f"{posixpath.basename(path)}, {bytes_text(size)}"))
-        for found in by_file.get(path, ()):
+        for finding in by_file.get(path, ()):
             ticks.append(
                 Tick(
-                    min(x + found.position * scale, _STRIP_WIDTH - 4),
-                    max(found.size * scale, 4),
-                    found.severity,
-                    f"{found.kind} at byte {found.position}",
+                    min(x + finding.position * scale, _BAR_WIDTH - 4),
+                    max(finding.size * scale, 4),
+                    finding.severity,
+                    f"{finding.kind} at byte {finding.position}",
                 )
             )
-        x += size * scale + _STRIP_GAP
+        x += size * scale + _BAR_GAP
     errors, notes = counted(one.errors, "error"), counted(one.notes, "note")
     text = f"{errors}, {notes} in {bytes_text(one.counts.bytes)}"
-    return Strip(partition_name(one), segments, ticks, text)
+    return PartitionBar(partition_name(one), segments, ticks, text)
 
 
 def kinds(report: Report) -> list[Kind]:
     """Return the findings by kind, errors first, then by number."""
-    found = [
+    rows = [
         Kind(
             name, RULES[name].severity, RULES[name].meaning, count,
             [one for one in report.findings.kept if one.kind == name][:FINDINGS_OF_A_KIND_MAX],
         )
         for name, count in report.findings.counts.items()
     ]  # fmt: skip
-    return sorted(found, key=lambda kind: (kind.severity != "error", -kind.total, kind.name))
+    return sorted(rows, key=lambda kind: (kind.severity != "error", -kind.total, kind.name))

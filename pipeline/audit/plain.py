@@ -1,4 +1,4 @@
-"""Batches as they would stand uncompressed, so that each is inflated once for all that is asked.
+"""Batches in uncompressed form, so that each is decompressed once for all checks.
 
 A *plain* batch is the batch itself, or a compressed one with its records inflated, its length that
 of those and no codec in its attributes; its CRC stays, and is that of the compressed one.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from typing import Final, NamedTuple
 
-from kraftspec.fastpath.batch_reader import inflate, read_batch, read_header
+from kraftspec.fastpath.batch_reader import inflate, read_batch
 from kraftspec.fastpath.compression import DECOMPRESSED_BYTES_MAX, RATIO_MAX
 from kraftspec.fastpath.errors import CodecError
 from kraftspec.fastpath.records import (
@@ -20,17 +20,18 @@ from kraftspec.fastpath.records import (
     RECORDS_AT,
     BatchHeader,
 )
+from kraftspec.fastpath.walk import iterate_headers
 
-# What is looked at in one go: about so many rows, and no more plain bytes than that and a batch.
+# Limits of one read: about so many rows, and so many plain bytes and one batch.
 ROWS_MAX: Final = 65_536
 PLAIN_BYTES_MAX: Final = 16 << 20
 
 
-class Stretch(NamedTuple):
+class PlainBatches(NamedTuple):
     """Whole batches with right CRCs: headers by their bytes of the view, and the plain batches.
 
     ``starts`` are the bytes of ``data`` where the plain ones start, and where the last ends.
-    ``end`` is the byte of the view that was come to; ``error`` says why no further, None: a limit,
+    ``end`` is the byte after the last batch. ``error`` is why reading stopped; None means a limit,
     or the end of the view.
     """
 
@@ -41,32 +42,32 @@ class Stretch(NamedTuple):
     error: CodecError | None
 
 
-def stretch(view: memoryview, at: int) -> Stretch:
+def read_plain(view: memoryview, at: int) -> PlainBatches:
     """Take good batches from byte ``at`` of a view on."""
     first, rows, size = at, 0, 0
     headers: list[BatchHeader] = []
     starts = [0]
     parts: list[memoryview | bytes] = []
     is_inflated, error = False, None
-    while at < len(view) and rows < ROWS_MAX and size < PLAIN_BYTES_MAX:
-        try:
-            header = read_header(view, at)
+    try:
+        for header in iterate_headers(view, at):
             if header.attributes & COMPRESSION_MASK:
                 part: memoryview | bytes = _plain(view, header)
                 is_inflated = True
             else:
                 part = view[at : header.end]
-        except CodecError as refused:
-            error = refused.with_traceback(None)  # Its frames would keep the view.
-            break
-        parts.append(part)
-        headers.append(header)
-        size += len(part)
-        starts.append(size)
-        rows += max(header.record_count, 0)
-        at = header.end
+            parts.append(part)
+            headers.append(header)
+            size += len(part)
+            starts.append(size)
+            rows += max(header.record_count, 0)
+            at = header.end
+            if rows >= ROWS_MAX or size >= PLAIN_BYTES_MAX:
+                break
+    except CodecError as refused:
+        error = refused.with_traceback(None)  # Its frames would keep the view.
     data = memoryview(b"".join(parts)) if is_inflated else view[first:at]
-    return Stretch(headers, data, starts, at, error)
+    return PlainBatches(headers, data, starts, at, error)
 
 
 def _plain(view: memoryview, header: BatchHeader) -> bytes:
@@ -86,7 +87,7 @@ def _plain(view: memoryview, header: BatchHeader) -> bytes:
 
 
 def why(view: memoryview, header: BatchHeader) -> CodecError | None:
-    """Return what is wrong with the records of a batch."""
+    """Return the error in the records of a batch."""
     try:
         read_batch(view, header.position, check_crc=False)
     except CodecError as error:

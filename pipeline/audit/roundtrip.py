@@ -1,4 +1,4 @@
-"""Decode and encode again: a batch must come out of our encoder as it stands in the log.
+"""Decode and encode again: the encoder must give the bytes of the log.
 
 An uncompressed batch is compared byte for byte. Of a compressed one the records are, once inflated,
 and every field of the header that the encoder makes: two compressors, or two releases of one, give
@@ -42,14 +42,14 @@ _PLAIN: Final = (LOG_APPEND_TIME, TimestampType.LOG_APPEND_TIME, TimestampType.C
 Encode = Callable[..., bytes]
 
 
-class Trip(NamedTuple):
+class RoundTrip(NamedTuple):
     """How a batch came out: ``is_same`` by the encoder; else why it could not (empty: unknown)."""
 
     is_same: bool
     reasons: tuple[tuple[str, str], ...] = ()
 
 
-SAME: Final = Trip(True)
+SAME: Final = RoundTrip(True)
 
 
 def from_columns(
@@ -57,26 +57,26 @@ def from_columns(
 ) -> bool:
     """Whether the plain batch is what the encoder makes of its rows of (timestamp, key, value).
 
-    ``header`` is that of the batch as it stands in the log, codec included.
+    ``header`` is that of the batch in the log, codec included.
     """
     count = header.record_count
     timestamps, keys, values = (column.slice(row, count) for column in columns)
     try:
-        made = _encoder(header)(values, keys=keys, timestamps=timestamps)
+        encoded = _encoder(header)(values, keys=keys, timestamps=timestamps)
     except CodecError:
         return False
-    return _is_same(data, header, made)
+    return _is_same(data, header, encoded)
 
 
 def from_objects(data: memoryview, header: BatchHeader, records: list[RawRecord]) -> bool:
-    """Whether the plain batch is what the encoder makes of its records."""
+    """Whether encoding its records gives the plain batch."""
     base = header.base_timestamp
     headers = None
     if any(record.headers for record in records):
-        # Plain pairs: the encoder takes those without a look at each.
+        # Plain pairs: the encoder does not check each of those.
         headers = [[(one.key, one.value) for one in record.headers] for record in records]
     try:
-        made = _encoder(header)(
+        encoded = _encoder(header)(
             [record.value for record in records],
             keys=[record.key for record in records],
             timestamps=[base + record.timestamp_delta for record in records],
@@ -84,11 +84,11 @@ def from_objects(data: memoryview, header: BatchHeader, records: list[RawRecord]
         )
     except CodecError:
         return False
-    return _is_same(data, header, made)
+    return _is_same(data, header, encoded)
 
 
 def _encoder(header: BatchHeader) -> Encode:
-    """Return the encoder with the fields of the header that it does not make of the records."""
+    """Return the encoder with the fields of the header that do not follow from the records."""
     attributes = header.attributes
     return partial(
         encode_batch,
@@ -104,16 +104,16 @@ def _encoder(header: BatchHeader) -> Encode:
     )
 
 
-def _is_same(data: memoryview, header: BatchHeader, made: bytes) -> bool:
-    """Compare what the encoder made with the plain batch: of a compressed one, all but the CRC."""
+def _is_same(data: memoryview, header: BatchHeader, encoded: bytes) -> bool:
+    """Compare the encoded bytes with the plain batch; of a compressed one, all but the CRC."""
     plain = data.tobytes()
     if not header.attributes & COMPRESSION_MASK:
-        return plain == made
-    return plain[:CRC_AT] == made[:CRC_AT] and plain[ATTRIBUTES_AT:] == made[ATTRIBUTES_AT:]
+        return plain == encoded
+    return plain[:CRC_AT] == encoded[:CRC_AT] and plain[ATTRIBUTES_AT:] == encoded[ATTRIBUTES_AT:]
 
 
-def examine(data: memoryview, header: BatchHeader) -> Trip:
-    """Say why a plain batch is not what the encoder makes, and whether it comes out by record.
+def examine(data: memoryview, header: BatchHeader) -> RoundTrip:
+    """Return why the encoder gives other bytes, and whether encoding by record gives the same.
 
     The reasons are (kind of finding, detail). A batch that even so gives other bytes has none.
     """
@@ -121,12 +121,12 @@ def examine(data: memoryview, header: BatchHeader) -> Trip:
     if from_objects(data, header, records):
         return SAME
     if not _repeats(data, header, records):
-        return Trip(False)
-    return Trip(False, tuple(_reasons(header, records)))
+        return RoundTrip(False)
+    return RoundTrip(False, tuple(_reasons(header, records)))
 
 
 def _repeats(data: memoryview, header: BatchHeader, records: list[RawRecord]) -> bool:
-    """Whether the records, written one by one as they stand, and the header give the same bytes."""
+    """Whether the header and the records, encoded one by one, give the same bytes."""
     try:
         written = b"".join(
             write_record(
@@ -138,7 +138,7 @@ def _repeats(data: memoryview, header: BatchHeader, records: list[RawRecord]) ->
         )  # fmt: skip
     except (OverflowError, UnicodeEncodeError):
         return False
-    made = seal(
+    encoded = seal(
         written,
         base_offset=header.base_offset,
         partition_leader_epoch=header.partition_leader_epoch,
@@ -151,43 +151,43 @@ def _repeats(data: memoryview, header: BatchHeader, records: list[RawRecord]) ->
         base_sequence=header.base_sequence,
         count=len(records),
     )
-    return _is_same(data, header, made)
+    return _is_same(data, header, encoded)
 
 
 def _reasons(header: BatchHeader, records: list[RawRecord]) -> list[tuple[str, str]]:
-    """Name what no producer can send, and nothing else: a list of (kind, detail)."""
-    found = []
+    """Return only what no producer can send: a list of (kind, detail)."""
+    reasons = []
     attributes = header.attributes
     if not records:
-        found.append(("empty_batch", f"{header.last_offset_delta + 1:,} offsets, no record"))
+        reasons.append(("empty_batch", f"{header.last_offset_delta + 1:,} offsets, no record"))
     elif (missing := header.last_offset_delta + 1 - len(records)) > 0:
         detail = f"{missing:,} of {header.last_offset_delta + 1:,} offsets have no record"
         if any(record.key is None for record in records) and not attributes & CONTROL:
             detail += "; the cleaner leaves no record without a key, and here is one"
-            found.append(("offset_hole_with_null_key", detail))
+            reasons.append(("offset_hole_with_null_key", detail))
         else:
-            found.append(("offset_hole", detail))
+            reasons.append(("offset_hole", detail))
     if attributes & DELETE_HORIZON:
-        found.append(("delete_horizon", f"from {header.base_timestamp} on"))
+        reasons.append(("delete_horizon", f"from {header.base_timestamp} on"))
     elif records and records[0].timestamp_delta:
         delta = records[0].timestamp_delta
-        found.append(("base_timestamp_odd", f"the first record is {delta:,} ms after it"))
+        reasons.append(("base_timestamp_odd", f"the first record is {delta:,} ms after it"))
     if records and not attributes & LOG_APPEND_TIME:
         latest = header.base_timestamp + max(record.timestamp_delta for record in records)
         if latest != header.max_timestamp:
             detail = f"it says {header.max_timestamp}, the latest record is of {latest}"
-            found.append(("max_timestamp_wrong", detail))
+            reasons.append(("max_timestamp_wrong", detail))
     earliest = min((record.timestamp_delta for record in records), default=0)
     if records and header.base_timestamp + earliest < -1:
-        found.append(("timestamp_negative", f"{header.base_timestamp + earliest}"))
-    if odd := next((one.attributes for one in records if one.attributes), 0):
-        found.append(("record_attributes", f"{odd & 0xFF:#04x}"))
+        reasons.append(("timestamp_negative", f"{header.base_timestamp + earliest}"))
+    if attribute_bits := next((one.attributes for one in records if one.attributes), 0):
+        reasons.append(("record_attributes", f"{attribute_bits & 0xFF:#04x}"))
     if attributes & ~_KNOWN_ATTRIBUTES:
-        found.append(("batch_attributes", f"{attributes & 0xFFFF:#06x}"))
+        reasons.append(("batch_attributes", f"{attributes & 0xFFFF:#06x}"))
     producer = (header.producer_id, header.producer_epoch, header.base_sequence)
     is_idempotent = header.producer_id != -1
     if (attributes & TRANSACTIONAL and not is_idempotent) or (
         is_idempotent and (producer[1] == -1 or (producer[2] < 0 and not attributes & CONTROL))
     ):
-        found.append(("producer_fields", "id {}, epoch {}, sequence {}".format(*producer)))
-    return found
+        reasons.append(("producer_fields", "id {}, epoch {}, sequence {}".format(*producer)))
+    return reasons

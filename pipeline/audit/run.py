@@ -20,7 +20,7 @@ from kraftspec.pipeline.audit.continuity import Trail
 from kraftspec.pipeline.audit.model import (
     Counts,
     Finding,
-    Found,
+    Findings,
     PartitionReport,
     Report,
     merged,
@@ -41,14 +41,14 @@ SPARK_TASK_BYTES: Final = 64 << 20
 
 
 class Outcome(msgspec.Struct):
-    """What became of one file: a part, or why it could not be read."""
+    """The result of one file: a part, or why it could not be read."""
 
     part: Part | None = None
     error: str = ""
 
 
-class _Stretch(msgspec.Struct):
-    """Files that are joined: a partition's segments, or one snapshot."""
+class _FileGroup(msgspec.Struct):
+    """Files that are audited in order: the segments of a partition, or one snapshot."""
 
     topic: str
     partition: int
@@ -79,18 +79,18 @@ def audit(
     if not known.files:
         listed = ", ".join(str(os.fspath(path)) for path in _listed(paths))
         raise ValueError(f"{listed}: there is no segment and no checkpoint, so nothing to audit")
-    found = Found()
-    stretches = list(_stretches(known.files, found))
-    tasks = [task for stretch in stretches for task in stretch.tasks]
+    findings = Findings()
+    groups = list(_file_groups(known.files, findings))
+    tasks = [task for group in groups for task in group.tasks]
     outcomes = _here(tasks, advance) if spark is None else _on_spark(spark, tasks, advance)
     partitions, explained, unread = [], dict[str, int](), dict[str, str]()
-    for stretch in stretches:
-        part = _joined(stretch, outcomes, unread)
-        partitions.append(_partition_report(stretch, part))
-        found.extend(part.found)
+    for group in groups:
+        part = _joined(group, outcomes, unread)
+        partitions.append(_partition_report(group, part))
+        findings.extend(part.findings)
         for reason, count in part.explained.items():
             explained[reason] = explained.get(reason, 0) + count
-    for _ in outcomes:  # There are no more, and now whoever watches the progress knows.
+    for _ in outcomes:  # There are no more; this reports the end to ``advance``.
         pass
     topics: dict[str, Counts] = {}
     for one in partitions:
@@ -101,7 +101,7 @@ def audit(
         totals=merged(one.counts for one in partitions),
         topics=topics,
         partitions=partitions,
-        findings=found,
+        findings=findings,
         explained=dict(sorted(explained.items())),
         unread=unread,
         ignored={one.path: one.reason for one in known.ignored},
@@ -112,8 +112,8 @@ def _listed(paths: Paths) -> list[str | os.PathLike[str]]:
     return [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
 
 
-def _stretches(files: Sequence[LogFile], found: Found) -> Iterator[_Stretch]:
-    """Yield what is joined, in order, with what the checkpoint files say of it."""
+def _file_groups(files: Sequence[LogFile], findings: Findings) -> Iterator[_FileGroup]:
+    """Yield the groups in order, with the entries of the checkpoint files for each."""
     cleaned: dict[str, dict[tuple[str, int], int] | None] = {}
     for directory, group in groupby(files, key=lambda file: posixpath.dirname(file.path)):
         members = list(group)
@@ -123,7 +123,7 @@ def _stretches(files: Sequence[LogFile], found: Found) -> Iterator[_Stretch]:
         def unreadable(
             path: str, error: Exception, topic: str = topic, at: int = partition
         ) -> None:
-            found.add(
+            findings.add(
                 Finding(
                     kind="checkpoint_unreadable",
                     topic=topic,
@@ -159,10 +159,10 @@ def _stretches(files: Sequence[LogFile], found: Found) -> Iterator[_Stretch]:
                 )
                 for file in segments
             ]
-            yield _Stretch(topic, partition, directory, tasks)
+            yield _FileGroup(topic, partition, directory, tasks)
         for file in members:
             if file.kind == "checkpoint":
-                yield _Stretch(topic, partition, file.path, [Task(file=file, clean_until=0)])
+                yield _FileGroup(topic, partition, file.path, [Task(file=file, clean_until=0)])
 
 
 def _outcome(task: Task) -> Outcome:
@@ -215,10 +215,10 @@ def _worker(pickled: list[bytes]) -> Callable[[int], bytes]:
     return work
 
 
-def _joined(stretch: _Stretch, outcomes: Iterator[Outcome], unread: dict[str, str]) -> Part:
-    """Join the outcomes of one stretch, the next ones of all."""
+def _joined(group: _FileGroup, outcomes: Iterator[Outcome], unread: dict[str, str]) -> Part:
+    """Join the outcomes of the tasks of one group."""
     whole: Part | None = None
-    for task in stretch.tasks:
+    for task in group.tasks:
         outcome = next(outcomes)
         if outcome.part is None:
             unread[task.file.path] = outcome.error
@@ -228,21 +228,21 @@ def _joined(stretch: _Stretch, outcomes: Iterator[Outcome], unread: dict[str, st
             whole = outcome.part if whole is None else join(whole, outcome.part)
     if whole is None:
         whole = Part(
-            topic=stretch.topic, partition=stretch.partition, counts=Counts(), trail=Trail(),
-            found=Found(), unsettled=Found(),
+            topic=group.topic, partition=group.partition, counts=Counts(), trail=Trail(),
+            findings=Findings(), unsettled=Findings(),
         )  # fmt: skip
     return finish(whole)
 
 
-def _partition_report(stretch: _Stretch, part: Part) -> PartitionReport:
+def _partition_report(group: _FileGroup, part: Part) -> PartitionReport:
     return PartitionReport(
-        topic=stretch.topic,
-        partition=stretch.partition,
-        directory=stretch.directory,
+        topic=group.topic,
+        partition=group.partition,
+        directory=group.directory,
         counts=part.counts,
         clean_until=part.clean_until,
         missing_offsets=part.trail.missing,
-        errors=part.found.count(Severity.ERROR),
-        notes=part.found.count(Severity.NOTE),
-        files=[(task.file.path, task.file.size) for task in stretch.tasks],
+        errors=part.findings.count(Severity.ERROR),
+        notes=part.findings.count(Severity.NOTE),
+        files=[(task.file.path, task.file.size) for task in group.tasks],
     )

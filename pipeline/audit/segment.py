@@ -28,13 +28,18 @@ from kraftspec.fastpath.records import (
     BatchHeader,
     Compression,
 )
-from kraftspec.fastpath.scan import TORN_ZEROS_MIN, is_framed
+from kraftspec.fastpath.scan import TORN_ZEROS_MIN
+from kraftspec.fastpath.walk import Resync, header_at, is_framed
 from kraftspec.pipeline.audit import continuity, plain, roundtrip, typed
-from kraftspec.pipeline.audit.model import Counts, Finding, Found, Share
+from kraftspec.pipeline.audit.model import Counts, Finding, Findings, Share
 from kraftspec.pipeline.audit.rules import EXPLAINED
 from kraftspec.pipeline.audit.sidecars import Epochs, Index, TransactionIndex, open_indexes
-from kraftspec.pipeline.files import LOCAL_WINDOW_BYTES, REMOTE_WINDOW_BYTES, Source
-from kraftspec.pipeline.headers import BATCH_BYTES_MAX, Search, header_at
+from kraftspec.pipeline.files import (
+    BATCH_BYTES_MAX,
+    LOCAL_WINDOW_BYTES,
+    REMOTE_WINDOW_BYTES,
+    Source,
+)
 from kraftspec.pipeline.layout import LogFile
 from kraftspec.pipeline.metadata.log import METADATA_TOPIC
 from kraftspec.reference.metadata.frames import FrameError
@@ -47,9 +52,9 @@ COORDINATOR_TOPICS: Final = frozenset(
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
-    """A file to audit, and what is known of its partition.
+    """A file to audit, with the checkpoints of its partition.
 
-    ``clean_until`` is the offset up to which the cleaner ran, None where nothing says;
+    ``clean_until`` is the offset up to which the cleaner ran, None if unknown;
     ``is_last`` whether it is the partition's last segment; ``epochs`` are (epoch, start offset).
     """
 
@@ -60,7 +65,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Part(msgspec.Struct, kw_only=True):
-    """The audit of a stretch of a partition: one file, or several that were joined.
+    """The audit of a range of a partition: one file, or several that were joined.
 
     ``unsettled`` are findings that a cleaner would explain, of a partition without a checkpoint
     that says whether one ran; ``marks`` counts the batches that only a cleaner can have made.
@@ -70,8 +75,8 @@ class Part(msgspec.Struct, kw_only=True):
     partition: int
     counts: Counts
     trail: continuity.Trail
-    found: Found
-    unsettled: Found
+    findings: Findings
+    unsettled: Findings
     explained: dict[str, int] = {}
     marks: int = 0
     clean_until: int | None = None
@@ -81,8 +86,8 @@ def audit_file(task: Task) -> Part:
     """Audit one file, by itself.
 
     Raises:
-        OSError: it is gone, or cannot be read.
-        ImportError: the library of a compression is not installed; says which.
+        OSError: it does not exist, or cannot be read.
+        ImportError: the library of a compression is not installed; it names the library.
     """
     with task.file.open() as source:
         return _Audit(task, source).run()
@@ -91,9 +96,9 @@ def audit_file(task: Task) -> Part:
 def join(left: Part, right: Part) -> Part:
     """Return the audit of ``left`` and of the one file that follows it; ``left`` grows."""
     sink = _Sink(right, right.trail.file)
-    left.trail = continuity.join(left.trail, right.trail, sink.say)
+    left.trail = continuity.join(left.trail, right.trail, sink.report)
     left.counts.merge(right.counts)
-    left.found.merge(right.found)
+    left.findings.merge(right.findings)
     left.unsettled.merge(right.unsettled)
     for reason, count in right.explained.items():
         left.explained[reason] = left.explained.get(reason, 0) + count
@@ -104,44 +109,44 @@ def join(left: Part, right: Part) -> Part:
 def finish(part: Part) -> Part:
     """Make the checks that need all of a partition; ``part`` changes."""
 
-    def say_in(file: str, kind: str, position: int, offset: int, detail: str) -> None:
-        _Sink(part, file).say(kind, position, offset, detail)
+    def report_in(file: str, kind: str, position: int, offset: int, detail: str) -> None:
+        _Sink(part, file).report(kind, position, offset, detail)
 
-    continuity.finish(part.trail, lambda kind, file, *rest: say_in(file, kind, *rest))
-    unsettled, part.unsettled = part.unsettled, Found()
+    continuity.finish(part.trail, lambda kind, file, *rest: report_in(file, kind, *rest))
+    unsettled, part.unsettled = part.unsettled, Findings()
     if part.marks:
         for kind, count in unsettled.counts.items():
             part.explained[kind] = part.explained.get(kind, 0) + count
     else:
-        part.found.merge(unsettled)
+        part.findings.merge(unsettled)
     return part
 
 
 class _Sink:
-    """Takes what is found in one file, and settles whether the log cleaner explains it."""
+    """Takes the findings of one file and decides whether the log cleaner explains them."""
 
     def __init__(self, part: Part, file: str) -> None:
         self.part = part
         self.file = file
 
-    def say(self, kind: str, position: int, offset: int, detail: str, **more: Any) -> None:
+    def report(self, kind: str, position: int, offset: int, detail: str, **more: Any) -> None:
         part = self.part
         finding = Finding(
             kind=kind, topic=part.topic, partition=part.partition, file=self.file,
             position=position, offset=offset, detail=detail, **more,
         )  # fmt: skip
         if kind not in EXPLAINED:
-            part.found.add(finding)
+            part.findings.add(finding)
         elif part.clean_until is None:
             part.unsettled.add(finding)
         elif offset <= part.clean_until:
             part.explained[kind] = part.explained.get(kind, 0) + 1
         else:
-            part.found.add(finding)
+            part.findings.add(finding)
 
 
 class _Audit:
-    """The audit of one file under way."""
+    """The running audit of one file."""
 
     def __init__(self, task: Task, source: Source) -> None:
         file = task.file
@@ -152,11 +157,11 @@ class _Audit:
         self.trail = continuity.Trail(file=file.path, has_sequences=topic not in COORDINATOR_TOPICS)
         self.part = Part(
             topic=topic, partition=-1 if file.partition is None else file.partition,
-            counts=self.counts, trail=self.trail, found=Found(), unsettled=Found(),
+            counts=self.counts, trail=self.trail, findings=Findings(), unsettled=Findings(),
             clean_until=task.clean_until,
         )  # fmt: skip
         self.sink = _Sink(self.part, file.path)
-        self.say = self.sink.say
+        self.report = self.sink.report
         self.is_metadata = topic == METADATA_TOPIC
         self.epochs = Epochs(task.epochs)
         self.indexes: list[Index] = []
@@ -172,9 +177,9 @@ class _Audit:
             self.indexes = open_indexes(
                 {suffix: file.sibling(suffix) for suffix in file.indexes},
                 file.filesystem, file.base_offset, self.task.clean_until or 0,
-                lambda path, *found: _Sink(self.part, path).say(*found),
+                lambda path, *finding: _Sink(self.part, path).report(*finding),
             )  # fmt: skip
-        search = Search(self.source, self.end)
+        resync = self.source.resync(self.end)
         usual = REMOTE_WINDOW_BYTES if self.source.is_remote else LOCAL_WINDOW_BYTES
         size = usual
         while self.position < self.end:
@@ -191,7 +196,7 @@ class _Audit:
             if header and len(self.view) < header.size <= min(BATCH_BYTES_MAX, left):
                 size = header.size  # One batch is more than a window.
             else:
-                self._damaged(_told(error, header, left), header, search)
+                self._damaged(_error_in_file(error, header, left), header, resync)
         for index in self.indexes:
             index.finish()
         self._settle()
@@ -201,7 +206,7 @@ class _Audit:
         """Audit the batches of the window; return the bytes they take, and what ended them."""
         at, error = 0, None
         while at < len(self.view) and error is None:
-            part = plain.stretch(self.view, at)
+            part = plain.read_plain(self.view, at)
             at, error = part.end, part.error
             columns = decode_columns(
                 part.data, columns=_COLUMNS, values="large_binary", errors="stop", check_crc=False
@@ -213,8 +218,8 @@ class _Audit:
             self._batches(columns.to_pyarrow(), part, columns.batches)
         return at, error
 
-    def _batches(self, table: Any, part: plain.Stretch, count: int) -> None:
-        """Audit the first ``count`` batches of a stretch; ``table`` has their rows."""
+    def _batches(self, table: Any, part: plain.PlainBatches, count: int) -> None:
+        """Audit the first ``count`` batches of a range; ``table`` has their rows."""
         timestamps, keys, values, headers = table.columns
         fields = (timestamps, keys, values)
         self._measure(table)
@@ -260,7 +265,7 @@ class _Audit:
             self.counts.records_with_headers += with_headers.as_py()
 
     def _follow(self, header: BatchHeader, data: memoryview) -> None:
-        """Hold a batch against those before, and against what stands beside the log."""
+        """Compare a batch with those before it, and with the indexes and checkpoints."""
         attributes, size = header.attributes, header.size
         tally = self._codecs.setdefault(attributes & COMPRESSION_MASK, [0, 0, 0])
         tally[0] += 1
@@ -283,7 +288,7 @@ class _Audit:
             epoch = self.epochs.expected(base)
             if epoch not in (-1, header.partition_leader_epoch):
                 detail = f"the batch has epoch {header.partition_leader_epoch}, the file {epoch}"
-                self.say("epoch_checkpoint_differs", header.position, base, detail)
+                self.report("epoch_checkpoint_differs", header.position, base, detail)
             for index in self.indexes:
                 index.batch(header, base + header.last_offset_delta)
         is_unindexed = any(
@@ -291,7 +296,7 @@ class _Audit:
             for index in self.indexes
         )  # fmt: skip
         continuity.step(
-            self.trail, header, self.say, is_unindexed=is_unindexed and typed.is_abort(data)
+            self.trail, header, self.report, is_unindexed=is_unindexed and typed.is_abort(data)
         )
 
     def _first(self, base: int) -> None:
@@ -299,7 +304,7 @@ class _Audit:
         named = self.task.file.base_offset
         if named >= 0 and base != named:
             detail = f"the first batch starts at offset {base}, the name says {named}"
-            self.say("below_file_name" if base < named else "file_name_differs", 0, base, detail)
+            self.report("below_file_name" if base < named else "file_name_differs", 0, base, detail)
 
     def _same(self, header: BatchHeader) -> None:
         if header.attributes & COMPRESSION_MASK:
@@ -308,7 +313,7 @@ class _Audit:
             self.counts.same_batches += 1
 
     def _objects(self, header: BatchHeader, data: memoryview) -> None:
-        """Encode a plain batch from objects; look closer where it is not the same."""
+        """Encode a plain batch from objects; examine it where the bytes differ."""
         records = read_batch(data, check_crc=False).records
         if records and roundtrip.from_objects(data, header, records):
             self._same(header)
@@ -316,22 +321,22 @@ class _Audit:
             self._examine(header, data)
 
     def _examine(self, header: BatchHeader, data: memoryview) -> None:
-        """Say why a batch is not what the encoder makes."""
-        trip = roundtrip.examine(data, header)
+        """Report why the encoder gives other bytes for a batch."""
+        result = roundtrip.examine(data, header)
         position, base = self.position + header.position, header.base_offset
-        if trip.is_same:
+        if result.is_same:
             self._same(header)
             return
-        if not trip.reasons:
+        if not result.reasons:
             detail = "decoded and encoded again, the bytes differ"
-            self.say("no_round_trip", position, base, detail)
+            self.report("no_round_trip", position, base, detail)
             self.counts.differing_batches += 1
             return
         self.counts.same_by_record += 1
-        kinds = {kind for kind, _ in trip.reasons}
+        kinds = {kind for kind, _ in result.reasons}
         self.part.marks += not kinds.isdisjoint(("offset_hole", "empty_batch", "delete_horizon"))
-        for kind, detail in trip.reasons:
-            self.say(kind, position, base, detail)
+        for kind, detail in result.reasons:
+            self.report(kind, position, base, detail)
 
     def _control(self, header: BatchHeader, data: memoryview) -> None:
         """Audit a control batch: its bytes, and each record's type and value."""
@@ -355,15 +360,15 @@ class _Audit:
             if name:
                 types[name] = types.get(name, 0) + 1
 
-    def _value(self, header: BatchHeader, offset: int, trip: Any, *data: bytes | None) -> str:
-        """Bring one typed value there and back; return its type's name, none if it has none."""
+    def _value(self, header: BatchHeader, offset: int, convert: Any, *data: bytes | None) -> str:
+        """Decode and encode one typed value; return the name of its type, "" if it has none."""
         position = self.position + header.position
         try:
-            name, is_same = trip(*data)
+            name, is_same = convert(*data)
         except (CodecError, FrameError) as error:
             why = error.error if isinstance(error, FrameError) else error
             at = "" if why.offset is None else f"byte {why.offset} of the value: "
-            self.say(
+            self.report(
                 "value_undecodable", position, offset, at + detail_of(why),
                 error_class=str(why.error_class),
             )  # fmt: skip
@@ -371,24 +376,24 @@ class _Audit:
         if is_same:
             self.counts.same_values += 1
         else:
-            self.say("value_no_round_trip", position, offset, f"{name} comes out differently")
+            self.report("value_no_round_trip", position, offset, f"{name} comes out differently")
         return str(name)
 
-    def _damaged(self, error: CodecError, header: BatchHeader | None, search: Search) -> None:
+    def _damaged(self, error: CodecError, header: BatchHeader | None, resync: Resync) -> None:
         """Note the bad bytes at ``position``, and find where batches go on."""
         start = self.position
         framed = header.end if header and is_framed(error) and header.end <= self.end else 0
-        if not search.written(start):
+        if not resync.is_written(start):
             end = self.end
             kind = "zero_tail_of_last_segment" if self.task.is_last else "zero_tail"
         else:
-            end = search.after(start, framed)
+            end = resync.after(start, framed)
             kind = "torn_tail" if end == self.end and self._is_torn(error) else "damage"
         # A header is believed where its batch is all there, or where it goes on where the log was.
         is_next = header is not None and header.base_offset == self.trail.end_offset + 1
         where = f", first at byte {start + error.offset}" if error.offset else ""
         detail = f"{end - start:,} bytes{where}: {error.path or 'batch'}: {error.detail}"
-        self.say(
+        self.report(
             kind, start, header.base_offset if header and (framed or is_next) else -1, detail,
             size=end - start, error_class=str(error.error_class),
         )  # fmt: skip
@@ -430,7 +435,7 @@ def _moved(header: BatchHeader, by: int) -> BatchHeader:
     return msgspec.structs.replace(header, position=header.position + by)
 
 
-def _told(error: CodecError, header: BatchHeader | None, left: int) -> CodecError:
+def _error_in_file(error: CodecError, header: BatchHeader | None, left: int) -> CodecError:
     """Return the error of a batch at the start of a window, as it is in the file.
 
     ``left`` bytes of the file start there: the window may have had fewer.

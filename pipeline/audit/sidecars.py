@@ -1,4 +1,4 @@
-"""What stands beside a log, and whether it agrees: indexes and checkpoint files.
+"""Indexes and checkpoint files of a log, and whether they agree with it.
 
 ======================  ===========================================================================
 OFFSET.index            8 bytes an entry: int32 offset (less the base offset), int32 byte. It leads
@@ -22,13 +22,14 @@ import posixpath
 import struct
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, Final
 
 from kraftspec.fastpath.records import BatchHeader
 from kraftspec.pipeline.files import Filesystem, store_of
 
 # (kind, byte of the index, offset, detail)
-Say = Callable[[str, int, int, str], None]
+Reporter = Callable[[str, int, int, str], None]
 
 OFFSET_ENTRY: Final = struct.Struct(">ii")
 TIME_ENTRY: Final = struct.Struct(">qi")
@@ -50,7 +51,7 @@ def read_sidecar(path: str, filesystem: Filesystem) -> bytes | None:
 
 
 def checkpoint_lines(data: bytes, columns: int) -> list[list[str]]:
-    """Return the lines of a checkpoint file, in words; ValueError says what is wrong."""
+    """Return the fields of each line of a checkpoint file; ValueError names the mistake."""
     lines = data.decode("utf-8").splitlines()
     if len(lines) < 2 or lines[0] != "0" or not lines[1].isdecimal():  # noqa: PLR2004 - the head
         raise ValueError("it does not start with a version 0 and a count")
@@ -100,7 +101,7 @@ class Epochs:
         self._from = self._until = 0  # Offsets that have this epoch.
 
     def expected(self, offset: int) -> int:
-        """Return the epoch of an offset, -1 where the checkpoint does not say."""
+        """Return the epoch of an offset, -1 where the checkpoint has none."""
         if not self._from <= offset < self._until:
             at = bisect_right(self._starts, offset, 1) - 1
             self._epoch = self._epochs[at]
@@ -109,7 +110,7 @@ class Epochs:
 
 
 class Index:
-    """The entries of an index, met one after the other as the batches pass by.
+    """The entries of an index, compared in order with the batches of the log.
 
     ``due`` is the byte (of an .index) or the offset (of the others) at which the next entry is to
     be looked at; past the last it is beyond all.
@@ -119,15 +120,15 @@ class Index:
     kind = ""
     entry: struct.Struct
 
-    def __init__(self, data: bytes, base_offset: int, say: Say) -> None:
+    def __init__(self, data: bytes, base_offset: int, report: Reporter) -> None:
         self.base_offset = base_offset
-        self.say = say
+        self.report = report
         self.entries = 0
         self.is_damaged = False
         whole = len(data) - len(data) % self.entry.size
         if whole != len(data):
             detail = f"{len(data):,} bytes are not whole entries of {self.entry.size}"
-            say("index_size", whole, -1, detail)
+            report("index_size", whole, -1, detail)
         self._rows = self._read(data[:whole])
         self.due = -1
         self.position = 0
@@ -143,12 +144,12 @@ class Index:
             yield position, self.entry.unpack_from(data, position)
 
     def next(self) -> None:
-        """Go on to the next entry that can be looked at; say what is out of order."""
+        """Move to the next entry that can be checked; report what is out of order."""
         for position, row in self._rows:
             self.position = position
             due = self._due(row)
             if due < self.due or (self.entries > 1 and not self._ascends(row)):
-                self.say(self.kind, self.position, -1, f"entry {row} after {self.row}")
+                self.report(self.kind, self.position, -1, f"entry {row} after {self.row}")
                 continue
             self.row, self.due = row, due
             return
@@ -169,9 +170,9 @@ class Index:
         raise NotImplementedError
 
     def finish(self) -> None:
-        """Say which entries lead past the end."""
+        """Report which entries lead past the end."""
         while self.due < 1 << 63 and not self.is_damaged:
-            self.say(self.kind, self.position, -1, f"entry {self.row} leads past the last batch")
+            self.report(self.kind, self.position, -1, f"entry {self.row} leads past the last batch")
             self.next()
 
 
@@ -196,10 +197,10 @@ class OffsetIndex(Index):
             offset = self.base_offset + self.row[0]
             if self.due < header.position:
                 detail = f"no batch starts at byte {self.due}"
-                self.say(self.kind, self.position, offset, detail)
+                self.report(self.kind, self.position, offset, detail)
             elif offset < header.base_offset:
                 detail = f"offset {offset} is before the batch at byte {self.due}, which starts at "
-                self.say(self.kind, self.position, offset, detail + str(header.base_offset))
+                self.report(self.kind, self.position, offset, detail + str(header.base_offset))
             self.next()
 
 
@@ -210,9 +211,9 @@ class TimeIndex(Index):
     kind = "time_index_entry"
     entry = TIME_ENTRY
 
-    def __init__(self, data: bytes, base_offset: int, say: Say) -> None:
+    def __init__(self, data: bytes, base_offset: int, report: Reporter) -> None:
         self.latest = -1
-        super().__init__(data, base_offset, say)
+        super().__init__(data, base_offset, report)
 
     def _due(self, row: tuple[int, ...]) -> int:
         return self.base_offset + row[1]
@@ -226,13 +227,13 @@ class TimeIndex(Index):
                 pass  # What it speaks of, or a later timestamp, may be in the damage.
             elif self.due < header.base_offset:
                 detail = f"no batch has offset {self.due}"
-                self.say(self.kind, self.position, self.due, detail)
+                self.report(self.kind, self.position, self.due, detail)
             elif timestamp != header.max_timestamp or timestamp != self.latest:
                 detail = (
                     f"{timestamp} at offset {self.due}: the batch there says "
                     f"{header.max_timestamp}, the latest so far is {self.latest}"
                 )
-                self.say(self.kind, self.position, self.due, detail)
+                self.report(self.kind, self.position, self.due, detail)
             self.next()
 
 
@@ -241,17 +242,17 @@ class TransactionIndex(Index):
 
     Entries whose marker the cleaner may have taken away are passed over. ``unindexed`` is the
     offset of the last batch looked at where that is a marker and no entry leads there, else -1.
-    Whether it has to be in the index depends on what it ends: who knows the transactions decides.
+    Whether it has to be in the index depends on its transaction; the caller decides.
     """
 
     suffix = ".txnindex"
     kind = "transaction_index_entry"
     entry = TRANSACTION_ENTRY
 
-    def __init__(self, data: bytes, base_offset: int, say: Say, clean_until: int) -> None:
+    def __init__(self, data: bytes, base_offset: int, report: Reporter, clean_until: int) -> None:
         self.clean_until = clean_until
         self.unindexed = -1
-        super().__init__(data, base_offset, say)
+        super().__init__(data, base_offset, report)
 
     def _due(self, row: tuple[int, ...]) -> int:
         return row[3]
@@ -271,30 +272,28 @@ class TransactionIndex(Index):
             is_sure = self.due >= self.clean_until and not self.is_damaged
             if is_sure and (not is_marker or header.base_offset != self.due):
                 detail = f"offset {self.due} has no abort marker of producer {number}"
-                self.say(self.kind, self.position, self.due, detail)
+                self.report(self.kind, self.position, self.due, detail)
             elif start > self.due:
                 detail = f"a transaction from offset {start} to {self.due}"
-                self.say(self.kind, self.position, self.due, detail)
+                self.report(self.kind, self.position, self.due, detail)
             self.next()
 
 
 def open_indexes(
-    names: dict[str, str], filesystem: Filesystem, base_offset: int, clean_until: int, say: Any
+    names: dict[str, str], filesystem: Filesystem, base_offset: int, clean_until: int, report: Any
 ) -> list[Index]:
-    """Return the indexes of a segment: ``names`` is suffix → path, ``say`` takes the path first."""
-    found: list[Index] = []
+    """Return a segment's indexes: ``names`` is suffix → path, ``report`` takes the path first."""
+    indexes: list[Index] = []
     for suffix, path in names.items():
         data = read_sidecar(path, filesystem)
         if data is None:
             continue
 
-        def said(kind: str, position: int, offset: int, detail: str, path: str = path) -> None:
-            say(path, kind, position, offset, detail)
-
+        report_here = partial(report, path)
         if suffix == OffsetIndex.suffix:
-            found.append(OffsetIndex(data, base_offset, said))
+            indexes.append(OffsetIndex(data, base_offset, report_here))
         elif suffix == TimeIndex.suffix:
-            found.append(TimeIndex(data, base_offset, said))
+            indexes.append(TimeIndex(data, base_offset, report_here))
         elif suffix == TransactionIndex.suffix:
-            found.append(TransactionIndex(data, base_offset, said, clean_until))
-    return found
+            indexes.append(TransactionIndex(data, base_offset, report_here, clean_until))
+    return indexes

@@ -19,15 +19,15 @@ from kraftspec.reference.metadata.frames import (
 
 
 def metadata_record(value: bytes | None) -> tuple[str, bool]:
-    """Return ("TopicRecord v0", whether the value comes out the same).
+    """Return ("TopicRecord v0", whether the encoded value has the same bytes).
 
     Raises CodecError, its offset a byte of the value, and FrameError.
     """
     frame = read_frame(value)
     assert value is not None  # Which is no frame.
     head = b"".join(map(uvarint, (FRAME_VERSION, frame.number, frame.version)))
-    made = head + frame.decode(value).encode(frame.version)
-    return f"{frame.cls.__name__} v{frame.version}", made == value
+    encoded = head + frame.decode(value).encode(frame.version)
+    return f"{frame.cls.__name__} v{frame.version}", encoded == value
 
 
 def control_record(key: bytes | None, value: bytes | None) -> tuple[str, bool]:
@@ -38,13 +38,13 @@ def control_record(key: bytes | None, value: bytes | None) -> tuple[str, bool]:
     frame = read_control(key, value)
     assert key is not None  # Without a key or a value it is no control record.
     assert value is not None
-    made = value[: frame.body_at] + frame.decode(value).encode(frame.version)
-    is_same = made == value and len(key) == CONTROL_KEY.size
+    encoded = value[: frame.body_at] + frame.decode(value).encode(frame.version)
+    is_same = encoded == value and len(key) == CONTROL_KEY.size
     return f"{ControlRecordType(frame.number).name} v{frame.version}", is_same
 
 
 def is_abort(data: memoryview) -> bool:
-    """Whether a control batch, whose bytes these are, aborts a transaction."""
+    """Whether the bytes are a control batch that aborts a transaction."""
     for record in read_batch(data, check_crc=False).records:
         try:
             return read_control(record.key, record.value).number == ControlRecordType.ABORT

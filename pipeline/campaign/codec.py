@@ -12,10 +12,18 @@ from typing import Any, ClassVar
 import msgspec
 import pyarrow as pa
 
+from kraftspec.conformance.fuzz.subprocess_target import Broken, SubprocessTarget
 from kraftspec.conformance.fuzz.targets import TARGETS, TWINS_ONE_IN, target
-from kraftspec.conformance.fuzz.within import Broken, Within
 from kraftspec.fastpath import native
-from kraftspec.pipeline.campaign.kind import RESULTS, Finding, Result, Tally, Unit, kept, room
+from kraftspec.pipeline.campaign.kind import (
+    RESULTS,
+    Finding,
+    Result,
+    Tally,
+    Unit,
+    kept,
+    package_directory,
+)
 
 CASES_PER_UNIT = 50_000  # A second or two.
 
@@ -39,14 +47,14 @@ class CodecFuzz(msgspec.Struct, frozen=True, kw_only=True):
 
     def options(self) -> dict[str, Any]:
         """Return the options, and which codec it is."""
-        made: dict[str, Any] = msgspec.to_builtins(self)
-        return {**made, "codec": native.describe()}
+        options: dict[str, Any] = msgspec.to_builtins(self)
+        return {**options, "codec": native.describe()}
 
     def sources(self) -> list[Path]:
         """Return codecs, targets, vectors."""
         own = [path for name in self.targets if name not in TARGETS and (path := _module(name))]
-        rooms = ("fastpath", "generated", "specs", "conformance/fuzz", "conformance/vectors")
-        return [*map(room, rooms), *own, Path(__file__)]
+        packages = ("fastpath", "generated", "specs", "conformance/fuzz", "conformance/vectors")
+        return [*map(package_directory, packages), *own, Path(__file__)]
 
     def plan(self) -> list[Unit]:
         """Give each target the same share, in units of ``unit_cases``."""
@@ -67,32 +75,32 @@ class CodecFuzz(msgspec.Struct, frozen=True, kw_only=True):
     def run(self, unit: Unit) -> Result:
         """Throw the inputs of a unit at its target."""
         name, part = unit.work["target"], unit.work["part"]
-        within = kept(("within", name), lambda: Within(name))
-        tally, broken = within.throw(f"{self.seed}/{name}/{part}", unit.cases, self.one_in)
+        process = kept(("target", name), lambda: SubprocessTarget(name))
+        tally, broken = process.throw(f"{self.seed}/{name}/{part}", unit.cases, self.one_in)
         return Result(
             [Tally(name, *label, what, count) for (label, what), count in sorted(tally.items())],
-            [finding(found) for found in broken],
+            [finding(failure) for failure in broken],
         )
 
 
-def finding(found: Broken) -> Finding:
+def finding(failure: Broken) -> Finding:
     """Return what a target found as a campaign keeps it."""
-    label = found.label
-    shown = found.data.hex()
+    label = failure.label
+    shown = failure.data.hex()
     return Finding(
-        adapter=found.target,
+        adapter=failure.target,
         set=label.spec,
         message=label.message,
         version=label.version,
         entry=label.entry,
-        class_=found.outcome,
-        count=found.count,
-        signature=found.signature,
-        title=f"{label.spec}/{label.message} {label.entry}: {found.kind}",
-        detail=found.text,
+        class_=failure.outcome,
+        count=failure.count,
+        signature=failure.signature,
+        title=f"{label.spec}/{label.message} {label.entry}: {failure.kind}",
+        detail=failure.text,
         example=shown,
         reproduce="kraftspec pipeline campaign fuzz "
-        f"--target {quote(found.target)} --input {shown}",
+        f"--target {quote(failure.target)} --input {shown}",
     )
 
 

@@ -1,6 +1,6 @@
-"""Differential fuzz: two adapters, the same random questions, spread by pairs of message, version.
+"""Differential fuzzing of two adapters, divided by message-version pairs.
 
-What is asked about a pair follows from the seed, the number of the visit and the pair; so any
+The inputs of a pair follow from the seed, the number of the visit and the pair; so any
 executor may make any visit.
 """
 
@@ -15,10 +15,10 @@ from typing import Any, ClassVar
 import msgspec
 import pyarrow as pa
 
+from kraftspec.conformance.adapters.harness import AdapterError
 from kraftspec.conformance.fuzz.campaign import TIMEOUT_S, Campaign
-from kraftspec.conformance.fuzz.findings import Finding as Difference
+from kraftspec.conformance.fuzz.findings import Disagreement
 from kraftspec.conformance.fuzz.run import Fuzz, Pair
-from kraftspec.conformance.harness import AdapterError
 from kraftspec.pipeline.campaign.kind import (
     RESULTS,
     Finding,
@@ -26,17 +26,19 @@ from kraftspec.pipeline.campaign.kind import (
     Tally,
     Unit,
     kept,
+    package_directory,
     programs,
-    room,
 )
 
-INPUTS_PER_VISIT = 20  # Of a pair that both write alike: 4 values, their bytes, 3 changes of each.
+INPUTS_PER_VISIT = (
+    20  # Of a pair that both encode to the same bytes: 4 values, their bytes, 3 changes of each.
+)
 PAIRS_PER_UNIT = 128
 DETAIL_CHARS_MAX = 500
 
 
 class DifferentialFuzz(msgspec.Struct, frozen=True, kw_only=True):
-    """Random values and changed bytes for two adapters, the one to trust last.
+    """Random values and changed bytes for two adapters; the trusted one is last.
 
     Attributes:
         names: of the registry. Together with ``commands`` they are two.
@@ -58,14 +60,14 @@ class DifferentialFuzz(msgspec.Struct, frozen=True, kw_only=True):
     unit_pairs: int = PAIRS_PER_UNIT
 
     def options(self) -> dict[str, Any]:
-        """Return the options, and what the adapters say of themselves."""
-        made: dict[str, Any] = msgspec.to_builtins(self)
-        return {**made, "asked": _served(self)[1]}
+        """Return the options and the versions of the adapters."""
+        options: dict[str, Any] = msgspec.to_builtins(self)
+        return {**options, "asked": _served(self)[1]}
 
     def sources(self) -> list[Path]:
-        """Return what makes the questions and judges the answers, and the adapters."""
-        rooms = ("fastpath", "generated", "specs", "codegen", "conformance")
-        return [*map(room, rooms), *programs(self.commands), Path(__file__)]
+        """Return the code that makes inputs and compares results, and the adapters."""
+        packages = ("fastpath", "generated", "specs", "codegen", "conformance")
+        return [*map(package_directory, packages), *programs(self.commands), Path(__file__)]
 
     def plan(self) -> list[Unit]:
         """Visit all pairs in turn until there are cases enough."""
@@ -84,57 +86,59 @@ class DifferentialFuzz(msgspec.Struct, frozen=True, kw_only=True):
         return units
 
     def run(self, unit: Unit) -> Result:
-        """Ask both adapters about some pairs."""
-        asked = kept(self, lambda: _Asked(self))
-        work, who = unit.work, " and ".join(asked.fuzz.names)
-        if len(asked.pairs) != work["of"]:
+        """Run some pairs on both adapters."""
+        running = kept(self, lambda: _RunningPair(self))
+        work, names = unit.work, " and ".join(running.fuzz.names)
+        if len(running.pairs) != work["of"]:
             raise AdapterError(
-                "start", f"{who} serve {len(asked.pairs)} pairs here, and {work['of']} where "
+                "start", f"{names} serve {len(running.pairs)} pairs here, and {work['of']} where "
                 "the campaign was planned: they are other releases",
             )  # fmt: skip
-        fuzz = asked.fuzz
-        fuzz.begin()
-        fuzz.visit(asked.pairs[work["first"] : work["last"]], self.seed, work["visit"])
+        fuzz = running.fuzz
+        fuzz.reset()
+        fuzz.visit(running.pairs[work["first"] : work["last"]], self.seed, work["visit"])
         fuzz.settle()
         report = fuzz.report
         tallies = [
-            Tally(who, *kin[:3], kin[3], outcome, count)
+            Tally(names, *kin[:3], kin[3], outcome, count)
             for (kin, outcome), count in sorted(fuzz.outcomes.items())
         ]
         if report.omitted:
-            tallies.append(Tally(who, "", "", 0, "", "omitted", report.omitted))
+            tallies.append(Tally(names, "", "", 0, "", "omitted", report.omitted))
         findings = [
-            self._finding(who, report.findings[signature], version, count)
+            self._finding(names, report.findings[signature], version, count)
             for (signature, version), count in sorted(fuzz.met.items())
         ]
         if report.loose_ends:
-            findings.append(self._loose(who, report.loose_ends))
+            findings.append(self._loose(names, report.loose_ends))
         return Result(tallies, findings)
 
-    def _finding(self, who: str, found: Difference, version: int, count: int) -> Finding:
-        signature = found.signature
+    def _finding(
+        self, adapters: str, disagreement: Disagreement, version: int, count: int
+    ) -> Finding:
+        signature = disagreement.signature
         options = [f"--exec {quote(command)}" for command in self.commands]
         options += [f"--adapter {name}" for name in self.names]
         return Finding(
-            adapter=who, set=signature.spec, message=signature.message, version=version,
+            adapter=adapters, set=signature.spec, message=signature.message, version=version,
             entry=signature.direction, class_=signature.kind, count=count,
             signature=signature.id, title=str(signature),
-            detail=json.dumps(found.answers, default=str)[:DETAIL_CHARS_MAX],
-            example=json.dumps(found.to_json()),
+            detail=json.dumps(disagreement.answers, default=str)[:DETAIL_CHARS_MAX],
+            example=json.dumps(disagreement.to_json()),
             reproduce=f"kraftspec conform fuzz {' '.join(options)} "
-            f"--replay findings/{found.file_name}",
+            f"--replay findings/{disagreement.file_name}",
         )  # fmt: skip
 
     @staticmethod
-    def _loose(who: str, count: int) -> Finding:
+    def _loose(adapters: str, count: int) -> Finding:
         return Finding(
-            adapter=who, set="", message="", version=0, entry="", class_="loose end",
+            adapter=adapters, set="", message="", version=0, entry="", class_="loose end",
             count=count, signature="loose-end", example="", reproduce="", detail="",
-            title="an adapter ended, or answers parted, and it did not happen again",
+            title="an adapter ended, or answers differed, and it did not happen again",
         )  # fmt: skip
 
 
-class _Asked:
+class _RunningPair:
     """Both adapters, started."""
 
     def __init__(self, kind: DifferentialFuzz) -> None:
@@ -156,8 +160,8 @@ def _campaign(kind: DifferentialFuzz) -> Campaign:
 @cache
 def _served(kind: DifferentialFuzz) -> tuple[list[Pair], dict[str, str]]:
     """Return the pairs that both adapters serve, and their versions by name."""
-    asked = _Asked(kind)
+    running = _RunningPair(kind)
     try:
-        return asked.pairs, {side.name: side.version for side in asked.fuzz.sides}
+        return running.pairs, {side.name: side.version for side in running.fuzz.sides}
     finally:
-        asked.close()
+        running.close()

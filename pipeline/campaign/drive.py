@@ -13,7 +13,7 @@ from kraftspec.pipeline.campaign.store import Store
 
 LOOK_EVERY_S = 0.5
 
-Progress = Callable[[int, int], None]  # Told of units done, cases done.
+Progress = Callable[[int, int], None]  # Called with the units done and the cases done.
 
 
 def run_units(

@@ -1,4 +1,4 @@
-"""What a campaign is made of: a kind of work, its units, their results as Arrow tables."""
+"""The parts of a campaign: a kind of work, its units, and their results as Arrow tables."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from typing import Any, ClassVar, Final, Protocol, TypeVar
 import msgspec
 import pyarrow as pa
 
-# Suffixes of what decides a result: code, its compiled half, specs, vectors, manifests.
+# Suffixes of files that decide a result: code, compiled modules, specs, vectors, manifests.
 _SOURCES: Final = {".py", ".pyx", ".pxd", ".h", ".so", ".json", ".java", ".go", ".rs", ".js",
                    ".mjs", ".toml", ".xml", ".mod", ".sum", ".lock", ".jinja"}  # fmt: skip
 
-# A row is a ``tally`` (how many cases came out how), a ``finding``, or the ``unit`` itself, whose
-# count is the sum of its tallies'. The first column is added by the store.
+# A row is a ``tally`` (a number of cases with one outcome), a ``finding``, or the ``unit`` itself;
+# its count is the sum of its tallies. The first column is added by the store.
 RESULTS: Final = pa.schema(
     [
         pa.field("unit", pa.string(), nullable=False),
@@ -27,13 +27,13 @@ RESULTS: Final = pa.schema(
         pa.field("set", pa.string(), nullable=False),
         pa.field("message", pa.string(), nullable=False),
         pa.field("version", pa.int32(), nullable=False),
-        # What was asked: encode, decode, or the reader that was given the bytes.
+        # The operation: encode, decode, or the reader of the bytes.
         pa.field("entry", pa.string(), nullable=False),
-        # How it came out, in the words of the kind.
+        # The outcome; each kind has its own names.
         pa.field("class", pa.string(), nullable=False),
         pa.field("count", pa.int64(), nullable=False),
         pa.field("seconds", pa.float64()),  # Of a unit alone.
-        # Of a finding alone: its name, in words, what was said, the least example, the command.
+        # Only of a finding: its id, title, detail, smallest example, and command to reproduce it.
         pa.field("signature", pa.string()),
         pa.field("title", pa.string()),
         pa.field("detail", pa.string()),
@@ -44,7 +44,7 @@ RESULTS: Final = pa.schema(
 
 
 class Unit(msgspec.Struct, frozen=True):
-    """A piece of work: its number, how many cases it is of (planned), what the kind needs."""
+    """A piece of work: its number, its planned number of cases, and the input of the kind."""
 
     number: int
     cases: int
@@ -52,7 +52,7 @@ class Unit(msgspec.Struct, frozen=True):
 
 
 class Tally(msgspec.Struct, frozen=True):
-    """How many cases of a message, asked in one way, came out how."""
+    """The number of cases of a message and an operation that had one outcome."""
 
     adapter: str
     set: str
@@ -63,16 +63,9 @@ class Tally(msgspec.Struct, frozen=True):
     count: int
 
 
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """Something wrong. Findings of one ``signature`` are one finding, whichever units met it."""
+class Finding(Tally, frozen=True, kw_only=True):
+    """Something wrong. Findings with one ``signature`` are the same finding in several units."""
 
-    adapter: str
-    set: str
-    message: str
-    version: int
-    entry: str
-    class_: str = msgspec.field(name="class")
-    count: int
     signature: str
     title: str
     detail: str
@@ -81,7 +74,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Result(msgspec.Struct):
-    """What a unit found out."""
+    """The result of a unit."""
 
     tallies: list[Tally]
     findings: list[Finding]
@@ -93,7 +86,7 @@ class Result(msgspec.Struct):
 
 
 class Kind(Protocol):
-    """A kind of work, made of its options. It goes to the executors by pickle.
+    """A kind of work with its options. It is pickled for the executors.
 
     Attributes:
         name: what the campaign is called.
@@ -104,7 +97,7 @@ class Kind(Protocol):
     schema: ClassVar[pa.Schema]
 
     def options(self) -> dict[str, Any]:
-        """Return all that decides the units, as JSON: options, versions of what is asked."""
+        """Return all that decides the units, as JSON: options, versions of the programs tested."""
 
     def sources(self) -> list[Path]:
         """Return the files and directories that decide the results of a unit."""
@@ -119,14 +112,14 @@ class Kind(Protocol):
 def table(schema: pa.Schema, name: str, result: Result, seconds: float) -> pa.Table:
     """Return the rows of a unit."""
     rows = [{"row": "tally", **msgspec.to_builtins(tally)} for tally in result.tallies]
-    rows += [{"row": "finding", **msgspec.to_builtins(found)} for found in result.findings]
+    rows += [{"row": "finding", **msgspec.to_builtins(finding)} for finding in result.findings]
     of_all = {"adapter": "", "set": "", "message": "", "version": 0, "entry": "", "class": ""}
     rows.append({"row": "unit", **of_all, "count": result.cases, "seconds": seconds})
     return pa.Table.from_pylist([{"unit": name, **row} for row in rows], schema=schema)
 
 
-def room(name: str) -> Path:
-    """Return the directory of a room of this package, or of a directory in one."""
+def package_directory(name: str) -> Path:
+    """Return the directory of a package of kraftspec, or a directory below one."""
     first, _, rest = name.partition("/")
     return Path(str(files(f"kraftspec.{first}") / rest)).resolve()
 
@@ -134,18 +127,18 @@ def room(name: str) -> Path:
 def programs(commands: Iterable[str]) -> list[Path]:
     """Return the files that commands name: programs on PATH, scripts, and what else is a file."""
     words = [word for command in commands for word in shlex.split(command)]
-    found = [Path(shutil.which(word) or word) for word in words]
-    return [path for path in found if path.is_file()]
+    paths = [Path(shutil.which(word) or word) for word in words]
+    return [path for path in paths if path.is_file()]
 
 
 def digest(paths: Iterable[Path]) -> str:
-    """Return a hash of what files and directories hold, wherever they stand."""
-    found = hashlib.sha256()
+    """Return a hash of the contents of files and directories; where they are does not matter."""
+    total = hashlib.sha256()
     for root in paths:
         for path in _files(root):
-            found.update(f"{root.name}/{path.relative_to(root).as_posix()}\0".encode())
-            found.update(hashlib.sha256(path.read_bytes()).digest())
-    return found.hexdigest()[:16]
+            total.update(f"{root.name}/{path.relative_to(root).as_posix()}\0".encode())
+            total.update(hashlib.sha256(path.read_bytes()).digest())
+    return total.hexdigest()[:16]
 
 
 def _files(root: Path) -> Iterator[Path]:
@@ -161,7 +154,7 @@ _Kept = TypeVar("_Kept", bound="Closable")
 
 
 class Closable(Protocol):
-    """What holds processes until it is closed."""
+    """An object that keeps processes until it is closed."""
 
     def close(self) -> None:
         """End them."""
@@ -171,7 +164,7 @@ _kept: list[tuple[object, Closable]] = []
 
 
 def kept(key: object, make: Callable[[], _Kept]) -> _Kept:
-    """Return what ``make`` made for the last unit of this process, where that had the same key.
+    """Return the value of ``make``, or the one kept from the last unit if that had the same key.
 
     Units of one key come one after the other, so only one is kept. Processes that it holds read
     from a pipe of this one, and end when it does, however it ends.
@@ -179,9 +172,9 @@ def kept(key: object, make: Callable[[], _Kept]) -> _Kept:
     if _kept and _kept[0][0] == key:
         return _kept[0][1]  # type: ignore[return-value]  # of the same key, so of the same type
     release()
-    made = make()
-    _kept.append((key, made))
-    return made
+    value = make()
+    _kept.append((key, value))
+    return value
 
 
 def release() -> None:

@@ -8,11 +8,7 @@ from importlib.resources import files
 from itertools import groupby
 from typing import Any
 
-from jinja2 import Environment, StrictUndefined
-from markupsafe import Markup
-
-from kraftspec import __version__
-from kraftspec.conformance.report.matrix import asset, csp_hash
+from kraftspec.conformance.report.page import render
 from kraftspec.pipeline.campaign.summary import Summary
 from kraftspec.words import counted
 
@@ -21,32 +17,21 @@ TITLES = {
     "fuzz-codec": "Fuzz campaign: codecs and their twins",
     "fuzz-differential": "Fuzz campaign: two adapters",
 }
-# How cases come out when all is well; what else there is stands out.
+# The outcomes of cases without a finding; the page marks all others.
 GOOD = {"passed", "skipped", "known", "taken", "refused", "agreed", "policy"}
 FINDINGS_MAX = 200  # On the page.
 DETAIL_CHARS_MAX = 1200
-_CSS = """
-.scroll { overflow-x: auto; }
-.versions { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-.versions th, .versions td { border-bottom: 1px solid var(--line); white-space: nowrap; }
-.versions th[scope="row"], .versions .text { text-align: left; }
-td.bad { color: var(--failed-text); font-weight: 650; }
-details { margin: .4rem 0; padding: .4rem .8rem; background: var(--surface);
-  border: 1px solid var(--line); border-radius: 8px; }
-"""
 
 
 def page(summary: Summary) -> str:
     """Return the HTML of the page."""
-    css = asset("matrix.css") + _CSS
+    here = files("kraftspec.pipeline") / "campaign"
     classes = _order({row["class"] for row in summary.by_class})
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    template = (files("kraftspec.pipeline") / "campaign" / "page.html.jinja").read_text("utf-8")
-    return environment.from_string(template).render(
+    return render(
+        here / "page.html.jinja",
+        css=(here / "page.css").read_text("utf-8"),
         title=TITLES.get(summary.kind, f"Campaign: {summary.kind}"),
-        totals=f"{counted(summary.cases, 'case')}, {summary.done:,} of "
+        subtitle=f"{counted(summary.cases, 'case')}, {summary.done:,} of "
         f"{counted(summary.units, 'unit')}, {summary.seconds:,.0f} s of executors, "
         f"{counted(len(summary.findings), 'finding')}",
         summary=summary,
@@ -57,11 +42,8 @@ def page(summary: Summary) -> str:
         left_out=max(0, len(summary.findings) - FINDINGS_MAX),
         groups=list(_groups(summary.by_message)),
         options=json.dumps(summary.options, indent=2),
-        kraftspec_version=__version__,
         cut=lambda text: text if len(text) <= DETAIL_CHARS_MAX else f"{text[:DETAIL_CHARS_MAX]}…",
-        css=Markup(css),
-        css_hash=csp_hash(css),
-    ) + "\n"  # fmt: skip
+    )
 
 
 def _order(classes: Iterable[str]) -> list[str]:
@@ -81,11 +63,11 @@ def _rows(counts: list[dict[str, Any]], names: tuple[str, ...]) -> list[dict[str
 
 def _groups(counts: list[dict[str, Any]]) -> Iterable[dict[str, Any]]:
     for (adapter, name), group in groupby(counts, key=lambda row: (row["adapter"], row["set"])):
-        found = list(group)
+        findings = list(group)
         yield {
             "adapter": adapter,
             "set": name,
-            "classes": _order({row["class"] for row in found}),
-            "entries": any(row["entry"] for row in found),
-            "rows": _rows(found, ("message", "version", "entry")),
+            "classes": _order({row["class"] for row in findings}),
+            "entries": any(row["entry"] for row in findings),
+            "rows": _rows(findings, ("message", "version", "entry")),
         }

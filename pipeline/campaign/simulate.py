@@ -1,4 +1,4 @@
-"""Simulations of the quorum, seed after seed: each a run with faults, all invariants looked at.
+"""Simulations of the quorum, seed after seed: each a run with faults, all invariants checked.
 
 A case is an event of a run. A property that breaks is a finding, and its trace is made small on
 the executor that met it.
@@ -14,14 +14,21 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import msgspec
 import pyarrow as pa
 
-from kraftspec.conformance.simulation.catalogue import all_bugs, planted
-from kraftspec.conformance.simulation.minimise import minimise
-from kraftspec.conformance.simulation.narrate import narrate, told
-from kraftspec.conformance.simulation.run import Result as Run
-from kraftspec.conformance.simulation.run import simulate, swarm_of
 from kraftspec.fastpath import native
-from kraftspec.pipeline.campaign.kind import RESULTS, Finding, Result, Tally, Unit, room
-from kraftspec.reference.profiles import profile_named
+from kraftspec.pipeline.campaign.kind import (
+    RESULTS,
+    Finding,
+    Result,
+    Tally,
+    Unit,
+    package_directory,
+)
+from kraftspec.reference.profiles import parts_of, profile_named
+from kraftspec.simulation.catalogue import all_bugs, planted
+from kraftspec.simulation.minimise import minimise
+from kraftspec.simulation.run import Result as Run
+from kraftspec.simulation.run import simulate, swarm_of
+from kraftspec.simulation.trace_text import event_text, trace_events
 
 if TYPE_CHECKING:
     from kraftspec.reference.raft.profile import Profile
@@ -39,7 +46,7 @@ class Simulations(msgspec.Struct, frozen=True, kw_only=True):
         events: of a run, before its faults end; liveness takes some more.
         bugs: of the catalogue, planted in every run: a campaign that must find something.
         profile: the protocol that the nodes speak.
-        without: cures of that profile to do without: such a campaign must find something, too.
+        without: fixes of that profile to do without: such a campaign must find something, too.
     """
 
     name: ClassVar[str] = "simulate"
@@ -55,16 +62,16 @@ class Simulations(msgspec.Struct, frozen=True, kw_only=True):
 
     def options(self) -> dict[str, Any]:
         """Return the options, and which codec it is."""
-        made: dict[str, Any] = msgspec.to_builtins(self)
-        return {**made, "codec": native.describe()}
+        options: dict[str, Any] = msgspec.to_builtins(self)
+        return {**options, "codec": native.describe()}
 
     def sources(self) -> list[Path]:
         """Return the core, its log and profiles, the codecs, and the simulator."""
-        rooms = ("fastpath", "generated", "reference", "conformance/simulation")
-        return [*map(room, rooms), Path(__file__)]
+        packages = ("fastpath", "generated", "reference", "simulation")
+        return [*map(package_directory, packages), Path(__file__)]
 
     def plan(self) -> list[Unit]:
-        """Divide the seeds. Raises ``ValueError`` for a bug or a cure that there is not."""
+        """Divide the seeds. Raises ``ValueError`` for a bug or a fix that there is not."""
         profile_named(self.profile, without=self.without)
         for bug in self.bugs:
             if bug not in all_bugs():
@@ -116,8 +123,8 @@ class Simulations(msgspec.Struct, frozen=True, kw_only=True):
         minimal = minimise(run.seed, profile, events=self.events, seconds_max=MINIMISE_SECONDS_MAX)
         trace = [f"seed {run.seed}: {text}"]
         if minimal is not None:
-            events, _ = narrate(minimal.seed, minimal.swarm, profile, minimal.decisions)
-            trace += [told(event) for event in events]
+            events, _ = trace_events(minimal.seed, minimal.swarm, profile, minimal.decisions)
+            trace += [event_text(event) for event in events]
         return Finding(
             adapter="simulation",
             set=profile.name,
@@ -136,7 +143,7 @@ class Simulations(msgspec.Struct, frozen=True, kw_only=True):
     def _crash(
         self, seed: int, error: Exception, size: str, version: int, profile: Profile
     ) -> Finding:
-        """A run that the simulator itself did not get through: one case, which says nothing."""
+        """A run in which the simulator itself failed: one case without a verdict."""
         return Finding(
             adapter="simulation",
             set=profile.name,
@@ -153,7 +160,8 @@ class Simulations(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def _command(self, seed: int) -> str:
-        said = "" if self.profile == "kafka" else f" --profile {self.profile}"
-        said += "".join(f" --without {cure}" for cure in self.without)
-        said += "".join(f" --bug {bug}" for bug in self.bugs)
-        return f"kraftspec simulate --seed {seed} --events {self.events}{said}"
+        option = parts_of(self.profile).admin.option
+        options = f" {option}" if option else ""
+        options += "".join(f" --without {fix}" for fix in self.without)
+        options += "".join(f" --bug {bug}" for bug in self.bugs)
+        return f"kraftspec simulate --seed {seed} --events {self.events}{options}"

@@ -95,7 +95,7 @@ def open_store(directory: Path, kind: Kind, units: Sequence[Unit], *, new: bool 
     A campaign of something else that has no result yet is replaced. Raises ``MixedError`` where it
     has results of something else, ``OSError``.
     """
-    made = {
+    current = {
         "schemaVersion": SCHEMA_VERSION,
         "kind": kind.name,
         "options": kind.options(),
@@ -103,7 +103,7 @@ def open_store(directory: Path, kind: Kind, units: Sequence[Unit], *, new: bool 
         "units": len(units),
         "cases": sum(unit.cases for unit in units),
     }
-    manifest = json.loads(json.dumps(made))  # As it is read again.
+    manifest = json.loads(json.dumps(current))  # As it is read again.
     path = directory / MANIFEST
     if new:
         _empty(directory)

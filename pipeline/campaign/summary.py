@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from kraftspec.pipeline.campaign.kind import Kind, Unit
 from kraftspec.pipeline.campaign.store import Store
 
-# Each unit's own count must be the sum of what it tells of.
+# The count of a unit must be the sum of its tallies.
 _UNITS = """
 SELECT count(*) AS units, sum(cases) AS cases, sum(seconds) AS seconds,
   sum(if(cases = tallied, 0, 1)) AS wrong
@@ -94,7 +94,9 @@ def summarise(spark: SparkSession, kind: Kind, store: Store, units: Sequence[Uni
         return [row.asDict() for row in spark.sql(query).collect()]
 
     try:
-        [whole], by_class, by_message, found = map(rows, (_UNITS, _CLASSES, _MESSAGES, _FINDINGS))
+        [whole], by_class, by_message, findings = map(
+            rows, (_UNITS, _CLASSES, _MESSAGES, _FINDINGS)
+        )
     finally:
         read.unpersist()
     if whole["wrong"] or whole["units"] != len(paths):
@@ -111,18 +113,18 @@ def summarise(spark: SparkSession, kind: Kind, store: Store, units: Sequence[Uni
         seconds=round(whole["seconds"], 1),
         by_class=by_class,
         by_message=by_message,
-        findings=[msgspec.convert(row, Found) for row in found],
+        findings=[msgspec.convert(row, Found) for row in findings],
     )
 
 
 def write(summary: Summary, directory: Path) -> None:
-    """Write ``summary.json``, and what a command can ask again into ``findings/``."""
+    """Write ``summary.json``, and the inputs that a command can replay into ``findings/``."""
     text = msgspec.json.format(msgspec.json.encode(summary), indent=2)
     (directory / "summary.json").write_bytes(text + b"\n")
-    for found in summary.findings:
-        place = found.reproduce.partition("--replay ")[2]
+    for finding in summary.findings:
+        place = finding.reproduce.partition("--replay ")[2]
         if place:
             path = directory / place
             path.parent.mkdir(exist_ok=True)
-            text = json.dumps(json.loads(found.example), indent=2).encode()
+            text = json.dumps(json.loads(finding.example), indent=2).encode()
             path.write_bytes(text + b"\n")

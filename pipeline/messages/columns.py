@@ -80,15 +80,17 @@ def _column(
 def _struct(codec: Codec, layout: Layout, values: list[Any]) -> pa.Array:
     """Return structs that may be null."""
     there = [value for value in values if value is not None]
-    made = struct_array(codec, layout, there)
-    return made if len(there) == len(values) else _spread(made, [v is not None for v in values])
+    structs = struct_array(codec, layout, there)
+    return (
+        structs if len(there) == len(values) else _spread(structs, [v is not None for v in values])
+    )
 
 
-def _spread(made: pa.Array, present: Sequence[bool]) -> pa.Array:
-    """Return an array of ``present``'s length: the elements of ``made`` in order, else null."""
+def _spread(values: pa.Array, present: Sequence[bool]) -> pa.Array:
+    """Return an array of ``present``'s length: the elements of ``values`` in order, else null."""
     places = accumulate(present, initial=-1)
     next(places)
-    return made.take(
+    return values.take(
         pa.array(
             [place if there else None for place, there in zip(places, present, strict=True)],
             pa.int64(),
@@ -127,7 +129,7 @@ def uuid_text(values: Sequence[bytes]) -> pa.StringArray:
 
 
 def _tags(layout: Layout, rows: Sequence[Any]) -> pa.Array:
-    """Return the tags that nobody knows, null where there are none."""
+    """Return the unknown tagged fields, null where there are none."""
     if not layout[1]:
         return pa.nulls(len(rows), TAGS_TYPE)
     values = [tags or None for tags in map(_unknown_tags, rows)]

@@ -21,7 +21,7 @@ from kraftspec.pipeline.messages.schema import (
 Mode = Literal["PERMISSIVE", "FAILFAST"]
 MODES: Final = ("PERMISSIVE", "FAILFAST")
 
-# Decoded structs take some ten times the bytes they are made of: so many at once and no more.
+# Decoded structs take about ten times their encoded bytes; this bounds one piece.
 PIECE_ROWS_MAX: Final = 8192
 PIECE_BYTES_MAX: Final = 4 << 20
 
@@ -29,7 +29,7 @@ _Refusal = tuple[str, int | None, str]  # Class, byte of the value, detail.
 
 
 class MessageDecodeError(ValueError):
-    """A value that is not the message it was said to be: the row, and the CodecError as cause."""
+    """A value is not of the declared message: the row, and the CodecError as cause."""
 
     def __init__(self, message: str, row: int, version: object, error: CodecError) -> None:
         super().__init__(f"row {row}: no {message} of version {version}: {error}")
@@ -41,9 +41,9 @@ class MessageDecodeError(ValueError):
 
 
 def _rebuild(text: str, row: int, error: CodecError) -> MessageDecodeError:
-    made = MessageDecodeError.__new__(MessageDecodeError, text)
-    made.args, made.row, made.error = (text,), row, error
-    return made
+    rebuilt = MessageDecodeError.__new__(MessageDecodeError, text)
+    rebuilt.args, rebuilt.row, rebuilt.error = (text,), row, error
+    return rebuilt
 
 
 def decode_message(
@@ -118,7 +118,7 @@ def _is_binary(type_: pa.DataType) -> bool:
 
 
 def _pieces(values: pa.Array) -> Iterator[tuple[int, list[bytes | None]]]:
-    """Yield (first row, values) of what is decoded at once."""
+    """Yield (first row, values) of the pieces that are decoded at once."""
     for start in range(0, len(values), PIECE_ROWS_MAX):
         piece: list[bytes | None] = values.slice(start, PIECE_ROWS_MAX).to_pylist()
         if sum(map(len, filter(None, piece))) <= PIECE_BYTES_MAX:
@@ -154,8 +154,8 @@ def _decode_piece(
                 raise MessageDecodeError(cls.__name__, first_row + row, version, error) from error
             refused[row] = (str(error.error_class), error.offset, detail_of(error))
             messages.append(None)
-    made = message_array(cls, messages, versions)
-    return _with_errors(cls, made, values, refused) if errors else made
+    decoded = message_array(cls, messages, versions)
+    return _with_errors(cls, decoded, values, refused) if errors else decoded
 
 
 def message_array(
@@ -183,25 +183,25 @@ def message_array(
     places: list[int | None] = [None] * len(messages)
     for place, row in enumerate(chain.from_iterable(groups.values())):
         places[row] = place
-    made = pa.concat_arrays(arrays) if arrays else pa.array([], type_)
-    return made.take(pa.array(places, pa.int64()))
+    joined = pa.concat_arrays(arrays) if arrays else pa.array([], type_)
+    return joined.take(pa.array(places, pa.int64()))
 
 
 def _with_errors(
     cls: type[Message],
-    made: pa.StructArray,
+    structs: pa.StructArray,
     values: list[bytes | None],
     refused: dict[int, _Refusal],
 ) -> pa.StructArray:
-    """Add the field ``_error`` to ``made``, and let it be seen where a value was refused."""
-    found = [refused.get(row) for row in range(len(values))]
+    """Add the field ``_error`` to ``structs``; it says why a value was rejected."""
+    errors = [refused.get(row) for row in range(len(values))]
     reasons = pa.array(
         [
             None if why is None else {"class": why[0], "position": why[1], "detail": why[2]}
-            for why in found
+            for why in errors
         ],
         ERROR_TYPE,
     )
     mask = pa.array([value is None for value in values])
     fields = list(decoded_type(cls, True))
-    return pa.StructArray.from_arrays([*made.flatten(), reasons], fields=fields, mask=mask)
+    return pa.StructArray.from_arrays([*structs.flatten(), reasons], fields=fields, mask=mask)

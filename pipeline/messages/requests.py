@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from functools import cache
 from struct import Struct
 from typing import Any, Final
 
 import pyarrow as pa
 
 from kraftspec.fastpath.errors import CodecError, ErrorClass, detail_of
-from kraftspec.fastpath.message import Message
 from kraftspec.pipeline.messages.decode import binary_column
-from kraftspec.pipeline.messages.schema import ERROR_TYPE, message_class, messages_of
+from kraftspec.pipeline.messages.schema import ERROR_TYPE, messages_of
+from kraftspec.reference.wire.apis import message_of
+from kraftspec.reference.wire.frames import read_request_head
 
 _HEAD: Final = Struct(">hh")  # API key and version, the same in every header.
 
@@ -26,16 +26,6 @@ REQUEST_TYPE: Final = pa.struct(
         ("_error", ERROR_TYPE),
     ]
 )
-
-
-@cache
-def _requests(spec_set: str) -> dict[int, type[Message]]:
-    catalogue = messages_of(spec_set).CATALOGUE
-    return {
-        entry[2]: message_class(name, spec_set)
-        for name, entry in catalogue.items()
-        if entry[1] == "request"
-    }
 
 
 def split_requests(
@@ -62,15 +52,14 @@ def _split(frame: bytes, spec_set: str) -> dict[str, Any]:
             detail = f"a request starts with API key and version, {_HEAD.size} bytes"
             raise CodecError(ErrorClass.TRUNCATED, detail, offset=0)
         row["apiKey"], row["version"] = _HEAD.unpack_from(frame)
-        cls = _requests(spec_set).get(row["apiKey"])
+        cls = message_of(messages_of(spec_set), "request", row["apiKey"])
         if cls is None:
             detail = f"there is no request with API key {row['apiKey']} in {spec_set}"
             raise CodecError(ErrorClass.UNKNOWN_MESSAGE, detail, offset=0)
         row["message"] = cls.__name__
-        headers: Any = messages_of(spec_set).RequestHeader
-        header, end = headers.decode_from(frame, 0, cls.header_version(row["version"]))
-        row["correlationId"], row["clientId"] = header.correlation_id, header.client_id
-        row["body"] = frame[end:]
+        head = read_request_head(frame, cls)
+        row["correlationId"], row["clientId"] = head.correlation_id, head.client_id
+        row["body"] = frame[head.body_at :]
     except CodecError as error:
         row["_error"] = {
             "class": str(error.error_class),

@@ -1,4 +1,4 @@
-"""What a message is as an Arrow type: one struct for all of its versions.
+"""The Arrow type of a message: one struct for all of its versions.
 
 ======================  ==================================
 on the wire             in Arrow (and in Spark)
@@ -102,14 +102,14 @@ def message_class(message: str | type[Message], spec_set: str = "kafka") -> type
         close = get_close_matches(message, known, n=3)
         hint = f"; did you mean {' or '.join(close)}?" if close else ""
         raise ValueError(f"there is no message {message!r} in {spec_set}{hint}")
-    found: type[Message] = getattr(module, message)
-    return found
+    cls: type[Message] = getattr(module, message)
+    return cls
 
 
 @cache
 def fields_of(codec: Codec, struct: int) -> tuple[StructField, ...]:
     """Return the fields that a struct has in any version, in the order of its class."""
-    found: dict[str, StructField] = {}
+    by_attr: dict[str, StructField] = {}
     for index, _, fields, tagged, _, _ in codec.layouts:
         if index != struct:
             continue
@@ -122,10 +122,10 @@ def fields_of(codec: Codec, struct: int) -> tuple[StructField, ...]:
             elif element is not None:
                 target = kind_of(element)
             field = StructField(name, attr, kind, target)
-            if found.setdefault(attr, field) != field:
-                raise ValueError(f"{name} has no one type: {found[attr]} and {field}")
+            if by_attr.setdefault(attr, field) != field:
+                raise ValueError(f"{name} has no one type: {by_attr[attr]} and {field}")
     order = codec.structs[struct].__struct_fields__
-    return tuple(found[attr] for attr in order if attr in found)
+    return tuple(by_attr[attr] for attr in order if attr in by_attr)
 
 
 @cache

@@ -28,9 +28,9 @@ def message_type(
     message: str | type[Message], spec_set: str = "kafka", *, errors: bool = False
 ) -> StructType:
     """Return the Spark type of a message: ``arrow_type``'s, every field nullable."""
-    found = from_arrow_type(arrow_type(message, spec_set, errors=errors))
-    assert isinstance(found, StructType)
-    return found
+    type_ = from_arrow_type(arrow_type(message, spec_set, errors=errors))
+    assert isinstance(type_, StructType)
+    return type_
 
 
 def decode_message(
@@ -71,7 +71,7 @@ def split_requests(column: Column | str, *, spec_set: str = "kafka") -> Column:
 
 
 def _over(run: Callable[..., pa.Array], returned: DataType) -> Callable[..., Column]:
-    """Make a function over Arrow arrays one over columns; Spark tells its kind by its hints."""
-    over: Any = arrow_udf  # Its types ask for the kind as well, and it warns of being told.
-    made: Callable[..., Column] = over(run, returned)
-    return made
+    """Wrap a function over Arrow arrays as one over columns; Spark reads its type hints."""
+    over: Any = arrow_udf  # Its types require the kind too, but it warns if the kind is passed.
+    function: Callable[..., Column] = over(run, returned)
+    return function

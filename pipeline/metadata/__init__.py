@@ -8,7 +8,7 @@ does for files.
 
 from __future__ import annotations
 
-from kraftspec.pipeline.metadata.join import read_image
+from kraftspec.pipeline.metadata.load import read_image
 from kraftspec.pipeline.metadata.records import MetadataDecoder, metadata_schema, records
 from kraftspec.pipeline.metadata.tables import TABLES, image_tables
 from kraftspec.reference.metadata.image import ImageError, MetadataImage

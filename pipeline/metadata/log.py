@@ -12,7 +12,7 @@ METADATA_TOPIC: Final = "__cluster_metadata"
 
 
 def of_metadata_log(file: LogFile) -> bool:
-    """Whether a file is of the metadata log, or of a directory that does not say of what it is."""
+    """Whether a file is of the metadata log, or of a directory without a topic in its name."""
     return file.topic in (METADATA_TOPIC, None)
 
 
@@ -21,10 +21,10 @@ def metadata_files(path: Paths, filesystem: Filesystem = None) -> list[LogFile]:
 
     Raises what ``discover`` does, and ValueError when there is no metadata log.
     """
-    found = [file for file in discover(path, filesystem) if of_metadata_log(file)]
-    if not found:
+    files = [file for file in discover(path, filesystem) if of_metadata_log(file)]
+    if not files:
         raise ValueError(f"there is no metadata log here: no {METADATA_TOPIC}-0")
-    return found
+    return files
 
 
 def directory_of(file: LogFile) -> str:

@@ -26,7 +26,7 @@ def write_dataset(batches: Iterable[pa.RecordBatch], schema: pa.Schema, director
 
     The directory appears when it is whole; FileExistsError where there is something already.
     """
-    with _made(directory) as place:
+    with _new_directory(directory) as place:
         writer = _part(place, schema, 0)
         number, rows = 0, 0
         try:
@@ -47,14 +47,14 @@ def _part(place: Path, schema: pa.Schema, number: int) -> pq.ParquetWriter:
 
 def write_tables(tables: Mapping[str, pa.Table], directory: Path) -> None:
     """Write each table as ``NAME.parquet`` of a new directory, as ``write_dataset`` does."""
-    with _made(directory) as place:
+    with _new_directory(directory) as place:
         for name, table in tables.items():
             pq.write_table(table, place / f"{name}.parquet", compression=COMPRESSION)
 
 
 @contextmanager
-def _made(directory: Path) -> Iterator[Path]:
-    """Give a directory beside that becomes ``directory`` at the end, or is gone on an error."""
+def _new_directory(directory: Path) -> Iterator[Path]:
+    """Yield a temporary directory, renamed to ``directory`` at the end or removed on error."""
     if directory.exists():
         raise FileExistsError(f"{directory} is there already: name a directory that is not")
     directory.parent.mkdir(parents=True, exist_ok=True)
@@ -86,7 +86,7 @@ def json_lines(batch: pa.RecordBatch) -> Iterator[bytes]:
 
 def tables_json(tables: Mapping[str, pa.Table]) -> dict[str, list[dict[str, Any]]]:
     """Return tables as JSON has them: their rows, by the table's name."""
-    found: dict[str, list[dict[str, Any]]] = msgspec.to_builtins(
+    rows: dict[str, list[dict[str, Any]]] = msgspec.to_builtins(
         {name: table.to_pylist() for name, table in tables.items()}
     )
-    return found
+    return rows

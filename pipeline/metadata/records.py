@@ -112,8 +112,8 @@ def record_class(name: str) -> type[Message]:
         close = get_close_matches(name, record_names(), n=3)
         hint = f"; did you mean {' or '.join(close)}?" if close else ""
         raise ValueError(f"there is no metadata record {name!r}{hint}")
-    found: type[Message] = getattr(kafka, name)
-    return found
+    cls: type[Message] = getattr(kafka, name)
+    return cls
 
 
 class MetadataDecoder:
@@ -136,7 +136,7 @@ class MetadataDecoder:
         record_type: str | None = None,
     ) -> None:
         self.schema = metadata_schema(columns, mode, record_type=record_type)
-        # What no column tells of is counted, and not a row of nulls.
+        # Damage that no column shows is counted. It does not become a row of nulls.
         is_shown = not set(ERROR_COLUMNS).isdisjoint(self.schema.names)
         self.mode = "DROPMALFORMED" if mode == "PERMISSIVE" and not is_shown else mode
         self.record_type = record_type
@@ -168,10 +168,10 @@ class MetadataDecoder:
         ]
         if not arrays:  # How many rows there are would be lost.
             rows_alone = pa.array([{}] * batch.num_rows, pa.struct([]))
-            made = pa.RecordBatch.from_struct_array(rows_alone)
+            decoded = pa.RecordBatch.from_struct_array(rows_alone)
         else:
-            made = pa.RecordBatch.from_arrays(arrays, schema=self.schema)
-        return made if kept is None else made.filter(kept)
+            decoded = pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+        return decoded if kept is None else decoded.filter(kept)
 
     def _records(self, rows: _Rows) -> pa.Array:
         if self.record_type is None:
@@ -183,8 +183,8 @@ class MetadataDecoder:
                 pa.string(),
             )
         cls = record_class(self.record_type)
-        wanted = [message if type(message) is cls else None for message in rows.messages]
-        return message_array(cls, wanted, rows.versions)
+        messages = [message if type(message) is cls else None for message in rows.messages]
+        return message_array(cls, messages, rows.versions)
 
 
 def _decoder(columns: Sequence[str], mode: str, record_type: str | None) -> MetadataDecoder:
@@ -192,7 +192,7 @@ def _decoder(columns: Sequence[str], mode: str, record_type: str | None) -> Meta
 
 
 class _Rows:
-    """The rows of one batch as they are decoded."""
+    """The rows of one batch while they are decoded."""
 
     def __init__(self, batch: pa.RecordBatch, mode: str, report: Report) -> None:
         self.batch = batch
@@ -212,10 +212,12 @@ class _Rows:
         has_control = True in controls
         keys = batch["key"].to_pylist() if has_control else repeat(None, batch.num_rows)
         damaged = None in controls and "_error" in batch.schema.names
-        told = batch["_error"].is_valid().to_pylist() if damaged else repeat(False, batch.num_rows)
-        rows = zip(self.values, keys, controls, told, strict=True)
-        for row, (value, key, control, is_told) in enumerate(rows):
-            if is_told:  # The reader said that these bytes are damaged: there is no record.
+        is_damaged = (
+            batch["_error"].is_valid().to_pylist() if damaged else repeat(False, batch.num_rows)
+        )
+        rows = zip(self.values, keys, controls, is_damaged, strict=True)
+        for row, (value, key, control, is_reported) in enumerate(rows):
+            if is_reported:  # The reader reported these bytes as damaged: there is no record.
                 self._add(None, None, None, None)
                 continue
             try:
@@ -243,7 +245,7 @@ class _Rows:
         """Note that a record is none. Its own bytes may be compressed: the place is its batch's."""
         place = {name: self.batch[name][row].as_py() for name in ("file", "position", "offset")}
         value = self.values[row]
-        found = Damaged(
+        damage = Damaged(
             file=place["file"] or "",
             position=place["position"],
             size=len(value or b""),
@@ -254,13 +256,13 @@ class _Rows:
             verdict="record",
         )
         if self.mode == "FAILFAST":
-            raise DamagedLogError(found) from error
-        self.refused[row] = found
+            raise DamagedLogError(damage) from error
+        self.refused[row] = damage
         self.report.rows -= 1
-        self.report.note(found, is_dropped=self.mode == "DROPMALFORMED")
+        self.report.note(damage, is_dropped=self.mode == "DROPMALFORMED")
 
     def keep(self, record_type: str | None, *, drop: bool) -> pa.Array | None:
-        """Return which rows are wanted, None for all; count those that are of another type."""
+        """Return a mask of the rows to keep, None for all; count those of another type."""
         if record_type is None and not (drop and self.refused):
             return None
         kept = []
@@ -273,35 +275,37 @@ class _Rows:
         return pa.array(kept, pa.bool_())
 
     def errors(self) -> pa.Array:
-        """Return the column ``_error``: what the reader told, and what was refused here."""
-        told = self.batch["_error"] if "_error" in self.batch.schema.names else None
+        """Return the column ``_error``: the reader's errors, and those of records rejected here."""
+        texts = self.batch["_error"] if "_error" in self.batch.schema.names else None
         if not self.refused:
-            return pa.nulls(self.batch.num_rows, ERROR_TYPE) if told is None else told
-        cells = [None] * self.batch.num_rows if told is None else told.to_pylist()
-        for row, found in self.refused.items():
+            return pa.nulls(self.batch.num_rows, ERROR_TYPE) if texts is None else texts
+        cells = [None] * self.batch.num_rows if texts is None else texts.to_pylist()
+        for row, damage in self.refused.items():
             cells[row] = {
-                "class": found.error_class, "file": found.file, "position": found.position,
-                "size": found.size, "detail": found.detail,
+                "class": damage.error_class, "file": damage.file, "position": damage.position,
+                "size": damage.size, "detail": damage.detail,
             }  # fmt: skip
         return pa.array(cells, ERROR_TYPE)
 
     def corrupt(self) -> pa.Array:
         """Return the column ``_corrupt_record``: the damaged bytes, or the value refused."""
-        has_told = "_corrupt_record" in self.batch.schema.names
+        has_corrupt = "_corrupt_record" in self.batch.schema.names
         if not self.refused:
             return (
                 self.batch["_corrupt_record"]
-                if has_told
+                if has_corrupt
                 else pa.nulls(self.batch.num_rows, pa.binary())
             )
-        cells = self.batch["_corrupt_record"].to_pylist() if has_told else [None] * len(self.values)
+        cells = (
+            self.batch["_corrupt_record"].to_pylist() if has_corrupt else [None] * len(self.values)
+        )
         for row in self.refused:
             cells[row] = self.values[row]
         return pa.array(cells, pa.binary())
 
 
 def _name(number: int | None, control: Any) -> str | None:
-    """Return the name of the record that a number stands for; None where it is unknown."""
+    """Return the name of the record type with this number; None if it is unknown."""
     classes = control_classes() if control else record_classes()
     cls = None if number is None else classes.get(number)
     return None if cls is None else cls.__name__
@@ -332,12 +336,12 @@ def records(
     )  # fmt: skip
     files = metadata_files(path, filesystem)
     splits = plan_splits(files, filters=options.filter, isolation=options.isolation)
-    said = report if report is not None else Report()
+    report = report if report is not None else Report()
 
     def batches() -> Iterator[pa.RecordBatch]:
         for split in splits:
-            for batch in read_split(split, options=options, report=said):
-                yield decoder.decode(batch, said)
-        said.warn()
+            for batch in read_split(split, options=options, report=report):
+                yield decoder.decode(batch, report)
+        report.warn()
 
     return pa.RecordBatchReader.from_batches(decoder.schema, batches())

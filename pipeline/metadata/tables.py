@@ -78,7 +78,7 @@ def _configs(image: MetadataImage) -> Iterable[kafka.ConfigRecord]:
 
 
 def _partitions(image: MetadataImage) -> list[kafka.PartitionRecord]:
-    rows = chain.from_iterable(found.values() for found in image.partitions.values())
+    rows = chain.from_iterable(partitions.values() for partitions in image.partitions.values())
     return sorted(rows, key=lambda row: (image.topic(row.topic_id), row.partition_id))
 
 
@@ -126,7 +126,7 @@ _TABLES: Final = {
     "producer_ids": _Table(
         kafka.ProducerIdsRecord,
         lambda image: [] if image.producer_ids is None else [image.producer_ids],
-        without=("brokerId", "brokerEpoch"),  # Who asked last; a snapshot does not keep it.
+        without=("brokerId", "brokerEpoch"),  # The last requester; a snapshot does not keep it.
     ),
     "delegation_tokens": _Table(
         kafka.DelegationTokenRecord, lambda image: _by_key(image.delegation_tokens)
@@ -138,7 +138,7 @@ TABLES: Final = ("quorum", *_TABLES)
 def image_tables(image: MetadataImage, names: Sequence[str] = TABLES) -> dict[str, pa.Table]:
     """Return the tables of an image by name; ValueError for one that there is not.
 
-    A table's schema is the same whatever is in it.
+    The schema of a table does not depend on its rows.
     """
     unknown = [name for name in names if name not in TABLES]
     if unknown:
@@ -165,10 +165,10 @@ def _quorum(image: MetadataImage) -> pa.Table:
 
 
 def _table(image: MetadataImage, name: str) -> pa.Table:
-    made = _TABLES[name]
-    codec, rows = made.message.CODEC, list(made.rows(image))
+    source = _TABLES[name]
+    codec, rows = source.message.CODEC, list(source.rows(image))
     structs = [struct.__name__ for struct in codec.structs]
-    struct = structs.index(made.struct) if made.struct else ROOT
+    struct = structs.index(source.struct) if source.struct else ROOT
     newest = codec.layouts[codec.plans[max(codec.plans)]]
     layout = next(one for one in reversed(codec.layouts) if one[0] == struct)
     columns = struct_columns(codec, newest if struct == ROOT else layout, rows)
@@ -176,11 +176,11 @@ def _table(image: MetadataImage, name: str) -> pa.Table:
     if name == "partitions":
         table[TOPIC_NAME] = pa.array([image.topic(row.topic_id) for row in rows], pa.string())
     for field, column in zip(struct_type(codec, struct), columns, strict=True):
-        if field.name in made.names:
-            known = made.names[field.name]
+        if field.name in source.names:
+            known = source.names[field.name]
             texts = [known.get(value, str(value)) for value in column.to_pylist()]
             table[field.name] = pa.array(texts, pa.string())
-        elif field.name not in (UNKNOWN_TAGS, *made.without):
+        elif field.name not in (UNKNOWN_TAGS, *source.without):
             table[field.name] = column.cast(_without_tags(field.type))
     return pa.table(table)
 

@@ -18,7 +18,7 @@ from kraftspec.pipeline.rows import read_options
 from kraftspec.pipeline.source.logs import files_of, partitions_of, segments_among
 from kraftspec.pipeline.source.options import LATEST, OptionError, Options
 from kraftspec.pipeline.source.pushdown import Term, term_of
-from kraftspec.pipeline.source.ranges import Stretch, ends_of, lost, starts_of, stretches
+from kraftspec.pipeline.source.ranges import OffsetRange, ends_of, lost, offset_ranges, starts_of
 from kraftspec.pipeline.source.reports import write_report
 from kraftspec.pipeline.source.schema import converter_of
 from kraftspec.pipeline.splits import Split, packed, plan_splits
@@ -27,9 +27,9 @@ from kraftspec.pipeline.splits import Split, packed, plan_splits
 class Work(InputPartition):
     """What one task reads."""
 
-    def __init__(self, stretches: tuple[Stretch, ...]) -> None:
-        super().__init__(stretches)
-        self.stretches = stretches
+    def __init__(self, offset_ranges: tuple[OffsetRange, ...]) -> None:
+        super().__init__(offset_ranges)
+        self.offset_ranges = offset_ranges
 
 
 @cache
@@ -53,21 +53,21 @@ class WorkReader:
         self.terms: list[Term] = []
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """Yield the rows; once all were asked for, say what did not become one."""
+        """Yield the rows; after the last one, write the report."""
         if not isinstance(partition, Work):
             return  # Where there is nothing to read, Spark asks for nothing once.
         report = Report()
-        for stretch in partition.stretches:
-            yield from self._rows(stretch, report)
+        for offset_range in partition.offset_ranges:
+            yield from self._rows(offset_range, report)
         report.warn()
         if self.options.report is not None:
-            write_report(self.options.report, partition.stretches, report)
+            write_report(self.options.report, partition.offset_ranges, report)
         _settle()
 
-    def _rows(self, stretch: Stretch, report: Report) -> Iterator[Any]:
-        asked = read_options(
+    def _rows(self, offset_range: OffsetRange, report: Report) -> Iterator[Any]:
+        options = read_options(
             self.converter.core,
-            [*self.terms, *stretch.terms],
+            [*self.terms, *offset_range.terms],
             self.converter.mode,
             # Spark applies no filter of these again, and nothing but a place passes one.
             damage_filter=parse_filters(self.terms),
@@ -76,7 +76,7 @@ class WorkReader:
             timestamps="timestamp[us, tz=UTC]",
         )
         regions = report.damaged_regions
-        for batch in read_split(Split((stretch.part,)), options=asked, report=report):
+        for batch in read_split(Split((offset_range.part,)), options=options, report=report):
             converted = self.converter.convert(batch, report)
             if converted is not None:
                 yield converted
@@ -95,12 +95,12 @@ class BatchReader(DataSourceReader):
             raise OptionError("option startingOffsets: a table that starts at the latest is empty")
 
     def partitions(self) -> list[InputPartition]:
-        """Divide what is there into tasks."""
+        """Divide the available data into tasks."""
         options, terms = self.options, self.work.terms
         is_bounded = options.starting is not None or options.ending is not None
         every = files_of(options, must_exist=True)
         files = segments_among(every)
-        # The metadata log's checkpoints are part of what it says, and have no offsets of the log.
+        # Checkpoints of the metadata log are part of its rows and have no offsets of the log.
         if not is_bounded and (options.decode == "metadata" or not files):
             files = every
         size = options.split_bytes_for(files)
@@ -109,15 +109,17 @@ class BatchReader(DataSourceReader):
                 files, size, terms,
                 isolation=options.isolation, use_txn_indexes=options.use_txn_indexes,
             )  # fmt: skip
-            return [Work(tuple(map(Stretch, split.parts))) for split in splits]
+            return [Work(tuple(map(OffsetRange, split.parts))) for split in splits]
         logs = partitions_of(files)
         starts, ends = starts_of(options, logs), ends_of(options, logs)
-        found = (
-            stretch
+        ranges = (
+            offset_range
             for key, log in logs.items()
-            for stretch in stretches(log, starts[key], ends[key], options, size, terms=terms)
+            for offset_range in offset_ranges(
+                log, starts[key], ends[key], options, size, terms=terms
+            )
         )
-        return [Work(together) for together in packed(found, size)]
+        return [Work(together) for together in packed(ranges, size)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Yield the record batches of one task."""
@@ -131,10 +133,10 @@ class FilteringReader(BatchReader):
     """
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 (Spark's name)
-        """Keep the filters that are applied here, exactly, and give the others back."""
-        for found in filters:
-            term = term_of(found, self.work.converter.filterable)
+        """Take the filters that are applied here exactly; return the others."""
+        for filter_ in filters:
+            term = term_of(filter_, self.work.converter.filterable)
             if term is None:
-                yield found
+                yield filter_
             else:
                 self.work.terms.append(term)

@@ -18,7 +18,6 @@ from kraftspec.fastpath.columns import decode_columns
 from kraftspec.fastpath.records import RECORDS_AT, BatchHeader
 from kraftspec.pipeline.files import Source
 from kraftspec.pipeline.filters import parse_filters
-from kraftspec.pipeline.headers import Search, is_good, is_plausible, read_at, walk
 from kraftspec.pipeline.indexes import Indexes
 from kraftspec.pipeline.layout import LogFile, discover
 from kraftspec.pipeline.metadata.log import METADATA_TOPIC, of_metadata_log
@@ -46,7 +45,7 @@ class Place:
 
 
 class Mark(NamedTuple):
-    """What tells a batch from all that may stand at its offsets in another log.
+    """What distinguishes a batch from any other batch at its offsets in another log.
 
     The cleaner writes a batch anew with fewer records, or a delete horizon, but with the same
     offsets and epoch (``MemoryRecords.filterTo``); it never touches the last segment.
@@ -68,20 +67,20 @@ class Mark(NamedTuple):
 
     def may_be(self, header: BatchHeader, *, may_be_cleaned: bool) -> bool:
         """Whether a log whose last batch up to there is ``header`` had this one."""
-        found = Mark.of(header)
-        if (found.base_offset, found.crc) == (self.base_offset, self.crc):
+        mark = Mark.of(header)
+        if (mark.base_offset, mark.crc) == (self.base_offset, self.crc):
             return True
         if not may_be_cleaned:
             return False
-        if found.last_offset < self.base_offset:
+        if mark.last_offset < self.base_offset:
             return True  # Nothing was left of it.
-        is_less = header.has_delete_horizon or found.record_count < self.record_count
-        return found[:3] == self[:3] and is_less
+        is_less = header.has_delete_horizon or mark.record_count < self.record_count
+        return mark[:3] == self[:3] and is_less
 
 
 @dataclass(frozen=True)
 class End:
-    """How far a segment goes, or what of it is before ``offset``: its last whole batch there."""
+    """The end of a segment, or of its part before ``offset``: its last whole batch there."""
 
     path: str
     offset: int
@@ -100,7 +99,7 @@ class End:
         if self.batch is None:
             return True
         with file.open() as source:
-            return read_at(source, self.batch.position) == self.batch
+            return source.header_at(self.batch.position) == self.batch
 
 
 @dataclass(frozen=True)
@@ -127,41 +126,41 @@ class PartitionLog:
         return self.files[0].base_offset
 
     def end(self, known: End | None = None) -> End:
-        """Return how far the last segment goes, in whole batches.
+        """Return the end of the last segment, in whole batches.
 
         A batch that is being written is not whole, and zeros are none. ``known`` is an answer
         that was given before: if that is still there, it looks on from it.
         """
         last = self.files[-1]
-        found = End(last.path, last.base_offset, None)
+        end = End(last.path, last.base_offset, None)
         if known is not None and known.is_in(last):
-            found = known
+            end = known
         with last.open() as source:
-            for header in whole_batches(source, found.place.position, last.size, is_growing=True):
-                found = End(last.path, header.last_offset + 1, header)
-        return found
+            for header in whole_batches(source, end.place.position, last.size, is_growing=True):
+                end = End(last.path, header.last_offset + 1, header)
+        return end
 
     def before(self, offset: int) -> End | None:
         """Return the last batch that starts before ``offset``, None when there is none."""
         for file in reversed(self.files):
             if file.base_offset >= offset:
                 continue
-            wanted = parse_filters([("offset", ">=", offset - 1)])
-            assert wanted is not None
-            found: BatchHeader | None = None
+            filter_ = parse_filters([("offset", ">=", offset - 1)])
+            assert filter_ is not None
+            last: BatchHeader | None = None
             with file.open() as source:
-                start, _ = Indexes(file, source).bytes_of(wanted)
+                start, _ = Indexes(file, source).bytes_of(filter_)
                 is_growing = file is self.files[-1]
                 for header in whole_batches(source, start, file.size, is_growing=is_growing):
                     if header.base_offset >= offset:
                         break
-                    found = header
-            if found is not None:
-                return End(file.path, offset, found)
+                    last = header
+            if last is not None:
+                return End(file.path, offset, last)
         return None
 
     def had(self, mark: Mark, end: End) -> bool:
-        """Whether the batch that was marked may be the one that ``end``, of this log, tells of."""
+        """Whether the marked batch may be the batch of ``end``, which is of this log."""
         may_be_cleaned = end.path != self.files[-1].path
         return end.batch is None or mark.may_be(end.batch, may_be_cleaned=may_be_cleaned)
 
@@ -170,15 +169,15 @@ class PartitionLog:
 
         None when there is none. Source: ``LogSegment.findOffsetByTimestamp``.
         """
-        wanted = parse_filters([("timestamp", ">=", timestamp)])
-        assert wanted is not None
+        filter_ = parse_filters([("timestamp", ">=", timestamp)])
+        assert filter_ is not None
         for file in self.files:
             with file.open() as source:
-                start, _ = Indexes(file, source).bytes_of(wanted)
+                start, _ = Indexes(file, source).bytes_of(filter_)
                 for header in whole_batches(source, start, file.size):
-                    found = _offset_in(source, header, timestamp)
-                    if found is not None:
-                        return found
+                    offset = _offset_in(source, header, timestamp)
+                    if offset is not None:
+                        return offset
         return None
 
 
@@ -196,77 +195,74 @@ def whole_batches(
 ) -> Iterator[BatchHeader]:
     """Yield the headers of batches from ``position`` on, around damage.
 
-    Checksums are looked at where a run of batches ends: a batch that others follow was written to
+    Checksums are checked where a run of batches ends: a batch before another was written to
     its end. Of a file that ``is_growing``, zeros are the place of batches to come.
     """
-    search = Search(source, end)
+    resync = source.resync(end)
     while position < end:
         held: BatchHeader | None = None
-        for header in walk(source, position, end):
+        for header in source.headers(position, end):
             if held is not None:
                 yield held
             held = header
         if held is not None:
             position = held.position
-            if is_good(source, position, end):
+            if source.has_batch(position, end):
                 yield held
                 position = held.end
         if position >= end:
             return
         if is_growing and not any(source.read(position, RECORDS_AT)):
             return
-        framed = read_at(source, position)
-        position = search.after(
-            position, framed.end if framed is not None and is_plausible(framed, end) else 0
-        )
+        position = resync.after(position, source.plausible_end(position, end))
 
 
 def place_of(file: LogFile, offset: int) -> Place:
     """Return where ``offset`` is in a segment; at its end when all of it is before."""
-    wanted = parse_filters([("offset", ">=", offset - 1)])
-    assert wanted is not None
+    filter_ = parse_filters([("offset", ">=", offset - 1)])
+    assert filter_ is not None
     with file.open() as source:
-        start, _ = Indexes(file, source).bytes_of(wanted)
-        found = Place(offset, start, start)
+        start, _ = Indexes(file, source).bytes_of(filter_)
+        place = Place(offset, start, start)
         is_growing = file.end_offset is None
         for header in whole_batches(source, start, file.size, is_growing=is_growing):
             if header.base_offset >= offset:
-                return found
+                return place
             is_inside = header.last_offset >= offset
-            if is_inside and not is_good(source, header.position, file.size):
-                return found  # Damage that has offsets, too, belongs with what comes later.
-            found = Place(offset, header.end, header.position if is_inside else header.end)
-    return found
+            if is_inside and not source.has_batch(header.position, file.size):
+                return place  # Damage that has offsets, too, belongs with what comes later.
+            place = Place(offset, header.end, header.position if is_inside else header.end)
+    return place
 
 
 def files_of(options: Options, *, must_exist: bool = False) -> list[LogFile]:
-    """Return the files to read, those of the topics asked for.
+    """Return the files of the topics that the options select.
 
     Raises:
         OptionError: what an option names ``must_exist``, and is not there.
     """
     every = discover(options.paths)
-    found = [file for file in every if _is_wanted(file, options)]
+    files = [file for file in every if _is_wanted(file, options)]
     if must_exist:
-        _refuse_missing(options, every, found)
-    return found
+        _refuse_missing(options, every, files)
+    return files
 
 
-def _refuse_missing(options: Options, every: list[LogFile], found: list[LogFile]) -> None:
+def _refuse_missing(options: Options, every: list[LogFile], files: list[LogFile]) -> None:
     option, missing = "", list[str]()
     if options.topics is not None:
-        there = {file.topic for file in found}
+        there = {file.topic for file in files}
         option, missing = "subscribe", [name for name in options.topics if name not in there]
     elif options.assigned is not None:
         option = "assign"
-        partitions = {(file.topic, file.partition) for file in found}
-        asked = ((topic, number) for topic, some in options.assigned.items() for number in some)
+        partitions = {(file.topic, file.partition) for file in files}
+        assigned = ((topic, number) for topic, some in options.assigned.items() for number in some)
         missing = [
-            f"{topic}-{number}" for topic, number in asked if (topic, number) not in partitions
+            f"{topic}-{number}" for topic, number in assigned if (topic, number) not in partitions
         ]
-    elif options.topic_pattern is not None and not found:
+    elif options.topic_pattern is not None and not files:
         option, missing = "subscribePattern", [options.topic_pattern]
-    elif options.decode is not None and not found:
+    elif options.decode is not None and not files:
         option, missing = "decode", [METADATA_TOPIC]
     if missing:
         raise OptionError(
@@ -290,7 +286,7 @@ def _listed(names: list[str], most: int = 10) -> str:
 def segments_of(options: Options) -> list[LogFile]:
     """Return those files that hold what was appended.
 
-    What a checkpoint holds stands in segments too, or did.
+    The records of a checkpoint are in segments too, or were.
     """
     return segments_among(files_of(options))
 
@@ -314,20 +310,20 @@ def partitions_of(files: Iterable[LogFile]) -> dict[Key, PartitionLog]:
     """Return the partitions that files are of, by topic and number.
 
     Raises:
-        OptionError: a file is of no partition, or of one that stands in two directories.
+        OptionError: a file is of no partition, or its partition is in two directories.
     """
-    found: dict[Key, list[LogFile]] = {}
+    partitions: dict[Key, list[LogFile]] = {}
     for file in files:
         if file.topic is None or file.partition is None:
             raise OptionError(f"option path: {file.path} is in no directory named TOPIC-PARTITION")
-        same = found.setdefault((file.topic, file.partition), [])
+        same = partitions.setdefault((file.topic, file.partition), [])
         if same and _directory(same[0]) != _directory(file):
             raise OptionError(
                 f"option path: {file.topic}-{file.partition} is in {_directory(same[0])} and in "
                 f"{_directory(file)}: offsets can tell of one only"
             )
         same.append(file)
-    return {key: PartitionLog(*key, tuple(files)) for key, files in sorted(found.items())}
+    return {key: PartitionLog(*key, tuple(files)) for key, files in sorted(partitions.items())}
 
 
 def _directory(file: LogFile) -> str:

@@ -33,7 +33,7 @@ class OptionError(ValueError):
 
 @dataclass(frozen=True)
 class Bound:
-    """Where reading starts or ends, as asked for: what the logs hold is not known yet.
+    """Where reading starts or ends, as in the options: the logs are not read yet.
 
     One ``offset`` or ``timestamp`` (milliseconds) is for all partitions; ``offsets`` and
     ``timestamps`` name each. The negative offsets are ``EARLIEST`` and ``LATEST``.
@@ -48,7 +48,7 @@ class Bound:
 
 @dataclass(frozen=True)
 class Options:
-    """All options, read and checked. The guide to the pipeline says what each does."""
+    """All options, parsed and checked. The guide to the pipeline explains each."""
 
     paths: tuple[str, ...]
     topics: tuple[str, ...] | None
@@ -75,7 +75,7 @@ class Options:
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> Self:
-        """Read what Spark hands over; names are of any case.
+        """Parse the options of Spark; names are case-insensitive.
 
         Raises:
             OptionError: with the option's name, what it may hold and what it held.
@@ -87,7 +87,7 @@ class Options:
             paths = (path, *paths)
         if not paths:
             raise OptionError('option path is missing: .load("/var/kafka-logs") gives it')
-        found = cls(
+        result = cls(
             paths=paths,
             topics=read("subscribe", _topics),
             topic_pattern=read("subscribePattern", _pattern),
@@ -98,7 +98,7 @@ class Options:
                 "startingOffsetsByTimestampStrategy", _one_of("error", "latest"), "error"
             ),
             mode=read("mode", _one_of(*MODES), "PERMISSIVE"),
-            # Consumers of Kafka's are told so, too.
+            # Kafka's consumers get the same error.
             isolation=read("kafka.isolation.level", _one_of(*ISOLATIONS), "read_uncommitted"),
             use_txn_indexes=read("useTxnIndexes", _boolean, False),
             include_headers=read("includeHeaders", _boolean, False),
@@ -116,12 +116,12 @@ class Options:
         )
         _refuse_several(read, ("assign", "subscribe", "subscribePattern"))
         _refuse_several(read, ("maxOffsetsPerTrigger", "maxBytesPerTrigger"))
-        if found.record_type is not None and found.decode is None:
+        if result.record_type is not None and result.decode is None:
             raise OptionError("option recordType goes with decode=metadata")
-        if found.use_txn_indexes and found.isolation != "read_committed":
+        if result.use_txn_indexes and result.isolation != "read_committed":
             raise OptionError("option useTxnIndexes goes with kafka.isolation.level=read_committed")
         read.refuse_unknown()
-        return found
+        return result
 
     def split_bytes_for(self, files: Iterable[LogFile]) -> int:
         """Return how large a split may be that there are ``minPartitions`` of them, about."""
@@ -132,17 +132,17 @@ class Options:
 
 
 class _Reader:
-    """Reads options by name, and knows which were never asked for."""
+    """Reads options by name, and knows which were never read."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
-        self._given = {name.lower(): (name, value) for name, value in options.items()}
+        self._by_lower_name = {name.lower(): (name, value) for name, value in options.items()}
         self._known: dict[str, str] = {}
 
     def __call__(self, name: str, parse: Callable[[str], Any], default: Any = None) -> Any:
         self._known[name.lower()] = name
         if not self.has(name):
             return default
-        value = self._given[name.lower()][1]
+        value = self._by_lower_name[name.lower()][1]
         try:
             return parse(value)
         except ValueError as error:
@@ -150,13 +150,13 @@ class _Reader:
             raise OptionError(f"option {name}: {error}, not {shown!r}") from None
 
     def has(self, name: str) -> bool:
-        return name.lower() in self._given
+        return name.lower() in self._by_lower_name
 
     def refuse_unknown(self) -> None:
         # A query that moves over brings options of the consumer. There is none here.
         unknown = [
-            given
-            for name, (given, _) in self._given.items()
+            spelling
+            for name, (spelling, _) in self._by_lower_name.items()
             if name not in self._known and not name.startswith("kafka.")
         ]
         if unknown:
@@ -166,9 +166,9 @@ class _Reader:
 
 
 def _refuse_several(read: _Reader, names: tuple[str, ...]) -> None:
-    given = [name for name in names if read.has(name)]
-    if len(given) > 1:
-        raise OptionError(f"options {' and '.join(given)} exclude each other: give one of them")
+    present = [name for name in names if read.has(name)]
+    if len(present) > 1:
+        raise OptionError(f"options {' and '.join(present)} exclude each other: give one of them")
 
 
 def _bound(read: _Reader, side: str, word: str) -> Bound | None:
@@ -189,7 +189,7 @@ def _offsets(side: str) -> Callable[[str], int | Offsets]:
     """Offsets of one side. An end at the earliest is refused; what a start may be depends."""
     words = {"latest": LATEST} if side == "ending" else {"latest": LATEST, "earliest": EARLIEST}
     least = LATEST if side == "ending" else EARLIEST
-    says = ", ".join(f'"{word}"' for word in sorted(words))
+    form = ", ".join(f'"{word}"' for word in sorted(words))
 
     def offset(value: Any) -> int:
         return _integer(value, least, _INT64_MAX, "an offset, -1 for the latest")
@@ -200,7 +200,7 @@ def _offsets(side: str) -> Callable[[str], int | Offsets]:
         try:
             return _by_partition(offset)(text)
         except ValueError as error:
-            raise ValueError(f"{says} or {error}") from None
+            raise ValueError(f"{form} or {error}") from None
 
     return parse
 
@@ -208,9 +208,9 @@ def _offsets(side: str) -> Callable[[str], int | Offsets]:
 def _by_partition(parse: Callable[[Any], int]) -> Callable[[str], Offsets]:
     def read(text: str) -> Offsets:
         form = 'JSON like {"topic":{"0":23,"1":-1}}'
-        found = _json_object(text, form)
+        topics = _json_object(text, form)
         offsets: Offsets = {}
-        for topic, partitions in found.items():
+        for topic, partitions in topics.items():
             if not isinstance(partitions, dict):
                 raise ValueError(form)
             offsets[topic] = {}
@@ -226,33 +226,33 @@ def _by_partition(parse: Callable[[Any], int]) -> Callable[[str], Offsets]:
 def _paths(text: str) -> tuple[str, ...]:
     form = 'JSON like ["/var/kafka-logs-1","/var/kafka-logs-2"]'
     try:
-        found = json.loads(text)
+        paths = json.loads(text)
     except (ValueError, RecursionError):
         raise ValueError(form) from None
-    if not isinstance(found, list) or not all(isinstance(path, str) and path for path in found):
+    if not isinstance(paths, list) or not all(isinstance(path, str) and path for path in paths):
         raise ValueError(form)
-    return tuple(found)
+    return tuple(paths)
 
 
 def _assignment(text: str) -> dict[str, tuple[int, ...]]:
     form = 'JSON like {"topic":[0,1]}'
-    found = _json_object(text, form)
-    if not all(isinstance(partitions, list) for partitions in found.values()):
+    topics = _json_object(text, form)
+    if not all(isinstance(partitions, list) for partitions in topics.values()):
         raise ValueError(form)
     return {
         topic: tuple(_partition(partition) for partition in partitions)
-        for topic, partitions in found.items()
+        for topic, partitions in topics.items()
     }
 
 
 def _json_object(text: str, form: str) -> dict[str, Any]:
     try:
-        found = json.loads(text)
+        value = json.loads(text)
     except (ValueError, RecursionError):
         raise ValueError(form) from None
-    if not isinstance(found, dict):
+    if not isinstance(value, dict):
         raise ValueError(form)
-    return found
+    return value
 
 
 def _partition(value: Any) -> int:
@@ -267,14 +267,14 @@ def _count(text: str) -> int:
     return _integer(text, 1, _INT64_MAX, "a number of at least 1")
 
 
-def _integer(value: Any, least: int, most: int, says: str) -> int:
+def _integer(value: Any, least: int, most: int, form: str) -> int:
     text = str(value).strip()
     # Digits of ASCII and no more than int64 has: Python would read many more, and slowly.
     if isinstance(value, bool) or not re.fullmatch(r"-?[0-9]{1,19}", text):
-        raise ValueError(says)
+        raise ValueError(form)
     number = int(text)
     if not least <= number <= most:
-        raise ValueError(says)
+        raise ValueError(form)
     return number
 
 

@@ -28,20 +28,20 @@ _TEXTS: Final = frozenset({"topic", "file"})
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def term_of(found: Filter, columns: Mapping[str, str]) -> Term | None:
+def term_of(filter_: Filter, columns: Mapping[str, str]) -> Term | None:
     """Return the core's filter that keeps exactly the same rows, or None where it has none.
 
     ``columns`` are those that the core can filter, by their names in Spark, of any case.
     """
-    is_negated = isinstance(found, Not)
-    if isinstance(found, Not):
-        found = found.child
-    comparison = "in" if isinstance(found, In) else _COMPARISONS.get(type(found))
-    path: tuple[str, ...] = getattr(found, "attribute", ())
+    is_negated = isinstance(filter_, Not)
+    if isinstance(filter_, Not):
+        filter_ = filter_.child
+    comparison = "in" if isinstance(filter_, In) else _COMPARISONS.get(type(filter_))
+    path: tuple[str, ...] = getattr(filter_, "attribute", ())
     if comparison is None or len(path) != 1:
         return None
     core = next((columns[name] for name in columns if name.lower() == path[0].lower()), None)
-    value: Any = getattr(found, "value", None)
+    value: Any = getattr(filter_, "value", None)
     if is_negated:
         if comparison == "in" and None in value:
             return None  # That is true of nothing, for SQL.

@@ -23,15 +23,15 @@ class DataLossError(RuntimeError):
 
 
 def lost(options: Options, what: str) -> None:
-    """Raise for data that is lost, or only say so when ``failOnDataLoss`` is false."""
+    """Raise for lost data, or only log it when ``failOnDataLoss`` is false."""
     if options.fail_on_data_loss:
         raise DataLossError(f"{what}; with failOnDataLoss=false the query goes on without it")
     LOG.warning("%s", what)
 
 
 @dataclass(frozen=True)
-class Stretch:
-    """A part of a file, and the offsets that are wanted of it: None where all of them are."""
+class OffsetRange:
+    """A part of a file, and the range of offsets to read from it: None for no bound."""
 
     part: Part
     offset_min: int | None = None
@@ -39,12 +39,12 @@ class Stretch:
 
     @property
     def size(self) -> int:
-        """How many bytes are to be read."""
+        """The number of bytes to read."""
         return self.part.size
 
     @property
     def terms(self) -> list[tuple[str, str, Any]]:
-        """The same as a filter."""
+        """The range as filter terms."""
         least = [] if self.offset_min is None else [("offset", ">=", self.offset_min)]
         return least + ([] if self.offset_end is None else [("offset", "<", self.offset_end)])
 
@@ -59,19 +59,19 @@ def starts_of(options: Options, logs: Logs, default: int = EARLIEST) -> dict[Key
     bound = options.starting or Bound("", offset=default)
     starts = {}
     for key, log in logs.items():
-        asked = _asked(bound, logs, key)
+        offset = _offset_of(bound, logs, key)
         if _is_time(bound):
-            found = log.offset_of(asked)
-            if found is None and options.start_unmatched == "error":
+            by_time = log.offset_of(offset)
+            if by_time is None and options.start_unmatched == "error":
                 raise OptionError(
-                    f"option {bound.option}: {log.name} has no record of {asked} or later; "
+                    f"option {bound.option}: {log.name} has no record of {offset} or later; "
                     "startingOffsetsByTimestampStrategy=latest would start at its end"
                 )
-            asked = LATEST if found is None else found
-        if asked in (EARLIEST, LATEST):
-            starts[key] = log.earliest if asked == EARLIEST else log.end().offset
+            offset = LATEST if by_time is None else by_time
+        if offset in (EARLIEST, LATEST):
+            starts[key] = log.earliest if offset == EARLIEST else log.end().offset
         else:
-            starts[key] = within(options, log, asked, log.end().offset)
+            starts[key] = within(options, log, offset, log.end().offset)
     return starts
 
 
@@ -82,14 +82,16 @@ def ends_of(options: Options, logs: Logs) -> dict[Key, int | None]:
         return dict.fromkeys(logs)
     ends: dict[Key, int | None] = {}
     for key, log in logs.items():
-        asked = _asked(bound, logs, key)
+        offset = _offset_of(bound, logs, key)
         if _is_time(bound):
-            ends[key] = log.offset_of(asked)
+            ends[key] = log.offset_of(offset)
             continue
-        ends[key] = None if asked == LATEST else asked
+        ends[key] = None if offset == LATEST else offset
         latest = log.end().offset
-        if asked > latest:
-            lost(options, f"option {bound.option}: {log.name} ends at offset {latest}, not {asked}")
+        if offset > latest:
+            lost(
+                options, f"option {bound.option}: {log.name} ends at offset {latest}, not {offset}"
+            )
     return ends
 
 
@@ -97,7 +99,7 @@ def _is_time(bound: Bound) -> bool:
     return bound.timestamp is not None or bound.timestamps is not None
 
 
-def _asked(bound: Bound, logs: Logs, key: Key) -> int:
+def _offset_of(bound: Bound, logs: Logs, key: Key) -> int:
     """Return what a bound asks of one partition; it must name all of them, and no other."""
     for one in (bound.offset, bound.timestamp):
         if one is not None:
@@ -128,7 +130,7 @@ def within(options: Options, log: PartitionLog, offset: int, latest: int) -> int
     return offset
 
 
-def stretches(
+def offset_ranges(
     log: PartitionLog,
     start: int,
     end: int | None,
@@ -137,7 +139,7 @@ def stretches(
     *,
     places: Places = place_of,
     terms: list[Any] | None = None,
-) -> Iterator[Stretch]:
+) -> Iterator[OffsetRange]:
     """Yield what of a partition's files holds the offsets from ``start`` to before ``end``.
 
     Consecutive ranges take each byte of a file once: what is damaged between two batches is read
@@ -161,7 +163,7 @@ def stretches(
         begin = max(part.start, first.batch_position if first else 0)
         until = min(part.end, last.position if last else part.file.size)
         if begin < until:
-            yield Stretch(
+            yield OffsetRange(
                 Part(part.file, begin, until, part.transactions),
                 start if first and begin < first.position and not first.is_boundary else None,
                 end if last and until > last.batch_position and not last.is_boundary else None,

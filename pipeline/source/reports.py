@@ -15,7 +15,7 @@ from pyarrow.fs import FileSelector, FileSystem, LocalFileSystem
 
 from kraftspec.pipeline.files import resolve
 from kraftspec.pipeline.report import Report
-from kraftspec.pipeline.source.ranges import Stretch
+from kraftspec.pipeline.source.ranges import OffsetRange
 
 
 def _filesystem(directory: str) -> tuple[Any, str]:
@@ -23,7 +23,7 @@ def _filesystem(directory: str) -> tuple[Any, str]:
     return filesystem if isinstance(filesystem, FileSystem) else LocalFileSystem(), path
 
 
-def write_report(directory: str, read: Sequence[Stretch], report: Report) -> None:
+def write_report(directory: str, read: Sequence[OffsetRange], report: Report) -> None:
     """Write what a task that read ``read`` has to say into ``directory``."""
     parts = [
         (one.part.file.path, one.part.start, one.part.end, one.offset_min, one.offset_end)
@@ -37,7 +37,7 @@ def write_report(directory: str, read: Sequence[Stretch], report: Report) -> Non
 
 
 def read_report(directory: str) -> Report:
-    """Return the sum of what all tasks said that wrote to the option ``report``'s directory.
+    """Return the sum of the reports that all tasks wrote to the directory of the option ``report``.
 
     Use a directory a query: it knows not what was read by which. FileNotFoundError without one.
     """

@@ -1,4 +1,4 @@
-"""The columns of ``kafkalog``: what Spark calls them, and which Arrow columns they are made of.
+"""The columns of ``kafkalog``: their names in Spark, and their Arrow columns.
 
 This is the one place that maps. Spark refuses batches whose Arrow schema is not exactly what it
 would make of its own, so columns state both types, and tests hold them together.
@@ -92,7 +92,7 @@ _COMPRESSIONS: Final = pa.array([codec.name.lower() for codec in sorted(Compress
 
 
 def spark_schema(options: Options) -> StructType:
-    """Return the columns of a query that nobody gave a schema for."""
+    """Return the columns of a query without a schema."""
     if options.decode == "metadata":
         return _metadata_schema(options)
     chosen = list(_KAFKA)
@@ -121,7 +121,7 @@ def converter_of(options: Options, schema: StructType) -> Converter:
     """Return what makes a schema's batches.
 
     Raises:
-        OptionError: a column is none, or has another type; it says which, and what is right.
+        OptionError: a column does not exist or has another type; it names the column and the type.
     """
     if options.decode == "metadata":
         return _MetadataConverter(options, schema)
@@ -130,26 +130,26 @@ def converter_of(options: Options, schema: StructType) -> Converter:
 
 def _check(schema: StructType, known: Mapping[str, DataType]) -> None:
     """Refuse columns that are none; their names are of any case, as Spark's are by default."""
-    given: set[str] = set()
-    of_any_case = {name.lower(): wanted for name, wanted in known.items()}
+    names: set[str] = set()
+    of_any_case = {name.lower(): expected for name, expected in known.items()}
     for field in schema.fields:
-        wanted = of_any_case.get(field.name.lower())
-        if field.name.lower() in given:
+        expected = of_any_case.get(field.name.lower())
+        if field.name.lower() in names:
             raise OptionError(f"schema: column {field.name} is there twice")
-        given.add(field.name.lower())
-        if wanted is None:
+        names.add(field.name.lower())
+        if expected is None:
             has = ", ".join(known)
             raise OptionError(f"schema: kafkalog has no column {field.name}; it has {has}")
         # Whether nulls may come is not what types differ in: Spark makes all of them nullable.
-        if field.dataType.simpleString() != wanted.simpleString():
+        if field.dataType.simpleString() != expected.simpleString():
             raise OptionError(
-                f"schema: column {field.name} is {wanted.simpleString()}, "
+                f"schema: column {field.name} is {expected.simpleString()}, "
                 f"not {field.dataType.simpleString()}; cast it after reading"
             )
 
 
 class _TableConverter:
-    """Records as rows; control records are left out unless they are asked for."""
+    """Records as rows; control records are left out unless an option includes them."""
 
     filterable: ClassVar[Mapping[str, str]] = {
         column.name: column.core
@@ -171,8 +171,8 @@ class _TableConverter:
             ]
         )
         self._drops_control = not options.include_control
-        asked = [column.core for column in self.columns]
-        self.core = tuple(dict.fromkeys([*asked, *["is_control"] * self._drops_control]))
+        names = [column.core for column in self.columns]
+        self.core = tuple(dict.fromkeys([*names, *["is_control"] * self._drops_control]))
 
     def convert(self, batch: Any, report: Report) -> Any:
         if self._drops_control:
@@ -183,26 +183,26 @@ class _TableConverter:
                 batch = batch.filter(pc.invert(is_control.fill_null(False)))
         if not batch.num_rows:
             return None
-        if not self.columns:  # Rows without columns have a number all the same.
+        if not self.columns:  # Rows without columns still have a count.
             return batch.select([])
         arrays = [_array(batch.column(column.core), column.arrow) for column in self.columns]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
 
-def _array(array: Any, wanted: Any) -> Any:
-    if array.type == wanted:
+def _array(array: Any, type_: Any) -> Any:
+    if array.type == type_:
         return array
-    if wanted == pa.string():
+    if type_ == pa.string():
         return pc.take(_COMPRESSIONS, array)
-    return array.cast(wanted)
+    return array.cast(type_)
 
 
 def _metadata_schema(options: Options) -> StructType:
     try:
-        found = metadata_schema(None, options.mode, record_type=options.record_type)
+        schema = metadata_schema(None, options.mode, record_type=options.record_type)
     except ValueError as error:
         raise OptionError(f"option recordType: {error}") from None
-    return from_arrow_schema(found)
+    return from_arrow_schema(schema)
 
 
 class _MetadataConverter:
@@ -231,5 +231,5 @@ class _MetadataConverter:
         self.core = self._decoder.source_columns
 
     def convert(self, batch: Any, report: Report) -> Any:
-        found = self._decoder.decode(batch, report)
-        return found.rename_columns(self._names) if found.num_rows else None
+        decoded = self._decoder.decode(batch, report)
+        return decoded.rename_columns(self._names) if decoded.num_rows else None

@@ -1,4 +1,4 @@
-"""Reading a stream: how far the logs have grown, and what lies between two such states.
+"""Reading a stream: the end offsets of the logs, and the records between two such states.
 
 An offset of the stream has, for each partition, the offset of the next record to read, in the form
 that ``startingOffsets`` has. It never lies within a batch that is still being written. Beside them
@@ -36,7 +36,7 @@ from kraftspec.pipeline.source.logs import (
     whole_batches,
 )
 from kraftspec.pipeline.source.options import LATEST, OptionError, Options
-from kraftspec.pipeline.source.ranges import Stretch, lost, starts_of, stretches
+from kraftspec.pipeline.source.ranges import OffsetRange, lost, offset_ranges, starts_of
 from kraftspec.pipeline.splits import packed
 from kraftspec.pipeline.transactions import transactions_of
 
@@ -44,7 +44,7 @@ Offsets = dict[Key, int]
 Marks = dict[Key, Mark]
 # Where an offset of the stream has its marks. No topic can be named so.
 _MARKS: Final = "last batches"
-# Between two batches of a query a partition is looked at a few times.
+# Between two batches of a query a partition is read a few times.
 _SEEN_MAX: Final = 8
 
 
@@ -56,11 +56,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             raise OptionError(f"option {options.ending.option}: a stream has no end")
         self.options = options
         self.work = WorkReader(options, schema)
-        # How far partitions went when they were looked at, the last one last.
+        # The ends of partitions when they were read, the latest last.
         self._seen: dict[Key, deque[End]] = {}
-        # Batches that were looked up, since their marks will be asked for again.
+        # Batches that were looked up; their marks will be needed again.
         self._before: dict[Key, deque[End]] = {}
-        self._target: Offsets | None = None  # Where a query ends that reads what is there now.
+        self._target: Offsets | None = (
+            None  # The end of a query that reads only the available data.
+        )
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 (Spark's name)
         """Return where the first run of a query starts."""
@@ -77,13 +79,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 (Spark's name)
-        """Note how far the logs go now."""
+        """Note the current ends of the logs."""
         self._target = {key: self._latest(log) for key, log in self._logs().items()}
 
     def latestOffset(  # noqa: N802 (Spark's name)
         self, start: dict[str, Any], limit: ReadLimit
     ) -> dict[str, Any]:
-        """Return how far to read next."""
+        """Return the end offsets of the next batch."""
         logs, read = self._logs(), _from_json(start)
         for key in read.keys() - logs.keys():
             lost(self.options, f"{key[0]}-{key[1]} is gone; it was read to offset {read[key]}")
@@ -107,7 +109,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _to_json(ends, kept | self._marks(logs, moved))
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802 (Spark's name)
-        """Return how far the logs went when they were last looked at, for the query's status."""
+        """Return the ends of the logs when they were last read, for the status of the query."""
         return _to_json({key: seen[-1].offset for key, seen in self._seen.items()})
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
@@ -116,18 +118,18 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for key in ends.keys() - logs.keys():
             if ends[key] > read.get(key, 0):
                 lost(self.options, f"{key[0]}-{key[1]} is gone; offsets to {ends[key]} are lost")
-        # What has appeared since the end was told is for the next batch of the query.
+        # Records that arrived after the end was returned are for the next batch of the query.
         logs = {key: log for key, log in logs.items() if key in ends}
         starts = self._starts(read, _marks_of(start), logs)
         size = self.options.split_bytes
-        found: list[Stretch] = []
+        ranges: list[OffsetRange] = []
         for key, log in logs.items():
             until = ends[key]
             latest = self._latest(log)
             if until > latest:
                 lost(self.options, f"{log.name} ends at offset {latest}; it went to {until}")
-            found += stretches(log, starts[key], until, self.options, size, places=self._place)
-        return [Work(together) for together in packed(found, size)]
+            ranges += offset_ranges(log, starts[key], until, self.options, size, places=self._place)
+        return [Work(together) for together in packed(ranges, size)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Yield the record batches of one task."""
@@ -154,7 +156,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _is_another(self, log: PartitionLog, offset: int, mark: Mark) -> bool:
         """Whether a log cannot be the one that was read to ``offset``, and marked there.
 
-        One that ends before is told of as such.
+        One that ends before is reported as lost data.
         """
         if self._end(log).offset < offset:
             return False
@@ -163,10 +165,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _marks(self, logs: Mapping[Key, PartitionLog], offsets: Offsets) -> Marks:
         """Return the marks of the last batches before offsets."""
-        found = {key: self._end_before(logs[key], offset) for key, offset in offsets.items()}
+        ends = {key: self._end_before(logs[key], offset) for key, offset in offsets.items()}
         return {
             key: Mark.of(end.batch)
-            for key, end in found.items()
+            for key, end in ends.items()
             if end is not None and end.batch is not None
         }
 
@@ -176,23 +178,23 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         known = self._before.setdefault(log.key, deque(maxlen=_SEEN_MAX))
         seen: list[End] = [*known, *self._seen.get(log.key, ())]
         for end in seen:
-            is_told = end.offset == offset and end.batch is not None and end.path in files
-            if is_told and end.is_in(files[end.path]):
+            is_known = end.offset == offset and end.batch is not None and end.path in files
+            if is_known and end.is_in(files[end.path]):
                 return end
         try:
-            found: End | None = log.before(offset)
+            before: End | None = log.before(offset)
         except FileNotFoundError:  # Deleted just now: there is nothing to compare with.
             return None
-        if found is not None:
-            known.append(found)
-        return found
+        if before is not None:
+            known.append(before)
+        return before
 
     def _latest(self, log: PartitionLog) -> int:
         """Return the offset after the last record that may be read."""
         end = self._end(log)
         if self.options.isolation == "read_committed":
-            found = transactions_of(log.files, use_txn_indexes=self.options.use_txn_indexes)
-            return min(end.offset, found.last_stable_offset)
+            transactions = transactions_of(log.files, use_txn_indexes=self.options.use_txn_indexes)
+            return min(end.offset, transactions.last_stable_offset)
         return end.offset
 
     def _end(self, log: PartitionLog) -> End:
@@ -239,7 +241,7 @@ def _limited_bytes(
 
 
 def _after(log: PartitionLog, start: int, end: int, size: int) -> int:
-    """Return the offset of a batch so many bytes after ``start``, or the first that is more."""
+    """Return the offset of the first batch at least so many bytes after ``start``."""
     left = size
     for file in log.files:
         if file.end_offset is not None and file.end_offset <= start:
@@ -255,31 +257,31 @@ def _after(log: PartitionLog, start: int, end: int, size: int) -> int:
 
 def _to_json(offsets: Offsets, marks: Marks | None = None) -> dict[str, Any]:
     """Put offsets in Spark's form, and always in the same order: it compares the text."""
-    found: dict[str, Any] = _by_topic(offsets)
+    value: dict[str, Any] = _by_topic(offsets)
     if marks:
-        found[_MARKS] = _by_topic({key: list(mark) for key, mark in marks.items()})
-    return found
+        value[_MARKS] = _by_topic({key: list(mark) for key, mark in marks.items()})
+    return value
 
 
 def _by_topic(values: Mapping[Key, Any]) -> dict[str, dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = {}
+    topics: dict[str, dict[str, Any]] = {}
     for (topic, partition), value in sorted(values.items()):
-        found.setdefault(topic, {})[str(partition)] = value
-    return found
+        topics.setdefault(topic, {})[str(partition)] = value
+    return topics
 
 
-def _from_json(found: Mapping[str, Mapping[str, int]]) -> Offsets:
-    return _by_key({topic: values for topic, values in found.items() if topic != _MARKS})
+def _from_json(value: Mapping[str, Mapping[str, int]]) -> Offsets:
+    return _by_key({topic: values for topic, values in value.items() if topic != _MARKS})
 
 
-def _by_key(found: Mapping[str, Mapping[str, Any]]) -> dict[Key, Any]:
+def _by_key(topics: Mapping[str, Mapping[str, Any]]) -> dict[Key, Any]:
     return {
         (topic, int(partition)): value
-        for topic, values in found.items()
+        for topic, values in topics.items()
         for partition, value in values.items()
     }
 
 
-def _marks_of(found: Mapping[str, Any]) -> Marks:
+def _marks_of(value: Mapping[str, Any]) -> Marks:
     """Return the marks of an offset; an earlier version's has none."""
-    return {key: Mark(*mark) for key, mark in _by_key(found.get(_MARKS, {})).items()}
+    return {key: Mark(*mark) for key, mark in _by_key(value.get(_MARKS, {})).items()}

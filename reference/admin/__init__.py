@@ -11,6 +11,9 @@ question starts fast::
 
 `client` has the calls and who is asked, `connection` is one connection, `config` are Kafka's own
 client properties.
+
+Called by the command line, by `local` and by tests; it may import the node, of which it has TLS,
+SASL and the reading of properties. The node imports nothing from here.
 """
 
 from kraftspec.reference.admin.client import (

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -312,16 +312,9 @@ def ask_quorum(connection: Connection, deadline_s: float) -> QuorumInfo:
 
     Raises AnswerError, AdminError, CodecError, and OSError as the network does.
     """
-    from kraftspec.generated.kafka import (  # noqa: PLC0415 - changes do without
-        DescribeQuorumRequest,
-        DescribeQuorumResponse,
-    )
+    from kraftspec.generated import kafka  # noqa: PLC0415 - changes do without
 
-    partition = DescribeQuorumRequest.PartitionData(partition_index=0)
-    topic = DescribeQuorumRequest.TopicData(topic_name=METADATA_TOPIC, partitions=[partition])
-    answer = connection.ask(
-        DescribeQuorumRequest(topics=[topic]), DescribeQuorumResponse, deadline_s
-    )
+    answer = connection.ask(quorum_request(kafka), kafka.DescribeQuorumResponse, deadline_s)
     _check(answer.error_code, answer.error_message)
     if len(answer.topics) != 1 or len(answer.topics[0].partitions) != 1:
         raise AdminError("the answer to DescribeQuorum is not about one partition")
@@ -338,6 +331,15 @@ def ask_quorum(connection: Connection, deadline_s: float) -> QuorumInfo:
             for node in answer.nodes
         },
     )
+
+
+def quorum_request(messages: Any) -> Any:
+    """Return DescribeQuorum of a package of generated messages."""
+    kind = messages.DescribeQuorumRequest
+    topic = kind.TopicData(
+        topic_name=METADATA_TOPIC, partitions=[kind.PartitionData(partition_index=0)]
+    )
+    return kind(topics=[topic])
 
 
 def _check(code: int, message: str | None, advice: str = "") -> None:

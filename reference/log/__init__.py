@@ -4,6 +4,9 @@
 and in ``__cluster_metadata-0`` the ``MetadataLog``: segments, checkpoints, leader epochs. A
 directory written here is read by Kafka, and the other way about. All of it stands on ``Files``, so
 that the same code runs on a real disk and on a simulated one that loses what was not synced.
+
+Called by `reference.storage`, by the tools and by the simulator; it may import `raft` and what is
+below `reference`.
 """
 
 from kraftspec.reference.log.directory import LogDirectory, MetaProperties, NotFormattedError

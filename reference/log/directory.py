@@ -30,12 +30,14 @@ if TYPE_CHECKING:
 
     from kraftspec.reference.log.files import Files, Lock
 
-KAFKA_PROFILE: Final = "kafka"
 LOCK_NAME: Final = ".lock"
 META_NAME: Final = "meta.properties"
 METADATA_NAME: Final = "__cluster_metadata-0"
 BOOTSTRAP_NAME: Final = "bootstrap.checkpoint"
-_KAFKA_VERSION: Final = "1"
+KAFKA: Final = "kafka"  # The profile of a directory whose meta.properties names none.
+_VERSIONS: Final = {KAFKA: "1"}  # Of meta.properties; that of any other profile is its name.
+NODE_ID: Final = "node.id"
+BROKER_ID: Final = "broker.id"
 _INT32_MAX: Final = (1 << 31) - 1
 
 
@@ -46,23 +48,24 @@ class NotFormattedError(ValueError):
 class MetaProperties(msgspec.Struct, frozen=True, kw_only=True):
     """What meta.properties says.
 
-    ``others`` are properties that this profile does not use; they are kept.
+    ``id_property`` has the node's id. ``others`` are properties that this profile does not use;
+    they are kept.
     """
 
-    profile: str = KAFKA_PROFILE
+    profile: str = KAFKA
     cluster_id: str = ""
     node_id: int = -1
     directory_id: Uuid = ZERO_UUID
+    id_property: str = NODE_ID
     others: dict[str, str] = {}
 
     def render(self) -> bytes:
         """Return the file."""
-        version = _KAFKA_VERSION if self.profile == KAFKA_PROFILE else self.profile
-        properties = {"version": version}
+        properties = {"version": _VERSIONS.get(self.profile, self.profile)}
         if self.cluster_id:
             properties["cluster.id"] = self.cluster_id
         if self.node_id >= 0:
-            properties[_id_key(self.profile)] = str(self.node_id)
+            properties[self.id_property] = str(self.node_id)
         if self.directory_id != ZERO_UUID:
             properties["directory.id"] = str(self.directory_id)
         return render_properties(properties | self.others).encode()
@@ -78,27 +81,25 @@ class MetaProperties(msgspec.Struct, frozen=True, kw_only=True):
                     "version 0 is that of a ZooKeeper broker; Kafka's kafka-storage format "
                     "makes version 1"
                 )
-            profile = KAFKA_PROFILE if version == _KAFKA_VERSION else version
-            if version != _KAFKA_VERSION and version.isdigit():
-                raise ValueError(f"version {version}, and {_KAFKA_VERSION} is known")
+            is_kafka = version == _VERSIONS[KAFKA]
+            if not is_kafka and version.isdigit():
+                raise ValueError(f"version {version}, and {_VERSIONS[KAFKA]} is known")
+            has_broker_id = BROKER_ID in properties and NODE_ID not in properties
+            id_property = BROKER_ID if has_broker_id and not is_kafka else NODE_ID
             made = cls(
-                profile=profile,
+                profile=KAFKA if is_kafka else version,
                 cluster_id=properties.pop("cluster.id", ""),
-                node_id=_node_id(properties.pop(_id_key(profile), "-1")),
+                node_id=_node_id(properties.pop(id_property, "-1")),
+                id_property=id_property,
                 directory_id=Uuid.parse(properties.pop("directory.id", str(ZERO_UUID))),
                 others=properties,
             )
-            if profile == KAFKA_PROFILE and (made.node_id < 0 or not made.cluster_id):
-                missing = _id_key(profile) if made.node_id < 0 else "cluster.id"
+            if is_kafka and (made.node_id < 0 or not made.cluster_id):
+                missing = id_property if made.node_id < 0 else "cluster.id"
                 raise ValueError(f"{missing} is missing")
         except ValueError as error:
             raise NotFormattedError(f"{path}: {error}") from error
         return made
-
-
-def _id_key(profile: str) -> str:
-    """Return the property that has a node's id: KIP-595 as drafted is of brokers."""
-    return "broker.id" if profile == "kip-595" else "node.id"
 
 
 def _node_id(text: str) -> int:
@@ -160,7 +161,7 @@ class LogDirectory:
         path: str,
         files: Files | None = None,
         *,
-        profile: str = KAFKA_PROFILE,
+        profile: str = KAFKA,
         node_id: int | None = None,
         cluster_id: str | None = None,
     ) -> Self:
@@ -191,7 +192,7 @@ class LogDirectory:
             if node_id is not None and meta.node_id != node_id:
                 raise NotFormattedError(
                     f"{path} is that of node {meta.node_id}, and this is node {node_id}: "
-                    f"{_id_key(profile)} in {META_NAME} is not that of the configuration"
+                    f"{meta.id_property} in {META_NAME} is not that of the configuration"
                 )
             if cluster_id is not None and meta.cluster_id != cluster_id:
                 raise NotFormattedError(

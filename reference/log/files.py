@@ -11,40 +11,12 @@ import fcntl
 import os
 import threading
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
-# On macOS, where fsync leaves the data in the disk's own cache.
-_FULL_SYNC: Final[int | None] = getattr(fcntl, "F_FULLFSYNC", None)
+from kraftspec.fastpath.files import File, LocalFile, sync_directory
+
 _FILE_PERMISSIONS: Final = 0o644
 _READ_ONLY_PERMISSIONS: Final = 0o400  # Those of Kafka's own checkpoints.
-
-
-class File(Protocol):
-    """An open file. Every operation may raise OSError, and ``position`` is a byte of the file."""
-
-    def read_at(self, position: int, size: int) -> bytes:
-        """Return ``size`` bytes, fewer only where the file ends before."""
-
-    def write_at(self, position: int, data: Any) -> None:
-        """Write all of a buffer; the file grows where that is beyond its end."""
-
-    def size(self) -> int:
-        """Return how many bytes the file has."""
-
-    def truncate(self, size: int) -> None:
-        """Cut the file; durable, as writes are, with the next ``sync``."""
-
-    def sync(self) -> None:
-        """Return once what was written, and what it takes to read it, is on the disk."""
-
-    def settle(self) -> None:
-        """Sync what a process that died may have left, and read from then on what the disk has.
-
-        After a sync that failed, the cache of a file may hold what never reached the disk.
-        """
-
-    def close(self) -> None:
-        """Let the file go; what was not synced is not synced by this."""
 
 
 class Lock(Protocol):
@@ -80,65 +52,6 @@ class Files(Protocol):
 
     def lock(self, path: str) -> Lock:
         """Lock a file, which is made where it is missing; BlockingIOError where it is locked."""
-
-
-class LocalFile:
-    """A file of this machine's file system."""
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-        self._is_cut = False  # Since the last sync.
-
-    def read_at(self, position: int, size: int) -> bytes:
-        """Read, again where the system gave less and the file goes on."""
-        data = os.pread(self._descriptor, size, position)
-        while len(data) < size:
-            more = os.pread(self._descriptor, size - len(data), position + len(data))
-            if not more:
-                break
-            data += more
-        return data
-
-    def write_at(self, position: int, data: Any) -> None:
-        """Write all of it, again where the system took less."""
-        written = os.pwrite(self._descriptor, data, position)
-        if written < len(data):
-            left = memoryview(data)[written:]
-            while left:
-                position += written
-                written = os.pwrite(self._descriptor, left, position)
-                left = left[written:]
-
-    def size(self) -> int:
-        """Return the size by fstat."""
-        return os.fstat(self._descriptor).st_size
-
-    def truncate(self, size: int) -> None:
-        """Cut by ftruncate."""
-        os.ftruncate(self._descriptor, size)
-        self._is_cut = True
-
-    def sync(self) -> None:
-        """Sync the data; after a cut also the inode, which fdatasync may leave out."""
-        if _FULL_SYNC is not None:
-            fcntl.fcntl(self._descriptor, _FULL_SYNC)
-        elif self._is_cut:
-            os.fsync(self._descriptor)
-            self._is_cut = False
-        else:
-            os.fdatasync(self._descriptor)
-
-    def settle(self) -> None:
-        """Sync, and drop the file from the page cache."""
-        self.sync()
-        if hasattr(os, "posix_fadvise"):
-            os.posix_fadvise(self._descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-
-    def close(self) -> None:
-        """Close the descriptor; a second call does nothing."""
-        descriptor, self._descriptor = self._descriptor, -1
-        if descriptor >= 0:
-            os.close(descriptor)
 
 
 # The locks of this process: those of fcntl do not hold against their own process.
@@ -218,11 +131,7 @@ class LocalFiles:
 
     def sync_directory(self, path: str) -> None:
         """Sync a directory's names."""
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        sync_directory(path)
 
     def lock(self, path: str) -> LocalLock:
         """Lock a file against other processes, Java's too, and against this one."""

@@ -11,15 +11,16 @@ from __future__ import annotations
 import errno
 import threading
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 import msgspec
 
 from kraftspec.fastpath.append import ZERO_AHEAD_BYTES_MAX
-from kraftspec.fastpath.batch_reader import read_header, view_of
+from kraftspec.fastpath.batch_reader import view_of
 from kraftspec.fastpath.batch_writer import encode_batch
 from kraftspec.fastpath.errors import CodecError, ErrorClass
+from kraftspec.fastpath.walk import iterate_headers
 from kraftspec.reference.log.control import ControlValue, encode_control_values
 from kraftspec.reference.log.epochs import CHECKPOINT_NAME
 from kraftspec.reference.log.files import ensure_directory, read_whole, replace_whole
@@ -32,15 +33,16 @@ from kraftspec.reference.log.segment import (
     segment_name,
 )
 from kraftspec.reference.log.snapshots import (
-    BATCH_BYTES_MAX,
     PartialSnapshot,
     SnapshotReader,
     SnapshotWriter,
     order,
     snapshot_name,
 )
+from kraftspec.reference.raft.config import BATCH_BYTES_MAX
 
 if TYPE_CHECKING:
+    from kraftspec.fastpath.records import BatchHeader
     from kraftspec.reference.log.epochs import EpochEntry
     from kraftspec.reference.log.files import Files
     from kraftspec.reference.log.recovery import LogRecovery
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
 PARTITION_METADATA_NAME: Final = "partition.metadata"
 PARTITION_METADATA: Final = b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ"
 DELETED_SUFFIX: Final = ".deleted"
+READ_BYTES: Final = 1 << 20  # What ``batches`` reads at a time.
 
 
 class LogConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -151,7 +154,7 @@ class MetadataLog:
 
     @property
     def flushed_offset(self) -> int:
-        """The offset before which a power cut takes nothing."""
+        """The offset before which a power loss takes nothing."""
         return self._flushed_offset
 
     @property
@@ -229,24 +232,24 @@ class MetadataLog:
         view = view_of(data)
         position = 0
         first = self._end_offset
-        while position < len(view):
-            try:
-                header = read_header(view, position, check_crc=check_crc)
+        try:
+            for header in iterate_headers(view, check_crc=check_crc):
                 epoch = header.partition_leader_epoch
                 if header.base_offset != self._end_offset or header.last_offset_delta < 0:
                     _refuse("baseOffset", header.base_offset, self._end_offset, position)
                 if epoch < self._last_epoch or epoch < 0:
                     _refuse("partitionLeaderEpoch", epoch, self._last_epoch, position)
-            except CodecError as error:
-                return Appended(first, self._end_offset, view[:position], error)
-            self._write(
-                view[position : header.end],
-                epoch,
-                header.base_offset,
-                header.last_offset,
-                header.max_timestamp,
-            )
-            position = header.end
+                end = header.end
+                self._write(
+                    view[position:end],
+                    epoch,
+                    header.base_offset,
+                    header.last_offset,
+                    header.max_timestamp,
+                )
+                position = end
+        except CodecError as error:
+            return Appended(first, self._end_offset, view[:position], error)
         return Appended(first, self._end_offset, view)
 
     def _write(
@@ -350,6 +353,21 @@ class MetadataLog:
         if offset >= end:
             return b""
         return self._segment_of(offset).read(offset, max_bytes, end)
+
+    def batches(
+        self, offset: int, end_offset: int | None = None
+    ) -> Iterator[tuple[BatchHeader, bytes]]:
+        """Yield the batches from the one that holds ``offset`` on, up to ``end_offset``.
+
+        Each comes with bytes that it is part of, in which its header has a position. Raises as
+        ``read`` does.
+        """
+        end = self._end_offset if end_offset is None else end_offset
+        while offset < end:
+            data = self.read(offset, READ_BYTES, end)
+            for header in iterate_headers(data, check_crc=False):
+                offset = header.last_offset + 1
+                yield header, data
 
     def _segment_of(self, offset: int) -> Segment:
         if offset >= self._active.base_offset:

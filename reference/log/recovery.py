@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from kraftspec.fastpath.append import ZERO_AHEAD_BYTES_MAX, Recovery, find_end_by
+from kraftspec.fastpath.append import ZERO_AHEAD_BYTES_MAX
+from kraftspec.fastpath.recovery import Recovery, find_end
 from kraftspec.reference.log.epochs import CHECKPOINT_NAME, EpochList
 from kraftspec.reference.log.files import read_whole
 from kraftspec.reference.log.segment import (
@@ -98,18 +99,17 @@ class _Chain:
         """Note a batch, or say why it cannot be the next."""
         if header.base_offset != self.due:
             return f"a batch of offset {header.base_offset}, where {self.due} is due"
-        if header.last_offset - self.index.base_offset > INT32_MAX:
-            return f"a batch up to offset {header.last_offset}, too far from the segment's first"
+        last_offset = header.last_offset
+        if last_offset - self.index.base_offset > INT32_MAX:
+            return f"a batch up to offset {last_offset}, too far from the segment's first"
         epoch = header.partition_leader_epoch
         last = self.epochs.last_epoch
         if epoch < max(last, 0):
             return f"a batch of leader epoch {epoch} behind one of {last}"
         if epoch > last:
             self.epochs.assign(epoch, header.base_offset)
-        self.due = header.last_offset + 1
-        self.index.add(
-            header.base_offset, header.last_offset, position, header.size, header.max_timestamp
-        )
+        self.due = last_offset + 1
+        self.index.add(header.base_offset, last_offset, position, header.size, header.max_timestamp)
         return ""
 
 
@@ -126,12 +126,11 @@ def _recover_segment(
         chain.index = BatchIndex(base_offset, interval_bytes)
         if chain.due is None:
             chain.due = base_offset
-        found = find_end_by(file.read_at, file.size(), base_offset, chain.visit, is_log=True)
+        found = find_end(file.read_at, file.size(), base_offset, chain.visit, is_log=True)
     except BaseException:
         file.close()
         raise
-    segment = Segment(path, file, chain.index)
-    segment.end = segment.synced_end = segment.zeroed_end = found.end
+    segment = Segment(path, file, chain.index, found.end)
     segment.next_offset = chain.due
     return segment, found
 

@@ -3,7 +3,7 @@
 ::
 
     | batch | batch | ... | batch | batch | 0 0 0 0 0 0 0 0 0 |
-    ^ 0              synced_end ^        ^ end               ^ size of the file
+    ^ 0             durable_end ^        ^ end               ^ size of the file
 
 The zeros are written ahead of the batches, so that syncing a batch moves no end of file and
 allocates no block; ``seal`` cuts them. ``BatchIndex`` has each batch in memory (8 bytes a batch),
@@ -15,22 +15,18 @@ from __future__ import annotations
 import struct
 from array import array
 from bisect import bisect_left, bisect_right
-from typing import Any, Final
+from typing import Final
 
-from kraftspec.fastpath.append import (
-    UNSYNCED_BYTES_MAX,
-    ZERO_AHEAD_BYTES_MIN,
-)
-from kraftspec.fastpath.batch_reader import read_header
-from kraftspec.reference.log.files import File, Files
+from kraftspec.fastpath.append import Appender
+from kraftspec.fastpath.files import File
+from kraftspec.fastpath.walk import iterate_headers
+from kraftspec.reference.log.files import Files
 
 OFFSET_ENTRY: Final = struct.Struct(">ii")  # Offset, relative to the segment's; position.
 TIME_ENTRY: Final = struct.Struct(">qi")  # Timestamp (ms); offset, relative.
 INDEX_SUFFIXES: Final = (".index", ".timeindex")
 INT32_MAX: Final = (1 << 31) - 1
 NO_TIMESTAMP: Final = -1
-
-_ZEROS: Final = bytes(1 << 20)
 
 
 def segment_name(base_offset: int) -> str:
@@ -145,52 +141,16 @@ class BatchIndex:
         )
 
 
-class Segment:
+class Segment(Appender):
     """An open segment. Only the last of a log is written to; ``next_offset`` is the one to come."""
 
-    __slots__ = (
-        "base_offset",
-        "end",
-        "file",
-        "index",
-        "next_offset",
-        "path",
-        "synced_end",
-        "zeroed_end",
-    )
+    __slots__ = ("base_offset", "index", "next_offset", "path")
 
-    def __init__(self, path: str, file: File, index: BatchIndex) -> None:
+    def __init__(self, path: str, file: File, index: BatchIndex, end: int = 0) -> None:
+        super().__init__(file, end)
         self.path = path  # The suffix left out.
-        self.file = file
         self.index = index
-        self.base_offset = index.base_offset
-        self.next_offset = index.base_offset
-        self.end = 0
-        self.synced_end = 0
-        self.zeroed_end = 0
-
-    def write(self, data: Any, zeros_max: int, size_max: int) -> int:
-        """Write bytes at the end; return where they begin.
-
-        ``zeros_max`` is how many zeros to write ahead at the most, and ``size_max`` the size at
-        which the segment will end.
-        """
-        position = self.end
-        end = position + len(data)
-        if end - self.synced_end > UNSYNCED_BYTES_MAX and self.synced_end < position:
-            self.file.sync()
-            self.synced_end = position
-        if end > self.zeroed_end and zeros_max:
-            self._write_zeros(end, min(zeros_max, size_max - end))
-        self.file.write_at(position, data)
-        self.end = end
-        return position
-
-    def _write_zeros(self, start: int, count_max: int) -> None:
-        count = min(max(start, ZERO_AHEAD_BYTES_MIN), count_max)
-        for at in range(start, start + count, len(_ZEROS)):
-            self.file.write_at(at, _ZEROS[: start + count - at])
-        self.zeroed_end = start + max(count, 0)
+        self.base_offset = self.next_offset = index.base_offset
 
     def size_from(self, offset: int) -> int:
         """Return the bytes from the batch on that holds ``offset``, which is of this segment."""
@@ -198,20 +158,9 @@ class Segment:
             return 0
         return self.end - self.index.positions[self.index.batch_of(offset)]
 
-    def sync(self) -> None:
-        """Make what is written durable."""
-        end = self.end
-        self.file.sync()
-        self.synced_end = end
-
     def seal(self, files: Files) -> None:
         """Cut the zeros, sync, and write the indexes: nothing more comes here."""
-        if self.zeroed_end > self.end:
-            self.file.truncate(self.end)
-            self.zeroed_end = self.end
-            self.sync()
-        elif self.synced_end < self.end:
-            self.sync()
+        self.trim()
         for suffix, data in zip(INDEX_SUFFIXES, self.index.files(), strict=True):
             path = self.path + suffix
             files.remove(path)
@@ -233,17 +182,12 @@ class Segment:
             self.end = self.index.positions[count]
             self.next_offset = self.base_offset + self.index.offsets[count]
             self._look_again(self.index.cut(count, self.end))
-        self.file.truncate(self.end)
-        self.zeroed_end = self.end
-        self.sync()
+        self.cut(self.end)
 
     def _look_again(self, position: int) -> None:
-        data = memoryview(self.file.read_at(position, self.end - position))
-        at = 0
-        while at < len(data):
-            header = read_header(data, at, check_crc=False)
+        data = self.file.read_at(position, self.end - position)
+        for header in iterate_headers(data, check_crc=False):
             self.index.note_time(header.max_timestamp, header.last_offset)
-            at = header.end
 
     def read(self, offset: int, max_bytes: int, end_offset: int) -> bytes:
         """Return whole batches: from the one that holds ``offset`` on, up to ``end_offset``.

@@ -13,9 +13,10 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from kraftspec.fastpath.batch_reader import decode_batch, read_header
+from kraftspec.fastpath.batch_reader import decode_batch
 from kraftspec.fastpath.batch_writer import encode_batch
-from kraftspec.fastpath.records import LOG_OVERHEAD_BYTES
+from kraftspec.fastpath.errors import CodecError, moved
+from kraftspec.fastpath.walk import Walk, iterate_headers
 from kraftspec.generated.kafka import SnapshotFooterRecord, SnapshotHeaderRecord
 from kraftspec.reference.log.control import (
     ControlValue,
@@ -23,13 +24,14 @@ from kraftspec.reference.log.control import (
     decode_control_record,
     encode_control_values,
 )
+from kraftspec.reference.raft.config import BATCH_BYTES_MAX
 from kraftspec.reference.raft.types import SnapshotId
 
 if TYPE_CHECKING:
+    from kraftspec.fastpath.files import File
     from kraftspec.fastpath.records import BatchHeader, Record
-    from kraftspec.reference.log.files import File, Files
+    from kraftspec.reference.log.files import Files
 
-BATCH_BYTES_MAX: Final = 8 << 20  # KafkaRaftClient.MAX_BATCH_SIZE_BYTES.
 PART_SUFFIX: Final = ".checkpoint.part"
 DELETED_SUFFIX: Final = ".checkpoint.deleted"
 _NAME = re.compile(r"(\d{20})-(\d{10})(-.+)?\.checkpoint(\.part|\.deleted)?")
@@ -209,6 +211,14 @@ class SnapshotWriter:
         self._part.abandon()
 
 
+def data_values(checkpoint: bytes) -> Iterator[bytes]:
+    """Yield the values of the data records of a checkpoint; CodecError where it is damaged."""
+    for header in iterate_headers(checkpoint):
+        if not header.is_control:
+            for record in decode_batch(checkpoint, header.position, check_crc=False):
+                yield bytes(record.value or b"")
+
+
 class SnapshotReader:
     """An open snapshot: its bytes for those who fetch it, its records for who loads it."""
 
@@ -223,15 +233,15 @@ class SnapshotReader:
 
     def batches(self) -> Iterator[tuple[BatchHeader, list[Record]]]:
         """Yield each batch, CRC checked; CodecError where one is damaged."""
-        position = 0
-        while position < self.size:
-            head = self._file.read_at(position, LOG_OVERHEAD_BYTES)
-            length = int.from_bytes(head[8:12], "big", signed=True)
-            whole = max(0, min(length + LOG_OVERHEAD_BYTES, self.size - position))
-            data = self._file.read_at(position, whole)
-            header = read_header(data)
-            yield header, decode_batch(data)
-            position += header.size
+        walk = Walk(self._file.read_at, 0, self.size)
+        for header in walk:
+            try:
+                records = decode_batch(walk.window, header.position, check_crc=False)
+            except CodecError as error:
+                raise moved(error, walk.base) from None
+            yield header, records
+        if walk.error is not None:
+            raise walk.error
 
     def header(self) -> SnapshotHeaderRecord:
         """Return the header record; ValueError where the file does not begin with one."""

@@ -18,6 +18,7 @@ import os
 import signal
 import sys
 from contextlib import suppress
+from functools import partial
 from itertools import islice
 from typing import BinaryIO, Final
 
@@ -26,8 +27,8 @@ import msgspec
 from kraftspec.reference.log.files import LocalFiles
 from kraftspec.reference.log.snapshots import PartialSnapshot, SnapshotWriter
 from kraftspec.reference.metadata.image import MetadataImage
-from kraftspec.reference.metadata.join import checkpoints_below, join
-from kraftspec.reference.metadata.reader import files_of, read_rows
+from kraftspec.reference.metadata.load import checkpoints_below, load_image
+from kraftspec.reference.metadata.reader import files_of, profile_near, read_rows
 from kraftspec.reference.metadata.snapshot import snapshot_values
 from kraftspec.reference.raft.types import SnapshotId
 
@@ -58,12 +59,16 @@ class Written(msgspec.Struct, frozen=True):
 
 
 def read_image(directory: str, as_of: int) -> MetadataImage:
-    """Return the image of a log's files up to an offset. Raises ValueError, OSError."""
+    """Return the image of a log's files up to an offset. Raises ValueError, OSError.
+
+    A record that is none of Kafka's metadata is an error: the image would lose it.
+    """
     image = MetadataImage()
     files = files_of(directory)
     segments = [file for file in files if file.kind == "segment"]
     checkpoint = next(iter(checkpoints_below(files, as_of)), None)
-    join(image, checkpoint, segments, read_rows, as_of)
+    rows = partial(read_rows, profile=profile_near(directory), is_lossless=True)
+    load_image(image, checkpoint, segments, rows, as_of)
     return image
 
 

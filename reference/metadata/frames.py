@@ -17,13 +17,14 @@ from __future__ import annotations
 
 from functools import cache
 from struct import Struct
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from kraftspec.fastpath.errors import CodecError, ErrorClass, detail_of
 from kraftspec.fastpath.message import Message
 from kraftspec.fastpath.wire import read_uvarint
-from kraftspec.generated import kafka, kip_595, kip_853
-from kraftspec.generated.control_records import ControlRecordType, DraftControlRecordType
+from kraftspec.generated import kafka
+from kraftspec.generated.control_records import ControlRecordType
+from kraftspec.reference.profiles import KAFKA, parts_of
 
 FRAME_VERSION: Final = 1
 # Records of another log, __remote_log_metadata, that are numbered from 0 again.
@@ -31,37 +32,6 @@ _REMOTE_STORAGE: Final = "Remote"
 _INT16: Final = Struct(">h")
 CONTROL_KEY: Final = Struct(">hh")  # Version, type.
 _HEAD_BYTES: Final = 3  # Each of the three numbers has been one byte so far.
-
-CONTROL_MESSAGES: Final = {
-    ControlRecordType.ABORT: "EndTxnMarker",
-    ControlRecordType.COMMIT: "EndTxnMarker",
-    ControlRecordType.LEADER_CHANGE: "LeaderChangeMessage",
-    ControlRecordType.SNAPSHOT_HEADER: "SnapshotHeaderRecord",
-    ControlRecordType.SNAPSHOT_FOOTER: "SnapshotFooterRecord",
-    ControlRecordType.KRAFT_VERSION: "KRaftVersionRecord",
-    ControlRecordType.KRAFT_VOTERS: "VotersRecord",
-}
-KAFKA: Final = "kafka"
-# Control records of the drafts, by profile: the package and the name of each type's message. What
-# is as in Kafka is Kafka's own.
-DRAFT_MESSAGES: Final[dict[str, dict[int, tuple[Any, str]]]] = {
-    "kip-595": {
-        DraftControlRecordType.VOTER_ASSIGNMENT: (kip_595, "VoterAssignmentMessage"),
-        DraftControlRecordType.LEADER_CHANGE: (kip_595, "LeaderChangeMessage"),
-    },
-    "kip-853": {
-        ControlRecordType.LEADER_CHANGE: (kip_853, "LeaderChangeMessage"),
-        ControlRecordType.SNAPSHOT_HEADER: (kafka, "SnapshotHeaderRecord"),
-        ControlRecordType.SNAPSHOT_FOOTER: (kafka, "SnapshotFooterRecord"),
-        DraftControlRecordType.ADD_VOTER: (kip_853, "AddVoterRecord"),
-        DraftControlRecordType.REMOVE_VOTER: (kip_853, "RemoveVoterRecord"),
-    },
-    "kip-996": {
-        ControlRecordType.LEADER_CHANGE: (kafka, "LeaderChangeMessage"),
-        ControlRecordType.SNAPSHOT_HEADER: (kafka, "SnapshotHeaderRecord"),
-        ControlRecordType.SNAPSHOT_FOOTER: (kafka, "SnapshotFooterRecord"),
-    },
-}
 
 
 class Frame(NamedTuple):
@@ -113,23 +83,14 @@ def record_classes() -> dict[int, type[Message]]:
     }
 
 
-@cache
 def control_classes(profile: str = KAFKA) -> dict[int, type[Message]]:
     """Return the messages of a profile's control records by control record type."""
-    if profile == KAFKA:
-        return {int(kind): getattr(kafka, name) for kind, name in CONTROL_MESSAGES.items()}
-    messages = DRAFT_MESSAGES[profile]
-    return {int(kind): getattr(package, name) for kind, (package, name) in messages.items()}
+    return parts_of(profile).control_messages
 
 
 def control_name(kind: int, profile: str = KAFKA) -> str | None:
     """Return what a type of control record is called; None for one that the profile has not."""
-    if kind not in control_classes(profile):
-        return None
-    is_draft = kind in list(DraftControlRecordType) and kind not in list(ControlRecordType)
-    if profile == "kip-595" or is_draft:
-        return DraftControlRecordType(kind).name
-    return ControlRecordType(kind).name
+    return parts_of(profile).control_names.get(kind)
 
 
 @cache
@@ -179,15 +140,16 @@ def read_control(key: bytes | None, value: bytes | None, profile: str = KAFKA) -
         detail = f"the key of a control record has {CONTROL_KEY.size} bytes"
         raise FrameError(CodecError(ErrorClass.TRUNCATED, detail, path="key"))
     kind = CONTROL_KEY.unpack_from(key)[1]
-    cls = control_classes(profile).get(kind)
+    parts = parts_of(profile)
+    cls = parts.control_messages.get(kind)
     if cls is None:
         detail = f"there is no control record of type {kind}"
         raise FrameError(CodecError(ErrorClass.UNKNOWN_MESSAGE, detail, path="key"), kind)
     if value is None or len(value) < _INT16.size:
         detail = "the value of a control record starts with a version, an int16"
         raise FrameError(CodecError(ErrorClass.TRUNCATED, detail, offset=0), kind)
-    if profile == "kip-595":  # Its messages do not say their version, and have one.
-        return _known(cls, kind, 0, 0)
+    if parts.control_version is not None:
+        return _known(cls, kind, parts.control_version, 0)
     version = _INT16.unpack_from(value)[0]
     has_prefix = kind in (ControlRecordType.ABORT, ControlRecordType.COMMIT)
     return _known(cls, kind, version, _INT16.size if has_prefix else 0)

@@ -10,42 +10,43 @@ import os
 import re
 import time
 from collections.abc import Iterator
-from struct import Struct
+from functools import partial
+from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from kraftspec.fastpath.append import Recovery, find_end_by
 from kraftspec.fastpath.batch_reader import decode_batch, read_header
 from kraftspec.fastpath.errors import CodecError, detail_of
 from kraftspec.fastpath.message import Message
-from kraftspec.fastpath.records import LENGTH_AT, LOG_OVERHEAD_BYTES, BatchHeader, Record
+from kraftspec.fastpath.records import LOG_OVERHEAD_BYTES, BatchHeader, Record
+from kraftspec.fastpath.recovery import Recovery, find_end
+from kraftspec.fastpath.walk import Walk, claimed_size, read_file
 from kraftspec.generated.kafka import NoOpRecord
+from kraftspec.reference.log.directory import META_NAME, MetaProperties, NotFormattedError
 from kraftspec.reference.log.snapshots import parse_name
 from kraftspec.reference.metadata.frames import (
-    KAFKA,
     FrameError,
     explain,
     read_control,
     read_frame,
 )
 from kraftspec.reference.metadata.image import MetadataImage
-from kraftspec.reference.metadata.join import Row
+from kraftspec.reference.metadata.load import Row
+from kraftspec.reference.profiles import KAFKA, PROFILE_NAMES, parts_of
 
 # Kafka's controllers write at most 8 MiB at once (KafkaRaftClient.MAX_BATCH_SIZE_BYTES); a length
 # that lies costs no more memory than this.
 BATCH_BYTES_MAX: Final = 64 << 20
 CHECKPOINT_SUFFIX: Final = ".checkpoint"
-_WINDOW_BYTES: Final = 1 << 20
 # A batch that is being written may look damaged for a moment.
 _LOOKS_COUNT: Final = 4
 _LOOK_AGAIN_S: Final = 0.05
 _SEGMENT = re.compile(r"(\d{20})\.log")
-_INT32 = Struct(">i")
 
 
 class MetadataFile(msgspec.Struct, frozen=True):
-    """A segment or a checkpoint on this machine's disk: a ``join.LogPart``.
+    """A segment or a checkpoint on this machine's disk: a ``load.LogPart``.
 
     ``is_last`` is for the segment that a node may be writing to; what a crash leaves at its end is
     no damage. A checkpoint without offset in its name (bootstrap.checkpoint) ends at 0.
@@ -101,13 +102,36 @@ def files_of(directory: str) -> list[MetadataFile]:
     return found
 
 
+def profile_near(path: str | Path) -> str:
+    """Return the profile of a log directory, or of a file or a directory in one.
+
+    It is Kafka's where no meta.properties is beside it or above it, or one that names no profile.
+    """
+    start = Path(path)
+    for directory in (start, *start.absolute().parents[:2]):
+        try:
+            data = (directory / META_NAME).read_bytes()
+            profile = MetaProperties.parse(data, str(directory)).profile
+        except NotFormattedError:
+            return KAFKA
+        except OSError:
+            continue
+        return profile if profile in PROFILE_NAMES else KAFKA
+    return KAFKA
+
+
 def read_rows(
-    file: MetadataFile, below: int | None, image: MetadataImage, profile: str = KAFKA
+    file: MetadataFile,
+    below: int | None,
+    image: MetadataImage,
+    profile: str = KAFKA,
+    *,
+    is_lossless: bool = False,
 ) -> Iterator[Row]:
-    """Yield the records of a file but for batches that ``image`` has: a ``join.ReadRows``.
+    """Yield the records of a file but for batches that ``image`` has: a ``load.ReadRows``.
 
     The drafts leave open what a data record is: of their profiles one that is no record of Kafka's
-    metadata says nothing, as a NoOpRecord.
+    metadata says nothing, as a NoOpRecord. With ``is_lossless`` it is an error there too.
 
     Raises DamagedFileError, and OSError as the disk does.
     """
@@ -136,7 +160,8 @@ def read_rows(
                     frame = read_frame(record.value)
                 message = frame.decode(record.value or b"")
             except (FrameError, CodecError) as refused:
-                if profile != KAFKA and not header.is_control:
+                is_opaque = not (header.is_control or parts_of(profile).is_metadata_log)
+                if is_opaque and not is_lossless:
                     yield _row(header, record, NoOpRecord())
                     continue
                 why = refused.error if isinstance(refused, FrameError) else refused
@@ -157,44 +182,21 @@ def _batches(file: MetadataFile) -> Iterator[tuple[BatchHeader, bytes, int]]:
     CRCs are not looked at. Where the log ends, this ends.
     """
     with open(file.path, "rb", buffering=0) as opened:
-        descriptor = opened.fileno()
-        window, start, end = b"", 0, 0
+        descriptor, end = opened.fileno(), 0
+        read = partial(read_file, descriptor)
         while True:
-            size = _batch_size(window, end - start)
-            if not 0 <= size <= BATCH_BYTES_MAX or end - start + size > len(window):
-                wanted = min(max(size, LOG_OVERHEAD_BYTES, _WINDOW_BYTES), BATCH_BYTES_MAX)
-                window, start = _pread(descriptor, wanted, end), end
-                size = _batch_size(window, 0)
-                if not window:
-                    return
-                if 0 <= size <= BATCH_BYTES_MAX and len(window) < size and len(window) == wanted:
-                    window = _pread(descriptor, size, end)
-            try:
-                header = read_header(window, end - start, check_crc=False)
-            except CodecError as error:
-                _end_or_raise(file, end, error)
-                return
-            at = end - start
-            yield msgspec.structs.replace(header, position=end), window, at
-            end += header.size
-
-
-def _batch_size(window: bytes, at: int) -> int:
-    """Return the size of the batch at a byte; of the least of it where that is not there."""
-    if at + LOG_OVERHEAD_BYTES > len(window):
-        return LOG_OVERHEAD_BYTES
-    (length,) = _INT32.unpack_from(window, at + LENGTH_AT)
-    return LOG_OVERHEAD_BYTES + int(length)
-
-
-def _pread(descriptor: int, size: int, position: int) -> bytes:
-    data = os.pread(descriptor, size, position)
-    while len(data) < size:
-        more = os.pread(descriptor, size - len(data), position + len(data))
-        if not more:
-            break
-        data += more
-    return data
+            walk = Walk(
+                read, end, os.fstat(descriptor).st_size, check_crc=False,
+                batch_bytes_max=BATCH_BYTES_MAX,
+            )  # fmt: skip
+            for header in walk:
+                at, position = header.position, walk.base + header.position
+                yield msgspec.structs.replace(header, position=position), walk.window, at
+            if walk.position == end:
+                break
+            end = walk.position  # More may be there by now.
+        if walk.error is not None:
+            _end_or_raise(file, end, walk.error)
 
 
 def _end_or_raise(file: MetadataFile, position: int, error: CodecError) -> None:
@@ -221,14 +223,15 @@ def _look(path: str, position: int) -> Recovery | None:
     with open(path, "rb", buffering=0) as opened:
         descriptor = opened.fileno()
         size = max(os.fstat(descriptor).st_size - position, 0)
-        head = _pread(descriptor, LOG_OVERHEAD_BYTES, position)
-        if min(size, _batch_size(head, 0)) > BATCH_BYTES_MAX:
+        if min(size, claimed_size(read_file(descriptor, position, LOG_OVERHEAD_BYTES))) > (
+            BATCH_BYTES_MAX
+        ):
             return None
 
         def read(at: int, count: int) -> bytes:
-            return _pread(descriptor, count, position + at)
+            return read_file(descriptor, position + at, count)
 
-        return find_end_by(read, size, is_log=True)
+        return find_end(read, size, is_log=True)
 
 
 def _told(error: CodecError) -> str:

@@ -1,4 +1,4 @@
-"""What a node answers: the quorum's own APIs by its core, and the few that only its shell can.
+"""What a node answers: the quorum's own APIs by its core, and the few that only its host can.
 
 Apache Kafka's tools find the controllers of ``--bootstrap-controller`` by DescribeCluster, which
 has to do with the node's network and not with its log (KIP-919). Brokers, and controllers of
@@ -31,29 +31,16 @@ from kraftspec.generated.kafka import (
     EnvelopeRequest,
     EnvelopeResponse,
     UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
 )
 from kraftspec.reference.node.features import begin_update
-from kraftspec.reference.node.frames import API_VERSIONS_KEY
-from kraftspec.reference.raft.follower import address
-from kraftspec.reference.raft.messages import Api
+from kraftspec.reference.raft.types import address
+from kraftspec.reference.wire.apis import Api
 
 if TYPE_CHECKING:
     from kraftspec.reference.raft import Core
 
 CONTROLLER_ENDPOINTS: Final = 2  # EndpointType of DescribeCluster
-_NEVER_FLEXIBLE: Final = 1 << 15  # Above any version.
-
-
-def api_of(request: Any) -> Api:
-    """Return the API of a generated request, all versions of it."""
-    versions, flexible = request.VALID_VERSIONS, request.FLEXIBLE_VERSIONS
-    return Api(
-        request.API_KEY,
-        request.__name__.removesuffix("Request"),
-        versions.start,
-        versions.stop - 1,
-        flexible.start if flexible else _NEVER_FLEXIBLE,
-    )
 
 
 class ShellApi(NamedTuple):
@@ -63,7 +50,6 @@ class ShellApi(NamedTuple):
     """
 
     api: Api
-    request_class: Any
     answer: Callable[[Core, Any, int, str], Any]
 
 
@@ -105,14 +91,14 @@ def _not_controller(request: Any, response: Any) -> ShellApi:
     NOT_CONTROLLER (``NodeToControllerRequestThread``), and does not where the API is not served.
     """
     return ShellApi(
-        api_of(request), request, lambda *_: response(error_code=ErrorCode.NOT_CONTROLLER)
+        Api.of(request, response), lambda *_: response(error_code=ErrorCode.NOT_CONTROLLER)
     )
 
 
 SHELL_APIS: Final = {
     shell.api.key: shell
     for shell in (
-        ShellApi(api_of(DescribeClusterRequest), DescribeClusterRequest, describe_cluster),
+        ShellApi(Api.of(DescribeClusterRequest, DescribeClusterResponse), describe_cluster),
         _not_controller(AllocateProducerIdsRequest, AllocateProducerIdsResponse),
         _not_controller(AlterPartitionRequest, AlterPartitionResponse),
         _not_controller(AssignReplicasToDirsRequest, AssignReplicasToDirsResponse),
@@ -120,7 +106,7 @@ SHELL_APIS: Final = {
         _not_controller(BrokerRegistrationRequest, BrokerRegistrationResponse),
         _not_controller(ControllerRegistrationRequest, ControllerRegistrationResponse),
         _not_controller(EnvelopeRequest, EnvelopeResponse),
-        ShellApi(api_of(UpdateFeaturesRequest), UpdateFeaturesRequest, begin_update),
+        ShellApi(Api.of(UpdateFeaturesRequest, UpdateFeaturesResponse), begin_update),
     )
 }
 
@@ -130,16 +116,13 @@ def is_controller(versions: Container[int]) -> bool:
     return CreateTopicsRequest.API_KEY in versions
 
 
-def unsupported_api_versions(api: Api) -> bytes:
-    """Return the body for an ApiVersions of an unknown version, always in version 0 (KIP-511).
+def unsupported_api_versions(api: Api) -> ApiVersionsResponse:
+    """Return the answer to an ApiVersions of an unknown version, always in version 0 (KIP-511).
 
     It names the versions of ApiVersions itself, with which to ask again.
     """
-    assert api.key == API_VERSIONS_KEY
+    assert api.key == ApiVersionsResponse.API_KEY
     entry = ApiVersionsResponse.ApiVersion(
         api_key=api.key, min_version=api.min_version, max_version=api.max_version
     )
-    body: bytes = ApiVersionsResponse(
-        error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[entry]
-    ).encode(0)
-    return body
+    return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[entry])

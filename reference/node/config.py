@@ -19,7 +19,8 @@ from kraftspec.reference.node import endpoints
 from kraftspec.reference.node.config_security import Security
 from kraftspec.reference.node.keys import shown
 from kraftspec.reference.node.reader import Reader, did_you_mean
-from kraftspec.reference.node.settings import Limits, Listener, NodeConfig
+from kraftspec.reference.node.settings import Limits, Listener, NodeConfig, Protocol
+from kraftspec.reference.profiles import KAFKA, parts_of
 from kraftspec.reference.raft.config import MS, Config
 from kraftspec.reference.raft.types import Endpoint, Node
 from kraftspec.reference.raft.voters import VoterSet
@@ -39,44 +40,52 @@ INTER_BROKER: Final = "inter.broker.listener.name"
 EARLY_START: Final = "early.start.listeners"
 PROVIDERS: Final = "config.providers"
 IGNORED: Final = "it has no effect on this node, which is a controller without a broker"
+IGNORED_OF_BROKER: Final = "it has no effect on this node, which only observes the quorum"
 
 
-def load_config(path: str | Path, profile: str = "kafka") -> NodeConfig:
+def load_config(path: str | Path, profile: str = KAFKA) -> NodeConfig:
     """Return the configuration in a properties file, with warnings about what has no effect.
 
     ``profile`` says whose properties they are. Opens nothing but the file. Raises ConfigError, with
     all that is wrong.
     """
-    if profile != "kafka":
-        from kraftspec.reference.node.config_drafts import LOADERS  # noqa: PLC0415 - it reads by us
-
-        return LOADERS[profile](Path(path))
-    return load_controller(Path(path))
+    return parts_of(profile).node.load_config(Path(path))
 
 
 def load_controller(
-    path: Path, judge: Callable[[Reader], None] = lambda reader: None
+    path: Path,
+    judge: Callable[[Reader], None] = lambda reader: None,
+    *,
+    may_be_broker: bool = False,
 ) -> NodeConfig:
-    """Return the configuration of a controller; ``judge`` notes what else is wrong in its file."""
+    """Return the configuration of a controller; ``judge`` notes what else is wrong in its file.
+
+    Where it may be a broker, too, that one observes: it has a broker's listeners, and the first of
+    ``controller.listener.names`` is that of the controllers which it fetches from.
+    """
     reader = Reader.open(path)
-    _check_roles(reader)
+    is_broker = may_be_broker and reader.words(ROLES) == ("broker",)
+    if not is_broker:
+        _check_roles(reader)
     judge(reader)
     node_id = _node_id(reader)
-    listeners, reached = read_listeners(reader)
+    listeners, reached = read_listeners(reader, is_broker=is_broker)
     config = NodeConfig(
         path=str(path),
-        core=_core(reader, node_id, listeners, reached),
+        core=_core(reader, node_id, listeners, reached, is_broker=is_broker),
         log=read_log(reader),
         log_dir=read_log_dir(reader),
         listeners=listeners,
         limits=read_limits(reader),
-        security=Security(reader).client_side(listeners),
+        security=Security(reader).client_side(
+            listeners, _controllers_listener(reader) if is_broker else None
+        ),
         snapshot_bytes=reader.integer("metadata.log.max.record.bytes.between.snapshots"),
         snapshot_ms=reader.integer("metadata.log.max.snapshot.interval.ms"),
         idle_ms=reader.integer("metadata.max.idle.interval.ms"),
         properties={key: entry.value for key, entry in reader.entries.items()},
     )
-    reader.judge_rest(IGNORED)
+    reader.judge_rest(IGNORED_OF_BROKER if is_broker else IGNORED)
     reader.refuse()
     return msgspec.structs.replace(config, warnings=reader.said_warnings())
 
@@ -105,8 +114,13 @@ def _node_id(reader: Reader) -> int:
 # ---- listeners and the quorum ------------------------------------------------------------------
 
 
-def read_listeners(reader: Reader) -> tuple[tuple[Listener, ...], dict[str, endpoints.Address]]:
-    """Return the listeners in the order of controller.listener.names, and where they are found."""
+def read_listeners(
+    reader: Reader, *, is_broker: bool = False
+) -> tuple[tuple[Listener, ...], dict[str, endpoints.Address]]:
+    """Return the listeners in the order of controller.listener.names, and where they are found.
+
+    Those of a broker are others, in the order of ``listeners``.
+    """
     addresses = endpoints.read_addresses(reader, endpoints.LISTENERS)
     if not reader.has(endpoints.LISTENERS):
         reader.mistake(
@@ -117,14 +131,14 @@ def read_listeners(reader: Reader) -> tuple[tuple[Listener, ...], dict[str, endp
     endpoints.check_ports(reader, addresses)
     protocols = endpoints.read_protocols(reader, addresses)
     if not reader.is_wrong(endpoints.LISTENERS, endpoints.NAMES):  # Else names are missing anyway.
-        endpoints.check_names(reader, addresses, protocols)
+        endpoints.check_names(reader, addresses, protocols, is_broker=is_broker)
     reached = endpoints.advertised(reader, addresses, protocols)
     if endpoints.NAMES not in reader.assumed:
         _check_other_names(reader, [address.name for address in addresses], set(protocols))
     security = Security(reader)
     by_name = {address.name: address for address in addresses}
     listeners = []
-    for name in reader.words(endpoints.NAMES):
+    for name in by_name if is_broker else reader.words(endpoints.NAMES):
         address = by_name.get(name)
         if address is None or name not in protocols:
             continue
@@ -138,6 +152,19 @@ def read_listeners(reader: Reader) -> tuple[tuple[Listener, ...], dict[str, endp
         )
         listeners.append(security.server_side(listener))
     return tuple(listeners), reached
+
+
+def _controllers_listener(reader: Reader) -> Listener | None:
+    """Return the listener of the controllers that a broker connects to."""
+    protocols = endpoints.read_protocols(
+        reader, endpoints.read_addresses(reader, endpoints.LISTENERS)
+    )
+    for name in reader.words(endpoints.NAMES)[:1]:
+        protocol = protocols.get(name, Protocol.PLAINTEXT)
+        return Listener(
+            name=name, host="", port=0, advertised_host="", advertised_port=0, protocol=protocol
+        )
+    return None
 
 
 def _check_other_names(reader: Reader, names: list[str], protocols: set[str]) -> None:
@@ -160,9 +187,11 @@ def _core(
     node_id: int,
     listeners: tuple[Listener, ...],
     reached: dict[str, endpoints.Address],
+    *,
+    is_broker: bool,
 ) -> Config:
-    listener = listeners[0].name if listeners else "CONTROLLER"
-    voters, servers = _quorum(reader, node_id, listener)
+    listener = next(iter(reader.words(endpoints.NAMES)), "CONTROLLER")
+    voters, servers = _quorum(reader, node_id, listener, is_broker=is_broker)
 
     def us(name: str) -> int:
         return reader.integer(f"controller.quorum.{name}.ms") * MS
@@ -174,6 +203,7 @@ def _core(
         endpoints=tuple(Endpoint(one.name, *reached[one.name][1:]) for one in listeners),
         voters=voters,
         bootstrap_servers=servers,
+        can_become_voter=not is_broker,
         auto_join=reader.flag("controller.quorum.auto.join.enable"),
         election_timeout_us=us("election.timeout"),
         fetch_timeout_us=us("fetch.timeout"),
@@ -188,7 +218,9 @@ def _core(
     )
 
 
-def _quorum(reader: Reader, node_id: int, listener: str) -> tuple[VoterSet, tuple[Node, ...]]:
+def _quorum(
+    reader: Reader, node_id: int, listener: str, *, is_broker: bool
+) -> tuple[VoterSet, tuple[Node, ...]]:
     voters = endpoints.read_voters(reader, listener)
     servers = endpoints.read_servers(reader)
     if not reader.words(endpoints.VOTERS) and not reader.words(endpoints.SERVERS):
@@ -198,7 +230,9 @@ def _quorum(reader: Reader, node_id: int, listener: str) -> tuple[VoterSet, tupl
             f"{endpoints.SERVERS}=host:port of its controllers (or, for a static quorum, "
             f"{endpoints.VOTERS}=id@host:port,…)",
         )
-    if len(voters) and node_id not in voters:
+    if is_broker and node_id in voters:
+        reader.mistake(endpoints.VOTERS, f"{node_id} is in it, and a broker: correct node.id")
+    elif len(voters) and node_id not in voters and not is_broker:
         reader.mistake(
             endpoints.VOTERS,
             f"this node, {node_id}, is not in it: correct node.id, or add {node_id}@host:port",

@@ -75,8 +75,10 @@ class Security:
         tls = self._tls(listener) if protocol.has_tls else None
         return msgspec.structs.replace(listener, tls=tls, sasl=sasl, ssl_rules=rules)
 
-    def client_side(self, listeners: tuple[Listener, ...]) -> SecurityConfig:
-        """Return how this node shows itself, which is by the first listener, and who may call."""
+    def client_side(
+        self, listeners: tuple[Listener, ...], own: Listener | None = None
+    ) -> SecurityConfig:
+        """Return how this node shows itself, by its first listener or ``own``, and who may call."""
         reader = self._reader
         authorizer = reader.text(AUTHORIZER)
         if authorizer not in ("", STANDARD_AUTHORIZER):
@@ -87,7 +89,10 @@ class Security:
         builder = reader.text(PRINCIPALS)
         if builder != kafka_keys()[PRINCIPALS].default:
             reader.mistake(PRINCIPALS, "classes of Java are not run here: remove it")
-        own = listeners[0] if listeners else None
+        if own is None:
+            own = listeners[0] if listeners else None
+        elif own.protocol.has_tls:
+            own = msgspec.structs.replace(own, tls=self._tls(own))
         protocol = own.protocol if own is not None else Protocol.PLAINTEXT
         sasl = None
         if own is not None and protocol.has_sasl:

@@ -117,15 +117,28 @@ def _is_secure(name: str) -> bool:
     return name in list(Protocol) and name != Protocol.PLAINTEXT
 
 
-def check_names(reader: Reader, addresses: list[Address], protocols: dict[str, Protocol]) -> None:
-    """Note where the names of the several properties do not fit each other."""
+def check_names(
+    reader: Reader,
+    addresses: list[Address],
+    protocols: dict[str, Protocol],
+    *,
+    is_broker: bool = False,
+) -> None:
+    """Note where the names of the several properties do not fit each other.
+
+    A controller listens on those of ``controller.listener.names``, a broker on others.
+    """
     controllers = reader.words(NAMES)
     names = [address.name for address in addresses]
     for name in controllers:
-        if name not in names:
+        if is_broker and name in names:
+            reader.mistake(
+                LISTENERS, f"{name} is the controllers', and this is a broker: remove it"
+            )
+        elif not is_broker and name not in names:
             reader.mistake(NAMES, f"{shown(name)} is not in listeners{did_you_mean(name, names)}")
-    for name in names:
-        if name not in controllers:
+    for name in [*names, *controllers] if is_broker else names:
+        if name not in controllers and not is_broker:
             reader.mistake(
                 LISTENERS,
                 f"{name} is not in {NAMES}, and a node that is only a controller has no "

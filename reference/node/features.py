@@ -39,9 +39,9 @@ def begin_update(
         kind = update.upgrade_type if version else UPGRADE  # Version 0 has a flag, not looked at.
         wrong = _wrong(core, update.feature, update.max_version_level, kind, current)
         if wrong:
-            said = f"Invalid update version {update.max_version_level} for feature {update.feature}"
+            text = f"Invalid update version {update.max_version_level} for feature {update.feature}"
             return end_update(
-                request, version, ErrorCode.INVALID_UPDATE_VERSION, f"{said}. {wrong}"
+                request, version, ErrorCode.INVALID_UPDATE_VERSION, f"{text}. {wrong}"
             )
         level = update.max_version_level
     if level is None or level == current:
@@ -65,10 +65,10 @@ def _wrong(core: Core, feature: str, level: int, kind: int, current: int) -> str
         only = f"{known.min}-{known.max}"
         return f"Local controller {config.node_id} only supports versions {only}"
     if level < current:
-        said = "Can't downgrade the version of this feature"
+        text = "Can't downgrade the version of this feature"
         if kind == UPGRADE:
-            return f"{said} without setting the upgrade type to either safe or unsafe downgrade."
-        return f"{said}."
+            return f"{text} without setting the upgrade type to either safe or unsafe downgrade."
+        return f"{text}."
     if level > current and kind != UPGRADE:
         return "Can't downgrade to a newer version."
     return ""

@@ -1,7 +1,7 @@
-"""What a node says while it runs: lines for people, or a JSON object a line.
+"""The log of a running node: lines of text, or a JSON object a line.
 
 Everything goes through ``logging``, below ``kraftspec``; what an event is about is in its ``extra``
-fields. Values of fields whose names sound like secrets are not written, whoever put them there.
+fields. Values of fields with names like those of secrets are not written, from whatever caller.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from contextlib import contextmanager
 from typing import Any, Final, Literal, TextIO
 
 LOGGER: Final = "kraftspec"
-ASYNCIO: Final = "asyncio"  # What it says of sockets and tasks is of the node's, too.
-SELDOM_S: Final = 10.0
+ASYNCIO: Final = "asyncio"  # Its events about sockets and tasks are about the node's, too.
+RATE_LIMIT_S: Final = 10.0
 HIDDEN: Final = "[hidden]"
-VALUE_CHARS_MAX: Final = 1_000  # What peers send may stand in a field.
+VALUE_CHARS_MAX: Final = 1_000  # A field may contain what a peer sent.
 
 Form = Literal["text", "json"]
 
@@ -67,37 +67,37 @@ class JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
         moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
-        said: dict[str, Any] = {
+        event: dict[str, Any] = {
             "at": f"{moment}.{int(record.msecs):03d}Z",
             "level": record.levelname.lower(),
             "logger": record.name,
             "event": record.getMessage()[:VALUE_CHARS_MAX],
         }
         for name, value in fields_of(record).items():
-            said.setdefault(name, value[:VALUE_CHARS_MAX] if isinstance(value, str) else value)
+            event.setdefault(name, value[:VALUE_CHARS_MAX] if isinstance(value, str) else value)
         if record.exc_info:
-            said["exception"] = self.formatException(record.exc_info)
-        return json.dumps(said, default=_printable, ensure_ascii=True)
+            event["exception"] = self.formatException(record.exc_info)
+        return json.dumps(event, default=_printable, ensure_ascii=True)
 
 
-class Seldom(logging.Filter):
-    """Lets an event through once in ``SELDOM_S``, with how many were left out (``left_out``)."""
+class RateLimitFilter(logging.Filter):
+    """Lets an event through once in ``RATE_LIMIT_S``; ``left_out`` counts those between."""
 
     def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
         self._now_s = now_s
-        self._said: dict[tuple[str, int], list[float]] = {}  # Where: when, and how many since.
+        self._written: dict[tuple[str, int], list[float]] = {}  # By line: when, how many since.
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Say whether the event is written."""
+        """Return whether the event is written."""
         now_s = self._now_s()
-        said = self._said.setdefault((record.pathname, record.lineno), [-SELDOM_S, 0])
-        if now_s - said[0] < SELDOM_S:
-            said[1] += 1
+        last = self._written.setdefault((record.pathname, record.lineno), [-RATE_LIMIT_S, 0])
+        if now_s - last[0] < RATE_LIMIT_S:
+            last[1] += 1
             return False
-        if said[1]:
-            record.left_out = int(said[1])
-        said[:] = [now_s, 0]
+        if last[1]:
+            record.left_out = int(last[1])
+        last[:] = [now_s, 0]
         return True
 
 
@@ -108,10 +108,10 @@ def written(
     """Write what happens to ``stream`` (by default stderr) for as long as the block runs."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter())
-    seldom = Seldom()
+    rate_limit = RateLimitFilter()
     loggers = [logging.getLogger(LOGGER), logging.getLogger(ASYNCIO)]
     before = [(logger.level, logger.propagate) for logger in loggers]
-    loggers[1].addFilter(seldom)
+    loggers[1].addFilter(rate_limit)
     for logger in loggers:
         logger.addHandler(handler)
         logger.propagate = False
@@ -120,7 +120,7 @@ def written(
     try:
         yield
     finally:
-        loggers[1].removeFilter(seldom)
+        loggers[1].removeFilter(rate_limit)
         for logger, (was_level, did_propagate) in zip(loggers, before, strict=True):
             logger.removeHandler(handler)
             logger.setLevel(was_level)

@@ -2,7 +2,7 @@
 
 Kafka has them as attributes of the MBean ``kafka.server:type=raft-metrics``; here each is
 ``kafka_server_raft_metrics_`` and its name with underscores, and its help text begins with the name
-that Kafka has for it. ``meters`` has what averages, maxima and rates are of.
+that Kafka has for it. The measurements behind averages, maxima and rates are in ``sensors``.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class RaftCollector(Collector):
         name = core.role.name
         is_own = name in (RoleName.LEADER, RoleName.CANDIDATE)
         voted_id = NONE if core.voted is None else core.voted.id
-        meters = self._node.meters
+        sensors = self._node.sensors
         yield "current-leader", core.leader_id, "the leader's id; -1: unknown"
         yield "current-vote", core.config.node_id if is_own else voted_id, "-1: for nobody"
         yield "current-epoch", core.epoch, "the epoch of the quorum"
@@ -114,13 +114,13 @@ class RaftCollector(Collector):
             is_changing = changed_at is not None and changed_at >= max(core.high_watermark, 0)
             yield "number-of-observers", len(observers), "observers that this leader knows of"
             yield "uncommitted-voter-change", int(is_changing), "1: one is not committed yet"
-        yield "commit-latency-avg", meters.commit_ms.average, "ms from append to commit"
-        yield "commit-latency-max", meters.commit_ms.maximum, "ms from append to commit"
-        yield "election-latency-avg", meters.election_ms.average, "ms until there is a leader"
-        yield "election-latency-max", meters.election_ms.maximum, "ms until there is a leader"
-        yield "fetch-records-rate", meters.fetched.rate, "records a second, from the leader"
-        yield "append-records-rate", meters.appended.rate, "records a second, as the leader"
-        yield "poll-idle-ratio-avg", meters.idle_ratio, "how much of the time it waits"
+        yield "commit-latency-avg", sensors.commit_ms.average, "ms from append to commit"
+        yield "commit-latency-max", sensors.commit_ms.maximum, "ms from append to commit"
+        yield "election-latency-avg", sensors.election_ms.average, "ms until there is a leader"
+        yield "election-latency-max", sensors.election_ms.maximum, "ms until there is a leader"
+        yield "fetch-records-rate", sensors.fetched.rate, "records a second, from the leader"
+        yield "append-records-rate", sensors.appended.rate, "records a second, as the leader"
+        yield "poll-idle-ratio-avg", sensors.idle_ratio, "how much of the time it waits"
 
     def _of_connections(self) -> Iterator[Metric]:
         server = self._node.server

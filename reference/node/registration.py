@@ -1,8 +1,8 @@
-"""Telling the active controller that this node exists (KIP-919, ControllerRegistration).
+"""Registration of this node with the active controller (KIP-919, ControllerRegistration).
 
 A Kafka controller raises no feature, kraft.version among them, before every voter has registered
-and says that it bears the new level. Once in a life of a node is enough: the registration is a
-record of the metadata log. A leader of our own kind is no controller and takes none.
+and supports the new level. One registration in an incarnation is enough: it is a record of the
+metadata log. A leader that is a kraftspec node is no controller and takes none.
 
 What this node supports is what the leader itself does, and of kraft.version its own range: it keeps
 the records of the metadata log as they are, and reads none but control records.
@@ -25,21 +25,23 @@ from kraftspec.generated.kafka import (
     ControllerRegistrationResponse,
 )
 from kraftspec.reference.node.apis import is_controller
-from kraftspec.reference.node.client import Peer, Peers, who_asks
+from kraftspec.reference.node.client import Asker, Peer, Peers
 from kraftspec.reference.profiles.kafka.membership import KRAFT_VERSION
 from kraftspec.reference.raft.follower import Follower
+from kraftspec.reference.wire.client import api_versions_request
 
 if TYPE_CHECKING:
-    from kraftspec.reference.node.runtime import Node
+    from kraftspec.reference.node.asyncio_host import AsyncioHost
+    from kraftspec.reference.node.settings import NodeConfig
     from kraftspec.reference.raft import types as raft
 
 BACKOFF_S: Final = 0.1  # ControllerRegistrationManager
-BACKOFF_MAX_S: Final = 10.0  # A node's registration may stand in the way of an operator.
+BACKOFF_MAX_S: Final = 10.0  # An operator may wait for the registration.
 
 log = logging.getLogger("kraftspec.node.registration")
 
 
-async def register(node: Node) -> None:
+async def register(node: AsyncioHost, config: NodeConfig, asker: Asker) -> None:
     """Try until an active controller has taken the registration."""
     incarnation = Uuid.random()
     backoff_s = BACKOFF_S
@@ -47,11 +49,11 @@ async def register(node: Node) -> None:
         await node.until(lambda it: isinstance(it.core.role, Follower), None)
         role, epoch = node.core.role, node.core.epoch
         assert isinstance(role, Follower)
-        reason = await _tell(node, role.leader, incarnation)
+        reason = await _send(asker, config, role.leader, incarnation)
         if reason is None:
-            log.info("registered", extra={"node": node.config.node_id, "leader": role.leader.id})
+            log.info("registered", extra={"node": config.node_id, "leader": role.leader.id})
             return
-        log.debug("not registered", extra={"node": node.config.node_id, "reason": reason})
+        log.debug("not registered", extra={"node": config.node_id, "reason": reason})
         if reason is _NO_CONTROLLER:
             newer = partial(_is_newer, epoch)
             await node.until(newer, None)
@@ -63,45 +65,41 @@ async def register(node: Node) -> None:
 _NO_CONTROLLER: Final = "the leader is no Kafka controller"
 
 
-def _is_newer(epoch: int, node: Node) -> bool:
+def _is_newer(epoch: int, node: AsyncioHost) -> bool:
     return node.core.epoch > epoch
 
 
-async def _tell(node: Node, leader: raft.Node, incarnation: Uuid) -> str | None:
-    """Ask a leader, on a connection for this alone; return why it was in vain."""
-    peers = Peers(node.peers.asker)
+async def _send(
+    asker: Asker, config: NodeConfig, leader: raft.Node, incarnation: Uuid
+) -> str | None:
+    """Register with a leader, on a connection for this alone; return the reason of a failure."""
+    peers = Peers(asker)
     peer = Peer(peers, leader)
     try:
-        async with asyncio.timeout(node.peers.asker.request_timeout_s):
+        async with asyncio.timeout(asker.request_timeout_s):
             versions = await peer.connected()
             if not is_controller(versions):
                 return _NO_CONTROLLER
             newest = ApiVersionsRequest.VALID_VERSIONS.stop - 1
-            spoken = await peer.exchange(
-                ApiVersionsRequest, ApiVersionsResponse, newest, who_asks(newest)
-            )
-            said = await peer.exchange(
-                ControllerRegistrationRequest,
-                ControllerRegistrationResponse,
-                0,
-                _request(node, incarnation, spoken.supported_features),
-            )
+            spoken = await peer.exchange(api_versions_request(newest), newest, ApiVersionsResponse)
+            request = _request(config, incarnation, spoken.supported_features)
+            response = await peer.exchange(request, 0, ControllerRegistrationResponse)
     except (OSError, CodecError) as error:
         return str(error) or type(error).__name__
     finally:
         peer.close()
-    if said.error_code == ErrorCode.NONE:
+    if response.error_code == ErrorCode.NONE:
         return None
-    return said.error_message or ErrorCode(said.error_code).name
+    return response.error_message or ErrorCode(response.error_code).name
 
 
-def _request(node: Node, incarnation: Uuid, features: Any) -> ControllerRegistrationRequest:
+def _request(config: NodeConfig, incarnation: Uuid, features: Any) -> ControllerRegistrationRequest:
     kind = ControllerRegistrationRequest
     ranges = {feature.name: (feature.min_version, feature.max_version) for feature in features}
-    lowest, highest = node.config.core.kraft_versions
+    lowest, highest = config.core.kraft_versions
     ranges[KRAFT_VERSION] = (lowest, highest)
     return kind(
-        controller_id=node.config.node_id,
+        controller_id=config.node_id,
         incarnation_id=incarnation,
         listeners=[
             kind.Listener(
@@ -110,7 +108,7 @@ def _request(node: Node, incarnation: Uuid, features: Any) -> ControllerRegistra
                 port=listener.advertised_port,
                 security_protocol=listener.protocol.number,
             )
-            for listener in node.config.listeners
+            for listener in config.listeners
         ],
         features=[
             kind.Feature(name=name, min_supported_version=low, max_supported_version=high)

@@ -1,8 +1,8 @@
-"""The listening side: connections, what each may cost, and requests one at a time from each.
+"""The server side: connections and their limits, and requests one at a time from each.
 
-As in Kafka, the next request of a connection is looked at once the one before it is answered; what
+As in Kafka, the next request of a connection is read once the one before it is answered; what
 is sent ahead stays unread in the system's buffers. A connection that breaks a rule is closed, and
-nothing else happens: rubbish, a frame too large, bytes that do not come, answers that are not read.
+nothing else happens: a malformed or too large frame, bytes that do not come, responses not read.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from kraftspec.reference.node.frames import REQUEST_BYTES_MIN, FrameError, FrameReader
-from kraftspec.reference.node.listening import listening_sockets
 from kraftspec.reference.node.settings import host_port
+from kraftspec.reference.node.sockets import listening_sockets
+from kraftspec.reference.wire.frames import REQUEST_BYTES_MIN, FrameReader, WireError
 
 if TYPE_CHECKING:
     import ssl
@@ -59,8 +59,8 @@ class Pace:
 class ServerConnection(asyncio.Protocol):
     """A peer's connection to one listener. Frames go to ``Server.receive``; ``reply`` answers.
 
-    ``session`` is who the peer is, once it has asked for something; ``is_open`` says whether
-    anybody would still read an answer.
+    ``session`` is the peer's session, from its first request on; ``is_open`` is whether the peer
+    can still read a response.
     """
 
     def __init__(self, server: Server, listener: Listener, host: str, port: int) -> None:
@@ -105,7 +105,7 @@ class ServerConnection(asyncio.Protocol):
         self._counted_bytes = 0
 
     def pause_writing(self) -> None:
-        """The peer does not read: let it not ask any more either."""
+        """The peer does not read: take no more requests from it."""
         self.unread_since = self.server.loop.time()
         self.go_on()
 
@@ -125,9 +125,9 @@ class ServerConnection(asyncio.Protocol):
             self.go_on()
 
     def turn_away(self, frame: bytes) -> None:
-        """Say why, and close the connection, after the delay that keeps a guesser waiting."""
+        """Send a last response and close the connection, after the delay against guessing."""
 
-        def say() -> None:
+        def send() -> None:
             if self.is_open:
                 self.is_open = False
                 log.info("turned away", extra={"peer": self.peer})
@@ -135,7 +135,7 @@ class ServerConnection(asyncio.Protocol):
                 self.transport.close()
 
         delay_s = self.server.limits.failed_authentication_delay_ms / 1000
-        self.server.loop.call_later(delay_s, say)
+        self.server.loop.call_later(delay_s, send)
 
     def drop(self, reason: str) -> None:
         """Close the connection at once; what was not sent is not."""
@@ -153,14 +153,14 @@ class ServerConnection(asyncio.Protocol):
         self._is_going_on = True
         try:
             while self.is_open and not self._is_busy and self.unread_since is None:
-                if not self.server.has_room(self):
+                if not self.server.may_handle(self):
                     break
                 frame = self.reader.take()
                 if frame is None:
                     break
                 self._is_busy = True
                 self.server.receive(self, frame)
-        except FrameError as error:
+        except WireError as error:
             self.drop(str(error))
         finally:
             self._is_going_on = False
@@ -181,7 +181,7 @@ class ServerConnection(asyncio.Protocol):
         if size != self._counted_bytes:
             grown, self._counted_bytes = size - self._counted_bytes, size
             if not self.server.count_bytes(grown):
-                # Its bytes are free again at once: it is not the next one's fault.
+                # Its bytes are free again at once: the next connection is not to blame.
                 self.reader = FrameReader(REQUEST_BYTES_MIN, self.reader.bytes_max)
                 self.server.count_bytes(-size)
                 self._counted_bytes = 0
@@ -217,13 +217,13 @@ class Server:
     async def listen(self, listener: Listener, tls: ssl.SSLContext | None) -> tuple[str, int]:
         """Listen, and return the host and port that are bound.
 
-        Raises OSError that says which listener, what is wrong and what to do.
+        Raises OSError with the listener, what is wrong and what to do.
         """
-        found = await listening_sockets(listener, self.limits)
-        self._listening += found
-        for one in found:
+        sockets = await listening_sockets(listener, self.limits)
+        self._listening += sockets
+        for one in sockets:
             self.loop.add_reader(one, self._accept, one, listener, tls)
-        host, port = found[0].getsockname()[:2]
+        host, port = sockets[0].getsockname()[:2]
         return str(host), int(port)
 
     def _accept(
@@ -290,7 +290,7 @@ class Server:
             log.info("a TLS handshake failed", extra={"peer": connection.peer, "reason": reason})
 
     def admit(self, connection: ServerConnection) -> str | None:
-        """Count a connection; return why it is refused, if it is."""
+        """Count a connection; return why it is refused, or None."""
         self.connections.add(connection)
         self._by_host[connection.host] += 1
         limits = self.limits
@@ -306,7 +306,7 @@ class Server:
         return refusal
 
     def forget(self, connection: ServerConnection, counted_bytes: int) -> None:
-        """Take a connection off the books."""
+        """Forget a connection."""
         if connection in self.connections:
             self.connections.discard(connection)
             self.waiting.pop(connection, None)
@@ -317,7 +317,7 @@ class Server:
                 self._emptied.set()
         self._buffered_bytes -= counted_bytes
 
-    def has_room(self, connection: ServerConnection) -> bool:
+    def may_handle(self, connection: ServerConnection) -> bool:
         """Whether another request may be handled; else the connection waits for ``go_on``."""
         if self._queued() < self.limits.queued_requests_max:
             return True
@@ -325,7 +325,7 @@ class Server:
         return False
 
     def go_on(self) -> None:
-        """Handle requests that waited, as far as there is room; who waits longest comes first."""
+        """Handle requests that waited, as far as the limit allows; the longest waiting is first."""
         while self.waiting and self._queued() < self.limits.queued_requests_max:
             connection = next(iter(self.waiting))
             del self.waiting[connection]

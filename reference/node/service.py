@@ -1,49 +1,50 @@
-"""Requests of others: which are served, their way to the core, and its answers' way back."""
+"""Requests from peers and clients: which are served, and their way to the core and back."""
 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from kraftspec.fastpath.errors import CodecError
-from kraftspec.reference.node.apis import api_of, unsupported_api_versions
+from kraftspec.fastpath.message import API_VERSIONS_KEY
+from kraftspec.reference.node.apis import unsupported_api_versions
 from kraftspec.reference.node.features import end_update
-from kraftspec.reference.node.frames import (
-    API_VERSIONS_KEY,
-    RequestHead,
-    correlation_id_of,
-    peek_api,
-    read_request_head,
-    response_frame,
-)
-from kraftspec.reference.node.kinds import kind_of
 from kraftspec.reference.node.security.principal import MappingError
-from kraftspec.reference.node.security.sasl import (
-    HANDSHAKE_KEY,
-    HANDSHAKE_VERSION,
-    SASL_APIS,
-)
+from kraftspec.reference.node.security.sasl import SASL_APIS
+from kraftspec.reference.profiles import parts_of
 from kraftspec.reference.raft import events as ev
 from kraftspec.reference.raft.messages import (
-    Api,
     ApiVersionsReply,
     FetchReply,
     FetchSnapshotReply,
 )
+from kraftspec.reference.wire.apis import Api
+from kraftspec.reference.wire.frames import (
+    RequestHead,
+    peek_request,
+    read_request_head,
+    response_header,
+    sized,
+)
 
 if TYPE_CHECKING:
-    from kraftspec.reference.node.runtime import Node
-    from kraftspec.reference.node.security.gate import Session
+    from kraftspec.fastpath.message import Message
+    from kraftspec.reference.node.anomalies import Anomalies
+    from kraftspec.reference.node.security.gate import Gate, Session
     from kraftspec.reference.node.server import ServerConnection
+    from kraftspec.reference.node.settings import NodeConfig
+    from kraftspec.reference.raft import Core
     from kraftspec.reference.raft import effects as fx
+    from kraftspec.reference.raft.profile import Profile
+    from kraftspec.reference.storage import Storage
 
 BEFORE_LOGIN: Final = frozenset({API_VERSIONS_KEY, *SASL_APIS})
-REPLY_BYTES_MAX: Final = 8 << 20  # Whatever a fetch asks for; one batch is sent all the same.
+REPLY_BYTES_MAX: Final = 8 << 20  # Whatever a fetch requests; one batch is sent all the same.
 
 log = logging.getLogger("kraftspec.node.service")
 
 
-class _Asked(NamedTuple):
+class _Pending(NamedTuple):
     connection: ServerConnection
     api: Api
     version: int
@@ -51,42 +52,54 @@ class _Asked(NamedTuple):
     request: Any
 
 
-class Service:
-    """What a node serves. Who sends what is no request, or no such API, loses its connection."""
+class Served(Protocol):
+    """What a service needs of its node."""
 
-    def __init__(self, node: Node) -> None:
+    config: NodeConfig
+    core: Core
+    gate: Gate
+    anomalies: Anomalies
+    profile: Profile
+    storage: Storage
+
+    def post(self, event: ev.Event) -> None:
+        """Let the core take an event."""
+
+
+class Service:
+    """What a node serves. A frame that is no request, or of no such API, closes its connection."""
+
+    def __init__(self, node: Served) -> None:
         self.node = node
         self.apis: dict[int, Api] = dict(node.profile.apis)
-        self._shell_apis = kind_of(node.profile).shell_apis
-        self.apis.update({key: shell.api for key, shell in self._shell_apis.items()})
-        self.apis.update({key: api_of(request) for key, request in SASL_APIS.items()})
-        handshake = self.apis[HANDSHAKE_KEY]
-        self.apis[HANDSHAKE_KEY] = handshake._replace(min_version=HANDSHAKE_VERSION)
-        self._asked: dict[int, _Asked] = {}  # By token.
+        self._node_apis = parts_of(node.profile.name).node.shell_apis
+        self.apis.update({key: served.api for key, served in self._node_apis.items()})
+        self.apis.update(SASL_APIS)
+        self._pending: dict[int, _Pending] = {}  # By token.
         self._token = 0
 
     def received(self, connection: ServerConnection, frame: bytes) -> None:
         """Take a request."""
-        key, version = peek_api(frame)
+        key, version, correlation_id = peek_request(frame)
         api = self.apis.get(key)
         session = connection.session or self._greet(connection)
         if session is None:
             return
         if session.principal is None and key not in BEFORE_LOGIN:
-            connection.drop(f"API {key} was asked for before authentication, or too long after it")
+            connection.drop(f"API {key} was requested before authentication, or too long after it")
             return
         if api is None:
             connection.drop(f"API {key} is not served here")
             return
         if not api.min_version <= version <= api.max_version:
             if key == API_VERSIONS_KEY:
-                body = unsupported_api_versions(api)
-                connection.reply(response_frame(api, 0, correlation_id_of(frame), body))
+                unsupported = unsupported_api_versions(api)
+                connection.reply(_frame_of(unsupported, 0, correlation_id))
             else:
                 connection.drop(f"{api.name} version {version} is not served here")
             return
         try:
-            head = read_request_head(frame, version >= api.first_flexible_version)
+            head = read_request_head(frame, api.request)
             content = memoryview(frame)[head.body_at :]
             if key in SASL_APIS:
                 self._authenticate(connection, session, api, head, content)
@@ -97,13 +110,13 @@ class Service:
                     "not allowed",
                     extra={"peer": connection.peer, "who": session.principal, "api": api.name},
                 )
-                refused = self.node.gate.refusal(key, version, content).encode(version)
-                connection.reply(response_frame(api, version, head.correlation_id, refused))
+                refused = self.node.gate.refusal(key, version, content)
+                connection.reply(_frame_of(refused, version, correlation_id))
         except CodecError as error:
             connection.drop(f"{api.name} version {version}: {error}")
 
     def _greet(self, connection: ServerConnection) -> Session | None:
-        """Find out who has connected, which TLS may tell; None where it must not go on."""
+        """Return the session of the peer, which TLS may identify; None where it must not go on."""
         tls = connection.transport.get_extra_info("ssl_object")
         try:
             connection.session = self.node.gate.session(connection.listener, tls)
@@ -119,13 +132,12 @@ class Service:
         head: RequestHead,
         body: memoryview,
     ) -> None:
-        request = SASL_APIS[api.key].decode(body, head.version)
+        request = api.request.decode(body, head.version)
         answer = session.handle(request)
         if answer is None:
             connection.drop("it goes on after its authentication failed")
             return
-        encoded = answer.response.encode(head.version)
-        frame = response_frame(api, head.version, head.correlation_id, encoded)
+        frame = _frame_of(answer.response, head.version, head.correlation_id)
         if answer.is_failure:
             connection.turn_away(frame)
             return
@@ -137,32 +149,31 @@ class Service:
         self, connection: ServerConnection, api: Api, head: RequestHead, body: memoryview
     ) -> None:
         node = self.node
-        shell = self._shell_apis.get(api.key)
-        if shell is not None:
-            asked = shell.request_class.decode(body, head.version)
-            answer = shell.answer(node.core, asked, head.version, connection.listener.name)
+        served = self._node_apis.get(api.key)
+        if served is not None:
+            message = api.request.decode(body, head.version)
+            answer = served.answer(node.core, message, head.version, connection.listener.name)
             if isinstance(answer, ev.UpgradeRequested):
-                answer.upgrade_id = self._wait(connection, api, head, asked)
+                answer.upgrade_id = self._wait(connection, api, head, message)
                 node.post(answer)
                 return
-            encoded = answer.encode(head.version)
-            connection.reply(response_frame(api, head.version, head.correlation_id, encoded))
+            connection.reply(_frame_of(answer, head.version, head.correlation_id))
             return
         request = node.profile.decode_request(api.key, head.version, body)
-        node.oddities.look_at_request(node.core, request, connection.peer)
+        node.anomalies.check_request(node.core, request, connection.peer)
         node.post(ev.RequestReceived(self._wait(connection, api, head, request), request))
 
     def _wait(self, connection: ServerConnection, api: Api, head: RequestHead, request: Any) -> int:
-        """Keep who asks until the core answers; return the token by which it will."""
+        """Keep the request until the core answers; return the token of that answer."""
         self._token += 1
-        self._asked[self._token] = _Asked(
+        self._pending[self._token] = _Pending(
             connection, api, head.version, head.correlation_id, request
         )
         return self._token
 
     def answer(self, effect: fx.Answer) -> None:
-        """Send the core's answer to whoever asked, if it is still there."""
-        connection, api, version, correlation_id, request = self._asked.pop(effect.token)
+        """Send the core's answer to the sender of the request, if it is still connected."""
+        connection, api, version, correlation_id, request = self._pending.pop(effect.token)
         if not connection.is_open:
             return
         node = self.node
@@ -173,11 +184,17 @@ class Service:
         elif isinstance(reply, ApiVersionsReply) and not reply.error:
             reply.apis = tuple(self.apis[key] for key in sorted(self.apis))
         body = node.profile.encode_reply(request, reply, version, connection.listener.name)
-        connection.reply(response_frame(api, version, correlation_id, body))
+        header = response_header(api.response, version, correlation_id)
+        connection.reply(sized(header + body))
 
     def upgraded(self, effect: fx.UpgradeAnswered) -> None:
         """Answer UpdateFeatures, now that the core has."""
-        connection, api, version, correlation_id, request = self._asked.pop(effect.upgrade_id)
+        connection, _, version, correlation_id, request = self._pending.pop(effect.upgrade_id)
         if connection.is_open:
             response = end_update(request, version, effect.error, effect.message)
-            connection.reply(response_frame(api, version, correlation_id, response.encode(version)))
+            connection.reply(_frame_of(response, version, correlation_id))
+
+
+def _frame_of(response: Message, version: int, correlation_id: int) -> bytes:
+    header = response_header(type(response), version, correlation_id)
+    return sized(header + response.encode(version))

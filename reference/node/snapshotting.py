@@ -1,11 +1,11 @@
-"""Snapshots of a node's own: when they are due, and the program beside it that writes them.
+"""The snapshots that a node writes: when they are due, and the process that writes them.
 
 A snapshot is due when the batches committed since the last one have
 ``metadata.log.max.record.bytes.between.snapshots``, or when ``metadata.log.max.snapshot.interval
 .ms`` have passed since and anything was committed (``org.apache.kafka.image.publisher
-.SnapshotGenerator``). It is looked at as something is committed. Another process
-(`reference.metadata.checkpoint`) reads the log and makes the image; then the core is asked whether
-a snapshot may stand there, and what it begins with; then that process writes it.
+.SnapshotGenerator``). It is checked at each commit. Another process
+(`reference.metadata.checkpoint`) reads the log and makes the image; then the core decides whether a
+snapshot may be there, and what it begins with; then that process writes it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from kraftspec.reference.raft.types import SnapshotId
 if TYPE_CHECKING:
     from asyncio.subprocess import Process
 
-    from kraftspec.reference.node.runtime import Node
+    from kraftspec.reference.node.asyncio_host import AsyncioHost
+    from kraftspec.reference.node.settings import NodeConfig
 
 log = logging.getLogger("kraftspec.node")
 
@@ -35,16 +36,17 @@ log = logging.getLogger("kraftspec.node")
 class Snapshotting:
     """Writes the snapshots of a node, one at a time.
 
-    One that fails is told as a warning, and the log stays as it is; the next is due after as many
+    One that fails is logged as a warning, and the log stays as it is; the next is due after as many
     bytes again, or as much time.
     """
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: AsyncioHost, config: NodeConfig) -> None:
         self._node = node
+        self._config = config
         self._from_offset = -1  # What is committed since then counts; -1: since the last snapshot.
         self._from_s = time.monotonic()
         self._task: asyncio.Task[None] | None = None
-        self._asked: asyncio.Future[fx.WriteSnapshot | None] | None = None
+        self._permission: asyncio.Future[fx.WriteSnapshot | None] | None = None
 
     def committed(self, offset: int) -> None:
         """Begin a snapshot of everything before ``offset``, which is committed, if one is due."""
@@ -54,7 +56,7 @@ class Snapshotting:
             self._task.add_done_callback(self._done)
 
     def _is_due(self, offset: int) -> bool:
-        config, metadata = self._node.config, self._node.storage.log
+        config, metadata = self._config, self._node.storage.log
         if self._from_offset < 0:
             self._from_offset = max((one.end_offset for one in metadata.snapshots), default=0)
         if offset <= self._from_offset:
@@ -81,7 +83,7 @@ class Snapshotting:
             self._task.cancel()
 
     async def close(self) -> None:
-        """End what is under way: nobody writes into the directory on return."""
+        """End what is under way: no process writes into the directory on return."""
         self.give_up()
         if self._task is not None:
             with suppress(asyncio.CancelledError):
@@ -89,17 +91,17 @@ class Snapshotting:
 
     def permitted(self, effect: fx.WriteSnapshot) -> None:
         """The core lets it be written."""
-        if self._asked is not None and not self._asked.done():
-            self._asked.set_result(effect)
+        if self._permission is not None and not self._permission.done():
+            self._permission.set_result(effect)
 
     def refused(self, effect: fx.SnapshotRefused) -> None:
-        """The core does not: one is there already, say, by a transaction that is still open."""
+        """The core does not permit it: one exists already, or a transaction is still open."""
         log.info(
             "no snapshot is due",
-            extra={"node": self._node.config.node_id, "reason": effect.reason},
+            extra={"node": self._config.node_id, "reason": effect.reason},
         )
-        if self._asked is not None and not self._asked.done():
-            self._asked.set_result(None)
+        if self._permission is not None and not self._permission.done():
+            self._permission.set_result(None)
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._task = None
@@ -113,7 +115,7 @@ class Snapshotting:
     def _warn(self, reason: str) -> None:
         log.warning(
             "no snapshot was written: the log stays whole",
-            extra={"node": self._node.config.node_id, "reason": reason},
+            extra={"node": self._config.node_id, "reason": reason},
         )
 
     async def _write(self, offset: int) -> None:
@@ -128,7 +130,7 @@ class Snapshotting:
             effect = await self._order(program)
             assert program.stdin is not None
             program.stdin.close()  # Without an order it ends.
-            said, error = await program.communicate()
+            output, error = await program.communicate()
         finally:
             if program.returncode is None:
                 with suppress(ProcessLookupError):
@@ -137,11 +139,11 @@ class Snapshotting:
         if program.returncode:
             self._warn(error.decode(errors="replace").strip() or f"it ended: {program.returncode}")
         elif effect is not None:
-            count = msgspec.json.decode(said, type=Written).records
+            count = msgspec.json.decode(output, type=Written).records
             self._node.take_turn(lambda: self._adopt(effect, count))
 
     async def _order(self, program: Process) -> fx.WriteSnapshot | None:
-        """Wait until there is an image, ask the core, and say what is to be written, if anything.
+        """Wait until there is an image, ask the core, and order what is to be written, if anything.
 
         Returns None where nothing is.
         """
@@ -149,17 +151,17 @@ class Snapshotting:
         assert program.stdout is not None
         line = await program.stdout.readline()
         if not line:
-            return None  # Why, it says by stderr.
+            return None  # The reason is on stderr.
         settled = msgspec.json.decode(line, type=Settled)
         node = self._node
         id_ = SnapshotId(settled.end_offset, settled.epoch)
         node.storage.log.check_snapshot(id_)
-        self._asked = asyncio.get_running_loop().create_future()
+        self._permission = asyncio.get_running_loop().create_future()
         node.post(ev.SnapshotRequested(id_, settled.timestamp_ms))
-        effect = await self._asked
+        effect = await self._permission
         if effect is not None:
             header = node.storage.snapshot_header(effect)
-            order = Order(header, node.now_us() // 1000)
+            order = Order(header, node.clock_us() // 1000)
             program.stdin.write(msgspec.json.encode(order) + b"\n")
         return effect
 
@@ -171,7 +173,7 @@ class Snapshotting:
         log.info(
             "a snapshot is written",
             extra={
-                "node": node.config.node_id,
+                "node": self._config.node_id,
                 "end_offset": effect.id.end_offset,
                 "epoch": effect.id.epoch,
                 "records": records_count,

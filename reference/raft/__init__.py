@@ -2,7 +2,7 @@
 
 `Core` decides; it never does. It has no clock, no socket, no disk and no randomness but what it is
 given, so that one and the same code runs in a real quorum and in a simulator where a single seed
-owns everything. Whatever surrounds it is called the *shell* here. The shell:
+owns everything. Whatever surrounds it is its *host*, a `reference.host.Host`. The host:
 
 1. Recovers the log, and makes a `LogState` of it: offsets, epochs, snapshots, and the voter sets
    and kraft.versions that the control records say. Reads quorum-state into an `ElectionState`.
@@ -24,18 +24,23 @@ owns everything. Whatever surrounds it is called the *shell* here. The shell:
    quorum-state is on disk before the vote that it records is sent, and a follower's records are on
    disk before it fetches on, because fetching on is how it acknowledges them.
 
-``now_us`` are microseconds and never go back; a shell whose clock jumps must smooth it. Timestamps
-that leave the node (batches, DescribeQuorum) are ``now_us // 1000``, so a shell that wants real
+``now_us`` are microseconds and never go back; a host whose clock jumps must smooth it. Timestamps
+that leave the node (batches, DescribeQuorum) are ``now_us // 1000``, so a host that wants real
 ones counts from the Unix epoch.
 
 A `FatalError` out of ``step`` is a thing that no correct quorum does, such as a leader that asks to
 truncate what is committed. The node must stop and write nothing more.
 
-How it works inside: ``Core`` holds what outlives a role (log, voter sets, connections), and one
-role object: `unattached`, `prospective`, `candidate`, `leader`, `follower`, `resigned`. A message
-is looked up by its type and handled by the rules that all roles share (`requests`, `replies`), then
-by the role. A role that ends names a `Cause`; `transitions` says which role follows. Then ``poll``:
-each role does what its timers say, and sends what there is to send.
+How it works inside, from the bottom up: `state.State` is what a replica knows whatever its role is.
+`role` adds the role, the changes of role by the table of `transitions`, and the decisions that a
+protocol makes. Each role is a module: `unattached`, `prospective`, `candidate`, `leader` (with
+`membership`), `follower`, `resigned`. A role that ends names a `Cause`, and the table says which
+role follows. Messages are handled first by the rules that all roles share (`rules`, `requests`,
+`replies`), then by the role. `core.Core` puts it together: it looks the handler of an event up by
+its type, then polls the role, which does what its timers say and sends what there is to send.
+
+Used by `reference.storage`, by the node, and by the simulator. It may import `generated.errors` and
+`fastpath.types`, and nothing that waits, draws, reads a clock or touches a disk.
 """
 
 from __future__ import annotations

@@ -5,27 +5,24 @@ Source: KIP-595 (Vote), KIP-996 (pre-vote), Kafka's ``EpochElection``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from kraftspec.reference.raft.messages import Vote
-from kraftspec.reference.raft.role import Role
+from kraftspec.reference.raft.role import QuorumState, Role
 from kraftspec.reference.raft.transitions import FatalError
-from kraftspec.reference.raft.types import NEVER_US
-
-if TYPE_CHECKING:
-    from kraftspec.reference.raft.core import Core
-    from kraftspec.reference.raft.types import ReplicaKey
-    from kraftspec.reference.raft.voters import VoterSet
+from kraftspec.reference.raft.types import NEVER_US, ReplicaKey
+from kraftspec.reference.raft.voters import VoterSet
 
 
 class Tally:
     """Who granted and who refused. The first answer of a voter counts (KIP-996)."""
 
-    __slots__ = ("granted", "refused", "voters")
+    __slots__ = ("granted", "lost_at", "refused", "voters")
 
-    def __init__(self, voters: VoterSet, own_id: int) -> None:
+    def __init__(self, voters: VoterSet, own: ReplicaKey, lost_at: int) -> None:
         self.voters = voters
-        self.granted: dict[int, None] = {own_id: None}
+        self.lost_at = lost_at  # So many refusals.
+        self.granted: dict[int, None] = {own.id: None} if voters.is_voter(own) else {}
         self.refused: dict[int, None] = {}
 
     def record(self, voter_id: int, granted: bool) -> None:
@@ -44,8 +41,8 @@ class Tally:
 
     @property
     def is_lost(self) -> bool:
-        """Whether no majority can grant any more."""
-        return len(self.voters) - len(self.refused) < self.voters.majority
+        """Whether too many refused."""
+        return len(self.refused) >= self.lost_at
 
 
 class Campaign(Role):
@@ -55,11 +52,13 @@ class Campaign(Role):
 
     pre_vote: ClassVar[bool]
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: QuorumState) -> None:
         super().__init__(core)
         if not core.is_voter:
             raise FatalError("an observer does not campaign")
-        self.tally = Tally(core.log.voters.last, core.config.node_id)
+        voters = core.log.voters.last
+        lost_at = core.policy.refusals_to_lose(voters, pre_vote=self.pre_vote)
+        self.tally = Tally(voters, core.config.key, lost_at)
         self.election_deadline_us = core.now_us + core.policy.election_timeout_us(core)
         self.asks_from_us = core.now_us
         core.campaigns += 1

@@ -7,9 +7,8 @@ has an arrow for a lost election, it steps down instead, as KIP-595 was drafted.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from kraftspec.reference.raft.campaign import Campaign
+from kraftspec.reference.raft.role import QuorumState
 from kraftspec.reference.raft.transitions import Cause
 from kraftspec.reference.raft.types import (
     NONE,
@@ -19,12 +18,9 @@ from kraftspec.reference.raft.types import (
     RoleName,
 )
 
-if TYPE_CHECKING:
-    from kraftspec.reference.raft.core import Core
-
 
 class Candidate(Campaign):
-    """See the module."""
+    """The role of a node that asks for votes in an epoch of its own."""
 
     __slots__ = ()
 
@@ -34,7 +30,7 @@ class Candidate(Campaign):
     @classmethod
     def enter(
         cls,
-        core: Core,
+        core: QuorumState,
         cause: Cause,
         epoch: int,
         leader_id: int,
@@ -46,9 +42,14 @@ class Candidate(Campaign):
 
     def begin(self) -> None:
         """Lead at once if no other vote is needed."""
-        self.core.tell_leader(NONE)
+        self.core.report_leader(NONE)
         if self.tally.is_won:
             self.won()
+
+    def ask_for_votes(self, now_us: int) -> int:
+        """Ask for votes, and look for voters that nobody has told the address of."""
+        next_us = super().ask_for_votes(now_us)
+        return min(next_us, self.core.policy.seek(self.core))
 
     def expired(self) -> int:
         """Begin again, as Prospective (KIP-996), or take the election for lost."""

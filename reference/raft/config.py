@@ -15,8 +15,10 @@ FETCH_MAX_WAIT_US = 500 * MS  # KafkaRaftClient.MAX_FETCH_WAIT_MS
 OBSERVER_SESSION_US = 300 * S  # LeaderState.OBSERVER_SESSION_TIMEOUT_MS
 OBSERVERS_MAX = 10_000  # More than any cluster has; who makes ids up gets no more memory.
 CAUGHT_UP_WITHIN_US = 3600 * S  # A joiner that last fetched longer ago is not caught up (KIP-853).
-CLEAN_PERIOD_US = 60 * S  # How often the shell asks for cleaning.
+CLEAN_PERIOD_US = 60 * S  # How often the host asks for cleaning.
 BATCH_BYTES_MAX = 8 << 20  # KafkaRaftClient.MAX_BATCH_SIZE_BYTES
+BATCH_OVERHEAD_BYTES = 61  # DefaultRecordBatch.RECORD_BATCH_OVERHEAD
+RECORD_OVERHEAD_BYTES_MAX = 21  # DefaultRecord.MAX_RECORD_OVERHEAD
 UNDRAINED_BATCHES_MAX = 10  # Kafka's BatchAccumulator holds no more.
 
 

@@ -51,9 +51,9 @@ def edges(table: Transitions = TRANSITIONS) -> Iterator[tuple[RoleName, RoleName
     """Yield each pair of roles that is connected, with the causes."""
     for source, causes in table.items():
         for target in RoleName:
-            found = [cause for cause in Cause if causes.get(cause) is target]
-            if found:
-                yield source, target, found
+            matches = [cause for cause in Cause if causes.get(cause) is target]
+            if matches:
+                yield source, target, matches
 
 
 def drawing(table: Transitions = TRANSITIONS) -> str:

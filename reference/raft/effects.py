@@ -1,15 +1,15 @@
 """Effects: what a node must do next. `Core.step` returns them in the order they must happen.
 
 The order of one step is always the same: persist the election state, truncate, append, flush,
-send. A shell carries them out one by one:
+send. A host carries them out one by one:
 
-* What concerns the disk is done, and `PersistElection` is durable, when the shell goes on to the
+* What concerns the disk is done, and `PersistElection` is durable, when the host goes on to the
   next effect; so a vote is on disk before its reply leaves.
-* `FlushLog` and `FinishSnapshot` may take their time. The shell goes on, and says
+* `FlushLog` and `FinishSnapshot` may take their time. The host goes on, and says
   `events.LogFlushed` or `events.SnapshotStored` when they are done; it may let one sync serve many
   flushes. Until then a follower does not fetch on and a leader does not count itself, but a
   leader's records are served to others already.
-* `Ask` and `Answer` may be lost; nothing else may. A shell that cannot carry out an effect on its
+* `Ask` and `Answer` may be lost; nothing else may. A host that cannot carry out an effect on its
   disk stops the node then and there, before it sends anything.
 """
 
@@ -46,7 +46,7 @@ class PersistElection(Effect, gc=False):
 
 
 class ClusterIdLearned(Effect, gc=False):
-    """Let meta.properties say of which cluster this node is; durable when the shell goes on."""
+    """Let meta.properties say of which cluster this node is; durable when the host goes on."""
 
     cluster_id: str
 
@@ -105,7 +105,7 @@ class WriteSnapshot(Effect, gc=False):
     """The state machine may write this snapshot, headed by these control records.
 
     ``voters`` None, or ``kraft_version`` 0, means that there are none to write. When it is complete
-    the shell says `events.SnapshotStored`.
+    the host says `events.SnapshotStored`.
     """
 
     id: SnapshotId
@@ -168,10 +168,10 @@ class Ask(Effect, gc=False):
 
 
 class Answer(Effect, gc=False):
-    """Answer the request that came with this token. Some replies are filled in by the shell.
+    """Answer the request that came with this token. Some replies are filled in by the host.
 
     A `messages.FetchReply` with a ``read_offset`` and a `messages.FetchSnapshotReply` with
-    ``read_max_bytes`` get their bytes from the shell's log, which has them by then.
+    ``read_max_bytes`` get their bytes from the host's log, which has them by then.
     """
 
     token: int

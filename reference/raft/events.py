@@ -1,6 +1,6 @@
 """Events: everything that may happen to a node. ``Core.step`` takes one at a time.
 
-A ``token`` names a request to be answered, and is whatever the shell likes (it comes back in
+A ``token`` names a request to be answered, and is whatever the host likes (it comes back in
 `effects.Answer`); a ``request_id`` names a request that this node sent (`effects.Ask`).
 """
 
@@ -51,7 +51,7 @@ class RequestFailed(Event, gc=False):
 
 
 class LogFlushed(Event, gc=False):
-    """Everything in the log before ``end_offset`` survives a power cut from now on.
+    """Everything in the log before ``end_offset`` survives a power loss from now on.
 
     Both fields are those of the `effects.FlushLog` that is done, or of the last one of several.
     """

@@ -8,10 +8,9 @@ its log, committed or not (KIP-853).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from kraftspec.generated.errors import ErrorCode
 from kraftspec.reference.raft import effects as fx
+from kraftspec.reference.raft.events import SnapshotStored
 from kraftspec.reference.raft.messages import (
     Batch,
     FetchReply,
@@ -20,7 +19,7 @@ from kraftspec.reference.raft.messages import (
     Request,
     UpdateVoter,
 )
-from kraftspec.reference.raft.role import Role
+from kraftspec.reference.raft.role import QuorumState, Role
 from kraftspec.reference.raft.transitions import Cause, FatalError
 from kraftspec.reference.raft.types import (
     NEVER_US,
@@ -31,15 +30,12 @@ from kraftspec.reference.raft.types import (
     ReplicaKey,
     RoleName,
     SnapshotId,
+    address,
 )
-
-if TYPE_CHECKING:
-    from kraftspec.reference.raft.core import Core
-    from kraftspec.reference.raft.events import SnapshotStored
 
 
 class Follower(Role):
-    """See the module."""
+    """The role of a node that fetches from a leader it knows."""
 
     __slots__ = (
         "fetch_deadline_us",
@@ -55,7 +51,7 @@ class Follower(Role):
 
     name = RoleName.FOLLOWER
 
-    def __init__(self, core: Core, leader: Node) -> None:
+    def __init__(self, core: QuorumState, leader: Node) -> None:
         super().__init__(core)
         self.leader = leader
         timeout_us = core.config.fetch_timeout_us
@@ -71,7 +67,7 @@ class Follower(Role):
     @classmethod
     def enter(
         cls,
-        core: Core,
+        core: QuorumState,
         cause: Cause,
         epoch: int,
         leader_id: int,
@@ -93,7 +89,7 @@ class Follower(Role):
 
     def begin(self) -> None:
         """Tell the state machine who leads."""
-        self.core.tell_leader(self.core.leader_id)
+        self.core.report_leader(self.core.leader_id)
 
     def left(self) -> None:
         """Forget a snapshot that was being fetched."""
@@ -145,7 +141,8 @@ class Follower(Role):
             busy_us = 0 if is_ready else connections.ready_us(self.leader.id)
         if busy_us or self.storing:
             return busy_us or NEVER_US
-        request = core.fetch_request() if self.fetching is None else self._snapshot_request()
+        is_fetching = self.fetching is None
+        request = core.policy.fetch_request(core) if is_fetching else self._snapshot_request()
         core.ask(self.leader, request)
         return connections.ready_us(self.leader.id)
 
@@ -333,11 +330,3 @@ class Follower(Role):
     def begin_update_period(self) -> None:
         """Wait a whole period before the next request about membership."""
         self.update_deadline_us = self.core.now_us + self.core.config.fetch_timeout_us
-
-
-def address(node_id: int, endpoints: Endpoints, listener: str) -> Node | None:
-    """Return where ``listener`` of a node is, if that is among its endpoints."""
-    for endpoint in endpoints:
-        if endpoint.name == listener:
-            return Node(node_id, endpoint.host, endpoint.port)
-    return None

@@ -9,19 +9,21 @@ leader tells it by BeginQuorumEpoch (KIP-595). A leader that a majority does not
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from kraftspec.generated.errors import ErrorCode
 from kraftspec.reference.raft import effects as fx
 from kraftspec.reference.raft.config import (
     BATCH_BYTES_MAX,
+    BATCH_OVERHEAD_BYTES,
     OBSERVER_SESSION_US,
     OBSERVERS_MAX,
+    RECORD_OVERHEAD_BYTES_MAX,
     UNDRAINED_BATCHES_MAX,
 )
 from kraftspec.reference.raft.control import ControlRecord
-from kraftspec.reference.raft.messages import ApiVersions, BeginEpoch, Fetch, FetchReply
-from kraftspec.reference.raft.role import Role
+from kraftspec.reference.raft.events import AppendRequested
+from kraftspec.reference.raft.membership import Membership, Progress
+from kraftspec.reference.raft.messages import ApiVersions, BeginEpoch, Fetch, FetchReply, Request
+from kraftspec.reference.raft.role import QuorumState, Role
 from kraftspec.reference.raft.transitions import Cause, FatalError
 from kraftspec.reference.raft.types import (
     BOOTSTRAP_SNAPSHOT,
@@ -29,57 +31,13 @@ from kraftspec.reference.raft.types import (
     NONE,
     ElectionState,
     Endpoints,
+    Node,
     ReplicaKey,
     RoleName,
 )
 
-if TYPE_CHECKING:
-    from kraftspec.reference.raft.core import Core
-    from kraftspec.reference.raft.events import AppendRequested
-    from kraftspec.reference.raft.messages import Request
-    from kraftspec.reference.raft.types import Node
 
-NOT_YET_US = -(1 << 62)  # A fetch that never happened is longer ago than any period.
-
-
-class Progress:
-    """How far one replica is, as its fetches say (Kafka's ``ReplicaState``)."""
-
-    __slots__ = (
-        "caught_up_us",
-        "directory_id",
-        "end_offset",
-        "endpoints",
-        "fetched_us",
-        "key",
-        "leader_end_at_fetch",
-    )
-
-    def __init__(self, key: ReplicaKey, endpoints: Endpoints = ()) -> None:
-        self.key = key
-        self.directory_id = key.directory_id if any(key.directory_id) else None
-        self.endpoints = endpoints
-        self.end_offset = NONE
-        self.fetched_us = NOT_YET_US
-        self.caught_up_us = NOT_YET_US
-        self.leader_end_at_fetch = NONE
-
-    def fetched(self, offset: int, leader_end_offset: int, now_us: int) -> None:
-        """Take note of a fetch at ``offset``.
-
-        The replica was caught up now if it has all there is, and at its fetch before this one if it
-        has all that there was then (KIP-836).
-        """
-        if offset >= leader_end_offset:
-            self.caught_up_us = now_us
-        elif 0 < self.leader_end_at_fetch <= offset:
-            self.caught_up_us = max(self.caught_up_us, self.fetched_us)
-        self.leader_end_at_fetch = leader_end_offset
-        self.fetched_us = now_us
-        self.end_offset = offset
-
-
-class Parked:
+class DelayedFetch:
     """A fetch that found nothing new, and waits for something (KIP-595, Fetch purgatory)."""
 
     __slots__ = ("deadline_us", "reply", "request", "token")
@@ -92,20 +50,20 @@ class Parked:
 
 
 class Leader(Role):
-    """See the module."""
+    """The role of a node that leads: it appends, serves fetches and commits."""
 
     __slots__ = (
         "begin_deadline_us",
         "check_quorum_deadline_us",
         "check_quorum_us",
+        "delayed_fetches",
+        "delayed_fetches_deadline_us",
         "drain_us",
         "epoch_start_offset",
         "fetched_voters",
         "granting",
         "membership",
         "observers",
-        "parked",
-        "parked_deadline_us",
         "resign_requested",
         "undrained",
         "undrained_bytes",
@@ -116,7 +74,7 @@ class Leader(Role):
 
     name = RoleName.LEADER
 
-    def __init__(self, core: Core, granting: tuple[int, ...]) -> None:
+    def __init__(self, core: QuorumState, granting: tuple[int, ...]) -> None:
         super().__init__(core)
         config = core.config
         self.granting = granting
@@ -127,20 +85,20 @@ class Leader(Role):
         self.check_quorum_deadline_us = core.now_us + self.check_quorum_us
         self.fetched_voters: set[int] = set()
         self.begin_deadline_us = core.now_us
-        self.parked: list[Parked] = []
-        self.parked_deadline_us = NEVER_US
+        self.delayed_fetches: list[DelayedFetch] = []
+        self.delayed_fetches_deadline_us = NEVER_US
         self.undrained: list[fx.AppendRecords] = []
         self.undrained_bytes = 0
         self.undrained_records = 0
         self.drain_us = NEVER_US
         self.resign_requested = False
         self.wake_us = 0
-        self.membership = core.policy.membership(core, self)
+        self.membership: Membership = core.policy.membership(core, self)
 
     @classmethod
     def enter(
         cls,
-        core: Core,
+        core: QuorumState,
         cause: Cause,
         epoch: int,
         leader_id: int,
@@ -154,7 +112,10 @@ class Leader(Role):
         role = cls(core, old.granting_voters())
         core.high_watermark = NONE
         core.campaigns = 0
-        core.enter(role, ElectionState(epoch, core.config.node_id), core.config.endpoints)
+        state = ElectionState(
+            epoch, core.config.node_id, voted if core.policy.leader_keeps_vote else None
+        )
+        core.enter(role, state, core.config.endpoints)
 
     def begin(self) -> None:
         """Open the epoch with a record of its own: it commits what earlier epochs left."""
@@ -164,11 +125,11 @@ class Leader(Role):
         """Tell everybody who waits that this node does not lead any more."""
         self.membership.leadership_lost()
         core = self.core
-        for parked in self.parked:
+        for delayed in self.delayed_fetches:
             core.answer(
-                parked.token, empty_fetch_reply(core, ErrorCode.NOT_LEADER_OR_FOLLOWER, NONE)
+                delayed.token, empty_fetch_reply(core, ErrorCode.NOT_LEADER_OR_FOLLOWER, NONE)
             )
-        self.parked.clear()
+        self.delayed_fetches.clear()
 
     def successors(self) -> tuple[ReplicaKey, ...]:
         """Return the other voters, the one with the longest log first, ties by id (KIP-595)."""
@@ -204,13 +165,13 @@ class Leader(Role):
             self.drain()
         if now_us >= self.begin_deadline_us:
             self._greet(now_us)
-        if now_us >= self.parked_deadline_us:
+        if now_us >= self.delayed_fetches_deadline_us:
             self._answer_overdue(now_us)
         self.wake_us = min(
             check_us,
             self.begin_deadline_us,
             self.drain_us,
-            self.parked_deadline_us,
+            self.delayed_fetches_deadline_us,
             self.membership.poll(now_us),
         )
         return self.wake_us
@@ -265,7 +226,7 @@ class Leader(Role):
     # ---- fetches -----------------------------------------------------------------------------
 
     def on_fetch(self, token: int, request: Fetch) -> None:
-        """Answer a fetch, or park it: at the end of the log, and nothing to tell (KIP-595)."""
+        """Answer a fetch, or delay it: at the end of the log, with nothing to send (KIP-595)."""
         core = self.core
         reply = self.fetch_reply(request)
         if (
@@ -279,8 +240,8 @@ class Leader(Role):
             core.effects.append(fx.Answer(token, reply))
             return
         deadline_us = core.now_us + request.max_wait_us
-        self.parked.append(Parked(token, request, reply, deadline_us))
-        self.parked_deadline_us = min(self.parked_deadline_us, deadline_us)
+        self.delayed_fetches.append(DelayedFetch(token, request, reply, deadline_us))
+        self.delayed_fetches_deadline_us = min(self.delayed_fetches_deadline_us, deadline_us)
         self.wake(deadline_us)
 
     def fetch_reply(self, request: Fetch) -> FetchReply:
@@ -298,10 +259,10 @@ class Leader(Role):
             if latest is not None and log.is_before_snapshots(offset, epoch):
                 return self._snapshot_reply()
             if epoch != log.last_epoch or offset > log.end_offset:
-                found, end_offset = log.end_offset_for_epoch(epoch)
-                if found != epoch or end_offset < offset:
+                diverging_epoch, end_offset = log.end_offset_for_epoch(epoch)
+                if diverging_epoch != epoch or end_offset < offset:
                     reply = empty_fetch_reply(core, 0, core.high_watermark)
-                    reply.diverging_epoch = found
+                    reply.diverging_epoch = diverging_epoch
                     reply.diverging_end_offset = end_offset
                     return reply
         self._acknowledged(request, offset)
@@ -336,9 +297,12 @@ class Leader(Role):
         if progress is None or progress.directory_id not in (None, directory_id):
             observer = self._observer(ReplicaKey(replica_id, directory_id))
             observer.fetched(offset, core.log.end_offset, now_us)
+            observer.endpoints = request.replica_endpoints
             self.membership.observer_fetched(observer.key)
             return
         progress.fetched(offset, core.log.end_offset, now_us)
+        if progress.directory_id is None:
+            self.membership.voter_fetched(progress, ReplicaKey(replica_id, directory_id))
         self.heard_from(replica_id, directory_id, now_us)
         if offset > core.high_watermark:
             self.advance()
@@ -359,26 +323,34 @@ class Leader(Role):
             del self.observers[key]
 
     def _complete_parked(self, below_offset: int) -> None:
-        """Answer the parked fetches of offsets below this one, as if they came now."""
-        due = [p for p in self.parked if p.request.fetch_offset < below_offset]
+        """Answer the delayed fetches of offsets below this one, as if they came now."""
+        due = [p for p in self.delayed_fetches if p.request.fetch_offset < below_offset]
         if not due:
             return
-        self.parked = [p for p in self.parked if p.request.fetch_offset >= below_offset]
-        self.parked_deadline_us = min((p.deadline_us for p in self.parked), default=NEVER_US)
+        self.delayed_fetches = [
+            p for p in self.delayed_fetches if p.request.fetch_offset >= below_offset
+        ]
+        self.delayed_fetches_deadline_us = min(
+            (p.deadline_us for p in self.delayed_fetches), default=NEVER_US
+        )
         core = self.core
-        for parked in due:
-            error = core.leader_error(parked.request.leader_epoch)
+        for delayed in due:
+            error = core.leader_error(delayed.request.leader_epoch)
             core.answer(
-                parked.token,
-                empty_fetch_reply(core, error, NONE) if error else self.fetch_reply(parked.request),
+                delayed.token,
+                empty_fetch_reply(core, error, NONE)
+                if error
+                else self.fetch_reply(delayed.request),
             )
 
     def _answer_overdue(self, now_us: int) -> None:
-        for parked in self.parked:
-            if parked.deadline_us <= now_us:
-                self.core.answer(parked.token, parked.reply)
-        self.parked = [p for p in self.parked if p.deadline_us > now_us]
-        self.parked_deadline_us = min((p.deadline_us for p in self.parked), default=NEVER_US)
+        for delayed in self.delayed_fetches:
+            if delayed.deadline_us <= now_us:
+                self.core.answer(delayed.token, delayed.reply)
+        self.delayed_fetches = [p for p in self.delayed_fetches if p.deadline_us > now_us]
+        self.delayed_fetches_deadline_us = min(
+            (p.deadline_us for p in self.delayed_fetches), default=NEVER_US
+        )
 
     # ---- the high watermark ------------------------------------------------------------------
 
@@ -403,8 +375,8 @@ class Leader(Role):
             return
         core.raise_high_watermark(offset)
         self.membership.high_watermark_moved(offset)
-        core.tell_leader(core.leader_id)
-        if self.parked:
+        core.report_leader(core.leader_id)
+        if self.delayed_fetches:
             self._complete_parked(NEVER_US)
 
     # ---- appends -----------------------------------------------------------------------------
@@ -412,7 +384,9 @@ class Leader(Role):
     def on_append(self, event: AppendRequested) -> None:
         """Append the state machine's records, all in one batch, at once or after the linger."""
         core = self.core
-        size_bytes = sum(map(len, event.records))
+        # At most: what the log would refuse must not get as far as that.
+        size_bytes = BATCH_OVERHEAD_BYTES + sum(map(len, event.records))
+        size_bytes += RECORD_OVERHEAD_BYTES_MAX * len(event.records)
         refusal = self._append_error(event, size_bytes)
         if refusal:
             core.emit(fx.AppendRefused(event.append_id, refusal))
@@ -471,7 +445,7 @@ class Leader(Role):
     def _appended(self) -> None:
         core = self.core
         core.flush()
-        if self.parked:
+        if self.delayed_fetches:
             self._complete_parked(core.log.end_offset)
 
     # ---- membership --------------------------------------------------------------------------
@@ -487,15 +461,15 @@ class Leader(Role):
         for voter in self.core.log.voters.last:
             key = voter.key
             progress = old.pop(key.id, None)
-            if progress is not None and not progress.key.matches(key):
+            if progress and not (progress.key.matches(key) or key.matches(progress.key)):
                 old[key.id] = progress
                 progress = None
             if progress is None:
                 progress = self.observers.pop(key, None) or Progress(key)
             else:
                 self.observers.pop(key, None)
-            progress.key = key
-            progress.directory_id = key.directory_id if any(key.directory_id) else None
+            if any(key.directory_id):
+                progress.identify(key)
             progress.endpoints = voter.endpoints
             self.voters[key.id] = progress
         for progress in old.values():
@@ -504,7 +478,7 @@ class Leader(Role):
         self.advance()
 
 
-def empty_fetch_reply(core: Core, error: int, high_watermark: int) -> FetchReply:
+def empty_fetch_reply(core: QuorumState, error: int, high_watermark: int) -> FetchReply:
     """Return a reply to a fetch without records."""
     return FetchReply(
         error=error,

@@ -1,6 +1,6 @@
 """The core's small picture of the log: offsets and epochs, never records.
 
-The shell makes one at start from what recovery found, and hands it to the core, which keeps it true
+The host makes one at start from what recovery found, and hands it to the core, which keeps it true
 from then on by what it orders (truncate, append) and what it is told (flushed, snapshot stored).
 
 Source: Kafka's ``KafkaRaftLog`` and ``LeaderEpochFileCache``; KIP-101 for epochs and their ends,
@@ -102,15 +102,15 @@ class LogState:
         earliest = self.earliest_snapshot
         if index:
             end = self._epoch_starts[index]
-            found = self._epochs[index - 1]
+            match = self._epochs[index - 1]
         elif self._epochs:
             # Kafka's epoch cache answers an epoch before its first with that epoch itself.
-            end, found = self._epoch_starts[0], epoch
+            end, match = self._epoch_starts[0], epoch
         else:
             return EpochEnd(self.last_epoch, self.end_offset)
-        if earliest is not None and end == earliest.end_offset and found == epoch:
+        if earliest is not None and end == earliest.end_offset and match == epoch:
             return EpochEnd(earliest.epoch, end)
-        return EpochEnd(found, end)
+        return EpochEnd(match, end)
 
     def is_before_snapshots(self, offset: int, epoch: int) -> bool:
         """Whether what a replica with such a log needs next is in no batch here (KIP-630)."""
@@ -130,8 +130,8 @@ class LogState:
             return True
         if self.is_before_snapshots(offset, epoch):
             return False
-        found, end_offset = self.end_offset_for_epoch(epoch)
-        return found == epoch and offset <= end_offset
+        match, end_offset = self.end_offset_for_epoch(epoch)
+        return match == epoch and offset <= end_offset
 
     def truncate_to(self, end_offset: int) -> None:
         """Forget everything at ``end_offset`` and after, voter sets and versions included."""

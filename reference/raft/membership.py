@@ -11,12 +11,13 @@ keeps that in memory, so that the upgrade to version 1 can write it down.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from kraftspec.generated.errors import ErrorCode
 from kraftspec.reference.raft import effects as fx
 from kraftspec.reference.raft.config import CAUGHT_UP_WITHIN_US
 from kraftspec.reference.raft.control import ControlRecord, KRaftVersion, Voters
+from kraftspec.reference.raft.events import UpgradeRequested
 from kraftspec.reference.raft.messages import (
     AddVoter,
     AddVoterReply,
@@ -26,16 +27,75 @@ from kraftspec.reference.raft.messages import (
     RemoveVoterReply,
     UpdateVoter,
 )
-from kraftspec.reference.raft.types import NEVER_US, NONE, ReplicaKey, Voter
-
-if TYPE_CHECKING:
-    from kraftspec.reference.raft.core import Core
-    from kraftspec.reference.raft.events import UpgradeRequested
-    from kraftspec.reference.raft.leader import Leader
-    from kraftspec.reference.raft.types import Endpoints
-    from kraftspec.reference.raft.voters import VoterSet
+from kraftspec.reference.raft.role import QuorumState
+from kraftspec.reference.raft.types import NEVER_US, NONE, Endpoints, ReplicaKey, Voter
+from kraftspec.reference.raft.voters import VoterSet
 
 NO_DIRECTORY = bytes(16)
+NOT_YET_US = -(1 << 62)  # A fetch that never happened is longer ago than any period.
+
+
+class Progress:
+    """How far one replica is, as its fetches say (Kafka's ``ReplicaState``)."""
+
+    __slots__ = (
+        "caught_up_us",
+        "directory_id",
+        "end_offset",
+        "endpoints",
+        "fetched_us",
+        "key",
+        "leader_end_at_fetch",
+    )
+
+    def __init__(self, key: ReplicaKey, endpoints: Endpoints = ()) -> None:
+        self.identify(key)
+        self.endpoints = endpoints
+        self.end_offset = NONE
+        self.fetched_us = NOT_YET_US
+        self.caught_up_us = NOT_YET_US
+        self.leader_end_at_fetch = NONE
+
+    def identify(self, key: ReplicaKey) -> None:
+        """Take note which replica this is, where its id alone was known."""
+        self.key = key
+        self.directory_id = key.directory_id if any(key.directory_id) else None
+
+    def fetched(self, offset: int, leader_end_offset: int, now_us: int) -> None:
+        """Take note of a fetch at ``offset``.
+
+        The replica was caught up now if it has all there is, and at its fetch before this one if it
+        has all that there was then (KIP-836).
+        """
+        if offset >= leader_end_offset:
+            self.caught_up_us = now_us
+        elif 0 < self.leader_end_at_fetch <= offset:
+            self.caught_up_us = max(self.caught_up_us, self.fetched_us)
+        self.leader_end_at_fetch = leader_end_offset
+        self.fetched_us = now_us
+        self.end_offset = offset
+
+
+class Leadership(Protocol):
+    """What a change of the voters needs of the leader that makes it."""
+
+    voters: dict[int, Progress]
+    observers: dict[ReplicaKey, Progress]
+    epoch_start_offset: int
+    undrained_records: int
+    resign_requested: bool
+
+    def append_control(self, records: tuple[ControlRecord, ...]) -> int:
+        """Append one control batch, act on it at once, and return its last offset."""
+        ...
+
+    def heard_from(self, replica_id: int, directory_id: bytes, now_us: int) -> None:
+        """Count a voter for Check Quorum."""
+        ...
+
+    def wake(self, us: int) -> None:
+        """Look at the timers at ``us`` at the latest."""
+        ...
 
 
 class Change:
@@ -67,7 +127,7 @@ class Membership:
 
     __slots__ = ("adding", "core", "leader", "removing", "upgraded_to", "volatile_voters")
 
-    def __init__(self, core: Core, leader: Leader) -> None:
+    def __init__(self, core: QuorumState, leader: Leadership) -> None:
         self.core = core
         self.leader = leader
         self.adding: Change | None = None
@@ -115,6 +175,9 @@ class Membership:
 
     def observer_fetched(self, key: ReplicaKey) -> None:
         """Take note that a replica which does not vote has got further."""
+
+    def voter_fetched(self, progress: Progress, key: ReplicaKey) -> None:
+        """Take note which replica fetched as a voter that is known by its id alone."""
 
     def leadership_lost(self) -> None:
         """Nobody here can say how a change ends that has begun."""
@@ -241,9 +304,11 @@ class Membership:
         refusal = self.refusal("removed")
         if refusal is None:
             voter = voters.get(key.id)
-            said = f"id {key.id} with directory {key.directory_id} is no voter that can be removed"
+            message = (
+                f"id {key.id} with directory {key.directory_id} is no voter that can be removed"
+            )
             if voter is None or voter.key != key or len(voters) == 1:
-                refusal = ErrorCode.VOTER_NOT_FOUND, said
+                refusal = ErrorCode.VOTER_NOT_FOUND, message
         if refusal is not None:
             core.answer(token, RemoveVoterReply(error=refusal[0], message=refusal[1]))
             return

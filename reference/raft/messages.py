@@ -10,8 +10,6 @@ order of checks where Kafka looks at it.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import msgspec
 
 from kraftspec.fastpath.types import ZERO_UUID, Uuid
@@ -23,18 +21,9 @@ from kraftspec.reference.raft.types import (
     ReplicaKey,
     VersionRange,
 )
+from kraftspec.reference.wire.apis import Api
 
 Bytes = bytes | memoryview
-
-
-class Api(NamedTuple):
-    """One API of a profile: its key, its name, and the versions it serves, both included."""
-
-    key: int
-    name: str
-    min_version: int
-    max_version: int
-    first_flexible_version: int
 
 
 class Request(msgspec.Struct, gc=False):
@@ -120,6 +109,7 @@ class Fetch(Request, gc=False, kw_only=True):
     high_watermark: int = UNSUPPORTED_HIGH_WATERMARK
     max_wait_us: int = 0
     max_bytes: int = 0
+    replica_endpoints: Endpoints = ()  # Of an observer, where the profile says them.
 
 
 class Batch(msgspec.Struct, gc=False):
@@ -138,7 +128,7 @@ class Batch(msgspec.Struct, gc=False):
 class FetchReply(Reply, gc=False, kw_only=True):
     """Answer to `Fetch`: records, or where the logs part, or which snapshot to fetch.
 
-    The leader's core has no bytes: it says ``read_offset`` and ``read_max_bytes``, and the shell
+    The leader's core has no bytes: it says ``read_offset`` and ``read_max_bytes``, and the host
     puts whole batches from its log into ``records``, at least one. ``read_offset`` -1 means none.
     The fetching side finds them in ``batches``; what was damaged on the way is left out.
     """
@@ -168,7 +158,7 @@ class FetchSnapshot(Request, gc=False, kw_only=True):
 
 
 class FetchSnapshotReply(Reply, gc=False, kw_only=True):
-    """Answer to `FetchSnapshot`. The leader's shell reads ``read_max_bytes`` into ``data``."""
+    """Answer to `FetchSnapshot`. The leader's host reads ``read_max_bytes`` into ``data``."""
 
     snapshot_end_offset: int = NONE
     snapshot_epoch: int = NONE
@@ -250,7 +240,7 @@ class ApiVersions(Request, gc=False):
 class ApiVersionsReply(Reply, gc=False, kw_only=True):
     """Answer to `ApiVersions`: of the features, only ``kraft.version`` concerns the core.
 
-    ``apis`` are what the shell serves, and its to fill in.
+    ``apis`` are what the host serves, and its to fill in.
     """
 
     kraft_versions: VersionRange | None = None

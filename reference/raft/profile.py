@@ -8,16 +8,15 @@ are all the translator's.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
-from kraftspec.reference.raft.messages import Api, Bytes, Reply, Request
-
-if TYPE_CHECKING:
-    from kraftspec.reference.raft.control import ControlRecord
-    from kraftspec.reference.raft.effects import PersistElection
-    from kraftspec.reference.raft.policy import Policy
-    from kraftspec.reference.raft.types import ElectionState
-    from kraftspec.reference.raft.voters import VoterSet
+from kraftspec.reference.raft.control import ControlRecord
+from kraftspec.reference.raft.effects import PersistElection
+from kraftspec.reference.raft.messages import Bytes, Reply, Request
+from kraftspec.reference.raft.policy import Policy
+from kraftspec.reference.raft.types import ElectionState
+from kraftspec.reference.raft.voters import VoterSet
+from kraftspec.reference.wire.apis import Api
 
 
 class StoredState(NamedTuple):
@@ -37,14 +36,15 @@ class Profile(Protocol):
     """Between the core's messages and bytes, at a version that both sides know.
 
     Bytes here are the body of a request or a response: header, correlation id and frame are the
-    wire shell's. Every method that decodes raises `kraftspec.fastpath.errors.CodecError` for bytes
+    host's. Every method that decodes raises `kraftspec.fastpath.errors.CodecError` for bytes
     that are not a message of that version. Nothing here keeps state.
     """
 
     name: str
     policy: Policy
     apis: Mapping[int, Api]
-    cures: Mapping[str, str]  # Rules beside what a draft says, and the flaw that each is for.
+    fixes: Mapping[str, str]  # Rules beside what a draft says, and the flaw that each is for.
+    without: frozenset[str]  # The fixes that are switched off.
     state_message: Any  # The generated class of quorum-state.
 
     def api_of(self, request: Request) -> Api:
@@ -54,7 +54,7 @@ class Profile(Protocol):
     def min_version(self, request: Request) -> int:
         """Return the lowest version that can carry this very request.
 
-        Where the other node's highest is below, the shell does not send, and says
+        Where the other node's highest is below, the host does not send, and says
         ``RequestFailed(unsupported=True)``.
         """
         ...

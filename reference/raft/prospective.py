@@ -7,28 +7,22 @@ the leader that it knew, or to Unattached: who was merely cut off finds the quor
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from kraftspec.reference.raft.campaign import Campaign
-from kraftspec.reference.raft.messages import Vote
-from kraftspec.reference.raft.role import grants_without_leader
+from kraftspec.reference.raft.messages import Request, Vote
+from kraftspec.reference.raft.role import QuorumState, grants_without_leader
 from kraftspec.reference.raft.transitions import Cause
 from kraftspec.reference.raft.types import (
     NONE,
     ElectionState,
     Endpoints,
+    Node,
     ReplicaKey,
     RoleName,
 )
 
-if TYPE_CHECKING:
-    from kraftspec.reference.raft.core import Core
-    from kraftspec.reference.raft.messages import Request
-    from kraftspec.reference.raft.types import Node
-
 
 class Prospective(Campaign):
-    """See the module."""
+    """The role of a node that asks for pre-votes before it stands for election."""
 
     __slots__ = ()
 
@@ -38,7 +32,7 @@ class Prospective(Campaign):
     @classmethod
     def enter(
         cls,
-        core: Core,
+        core: QuorumState,
         cause: Cause,
         epoch: int,
         leader_id: int,

@@ -5,8 +5,6 @@ Each handler returns whether the reply was good; if not, its sender is left alon
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from kraftspec.generated.errors import ErrorCode
 from kraftspec.reference.raft.campaign import Campaign
 from kraftspec.reference.raft.follower import Follower
@@ -25,16 +23,13 @@ from kraftspec.reference.raft.messages import (
 )
 from kraftspec.reference.raft.prospective import Prospective
 from kraftspec.reference.raft.resigned import Resigned
+from kraftspec.reference.raft.role import QuorumState, ReplyHandler
 from kraftspec.reference.raft.rules import handled_by_rule, top_level_is_good
 from kraftspec.reference.raft.transitions import Cause
-
-if TYPE_CHECKING:
-    from kraftspec.reference.raft.core import Core
-    from kraftspec.reference.raft.policy import ReplyHandler
-    from kraftspec.reference.raft.types import Node
+from kraftspec.reference.raft.types import Node
 
 
-def on_vote_reply(core: Core, source: Node, reply: VoteReply) -> bool:
+def on_vote_reply(core: QuorumState, source: Node, reply: VoteReply) -> bool:
     """Count a vote, or do without pre-votes if the voter does not know them (KIP-996)."""
     if reply.top_error == ErrorCode.UNSUPPORTED_VERSION and isinstance(core.role, Prospective):
         core.move(Cause.PRE_VOTE_UNSUPPORTED)
@@ -51,7 +46,7 @@ def on_vote_reply(core: Core, source: Node, reply: VoteReply) -> bool:
     return True
 
 
-def on_begin_epoch_reply(core: Core, source: Node, reply: BeginEpochReply) -> bool:
+def on_begin_epoch_reply(core: QuorumState, source: Node, reply: BeginEpochReply) -> bool:
     """A voter knows that this node leads; it will fetch."""
     if not top_level_is_good(core, reply):
         return False
@@ -59,7 +54,7 @@ def on_begin_epoch_reply(core: Core, source: Node, reply: BeginEpochReply) -> bo
     return reply.error == 0 if handled is None else handled
 
 
-def on_end_epoch_reply(core: Core, source: Node, reply: EndEpochReply) -> bool:
+def on_end_epoch_reply(core: QuorumState, source: Node, reply: EndEpochReply) -> bool:
     """A voter knows that this node has resigned."""
     if not top_level_is_good(core, reply):
         return False
@@ -73,7 +68,7 @@ def on_end_epoch_reply(core: Core, source: Node, reply: EndEpochReply) -> bool:
     return True
 
 
-def on_fetch_reply(core: Core, source: Node, reply: FetchReply) -> bool:
+def on_fetch_reply(core: QuorumState, source: Node, reply: FetchReply) -> bool:
     """Records, or where to truncate, or which snapshot to fetch: a follower's affair."""
     if reply.top_error and not top_level_is_good(core, reply):
         return False
@@ -89,7 +84,7 @@ def on_fetch_reply(core: Core, source: Node, reply: FetchReply) -> bool:
     return role.on_fetch_reply(reply)
 
 
-def on_fetch_snapshot_reply(core: Core, source: Node, reply: FetchSnapshotReply) -> bool:
+def on_fetch_snapshot_reply(core: QuorumState, source: Node, reply: FetchSnapshotReply) -> bool:
     """The next bytes of a snapshot."""
     if not top_level_is_good(core, reply):
         return False
@@ -99,13 +94,13 @@ def on_fetch_snapshot_reply(core: Core, source: Node, reply: FetchSnapshotReply)
     return isinstance(core.role, Follower) and core.role.on_snapshot_reply(reply)
 
 
-def on_api_versions_reply(core: Core, source: Node, reply: ApiVersionsReply) -> bool:
+def on_api_versions_reply(core: QuorumState, source: Node, reply: ApiVersionsReply) -> bool:
     """What a new voter speaks (KIP-853, AddVoter)."""
     role = core.role
     return not isinstance(role, Leader) or role.membership.on_api_versions(source.id, reply)
 
 
-def on_update_voter_reply(core: Core, source: Node, reply: UpdateVoterReply) -> bool:
+def on_update_voter_reply(core: QuorumState, source: Node, reply: UpdateVoterReply) -> bool:
     """The leader knows this voter's endpoints, or does not keep them (KIP-853)."""
     handled = handled_by_rule(core, reply)
     if handled is not None:
@@ -118,17 +113,17 @@ def on_update_voter_reply(core: Core, source: Node, reply: UpdateVoterReply) -> 
     return True
 
 
-def on_add_voter_reply(core: Core, source: Node, reply: AddVoterReply) -> bool:
+def on_add_voter_reply(core: QuorumState, source: Node, reply: AddVoterReply) -> bool:
     """This observer was added, or may ask again in the next period (KIP-1186)."""
     return _joined(core, reply, ErrorCode.DUPLICATE_VOTER)
 
 
-def on_remove_voter_reply(core: Core, source: Node, reply: RemoveVoterReply) -> bool:
+def on_remove_voter_reply(core: QuorumState, source: Node, reply: RemoveVoterReply) -> bool:
     """This observer's old directory votes no longer, or may be tried again (KIP-1186)."""
     return _joined(core, reply, ErrorCode.VOTER_NOT_FOUND)
 
 
-def _joined(core: Core, reply: Reply, as_good: ErrorCode) -> bool:
+def _joined(core: QuorumState, reply: Reply, as_good: ErrorCode) -> bool:
     if reply.error not in (0, ErrorCode.REQUEST_TIMED_OUT, as_good) or reply.top_error:
         return False
     if isinstance(core.role, Follower):

@@ -6,11 +6,12 @@ to a higher epoch before it was refused. Source: KIP-595, KIP-853, KIP-996 and `
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kraftspec.generated.errors import ErrorCode
 from kraftspec.reference.raft.follower import Follower
-from kraftspec.reference.raft.leader import NOT_YET_US, Leader, Progress, empty_fetch_reply
+from kraftspec.reference.raft.leader import Leader, empty_fetch_reply
+from kraftspec.reference.raft.membership import NO_DIRECTORY, NOT_YET_US, Progress
 from kraftspec.reference.raft.messages import (
     AddVoter,
     AddVoterReply,
@@ -35,7 +36,7 @@ from kraftspec.reference.raft.messages import (
     Vote,
     VoteReply,
 )
-from kraftspec.reference.raft.role import up_to_date
+from kraftspec.reference.raft.role import QuorumState, RequestHandler, up_to_date
 from kraftspec.reference.raft.rules import learn
 from kraftspec.reference.raft.transitions import Cause
 from kraftspec.reference.raft.types import (
@@ -46,14 +47,8 @@ from kraftspec.reference.raft.types import (
     Voter,
 )
 
-if TYPE_CHECKING:
-    from kraftspec.reference.raft.core import Core
-    from kraftspec.reference.raft.policy import RequestHandler
 
-NO_DIRECTORY = bytes(16)
-
-
-def top_level_error(core: Core, request: Request) -> int:
+def top_level_error(core: QuorumState, request: Request) -> int:
     """Return why a request is refused as a whole: another cluster's, or not about this log.
 
     A request without a cluster id is accepted; tools and old nodes send none.
@@ -63,7 +58,7 @@ def top_level_error(core: Core, request: Request) -> int:
     return request.refused
 
 
-def voter_error(core: Core, sender_id: int, epoch: int) -> int:
+def voter_error(core: QuorumState, sender_id: int, epoch: int) -> int:
     """Return why a request between voters is refused; whether its sender votes is not asked."""
     if epoch < core.epoch:
         return ErrorCode.FENCED_LEADER_EPOCH
@@ -72,7 +67,7 @@ def voter_error(core: Core, sender_id: int, epoch: int) -> int:
     return 0
 
 
-def is_meant(core: Core, voter_id: int, directory_id: bytes) -> bool:
+def is_meant(core: QuorumState, voter_id: int, directory_id: bytes) -> bool:
     """Whether a request that names its receiver names this replica; one that does not, may be."""
     config = core.config
     if voter_id < 0:
@@ -83,7 +78,7 @@ def is_meant(core: Core, voter_id: int, directory_id: bytes) -> bool:
 # ---- elections -------------------------------------------------------------------------------
 
 
-def on_vote(core: Core, token: int, request: Vote) -> None:
+def on_vote(core: QuorumState, token: int, request: Vote) -> None:
     """Vote (KIP-595), as KIP-853 (voter keys) and KIP-996 (pre-vote) changed it."""
     error = top_level_error(core, request)
     if error:
@@ -101,7 +96,7 @@ def on_vote(core: Core, token: int, request: Vote) -> None:
     if error:
         core.answer(token, core.reply(VoteReply, error))
         return
-    if request.epoch > core.epoch:
+    if request.epoch > core.epoch and core.policy.vote_raises_epoch(core, request):
         core.move(Cause.HIGHER_EPOCH, epoch=request.epoch)
     if not is_meant(core, request.voter_id, request.voter_directory_id):
         core.answer(token, core.reply(VoteReply, ErrorCode.INVALID_VOTER_KEY))
@@ -112,14 +107,14 @@ def on_vote(core: Core, token: int, request: Vote) -> None:
     core.answer(token, reply)
 
 
-def _grant(core: Core, request: Vote) -> bool:
+def _grant(core: QuorumState, request: Vote) -> bool:
     """Decide; a standard vote that is the first of its epoch is written down before the answer."""
     own_id = core.config.node_id
     if own_id < 0 or (request.replica_id == own_id and not request.pre_vote):
         return False  # A vote for itself is what makes a candidate, and none is to be given away.
     candidate = ReplicaKey(request.replica_id, request.replica_directory_id)
     if not core.policy.may_vote_for(core, candidate):
-        core.policy.met_stranger(core, candidate)
+        core.policy.met_non_voter(core, candidate)
         return False
     is_up_to_date = up_to_date(core, request.last_epoch, request.end_offset)
     granted = core.role.grants(candidate, is_up_to_date, request.pre_vote)
@@ -128,7 +123,7 @@ def _grant(core: Core, request: Vote) -> bool:
     return granted
 
 
-def on_begin_epoch(core: Core, token: int, request: BeginEpoch) -> None:
+def on_begin_epoch(core: QuorumState, token: int, request: BeginEpoch) -> None:
     """BeginQuorumEpoch: follow that leader (KIP-595). A wrong key is told afterwards (KIP-853)."""
     error = top_level_error(core, request)
     if error:
@@ -142,7 +137,7 @@ def on_begin_epoch(core: Core, token: int, request: BeginEpoch) -> None:
     core.answer(token, core.reply(BeginEpochReply, error))
 
 
-def on_end_epoch(core: Core, token: int, request: EndEpoch) -> None:
+def on_end_epoch(core: QuorumState, token: int, request: EndEpoch) -> None:
     """EndQuorumEpoch: campaign, the sooner the better this node's place in the list (KIP-595)."""
     error = top_level_error(core, request)
     if error:
@@ -161,7 +156,7 @@ def on_end_epoch(core: Core, token: int, request: EndEpoch) -> None:
 # ---- replication -----------------------------------------------------------------------------
 
 
-def on_fetch(core: Core, token: int, request: Fetch) -> None:
+def on_fetch(core: QuorumState, token: int, request: Fetch) -> None:
     """Fetch (KIP-595)."""
     error = top_level_error(core, request)
     if error:
@@ -183,7 +178,7 @@ def on_fetch(core: Core, token: int, request: Fetch) -> None:
     leader.on_fetch(token, request)
 
 
-def on_fetch_snapshot(core: Core, token: int, request: FetchSnapshot) -> None:
+def on_fetch_snapshot(core: QuorumState, token: int, request: FetchSnapshot) -> None:
     """FetchSnapshot (KIP-630): bytes from a position, not aligned to batches."""
     error = top_level_error(core, request)
     if error in (ErrorCode.INCONSISTENT_CLUSTER_ID, ErrorCode.INVALID_REQUEST):
@@ -213,7 +208,7 @@ def on_fetch_snapshot(core: Core, token: int, request: FetchSnapshot) -> None:
 # ---- DescribeQuorum, ApiVersions ----------------------------------------------------------------
 
 
-def on_describe_quorum(core: Core, token: int, request: DescribeQuorum) -> None:
+def on_describe_quorum(core: QuorumState, token: int, request: DescribeQuorum) -> None:
     """DescribeQuorum (KIP-595, KIP-836, KIP-853): a leader's knowledge of all replicas."""
     error = request.refused
     role = core.role
@@ -228,7 +223,7 @@ def on_describe_quorum(core: Core, token: int, request: DescribeQuorum) -> None:
     core.answer(token, reply)
 
 
-def description(core: Core, progress: Progress) -> ReplicaDescription:
+def description(core: QuorumState, progress: Progress) -> ReplicaDescription:
     """Return what a leader knows of a replica, or of itself."""
     if progress.key.id == core.config.node_id:
         now_ms = core.now_us // 1000
@@ -245,7 +240,7 @@ def description(core: Core, progress: Progress) -> ReplicaDescription:
     )
 
 
-def on_api_versions(core: Core, token: int, request: ApiVersions) -> None:
+def on_api_versions(core: QuorumState, token: int, request: ApiVersions) -> None:
     """ApiVersions: of it, only the feature kraft.version is the core's to answer (KIP-853)."""
     if request.refused:
         core.answer(token, ApiVersionsReply(error=request.refused))
@@ -261,7 +256,7 @@ def on_api_versions(core: Core, token: int, request: ApiVersions) -> None:
 # ---- membership (KIP-853) ----------------------------------------------------------------------
 
 
-def on_add_voter(core: Core, token: int, request: AddVoter) -> None:
+def on_add_voter(core: QuorumState, token: int, request: AddVoter) -> None:
     """AddRaftVoter."""
     error = top_level_error(core, request) or core.leader_error(core.epoch)
     message = None
@@ -279,7 +274,7 @@ def on_add_voter(core: Core, token: int, request: AddVoter) -> None:
         role.membership.add(token, request)
 
 
-def on_remove_voter(core: Core, token: int, request: RemoveVoter) -> None:
+def on_remove_voter(core: QuorumState, token: int, request: RemoveVoter) -> None:
     """RemoveRaftVoter."""
     error = top_level_error(core, request) or core.leader_error(core.epoch)
     message = None
@@ -292,7 +287,7 @@ def on_remove_voter(core: Core, token: int, request: RemoveVoter) -> None:
         role.membership.remove(token, request)
 
 
-def on_update_voter(core: Core, token: int, request: UpdateVoter) -> None:
+def on_update_voter(core: QuorumState, token: int, request: UpdateVoter) -> None:
     """UpdateRaftVoter."""
     error = top_level_error(core, request) or core.leader_error(request.leader_epoch)
     if not error:

@@ -7,10 +7,8 @@ else was elected in time it moves to the next epoch, without a vote, and takes p
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from kraftspec.reference.raft.messages import EndEpoch
-from kraftspec.reference.raft.role import Role
+from kraftspec.reference.raft.role import QuorumState, Role
 from kraftspec.reference.raft.transitions import Cause
 from kraftspec.reference.raft.types import (
     NEVER_US,
@@ -20,18 +18,17 @@ from kraftspec.reference.raft.types import (
     RoleName,
 )
 
-if TYPE_CHECKING:
-    from kraftspec.reference.raft.core import Core
-
 
 class Resigned(Role):
-    """See the module."""
+    """The role of a node that led its epoch and no longer does."""
 
     __slots__ = ("preferred_successors", "unacknowledged")
 
     name = RoleName.RESIGNED
 
-    def __init__(self, core: Core, preferred_successors: tuple[ReplicaKey, ...] = ()) -> None:
+    def __init__(
+        self, core: QuorumState, preferred_successors: tuple[ReplicaKey, ...] = ()
+    ) -> None:
         super().__init__(core)
         self.preferred_successors = preferred_successors
         own_id = core.config.node_id
@@ -41,7 +38,7 @@ class Resigned(Role):
     @classmethod
     def enter(
         cls,
-        core: Core,
+        core: QuorumState,
         cause: Cause,
         epoch: int,
         leader_id: int,
@@ -50,7 +47,7 @@ class Resigned(Role):
     ) -> None:
         """Enter; nothing is written, since a leader that restarts resigns anyway."""
         role = cls(core, core.role.successors())
-        state = ElectionState(core.epoch, core.config.node_id)
+        state = ElectionState(core.epoch, core.config.node_id, voted)
         core.enter(role, state, core.config.endpoints, persist=False)
 
     def poll(self, now_us: int) -> int:
@@ -69,7 +66,7 @@ class Resigned(Role):
         if now_us >= self.election_deadline_us:
             core.move(Cause.RESIGNATION_TIMEOUT, epoch=core.epoch + 1)
             return 0
-        return min(next_us, self.election_deadline_us)
+        return min(next_us, core.policy.seek(core), self.election_deadline_us)
 
     def acknowledge(self, voter_id: int) -> None:
         """Take note that a voter knows."""

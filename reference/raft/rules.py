@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from kraftspec.generated.errors import ErrorCode
-from kraftspec.reference.raft.follower import address
+from kraftspec.reference.raft.messages import Reply
+from kraftspec.reference.raft.role import QuorumState
 from kraftspec.reference.raft.transitions import Cause, FatalError
-from kraftspec.reference.raft.types import NONE, Endpoints, RoleName
-
-if TYPE_CHECKING:
-    from kraftspec.reference.raft.core import Core
-    from kraftspec.reference.raft.messages import Reply
+from kraftspec.reference.raft.types import NONE, Endpoints, RoleName, address
 
 _ASK_THE_LEADER = (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
 
-def learn(core: Core, leader_id: int, epoch: int, endpoints: Endpoints) -> None:
+def learn(core: QuorumState, leader_id: int, epoch: int, endpoints: Endpoints) -> None:
     """Act on what another node says of leader and epoch.
 
     A higher epoch is always taken over, with its leader if that one can be reached. In the same
@@ -48,7 +43,7 @@ def learn(core: Core, leader_id: int, epoch: int, endpoints: Endpoints) -> None:
         core.move(cause, leader_id=leader_id, endpoints=endpoints)
 
 
-def handled_by_rule(core: Core, reply: Reply) -> bool | None:
+def handled_by_rule(core: QuorumState, reply: Reply) -> bool | None:
     """Apply the rules for every reply, in Kafka's order.
 
     Return None if the reply is still to be handled; else whether it was good. A refusal that taught
@@ -74,7 +69,7 @@ def handled_by_rule(core: Core, reply: Reply) -> bool | None:
     return None
 
 
-def top_level_is_good(core: Core, reply: Reply) -> bool:
+def top_level_is_good(core: QuorumState, reply: Reply) -> bool:
     """Whether a reply is about this log at all; stop where this node may not ask."""
     if reply.top_error == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
         raise FatalError("this node is not authorized to take part in the quorum")

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING
 
 from kraftspec.reference.raft import effects as fx
+from kraftspec.reference.raft.events import (
+    CleanRequested,
+    SnapshotDamaged,
+    SnapshotRequested,
+    SnapshotStored,
+)
 from kraftspec.reference.raft.follower import Follower
+from kraftspec.reference.raft.role import QuorumState
 from kraftspec.reference.raft.types import Snapshot, SnapshotId
 
-if TYPE_CHECKING:
-    from kraftspec.reference.raft.core import Core
-    from kraftspec.reference.raft.events import (
-        CleanRequested,
-        SnapshotDamaged,
-        SnapshotRequested,
-        SnapshotStored,
-    )
 
-
-def on_snapshot_requested(core: Core, event: SnapshotRequested) -> None:
+def on_snapshot_requested(core: QuorumState, event: SnapshotRequested) -> None:
     """Let the state machine write a snapshot, if it is of a committed prefix of this log.
 
     It begins with the kraft.version and the voters that were in force at its last record.
@@ -36,7 +33,7 @@ def on_snapshot_requested(core: Core, event: SnapshotRequested) -> None:
     core.emit(fx.WriteSnapshot(event.id, event.last_timestamp_ms, level, voters))
 
 
-def _refusal(core: Core, id: SnapshotId) -> str | None:
+def _refusal(core: QuorumState, id: SnapshotId) -> str | None:
     log = core.log
     if id in log.snapshots or id in core.writing_snapshots:
         return f"{id} exists already"
@@ -49,7 +46,7 @@ def _refusal(core: Core, id: SnapshotId) -> str | None:
     return None
 
 
-def on_snapshot_stored(core: Core, event: SnapshotStored) -> None:
+def on_snapshot_stored(core: QuorumState, event: SnapshotStored) -> None:
     """Take note of a snapshot that is complete, its own or a fetched one."""
     snapshot = Snapshot(event.id, event.size, event.last_timestamp_ms)
     role = core.role
@@ -65,14 +62,14 @@ def on_snapshot_stored(core: Core, event: SnapshotStored) -> None:
         core.emit(fx.AbandonSnapshot(event.id))  # It was given up before it was complete.
 
 
-def on_snapshot_damaged(core: Core, event: SnapshotDamaged) -> None:
+def on_snapshot_damaged(core: QuorumState, event: SnapshotDamaged) -> None:
     """Fetch it anew: the leader is asked for records, and names the snapshot again."""
     role = core.role
     if isinstance(role, Follower) and role.storing and role.fetching == event.id:
         role.on_snapshot_damaged()
 
 
-def on_clean_requested(core: Core, event: CleanRequested) -> None:
+def on_clean_requested(core: QuorumState, event: CleanRequested) -> None:
     """Delete the oldest snapshots, and the log before them: by size, then by age; keep one.
 
     Source: ``KafkaRaftLog.maybeClean``, metadata.max.retention.bytes and .ms.

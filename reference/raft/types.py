@@ -83,6 +83,14 @@ class Node(msgspec.Struct, frozen=True, gc=False):
     port: int
 
 
+def address(node_id: int, endpoints: Endpoints, listener: str) -> Node | None:
+    """Return where ``listener`` of a node is, if that is among its endpoints."""
+    for endpoint in endpoints:
+        if endpoint.name == listener:
+            return Node(node_id, endpoint.host, endpoint.port)
+    return None
+
+
 class VersionRange(NamedTuple):
     """The levels of the feature ``kraft.version`` that a node speaks, both included."""
 
@@ -103,17 +111,14 @@ class Voter(msgspec.Struct, frozen=True, gc=False):
 
     def node(self, listener: str) -> Node | None:
         """Return where its ``listener`` is, or None if it has no such listener."""
-        for endpoint in self.endpoints:
-            if endpoint.name == listener:
-                return Node(self.key.id, endpoint.host, endpoint.port)
-        return None
+        return address(self.key.id, self.endpoints, listener)
 
 
 class ElectionState(msgspec.Struct, frozen=True, gc=False):
     """What quorum-state keeps: the epoch, its leader if one is known, and whom this node voted for.
 
-    A candidate has voted for itself. The state of a node that leads never names a vote (KIP-595,
-    QuorumState; kept as in Kafka's ``ElectionState``).
+    A candidate has voted for itself. Once it leads, Kafka's ``ElectionState`` names no vote any
+    more; the drafts have the vote of the epoch, whoever won it.
     """
 
     epoch: int = 0

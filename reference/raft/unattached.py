@@ -7,9 +7,7 @@ for the leader by a Fetch to a bootstrap server. An observer does nothing else.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from kraftspec.reference.raft.role import Role, grants_without_leader
+from kraftspec.reference.raft.role import QuorumState, Role, grants_without_leader
 from kraftspec.reference.raft.transitions import Cause, FatalError
 from kraftspec.reference.raft.types import (
     NEVER_US,
@@ -19,12 +17,9 @@ from kraftspec.reference.raft.types import (
     RoleName,
 )
 
-if TYPE_CHECKING:
-    from kraftspec.reference.raft.core import Core
-
 
 class Unattached(Role):
-    """See the module."""
+    """The role of a node that knows an epoch and no leader in it."""
 
     __slots__ = ()
 
@@ -33,7 +28,7 @@ class Unattached(Role):
     @classmethod
     def enter(
         cls,
-        core: Core,
+        core: QuorumState,
         cause: Cause,
         epoch: int,
         leader_id: int,
@@ -62,7 +57,7 @@ class Unattached(Role):
 
     def begin(self) -> None:
         """Tell the state machine that there is no leader, or none that can be reached."""
-        self.core.tell_leader(self.core.leader_id)
+        self.core.report_leader(self.core.leader_id)
 
     def remaining_election_us(self) -> int:
         """Let the timer run on."""

@@ -19,12 +19,12 @@ from kraftspec.reference.log.epochs import CHECKPOINT_NAME
 from kraftspec.reference.log.metadata_log import PARTITION_METADATA_NAME
 from kraftspec.reference.log.quorum_state import NAME as QUORUM_STATE_NAME
 from kraftspec.reference.log.snapshots import parse_name
+from kraftspec.reference.metadata.reader import profile_near
 from kraftspec.reference.tools import dump_files
 from kraftspec.reference.tools.dump_batches import BatchWalk, Problem
 from kraftspec.reference.tools.dump_files import IndexOptions, Side
 from kraftspec.reference.tools.dump_lines import DumpOptions, JsonLines, TextLines
 from kraftspec.reference.tools.java_json import json_lines
-from kraftspec.reference.tools.whose import profile_near
 
 BYTES_MAX: Final = (1 << 31) - 1  # Kafka's default of --max-bytes.
 SEGMENT: Final = re.compile(r"(\d{20})\.log", re.ASCII)

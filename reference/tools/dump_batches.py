@@ -6,20 +6,23 @@ noted, and the walk goes on where the next good batch is.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
+from functools import partial
 from typing import Final, NamedTuple
 
 import msgspec
 
-from kraftspec.fastpath.batch_reader import read_header
 from kraftspec.fastpath.errors import CodecError, ErrorClass, detail_of
-from kraftspec.fastpath.records import LENGTH_AT, LOG_OVERHEAD_BYTES, BatchHeader
-from kraftspec.fastpath.scan import Resync, is_framed
+from kraftspec.fastpath.records import RECORDS_AT, BatchHeader
+from kraftspec.fastpath.walk import (
+    Resync,
+    Walk,
+    claimed_size,
+    header_at,
+    is_framed,
+    read_file,
+)
 
-WINDOW_BYTES: Final = 8 << 20
-# Looking for the next good batch: one that is larger than half of it may be missed.
-SEARCH_BYTES: Final = 64 << 20
 TORN: Final = "torn"  # A batch that was cut short is the last of its file.
 
 
@@ -67,62 +70,42 @@ class BatchWalk:
         self.zero_tail = 0
         self.invalid_tail = 0
         self._name = name
-        self._descriptor = descriptor
         self._size = size
+        self._read = partial(read_file, descriptor)
+        self._resync = Resync(self._read, size)
 
     def __iter__(self) -> Iterator[Piece]:
-        window = WINDOW_BYTES
         while self.position < self._size:
-            data = self._read(self.position, window)
-            if not data:
+            start = self.position
+            walk = Walk(self._read, start, self._size)
+            for header in walk:
+                yield Piece(header, walk.window, walk.base, True)
+            self.position = walk.position
+            if walk.error is None:
                 return
-            window = WINDOW_BYTES
-            at, error = 0, None
-            while at < len(data):
-                try:
-                    header = read_header(data, at)
-                except CodecError as refused:
-                    error = refused
-                    break
-                yield Piece(header, data, self.position, True)
-                at = header.end
-            self.position += at
-            if error is None or at:
-                continue  # Read again from there: the window cut it, or its writer was at it.
-            needed = claimed_size(data)
-            if len(data) < needed <= self._size - self.position:
-                window = needed
-                continue
-            piece = self._pass_over(data, error)
+            if self.position > start:
+                continue  # Its writer may have been at it: look again.
+            piece = self._pass_over(walk.window, walk.error)
             if piece is not None:
                 yield piece
-
-    def _read(self, position: int, size: int) -> bytes:
-        return os.pread(self._descriptor, min(size, self._size - position), position)
 
     def _pass_over(self, data: bytes, error: CodecError) -> Piece | None:
         """Go on behind a bad batch; return it where only its CRC is wrong."""
         start = self.position
-        if self._is_zero(start):
+        if not self._resync.is_written(start):
             self.zero_tail = self._size - start
             self.position = self._size
             return None
-        piece = None
-        framed = is_framed(error)
-        if framed:
-            try:
-                header = read_header(data, 0, check_crc=False)
-                piece = Piece(header, data, start, False)
-            except CodecError:
-                framed = False
-        following = self._next_good(start, framed=framed)
-        if self._read(start, len(data)) != data:
+        header = header_at(data, 0, 0) if is_framed(error) else None
+        piece = None if header is None else Piece(header, data, start, False)
+        following = self._resync.after(start, 0 if header is None else start + header.size)
+        bad = data[: RECORDS_AT if header is None else header.size]
+        if self._read(start, len(bad)) != bad:
             return None  # Its writer was at it: look again.
         self.position = following
         if piece is not None and start + piece.header.size > self.position:
             piece = None  # A good batch begins within it: its length is what is wrong.
         left, claimed = self._size - start, claimed_size(data)
-        # The error knows of the window alone.
         is_longer = error.error_class is ErrorClass.TRUNCATED and claimed > left
         detail = f"a batch of {claimed} bytes, and {left} are left" if is_longer else ""
         reaches_end = self.position >= self._size and piece is None
@@ -133,36 +116,8 @@ class BatchWalk:
                 file=self._name,
                 position=start,
                 size=self.position - start,
-                error_class=TORN if reaches_end and not framed else str(error.error_class),
+                error_class=TORN if reaches_end and header is None else str(error.error_class),
                 detail=detail or detail_of(error),
             )
         )
         return piece
-
-    def _next_good(self, start: int, *, framed: bool) -> int:
-        while True:
-            view = memoryview(self._read(start, SEARCH_BYTES))
-            found = Resync(view).after(0, is_framed=framed)
-            if found < len(view) or start + found >= self._size or not view:
-                return start + found
-            if framed:
-                return start + found  # It ends with the window.
-            start += len(view) // 2
-
-    def _is_zero(self, start: int) -> bool:
-        while start < self._size:
-            data = self._read(start, WINDOW_BYTES)
-            if not data:
-                break
-            if data.count(0) != len(data):
-                return False
-            start += len(data)
-        return True
-
-
-def claimed_size(data: bytes) -> int:
-    """Return how long the batch at the start says that it is; 0 where it does not."""
-    if len(data) < LOG_OVERHEAD_BYTES:
-        return 0
-    length = int.from_bytes(data[LENGTH_AT:LOG_OVERHEAD_BYTES], "big", signed=True)
-    return max(length, 0) + LOG_OVERHEAD_BYTES

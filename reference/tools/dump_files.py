@@ -13,17 +13,16 @@ from typing import Any, Final
 
 import msgspec
 
-from kraftspec.fastpath.batch_reader import read_header
 from kraftspec.fastpath.crc import crc32c
 from kraftspec.fastpath.errors import CodecError
-from kraftspec.fastpath.records import LOG_OVERHEAD_BYTES
+from kraftspec.fastpath.records import RECORDS_AT
+from kraftspec.fastpath.walk import header_at, read_file
 from kraftspec.generated.kafka import ProducerSnapshot
 from kraftspec.reference.log.epochs import EpochList
 from kraftspec.reference.log.properties import parse_properties
 from kraftspec.reference.log.quorum_state import QuorumStateFile
 from kraftspec.reference.log.segment import OFFSET_ENTRY, TIME_ENTRY
-from kraftspec.reference.metadata.frames import KAFKA
-from kraftspec.reference.profiles import profile_named
+from kraftspec.reference.profiles import KAFKA, profile_named
 from kraftspec.reference.tools.dump_batches import BatchWalk, Problem
 
 FILE_BYTES_MAX: Final = 64 << 20  # Kafka makes none of these half as large.
@@ -123,17 +122,15 @@ def dump_index(path: Path, options: IndexOptions) -> Side:
             if at and not relative:
                 break  # Zeros that were written ahead.
             offset = base + relative
-            file.seek(min(max(position, 0), size))
-            try:
-                found = read_header(_batch_at(file), 0, check_crc=False).last_offset
-            except CodecError:
+            head = read_file(file.fileno(), min(max(position, 0), size), RECORDS_AT)
+            header = header_at(head, 0, position)
+            if header is None or header.end > size:
                 detail = f"entry (offset {offset}, position {position}): no batch begins there"
                 side.refuse(name, at, detail, _INDEX_ERROR)
-            else:
-                if found != offset:
-                    mismatches.append((offset, found))
-                    detail = f"entry for offset {offset}: the batch ends with {found}"
-                    side.refuse(name, at, detail, _INDEX_ERROR)
+            elif header.last_offset != offset:
+                mismatches.append((offset, header.last_offset))
+                detail = f"entry for offset {offset}: the batch ends with {header.last_offset}"
+                side.refuse(name, at, detail, _INDEX_ERROR)
             side.values.append({"kind": "index", "offset": offset, "position": position})
             if not options.verify_only:
                 side.lines.append(f"offset: {offset} position: {position}")
@@ -151,14 +148,6 @@ def _is_ahead(data: bytes) -> bool:
     Kafka's tool shows one entry all the same, and says that the log disagrees.
     """
     return data.count(0) == len(data)
-
-
-def _batch_at(file: Any) -> bytes:
-    head = file.read(LOG_OVERHEAD_BYTES)
-    whole = len(head) == LOG_OVERHEAD_BYTES
-    length = int.from_bytes(head[8:], "big", signed=True) if whole else 0
-    body: bytes = file.read(min(max(length, 0), FILE_BYTES_MAX))
-    return bytes(head) + body
 
 
 def _not_entries(what: str, name: str, data: bytes, size: int) -> str:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import os
 from collections import deque
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from kraftspec.fastpath.batch_reader import read_header
-from kraftspec.fastpath.errors import CodecError
 from kraftspec.fastpath.records import RECORDS_AT
+from kraftspec.fastpath.walk import Walk, read_file
 from kraftspec.reference.tools.dump import SEGMENT, Dump, head_of
-from kraftspec.reference.tools.dump_batches import WINDOW_BYTES, BatchWalk, Piece, claimed_size
+from kraftspec.reference.tools.dump_batches import BatchWalk, Piece
 
 MARK_COUNT_MAX: Final = 10_000  # How many batches back a cut is found; before that, all is shown.
 
@@ -84,29 +84,19 @@ class LogFollower:
 
     def _read(self, descriptor: int) -> bool:
         self._step_back(descriptor)
+        start = -1
         is_new = False
-        window = WINDOW_BYTES
-        while data := os.pread(descriptor, window, self._position):
-            window = WINDOW_BYTES
-            at = 0
-            while at < len(data):
-                try:
-                    header = read_header(data, at)
-                except CodecError:
-                    break
-                self._dump.write(self._lines.piece(Piece(header, data, self._position, True)))
-                head = data[at : at + RECORDS_AT]
-                start = self._position + at
-                self._marks.append(_Mark(start, head, start + header.size))
-                at = header.end
-            self._position += at
-            is_new |= bool(at)
-            if not at:
-                needed = claimed_size(data)
-                if len(data) < needed <= os.fstat(descriptor).st_size - self._position:
-                    window = needed
-                    continue
-                break  # Not all of it is there yet.
+        while start < self._position:  # Else what follows is not all there yet.
+            start = self._position
+            size = os.fstat(descriptor).st_size
+            walk = Walk(partial(read_file, descriptor), start, size)
+            for header in walk:
+                piece = Piece(header, walk.window, walk.base, True)
+                self._dump.write(self._lines.piece(piece))
+                head = walk.window[header.position : header.position + RECORDS_AT]
+                self._marks.append(_Mark(piece.position, head, walk.position))
+                is_new = True
+            self._position = walk.position
         return is_new
 
     def _step_back(self, descriptor: int) -> None:

@@ -23,7 +23,6 @@ from kraftspec.fastpath.wire import RefusedError, read_uvarint
 from kraftspec.reference.log.control import control_type_of
 from kraftspec.reference.metadata.frames import (
     FRAME_VERSION,
-    KAFKA,
     Frame,
     FrameError,
     control_name,
@@ -31,6 +30,7 @@ from kraftspec.reference.metadata.frames import (
     read_frame,
     record_classes,
 )
+from kraftspec.reference.profiles import KAFKA
 from kraftspec.reference.tools.dump_batches import Piece, Problem
 from kraftspec.reference.tools.java_json import json_lines, json_text, message_value, type_name
 

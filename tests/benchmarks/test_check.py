@@ -24,8 +24,8 @@ def forged() -> Run:
     for target in results.targets():
         times[target.group, target.ours] = OURS_NS
         for peer in target.peers:
-            asked = target.at_least * 1.1 * OURS_NS
-            times[target.group, peer] = max(times.get((target.group, peer), 0.0), asked)
+            peer_ns = target.at_least * 1.1 * OURS_NS
+            times[target.group, peer] = max(times.get((target.group, peer), 0.0), peer_ns)
     return {
         "format": results.FORMAT,
         "date": "2026-01-01",
@@ -61,29 +61,29 @@ def forged() -> Run:
 
 def slower(run: Run, factor: float, hit: Callable[[Run], bool] = lambda row: True) -> Run:
     """The same run, with the rows that ``hit`` chooses slower."""
-    made = deepcopy(run)
-    for row in filter(hit, made["rows"]):
+    changed = deepcopy(run)
+    for row in filter(hit, changed["rows"]):
         for figure in ("median_ns", "low_ns"):
             row[figure] = [factor * time_ns for time_ns in row[figure]]
-    return made
+    return changed
 
 
 def without(run: Run, group: str, who: str) -> Run:
-    made = deepcopy(run)
-    made["rows"] = [row for row in run["rows"] if (row["group"], row["who"]) != (group, who)]
-    assert len(made["rows"]) < len(run["rows"])
-    return made
+    changed = deepcopy(run)
+    changed["rows"] = [row for row in run["rows"] if (row["group"], row["who"]) != (group, who)]
+    assert len(changed["rows"]) < len(run["rows"])
+    return changed
 
 
 @pytest.fixture
 def judge(tmp_path: Path) -> Callable[..., tuple[int, list[dict[str, Any]], str]]:
-    """Run the command on two runs: exit code, rows, and what it said."""
+    """Run the command on two runs: exit code, rows and output."""
 
     def run(then: Run, now: Run, *options: str) -> tuple[int, list[dict[str, Any]], str]:
         paths = []
-        for name, given in (("then", then), ("now", now)):
+        for name, value in (("then", then), ("now", now)):
             path = tmp_path / f"{name}.json"
-            path.write_text(results.dump(given), "utf-8")
+            path.write_text(results.dump(value), "utf-8")
             paths.append(str(path))
         command = [sys.executable, "-m", "benchmarks.check", "--json", "--against", paths[0]]
         command += ["--measured", paths[1], *options]
@@ -99,10 +99,10 @@ def verdicts(rows: list[dict[str, Any]], kind: str) -> list[str]:
 
 
 def test_the_same_run_passes(judge: Any) -> None:
-    code, rows, said = judge(forged(), forged())
+    code, rows, output = judge(forged(), forged())
     assert code == 0
     assert len(verdicts(rows, "fine")) == len(rows) == len(results.targets())
-    assert f"{len(rows)} ratios compared, 0 worse, 0 not measured" in said
+    assert f"{len(rows)} ratios compared, 0 worse, 0 not measured" in output
 
 
 def test_ours_twice_as_slow_fails_and_is_named(judge: Any) -> None:
@@ -111,12 +111,12 @@ def test_ours_twice_as_slow_fails_and_is_named(judge: Any) -> None:
     def hit(row: Run) -> bool:
         return (row["group"], row["who"]) == (target.group, target.ours)
 
-    code, rows, said = judge(forged(), slower(forged(), 2, hit))
+    code, rows, output = judge(forged(), slower(forged(), 2, hit))
     assert code == 1
     fell = verdicts(rows, "fell")
     assert target.name in fell
     assert all(name.startswith(f"{target.group}: {target.ours} /") for name in fell)
-    assert f"fell: {target.name}: 1.10 to 0.55" in said
+    assert f"fell: {target.name}: 1.10 to 0.55" in output
 
 
 def test_all_of_ours_twice_as_slow_fails_in_every_row(judge: Any) -> None:
@@ -143,10 +143,10 @@ def test_a_faster_peer_is_a_lower_ratio_too(judge: Any) -> None:
 
 def test_a_row_of_ours_that_is_gone_fails(judge: Any) -> None:
     target = results.targets()[0]
-    code, rows, said = judge(forged(), without(forged(), target.group, target.ours))
+    code, rows, output = judge(forged(), without(forged(), target.group, target.ours))
     assert code == 1
     assert target.name in verdicts(rows, "lost")
-    assert f"lost: {target.name}: was 1.10; ours: no {target.ours}" in said
+    assert f"lost: {target.name}: was 1.10; ours: no {target.ours}" in output
 
 
 def test_a_language_that_is_missing_is_told_and_passes(judge: Any) -> None:
@@ -154,13 +154,13 @@ def test_a_language_that_is_missing_is_told_and_passes(judge: Any) -> None:
     now["rows"] = [row for row in now["rows"] if not row["who"].startswith("Java")]
     assert judge(forged(), now)[0] == 1  # It went without a word.
     now["missing"] = {"Java": "not found: java"}
-    code, rows, said = judge(forged(), now)
+    code, rows, output = judge(forged(), now)
     assert code == 0
     unknown = verdicts(rows, "not measured")
     assert unknown
     assert all("Java" in name for name in unknown)
-    assert "Java was not measured: not found: java" in said
-    assert f"{len(unknown)} not measured" in said
+    assert "Java was not measured: not found: java" in output
+    assert f"{len(unknown)} not measured" in output
 
 
 @pytest.mark.parametrize(("factor", "code"), [(1.1, 0), (1.3, 0), (1.4, 1)])
@@ -194,10 +194,10 @@ def test_the_median_lap_counts() -> None:
     for row in run["rows"]:
         disturbed = (row["group"], row["who"]) == (target.group, target.ours)
         row["median_ns"] = [(9 if disturbed else 1) * row["median_ns"][1], *row["median_ns"]]
-    found = results.ratio(run, target)
-    assert found.value == pytest.approx(target.at_least * 1.1)
-    assert found.low is not None
-    assert found.low < target.at_least / 5
+    actual = results.ratio(run, target)
+    assert actual.value == pytest.approx(target.at_least * 1.1)
+    assert actual.low is not None
+    assert actual.low < target.at_least / 5
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"format": 99, "rows": []}'])
@@ -226,6 +226,6 @@ def test_rounds_that_were_disturbed_do_not_count(judge: Any) -> None:
 
 def test_nothing_to_compare_is_no_pass(judge: Any) -> None:
     empty = {**forged(), "rows": []}
-    code, _, said = judge(empty, empty)
+    code, _, output = judge(empty, empty)
     assert code == 2
-    assert "0 ratios compared" in said
+    assert "0 ratios compared" in output

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from benchmarks.peers import inputs, programs
@@ -18,7 +19,9 @@ BATCHES = [f"batch {verb} {case}" for verb in ("encode", "decode") for case in (
 @pytest.fixture(
     scope="module",
     params=[
-        pytest.param(language, marks=[pytest.mark.java] if language.name == "Java" else [])
+        pytest.param(
+            language, marks=pytest.mark.kafka if language.name == "Java" else pytest.mark.peers
+        )
         for language in programs.LANGUAGES
     ],
     ids=[language.name for language in programs.LANGUAGES],
@@ -57,11 +60,11 @@ def test_a_program_makes_what_ours_makes(
 ) -> None:
     request = inputs.request(group, Wire)
     assert request is not None
-    told = program.measure(request, ONCE)
-    assert told["records"] == record_count
-    assert told["bytes"] == len(request.data)
-    assert len(told["rounds"]) >= 5
-    assert all(time_ns > 0 for time_ns in told["rounds"])
+    reported = program.measure(request, ONCE)
+    assert reported["records"] == record_count
+    assert reported["bytes"] == len(request.data)
+    assert len(reported["rounds"]) >= 5
+    assert all(time_ns > 0 for time_ns in reported["rounds"])
 
 
 @pytest.mark.parametrize("operation", ["crc32c", "encode-batch", "decode-batch"])
@@ -103,7 +106,7 @@ def test_a_missing_tool_is_named() -> None:
 
 
 def test_a_build_that_fails_tells_its_output(
-    tmp_path: object, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(programs, "CACHE", tmp_path)
     language = replace(programs.LANGUAGES[-1], tools=("ls",), build="ls {source}/no-such-file")
@@ -111,7 +114,8 @@ def test_a_build_that_fails_tells_its_output(
         programs.build(language)
 
 
-def test_a_program_that_ends_is_an_error() -> None:
+def test_a_program_that_ends_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(programs, "CACHE", tmp_path)
     language = replace(
         programs.LANGUAGES[-1], tools=("true",), build="true", command="true", version=""
     )

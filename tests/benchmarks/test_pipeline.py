@@ -15,7 +15,7 @@ import pytest
 from benchmarks.pipeline import data, measure, petabyte, report, results, segments
 from benchmarks.results import ResultsError
 
-from kraftspec.conformance.logs import kafka_logs
+from kraftspec.conformance.making.logs import kafka_logs
 from kraftspec.fastpath.batch_reader import iterate_records
 from kraftspec.fastpath.scan import scan, valid_prefix
 
@@ -36,7 +36,7 @@ SECONDS = {
 
 
 def forged() -> dict[str, Any]:
-    """A run of three laps; the first took twice as long, of whoever is measured more than once."""
+    """A run of three laps; the first took twice as long for all that is measured more than once."""
     return {
         "format": results.FORMAT,
         "date": "2026-01-01",
@@ -88,13 +88,13 @@ def all_ratios(run: dict[str, Any]) -> list[results.Ratio]:
 
 
 def test_every_target_is_met_and_the_slow_lap_is_outvoted() -> None:
-    found = all_ratios(forged())
-    assert [ratio for ratio in found if not ratio.met] == []
-    assert [ratio.value for ratio in found] == pytest.approx([r.target.at_least for r in found])
-    assert {ratio.target.at_least for ratio in found} == {40, 0.88, 2, 5}
-    # Decoding is asked of the uncompressed topic alone, libzstd of its own, all else of each.
-    assert len(found) == 1 + 1 + 4 * 3
-    once = next(ratio for ratio in found if ratio.target.against == "DumpLogSegments")
+    actual = all_ratios(forged())
+    assert [ratio for ratio in actual if not ratio.met] == []
+    assert [ratio.value for ratio in actual] == pytest.approx([r.target.at_least for r in actual])
+    assert {ratio.target.at_least for ratio in actual} == {40, 0.88, 2, 5}
+    # Only the uncompressed topic has decoding, only the zstd topic libzstd; each has the rest.
+    assert len(actual) == 1 + 1 + 4 * 3
+    once = next(ratio for ratio in actual if ratio.target.against == "DumpLogSegments")
     assert (once.low, once.high) == (20.0, 40.0)
 
 
@@ -105,8 +105,8 @@ def test_what_is_read_in_turns_stands_beside_the_peer_of_its_turn_or_lap() -> No
             row["wall_s"] = [20.0, 20.0, 10.0, 10.0, 10.0, 5.0]
         if row["who"] == "ceiling":
             row["wall_s"] = [18.0, 18.0, 9.0, 9.0, 9.0, 9.0]
-    found = {(ratio.target.shape, ratio.target.against): ratio for ratio in all_ratios(run)}
-    turns, laps = found["plain", "ceiling"], found["plain", "spark-sql-kafka"]
+    actual = {(ratio.target.shape, ratio.target.against): ratio for ratio in all_ratios(run)}
+    turns, laps = actual["plain", "ceiling"], actual["plain", "spark-sql-kafka"]
     assert (turns.low, turns.value, turns.high) == pytest.approx((0.9, 0.9, 1.8))
     assert (laps.low, laps.value, laps.high) == pytest.approx((2.0, 2.0, 4.0))  # 40, 20 and 20 s.
 
@@ -180,16 +180,16 @@ def test_the_picture_is_xml_with_every_point() -> None:
 
 def test_a_petabyte_by_hand() -> None:
     run = forged()
-    found = petabyte.paper(run)
+    actual = petabyte.paper(run)
     # 250 MB/s on two cores is 125 on each; 10^15 bytes on a thousand of them: 8000 s.
-    assert found.aggregate_s == pytest.approx(8000)
-    assert found.seven_s == pytest.approx(20_000)
-    assert found.scan_s == pytest.approx(500)
-    assert found.segments == pytest.approx(931_322.57, rel=1e-6)
-    assert found.discover_s == pytest.approx(93.13, rel=1e-3)
-    assert found.divide_s == pytest.approx(931.3, rel=1e-3)
-    assert found.plan_bytes == pytest.approx(7.45e9, rel=1e-3)
-    assert found.node_gbit_per_s == pytest.approx(16)
+    assert actual.aggregate_s == pytest.approx(8000)
+    assert actual.seven_s == pytest.approx(20_000)
+    assert actual.scan_s == pytest.approx(500)
+    assert actual.segments == pytest.approx(931_322.57, rel=1e-6)
+    assert actual.discover_s == pytest.approx(93.13, rel=1e-3)
+    assert actual.divide_s == pytest.approx(931.3, rel=1e-3)
+    assert actual.plan_bytes == pytest.approx(7.45e9, rel=1e-3)
+    assert actual.node_gbit_per_s == pytest.approx(16)
     assert "its processors would be the\n   limit" in petabyte.page(run)
     for row in run["rows"]:
         row["wall_s"] = [seconds / 2 for seconds in row["wall_s"]]
@@ -212,7 +212,7 @@ def test_processor_time_of_a_tree() -> None:
     nested = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {burn!r}], check=True)"
     took = measure.timed_process([sys.executable, "-c", nested])
     assert 0.4 <= took.cpu_s < 2.0
-    # A child that nobody waits for, as Spark's daemon has them: what it used goes with it.
+    # A child without a wait, as of Spark's daemon: its processor time is lost at its end.
     unseen = (
         "import signal, subprocess, sys, time\n"
         "signal.signal(signal.SIGCHLD, signal.SIG_IGN)\n"
@@ -227,8 +227,8 @@ def test_processor_time_of_a_tree() -> None:
         while len(measure._tree(one.pid)) > 1:
             time.sleep(0.1)
         assert 0.3 <= meter.read() < 2.0
-        took, given = meter.timed(lambda: time.sleep(0.2))
-        assert given is None
+        took, value = meter.timed(lambda: time.sleep(0.2))
+        assert value is None
         assert took.wall_s >= 0.2
         assert took.cpu_s < 0.2
         one.kill()
@@ -237,41 +237,41 @@ def test_processor_time_of_a_tree() -> None:
         measure.timed_process([sys.executable, "-c", fails])
 
 
-@pytest.mark.java
+@pytest.mark.kafka
 @pytest.mark.parametrize("size", [4096, 100_000, 1_000_001])
 def test_a_segment_of_an_exact_size(tmp_path: Path, size: int) -> None:
     source = next((kafka_logs() / "clean" / "plain-0").glob("*.log"))
-    made = segments.grown(source, tmp_path / "grown-0", size, 100)
-    assert made.path.stat().st_size == made.size == size
-    assert valid_prefix(made.path).size == size
-    offsets = [record.offset for record in iterate_records(made.path.read_bytes())]
-    assert offsets == list(range(made.rows))
-    assert sum(header.record_count for header in scan(made.path)) == made.rows
+    segment = segments.grown(source, tmp_path / "grown-0", size, 100)
+    assert segment.path.stat().st_size == segment.size == size
+    assert valid_prefix(segment.path).size == size
+    offsets = [record.offset for record in iterate_records(segment.path.read_bytes())]
+    assert offsets == list(range(segment.rows))
+    assert sum(header.record_count for header in scan(segment.path)) == segment.rows
 
 
-@pytest.mark.java
+@pytest.mark.kafka
 def test_kafkas_tool_reads_every_record_of_it(tmp_path: Path) -> None:
     source = next((kafka_logs() / "clean" / "plain-0").glob("*.log"))
-    made = segments.grown(source, tmp_path / "grown-0", 200_000, 100)
-    command = data.dump_command([made.path])
-    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert sum(line.startswith("| offset:") for line in said.splitlines()) == made.rows
-    assert f"offset: {made.rows - 1} " in said
+    segment = segments.grown(source, tmp_path / "grown-0", 200_000, 100)
+    command = data.dump_command([segment.path])
+    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert sum(line.startswith("| offset:") for line in output.splitlines()) == segment.rows
+    assert f"offset: {segment.rows - 1} " in output
 
 
-@pytest.mark.java
+@pytest.mark.kafka
 def test_a_worker_reads_a_segment_within_its_limit(tmp_path: Path) -> None:
     source = next((kafka_logs() / "clean" / "plain-0").glob("*.log"))
-    made = segments.grown(source, tmp_path / "grown-0", 64 << 20, 0)
-    told = measure.python_json("memory_worker", str(made.path))
-    assert told["rows"] == made.rows
-    assert told["limit_bytes"] == 512 << 20
-    assert told["begin_bytes"] < told["peak_bytes"] < 160 << 20
+    segment = segments.grown(source, tmp_path / "grown-0", 64 << 20, 0)
+    reported = measure.python_json("memory_worker", str(segment.path))
+    assert reported["rows"] == segment.rows
+    assert reported["limit_bytes"] == 512 << 20
+    assert reported["begin_bytes"] < reported["peak_bytes"] < 160 << 20
 
 
 def test_the_committed_page_is_that_of_the_committed_run() -> None:
     if not results.COMMITTED.is_file():
-        assert not report.PAGE.exists()  # No page without the run that it tells of.
+        assert not report.PAGE.exists()  # No page without its run.
         return
     command = [sys.executable, "-m", "benchmarks.pipeline.report", "--check"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

@@ -32,8 +32,8 @@ def test_the_page_is_what_the_committed_run_says() -> None:
 def test_the_committed_run_has_every_target() -> None:
     """So a target names a group and contestants that the benchmarks have."""
     run = results.load(results.COMMITTED)
-    found = [results.ratio(run, target) for target in results.targets()]
-    unknown = [ratio for ratio in found if ratio.value is None and not ratio.target.pending]
+    actual = [results.ratio(run, target) for target in results.targets()]
+    unknown = [ratio for ratio in actual if ratio.value is None and not ratio.target.pending]
     assert [ratio.lacks for ratio in unknown] == []
     assert run["missing"] == {}
 
@@ -81,14 +81,14 @@ def test_what_others_publish_stands_beside_a_quorum_alone() -> None:
 
 def test_the_defaults_that_are_told_are_kafkas() -> None:
     """As recorded from Kafka's own classes."""
-    for key, value, told in (
+    for key, value, reported in (
         ("metadata.log.max.record.bytes.between.snapshots", 20 << 20, "20 MiB of records"),
         ("metadata.log.max.snapshot.interval.ms", 3_600_000, "an hour"),
         ("metadata.max.retention.bytes", 100 << 20, "100 MiB of log"),
         ("metadata.max.idle.interval.ms", 500, "each 500 ms"),
     ):
         assert kafka_keys()[key].default == str(value)
-        assert told in report.CONTEXT
+        assert reported in report.CONTEXT
         assert f"`{key}`" in report.CONTEXT
 
 

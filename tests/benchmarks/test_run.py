@@ -21,25 +21,27 @@ def bench(*options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*QUICK, *options], cwd=ROOT, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.soak
 def test_a_run_of_one_group(tmp_path: Path) -> None:
     before = results.COMMITTED.read_bytes()
     path = tmp_path / "run.json"
     done = bench("-k", "test_decode and vote-v1", "--laps", "2", "--out", str(path))
     assert done.returncode == 0, done.stdout
-    made = results.load(path)
-    rows = {row["who"]: row for row in made["rows"]}
-    assert {row["group"] for row in made["rows"]} == {"decode vote-v1"}
+    loaded = results.load(path)
+    rows = {row["who"]: row for row in loaded["rows"]}
+    assert {row["group"] for row in loaded["rows"]} == {"decode vote-v1"}
     assert "kio" in rows
     assert any("kraftspec" in who for who in rows)
     for row in rows.values():
         assert len(row["median_ns"]) == len(row["spread"]) == 2
         assert all(100 < time_ns < 10_000_000 for time_ns in row["median_ns"])
-    assert made["laps"] == 2
-    assert made["machine"]["cpu"]
-    assert made["packages"]["kio"]
+    assert loaded["laps"] == 2
+    assert loaded["machine"]["cpu"]
+    assert loaded["packages"]["kio"]
     assert results.COMMITTED.read_bytes() == before
 
 
+@pytest.mark.soak
 def test_a_run_of_nothing_fails(tmp_path: Path) -> None:
     done = bench("-k", "no_benchmark_has_this_name")
     assert done.returncode == 1
@@ -49,13 +51,14 @@ def test_a_run_of_nothing_fails(tmp_path: Path) -> None:
 @pytest.mark.parametrize("line", ["collected 26 items", "collected 26 items / 3 deselected"])
 def test_pytest_is_understood(line: str) -> None:
     """The progress display reads what pytest prints."""
-    found = run._COLLECTED.search(line)
-    assert found
-    assert int(found[1]) - int(found[2] or 0) == (23 if "deselected" in line else 26)
+    match = run._COLLECTED.search(line)
+    assert match
+    assert int(match[1]) - int(match[2] or 0) == (23 if "deselected" in line else 26)
     assert run._ENDED.match("benchmarks/test_crc.py::test_crc[kraftspec-64 B] PASSED [ 4%]")
     assert not run._ENDED.match("benchmarks/test_crc.py::test_crc[kraftspec-64 B]")
 
 
+@pytest.mark.soak
 def test_a_real_regression_is_found(tmp_path: Path) -> None:
     """Without the compiled modules ours is slower beside the same peers: the check must see it."""
     if native.load("_crc") is None:

@@ -22,18 +22,20 @@ import jsonschema_rs
 import pytest
 from click.testing import CliRunner, Result
 from rich.console import Console
+from tests.conformance.report.result_samples import write_known
 
 from kraftspec.cli import main
 from kraftspec.cli.conform_failures import hex_rows, show
-from kraftspec.conformance import known as known_room
-from kraftspec.conformance import pool, registry
-from kraftspec.conformance import run as run_room
+from kraftspec.conformance.adapters import registry
+from kraftspec.conformance.adapters.registry import adapters
 from kraftspec.conformance.raw.results import Failure
-from kraftspec.conformance.registry import adapters
+from kraftspec.conformance.runner import known as known_room
+from kraftspec.conformance.runner import pool
+from kraftspec.conformance.runner import run as run_module
 from kraftspec.conformance.vectors import vectors_root
 
 SCHEMA = json.loads((files("kraftspec.conformance") / "schemas/results.schema.json").read_text())
-FAKE = Path(__file__).parents[1] / "conformance/misbehaving_adapter.py"
+FAKE = Path(__file__).parents[1] / "conformance/adapters/misbehaving_adapter.py"
 VECTORS = vectors_root() / "kafka/VoteRequest.json"
 FAMILIES = ("defaults", "populated", "empty", "alone")
 FILTERS = ["--filter", "kafka/VoteRequest", "--filter", "version:0"]
@@ -78,16 +80,13 @@ def test_a_regression_is_1_and_a_crash_is_one_of_one_test() -> None:
     assert " 1 failed, 0 skipped, started again 2 times, " in lines[-1]
 
 
-def write_known(tmp_path: Path, **entry: str) -> str:
-    path = tmp_path / "known.json"
-    whole = {"test": f"*/decode/{vote_tests()[0]['id']}", "reason": "because", "issue": "https://x",
-             "expires": "2999-01-01", **entry}  # fmt: skip
-    path.write_text(json.dumps([whole]))
-    return str(path)
+def known_first(tmp_path: Path, **entry: str) -> str:
+    test = f"*/decode/{vote_tests()[0]['id']}"
+    return str(write_known(tmp_path / "known.toml", {"test": test, **entry}))
 
 
 def test_a_known_failure_is_0_and_its_pass_is_2(tmp_path: Path) -> None:
-    known = ["--known", write_known(tmp_path)]
+    known = ["--known", known_first(tmp_path)]
     result = run("run", "--exec", fake("empty", first()), *FILTERS, *known)
     assert result.exit_code == 0
     assert " 0 failed, 1 known to fail, 0 skipped" in result.stdout
@@ -104,7 +103,7 @@ def test_a_known_failure_is_0_and_its_pass_is_2(tmp_path: Path) -> None:
 
 
 def test_an_expired_one_fails_where_it_is_strict(tmp_path: Path) -> None:
-    known = ["--known", write_known(tmp_path, expires="2020-01-01")]
+    known = ["--known", known_first(tmp_path, expires="2020-01-01")]
     command = ["run", "--exec", fake("empty", first()), *FILTERS, *known]
     result = run(*command)
     assert result.exit_code == 0
@@ -116,7 +115,7 @@ def test_an_expired_one_fails_where_it_is_strict(tmp_path: Path) -> None:
 def test_the_adapters_own_file_is_taken_where_none_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = Path(write_known(tmp_path))
+    path = Path(known_first(tmp_path))
     monkeypatch.setattr(known_room, "known_file", lambda name: path)
     result = run("run", "--adapter", "kraftspec", *FILTERS)
     assert result.exit_code == 2
@@ -146,7 +145,7 @@ def test_a_harness_that_fails_is_3(
 def test_if_all_is_skipped_nothing_was_proven() -> None:
     result = run("run", "--exec", fake("well"), "--filter", "kafka/VoteResponse")
     assert result.exit_code == 3
-    assert "every case was skipped, so nothing was proven" in result.stderr
+    assert "every case was skipped: nothing was tested" in result.stderr
     assert "the adapter does not have this message" in result.stdout
 
 
@@ -156,7 +155,7 @@ def test_if_all_is_skipped_nothing_was_proven() -> None:
         (["--filter", "colour:red"], "there is no key 'colour'"),
         (["--shard", "5/4"], "'5/4' is not 1/4"),
         (["--timeout", "0"], "0.0 is not in the range"),
-        (["--timeout", "nan"], "nan is no number of seconds"),
+        (["--timeout", "nan"], "nan is not a number of seconds"),
         (["--timeout", "inf"], "inf is not in the range"),
         (["--timeout", "1e9"], "is not in the range 0<x<=86400"),
         (["--filter", "version:5-1"], "version:5-1 is not version:3 or version:0-2"),
@@ -300,7 +299,7 @@ def test_no_end_but_a_verdict_has_the_exit_code_of_one(monkeypatch: pytest.Monke
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("unforeseen")
 
-    monkeypatch.setattr(run_room, "run", broken)
+    monkeypatch.setattr(run_module, "run", broken)
     result = run("run", "--exec", fake("well"), *FILTERS)
     assert result.exit_code == 3
     assert "RuntimeError: unforeseen" in result.stderr
@@ -319,7 +318,7 @@ def test_an_interrupted_run_is_130(tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=60)
     assert process.returncode == 130, said
-    assert said == "Interrupted: there is no verdict.\n"
+    assert said == "Interrupted: no verdict.\n"
 
 
 # -------------------------------------------------------------------------------------- adapters

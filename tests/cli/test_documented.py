@@ -5,15 +5,17 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import click
 import pytest
+from tests.consoles import COUNTS, typed_again
 
 from kraftspec.cli import main
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 # Examples that need the steps before them, or a cluster (test_cluster.py does what they say).
 ELSEWHERE = {"docs/schema-evolution.md", "docs/captured.md", "docs/pipeline.md"}
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -49,6 +51,7 @@ def pages_with_examples() -> list[str]:
     return [page for page in pages if page not in ELSEWHERE]
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("page", pages_with_examples())
 def test_examples_run(
     page: str,
@@ -63,6 +66,42 @@ def test_examples_run(
         above = "\n" * text.count("\n", 0, example.start(1))  # Tracebacks name the page's line.
         exec(compile(above + example[1], page, "exec"), names)
         assert capsys.readouterr().out == (example[2] or "")
+
+
+@pytest.mark.peers
+def test_readme_from_top_to_bottom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The commands of README print what it shows, after its Python has run in their directory."""
+    text = (ROOT / "README.md").read_text("utf-8")
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    for example in EXAMPLE.finditer(text):
+        exec(compile(example[1], "README.md", "exec"), names)
+    assert COUNTS.sub("N", typed_again(text, tmp_path)) == COUNTS.sub("N", text)
+
+
+def test_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 125
+
+
+@pytest.mark.parametrize(
+    "page", [ROOT / "README.md", ROOT / "CONTRIBUTING.md"], ids=lambda p: p.name
+)
+def test_links_lead_somewhere(page: Path) -> None:
+    """Those between the pages of docs/ are checked by mkdocs."""
+    links = re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text("utf-8"))
+    assert links
+    assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+def test_make_targets_exist() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+    unknown = {
+        (page.name, target)
+        for page in PAGES
+        for target in re.findall(r"(?:^|`)make ([a-z-]+)", page.read_text("utf-8"), re.MULTILINE)
+        if target not in targets
+    }
+    assert unknown == set()
 
 
 @pytest.mark.parametrize(("page", "line"), commands())
@@ -87,3 +126,15 @@ def test_pages_have_examples() -> None:
 def test_pages_have_commands() -> None:
     assert len(commands()) > 10
     assert {page for page, _ in commands()} >= {"README.md", "docs/conformance.md"}
+
+
+def test_the_way_of_a_vote_request() -> None:
+    """The functions that docs/design.md names exist where it says."""
+    text = (ROOT / "docs" / "design.md").read_text("utf-8")
+    steps = re.findall(r"^\| \d+ \| `([\w/]+)\.py` `([\w.]+)` \|", text, re.MULTILINE)
+    assert len(steps) >= 16
+    for module, path in steps:
+        place: object = import_module(f"kraftspec.reference.{module.replace('/', '.')}")
+        for name in path.split("."):
+            place = getattr(place, name)
+        assert callable(place)

@@ -18,15 +18,15 @@ from click.testing import CliRunner
 
 from kraftspec.cli import main
 from kraftspec.conformance.cluster.node import free_port
-from kraftspec.reference.node.local import HOST, LocalQuorum, free_ports
+from kraftspec.reference.local.quorum import HOST, LocalQuorum, free_ports
 
 WAIT_S = 180.0  # What takes seconds where nothing else runs.
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "drafts.md"
 
 
 @contextmanager
-def node(profile: str, properties: Path) -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, "-m", "kraftspec", "node", "--profile", profile]
+def node(profile: str, properties: Path, *more: str) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-m", "kraftspec", "node", "--profile", profile, *more]
     with subprocess.Popen(
         [*command, "--config", str(properties)],
         stdout=subprocess.PIPE,
@@ -67,6 +67,38 @@ def test_a_node_of_a_draft_serves_and_leaves_cleanly(tmp_path: Path, profile: st
     assert "WARNING" not in output
 
 
+COMMANDS = (
+    ("node", "-c", str(PAGE)),
+    ("quorum", "up"),
+    ("simulate", "--seed", "1"),
+    ("pipeline", "campaign", "simulate", "--seeds", "1"),
+)
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_every_command_rejects_a_fix_that_there_is_not_in_the_same_words(
+    command: tuple[str, ...],
+) -> None:
+    for profile, fixes in (("kip-996", "pre-vote, pre-votes-alone"), ("kafka", "none")):
+        done = CliRunner().invoke(main, [*command, "--without", "aspirin", "--profile", profile])
+        told = " ".join(done.stderr.replace("│", "").split())
+        assert done.exit_code == 2
+        assert f"Invalid value for '--without': {profile} has no fix 'aspirin'; it has" in told
+        assert f"it has {fixes}" in told
+
+
+def test_a_node_logs_which_fixes_are_off(tmp_path: Path) -> None:
+    quorum = LocalQuorum(tmp_path, voters=1, first_port=free_port(set()), profile="kip-996")
+    (properties,) = quorum.properties.values()
+    with node("kip-996", properties, "--without", "own-word", "--without", "pre-vote") as process:
+        assert process.stdout is not None
+        lines = iter(process.stdout)
+        warnings = [next(line for line in lines if "WARNING" in line) for _ in range(2)]
+    assert "WARNING the fix own-word is switched off node=1" in warnings[0]
+    assert "WARNING the fix pre-vote is switched off node=1" in warnings[1]
+
+
+@pytest.mark.soak
 def test_the_bootstrapping_example_of_the_page(tmp_path: Path) -> None:
     """The commands and the file that stand there, but for ports and directories."""
     page = PAGE.read_text("utf-8").partition("### The bootstrapping example")[2]
@@ -103,6 +135,7 @@ def test_the_bootstrapping_example_of_the_page(tmp_path: Path) -> None:
         assert json.loads(run(*verify, "--json"))["currentVoters"] == [1, 2, 3]
 
 
+@pytest.mark.soak
 def test_a_node_that_reaches_another_cluster_says_so_in_a_line(tmp_path: Path) -> None:
     ports = free_ports(free_port(set()), 2)
     files = []

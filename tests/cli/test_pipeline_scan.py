@@ -103,7 +103,7 @@ def test_what_is_passed_over_is_said(logs: Path) -> None:
     leaving.mkdir()
     found = run(logs)
     assert found.exit_code == 0
-    assert f"passed over {leaving}: a partition that is not in use: delete" in found.stderr
+    assert f"skipped {leaving}: a partition that is not in use: delete" in found.stderr
 
 
 def test_json_lines(damaged: Path) -> None:
@@ -159,7 +159,7 @@ def test_a_damaged_marker_may_be_known_from_its_index(tmp_path: Path) -> None:
     index.write_bytes(struct.pack(">hqqqq", 1, 7, 0, 1, 2))
     found = run(*words, "--use-txn-indexes")
     assert found.stdout == ""
-    assert f"not believed: {index}, byte 0: version 1 is not 0" in found.stderr
+    assert f"index not used: {index}, byte 0: version 1 is not 0" in found.stderr
 
 
 def test_parquet(damaged: Path, tmp_path: Path) -> None:

@@ -23,9 +23,10 @@ from kraftspec.conformance.cluster.node import free_port
 from kraftspec.fastpath.types import Uuid
 from kraftspec.generated import kip_595, kip_853
 from kraftspec.reference.admin import Endpoint
-from kraftspec.reference.admin.drafts import DraftQuorum, DraftReplica
 from kraftspec.reference.log.control import encode_control_values
 from kraftspec.reference.log.properties import parse_properties
+from kraftspec.reference.profiles import parts_of
+from kraftspec.reference.profiles.common.admin import DraftAdminPart, DraftQuorum, DraftReplica
 
 WAIT_S = 180.0  # What takes seconds where nothing else runs.
 COLUMNS = 80
@@ -212,7 +213,8 @@ def test_describe_has_what_one_needs_to_change_voters(of_853: Up) -> None:
         assert re.fullmatch(r"[\w-]{22}", uuid)
         listeners = parse_properties(of_853.properties[node_id].read_text())["listeners"]
         assert (can_be_added, endpoint) == ("-", listeners)
-    assert found[4][1:3] == ["Observer", "true"]
+    listeners = parse_properties(of_853.properties[4].read_text())["listeners"]
+    assert found[4][1:] == ["Observer", "true", listeners]
     replication = of_853.run("describe", "--replication")
     assert is_narrow(replication)
     assert replication.split("\n", 1)[0].split() == [
@@ -230,7 +232,9 @@ def test_long_names_of_hosts_stand_below() -> None:
     endpoint = Endpoint("CONTROLLER", "controller-3.a-quorum.example.org", 9093)
     voter = DraftReplica(id=3, uuid=uuid, log_end_offset=9, endpoints=(endpoint,))
     found = DraftQuorum(leader_id=3, leader_epoch=1, high_watermark=9, voters=(voter,))
-    text = describe_text("kip-853", found)
+    kind = parts_of("kip-853").admin
+    assert isinstance(kind, DraftAdminPart)
+    text = describe_text(kind, found)
     assert is_narrow(text)
     row, below = text.splitlines()[-2:]
     assert row.split() == ["3", str(uuid), "Leader", "-"]
@@ -241,7 +245,8 @@ def test_a_voter_is_added_by_what_describe_says_and_removed_again(of_853: Up) ->
     (observer,) = [row for row in of_853.json("describe")["replicas"] if row["replicaId"] == 4]
     assert (observer["status"], observer["shouldBecomeVoter"]) == ("Observer", True)
     listener = parse_properties(of_853.properties[4].read_text())["listeners"]
-    said = of_853.run("add-voter", "--voter-id", "4", "--endpoint", listener)
+    assert observer["endpoints"] == [listener]
+    said = of_853.run("add-voter", "--voter-id", "4")
     assert said == f"Added voter 4 with uuid {observer['replicaUuid']}\n"
     voters = {
         row["replicaId"]: row
@@ -256,7 +261,9 @@ def test_a_voter_is_added_by_what_describe_says_and_removed_again(of_853: Up) ->
         "voterId": 4,
         "voterUuid": observer["replicaUuid"],
     }
-    # Its properties say all that, too.
+    # An endpoint may be given, and its properties say all that, too.
+    of_853.run("add-voter", "-i", "4", "-u", observer["replicaUuid"], "--endpoint", listener)
+    of_853.run("remove-voter", "--voter-id", "4")
     told = of_853.json("add-voter", "--config", str(of_853.properties[4]))
     assert told["voterUuid"] == observer["replicaUuid"]
     of_853.run("remove-voter", "-i", "4", "-u", observer["replicaUuid"])
@@ -264,11 +271,15 @@ def test_a_voter_is_added_by_what_describe_says_and_removed_again(of_853: Up) ->
 
 def test_changes_that_are_wrong_are_told_in_a_line(of_853: Up) -> None:
     for arguments, code, told in (
-        (("remove-voter", "--voter-id", "9"), 1, "the leader knows no replica of id 9"),
-        (("add-voter",), 2, "say which: --voter-id ID, or --config FILE"),
+        (("remove-voter", "--voter-id", "9"), 1, "the leader knows no uuid of id 9"),
+        (("add-voter",), 2, "give --voter-id ID, or --config FILE"),
         (("add-voter", "-i", "4", "--endpoint", "nowhere"), 2, "NAME://host:port"),
         (("add-voter", "-i", "4", "-u", "short"), 2, "--voter-uuid"),
-        (("add-voter", "-i", "4"), 1, "INVALID_REQUEST (42). A voter has a uuid, and an endpoint"),
+        (
+            ("add-voter", "-i", "4", "--endpoint", "OTHER://localhost:9"),
+            1,
+            "INVALID_REQUEST (42). A voter needs an endpoint",
+        ),
     ):
         assert told in of_853.run(*arguments, code=code)
 

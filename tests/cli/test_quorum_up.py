@@ -54,6 +54,13 @@ def run_until(seen: Callable[[str], bool], *arguments: str) -> list[str]:
     return lines
 
 
+def test_a_fix_that_is_off_is_logged_by_each_node() -> None:
+    speaking = ("--profile", "kip-996", "--without", "own-word", "--nodes", "1", "--json")
+    lines = run_until(lambda line: '"state"' in line, *speaking)
+    warning = next(event for line in lines if (event := json.loads(line))["event"] == "log")
+    assert (warning["node"], warning["message"]) == (1, "the fix own-word is switched off")
+
+
 @pytest.mark.parametrize("profile", ["kafka", "kip-595"])
 def test_json_tells_states_and_a_summary(profile: str) -> None:
     speaking = ("--profile", profile)
@@ -108,9 +115,9 @@ def test_plain_lines_where_there_is_no_terminal() -> None:
     )
     assert re.fullmatch(r"Cluster [\w-]{22}, its nodes in /.*kraftspec-quorum-\w+", lines[0])
     assert "describe --status" in lines[1]
-    assert any("node 1 leads in epoch 1" in line for line in lines)
-    state = next(line for line in reversed(lines) if "leader 1, epoch 1" in line)
-    assert re.search(r": 1 leader to \d+; 2 observer to \d+$", state)
+    assert any("node 1 leads in epoch" in line for line in lines)
+    state = next(line for line in lines if re.search(r" 2 observer to [1-9]", line))
+    assert re.search(r"leader 1, epoch \d+.*: 1 leader to \d+; 2 observer to \d+$", state)
     assert re.match(r"[\d.]+ s, 1 leader; \d+ of \d+ records acknowledged, after", lines[-1])
     assert not any("\x1b" in line for line in lines)
 

@@ -46,7 +46,17 @@ def test_starting_loads_no_room(arguments: list[str]) -> None:
     )
     heavy = {"asyncio", "jinja2", "jsonschema", "msgspec", "rich", "watchfiles"}
     assert heavy.isdisjoint(loaded)
-    rooms = ("codegen", "conformance", "fastpath", "generated", "pipeline", "reference", "specs")
+    rooms = (
+        "codegen",
+        "conformance",
+        "fastpath",
+        "generated",
+        "interop",
+        "pipeline",
+        "reference",
+        "simulation",
+        "specs",
+    )
     # Which codec runs is asked of the one that would.
     asked = {"kraftspec.fastpath", "kraftspec.fastpath.native", "kraftspec.fastpath._engine"}
     needless = set(loaded) - (asked if arguments == ["--version"] else set())

@@ -52,12 +52,12 @@ def test_the_thorough_reader_agrees_with_the_fast_one() -> None:
 
 def test_reading_a_good_spec_needs_no_jsonschema_and_checking_it_does() -> None:
     read = "[read_message(path) for path in spec_files(specs_root())]"
-    for done, wanted in ((read, False), ("check_paths()", True)):
+    for done, expected in ((read, False), ("check_paths()", True)):
         code = (
             "import sys; from kraftspec.codegen.check import check_paths, spec_files; "
             "from kraftspec.codegen.reader import read_message; "
             f"from kraftspec.specs import specs_root; {done}; "
-            f"assert ('jsonschema' in sys.modules) is {wanted}"
+            f"assert ('jsonschema' in sys.modules) is {expected}"
         )
         subprocess.run([sys.executable, "-c", code], check=True)
 
@@ -135,7 +135,7 @@ def test_structs_come_in_order_of_use() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.java
+@pytest.mark.kafka
 def test_the_exercise_schemas_of_kafka(tmp_path: Path) -> None:
     """Five messages that upstream made to try a generator with, out of the client's test jar."""
     repository = Path(os.environ.get("MAVEN_REPOSITORY", Path.home() / ".m2" / "repository"))
@@ -205,9 +205,11 @@ def test_names_are_unique_in_a_set(tmp_path: Path) -> None:
 def test_names_that_one_module_would_hold(tmp_path: Path) -> None:
     write(tmp_path / "SAMPLE.json", GOOD.replace("Sample", "SAMPLE"))
     write(tmp_path / "Sample.json", GOOD)
-    [found] = check_paths([tmp_path]).diagnostics
-    assert (found.rule, Path(found.path).name) == ("message-name-unique", "Sample.json")
-    assert found.message.startswith('message "Sample" would be in one module with "SAMPLE" of ')
+    [diagnostic] = check_paths([tmp_path]).diagnostics
+    assert (diagnostic.rule, Path(diagnostic.path).name) == ("message-name-unique", "Sample.json")
+    assert diagnostic.message.startswith(
+        'message "Sample" would be in one module with "SAMPLE" of '
+    )
 
 
 def test_sets_of_ours_may_share_names() -> None:

@@ -34,7 +34,7 @@ from kraftspec.codegen.evolution import BREAKING, NOTES, released_versions, wire
 from kraftspec.codegen.model import Message
 from kraftspec.codegen.plan import plan_message
 from kraftspec.codegen.reader import check_text
-from kraftspec.conformance.registry import find
+from kraftspec.conformance.adapters.registry import find
 
 HERE = Path(__file__).parent
 KAFKA = HERE.parents[1] / "specs" / "kafka"
@@ -55,7 +55,7 @@ CASES: dict[str, dict[str, Any]] = {
     for case in json.loads(file.read_text("utf-8"))
 }
 JAVA_TIMEOUT_S = 300  # The first run fetches a few MB.
-JGIT = "7.5.0.202512021534-r"  # What the generator of Kafka 4.3.1 asks for.
+JGIT = "7.5.0.202512021534-r"  # The version that the generator of Kafka 4.3.1 needs.
 
 
 def text(case: dict[str, Any], side: str) -> str:
@@ -83,12 +83,12 @@ def one(*messages: Message) -> dict[str, Message]:
 def test_verdict(name: str) -> None:
     case = CASES[name]
     diff = diff_messages(parsed(text(case, "old")), parsed(text(case, "new")))
-    assert [finding.rule for finding in diff.findings] == case["rules"]
+    assert [finding.rule for finding in diff.changes] == case["rules"]
     assert diff.verdict == case["verdict"]
     assert diff.breaking is (case["verdict"] == "breaking")
     if "path" in case:
-        assert next(finding.path for finding in diff.findings if finding.path) == case["path"]
-    assert all(finding.what and finding.mend for finding in diff.findings)
+        assert next(finding.path for finding in diff.changes if finding.path) == case["path"]
+    assert all(finding.what and finding.mend for finding in diff.changes)
 
 
 def test_every_rule_has_a_case() -> None:
@@ -145,7 +145,7 @@ def published(artifact: str, directory: Path) -> Path:
 
 
 def upstream(verifier: list[str], directory: Path) -> dict[str, tuple[str, str]]:
-    """Ask Kafka's checker about each NAME.old.json and NAME.new.json: verdict and what it said."""
+    """Run Kafka's checker on each NAME.old.json and NAME.new.json: verdict and output."""
     done = subprocess.run(
         [*verifier, str(directory)],
         capture_output=True,
@@ -155,18 +155,18 @@ def upstream(verifier: list[str], directory: Path) -> dict[str, tuple[str, str]]
     )
     assert done.returncode == 0, done.stderr
     rows = [line.split("\t") for line in done.stdout.splitlines()]
-    return {name: (verdict, said) for name, verdict, said in rows}
+    return {name: (verdict, output) for name, verdict, output in rows}
 
 
-@pytest.mark.java
+@pytest.mark.kafka
 def test_upstream_verdicts(verifier: list[str], tmp_path: Path) -> None:
     for name, case in CASES.items():
         for side in ("old", "new"):
             (tmp_path / f"{name}.{side}.json").write_text(text(case, side), "utf-8")
-    said = upstream(verifier, tmp_path)
-    assert {name: said[name][0] for name in CASES} == {
+    output = upstream(verifier, tmp_path)
+    assert {name: output[name][0] for name in CASES} == {
         name: case["upstream"] for name, case in CASES.items()
-    }, said
+    }, output
 
 
 # Real specs.
@@ -191,7 +191,7 @@ def test_the_last_field_of_any_message_of_kafka_may_not_go() -> None:
             continue
         top = replace(old.top, fields=old.top.fields[:-1])
         diff = diff_messages(old, replace(old, top=top))
-        assert [(found.rule, found.path) for found in diff.findings if found.breaking] == [
+        assert [(change.rule, change.path) for change in diff.changes if change.breaking] == [
             ("live-field-removed", last.name[0].lower() + last.name[1:])
         ], old.name
         tried += 1
@@ -211,7 +211,7 @@ def test_a_removed_message() -> None:
     report = diff_sets(one(message()), {})
     (diff,) = report.messages
     assert diff.verdict == "removed"
-    assert [finding.rule for finding in diff.findings] == ["message-removed"]
+    assert [finding.rule for finding in diff.changes] == ["message-removed"]
     assert report.exit_code == 1
 
 
@@ -230,7 +230,7 @@ def test_a_message_without_released_versions_may_go(changes: dict[str, Any]) -> 
 
 def test_an_api_key_is_not_given_again() -> None:
     report = diff_sets(one(message()), one(message(name="PongRequest")))
-    assert {diff.name: [found.rule for found in diff.findings] for diff in report.messages} == {
+    assert {diff.name: [change.rule for change in diff.changes] for diff in report.messages} == {
         "PingRequest": ["message-removed"],
         "PongRequest": ["api-key-reused"],
     }
@@ -249,12 +249,12 @@ def test_each_coordinator_counts_its_keys_for_itself() -> None:
 
 
 def test_the_net_under_the_rules(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A change of bytes that no rule names is refused all the same."""
+    """A change of bytes that no rule names is rejected too."""
     monkeypatch.setattr(evolution._Comparison, "structs", lambda *_: None)
     case = CASES["type-changed-in-width"]
     diff = diff_messages(parsed(text(case, "old")), parsed(text(case, "new")))
-    assert [finding.rule for finding in diff.findings] == ["released-layout-changed"]
-    assert diff.findings[0].what == "other bytes in versions 0-1"
+    assert [finding.rule for finding in diff.changes] == ["released-layout-changed"]
+    assert diff.changes[0].what == "other bytes in versions 0-1"
 
 
 # The report.
@@ -368,7 +368,7 @@ def git(*arguments: str) -> None:
 def test_a_git_revision(repository: Path, old: str) -> None:
     report = run_diff(old, "specs/kafka")
     assert (report.old, report.new) == (old, "specs/kafka")
-    assert [finding.rule for finding in report.messages[0].findings] == ["versions-added"]
+    assert [finding.rule for finding in report.messages[0].changes] == ["versions-added"]
     assert report.exit_code == 0
     assert run_diff("specs", old).exit_code == 1  # The other way round version 1 goes away.
 
@@ -389,7 +389,7 @@ def test_a_jar(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("side", "says"),
+    ("side", "reason"),
     [
         ("", "a side of a diff is empty"),
         ("nowhere", "git finds no specs under that name"),
@@ -404,7 +404,7 @@ def test_a_jar(tmp_path: Path) -> None:
         ("latin", "UTF-8"),
     ],
 )
-def test_a_side_that_cannot_be_loaded(repository: Path, side: str, says: str) -> None:
+def test_a_side_that_cannot_be_loaded(repository: Path, side: str, reason: str) -> None:
     (repository / "note.txt").write_text("x", "utf-8")
     for name in ("empty", "bad", "twice/a", "twice/b", "latin"):
         (repository / name).mkdir(parents=True)
@@ -416,7 +416,7 @@ def test_a_side_that_cannot_be_loaded(repository: Path, side: str, says: str) ->
         archive.writestr("README", "x")
     with pytest.raises(SideError, match=r".") as caught:
         load_side(side)
-    assert says in str(caught.value)
+    assert reason in str(caught.value)
 
 
 def test_no_git_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -454,15 +454,15 @@ def test_a_tagged_field_in_a_copy_of_a_spec(
 ) -> None:
     old = load_side(str(KAFKA / "clients" / "VoteRequest.json"))["VoteRequest"]
     diff = diff_messages(old, vote_request(versions, rack_versions))
-    assert (diff.verdict, [found.rule for found in diff.findings]) == (verdict, rules)
-    rack = next(found for found in diff.findings if found.path)
+    assert (diff.verdict, [change.rule for change in diff.changes]) == (verdict, rules)
+    rack = next(change for change in diff.changes if change.path)
     assert rack.path == "topics.partitions.rack"
 
 
 # A schema changed: the newer kafka-clients beside the one that the specs are from.
 
 
-@pytest.mark.java
+@pytest.mark.kafka
 def test_the_next_release_of_kafka(verifier: list[str], tmp_path: Path) -> None:
     newer = published("org.apache.kafka:kafka-clients:4.4.0", tmp_path)
     report = run_diff(str(KAFKA / "clients"), str(newer))
@@ -482,7 +482,7 @@ def test_the_next_release_of_kafka(verifier: list[str], tmp_path: Path) -> None:
         "UnregisterControllerResponse",
     ]
     assert report.exit_code == 0
-    found = {(d.name, f.rule, f.path) for d in report.messages for f in d.findings}
+    actual = {(d.name, f.rule, f.path) for d in report.messages for f in d.changes}
     assert {
         ("ApiVersionsRequest", "field-added", "clusterId"),
         ("TxnOffsetCommitRequest", "field-ended", "topics.name"),
@@ -490,7 +490,7 @@ def test_the_next_release_of_kafka(verifier: list[str], tmp_path: Path) -> None:
         ("StreamsGroupHeartbeatResponse", "field-renamed", "acceptableRecoveryLagLegacy"),
         ("StreamsGroupHeartbeatResponse", "field-added", "acceptableRecoveryLag"),
         ("DescribeProducersRequest", "api-changed", "topics.name"),
-    } <= found
+    } <= actual
     # Kafka's own checker on the same pairs.
     old_jar = published("org.apache.kafka:kafka-clients:4.3.1", tmp_path)
     with zipfile.ZipFile(old_jar) as old, zipfile.ZipFile(newer) as new:
@@ -499,11 +499,11 @@ def test_the_next_release_of_kafka(verifier: list[str], tmp_path: Path) -> None:
                 for side, archive in (("old", old), ("new", new)):
                     schema = archive.read(f"common/message/{diff.name}.json")
                     (tmp_path / f"{diff.name}.{side}.json").write_bytes(schema)
-    said = upstream(verifier, tmp_path)
-    assert len(said) == 11
+    output = upstream(verifier, tmp_path)
+    assert len(output) == 11
     # It cannot follow a field that is one common struct, unless it is called after the struct.
     lost = "Unable to locate a specification for the structure UserEndpoint"
-    assert {name: lost in text for name, (verdict, text) in said.items() if verdict != "ok"} == {
+    assert {name: lost in text for name, (verdict, text) in output.items() if verdict != "ok"} == {
         "StreamsGroupDescribeResponse": True,
         "StreamsGroupHeartbeatRequest": True,
         "StreamsGroupHeartbeatResponse": True,

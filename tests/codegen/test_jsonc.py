@@ -31,7 +31,7 @@ PIECES = st.sampled_from(
 )  # fmt: skip
 
 
-def found(document: Document) -> list[tuple[int, int, str]]:
+def mistakes_of(document: Document) -> list[tuple[int, int, str]]:
     return [(d.line, d.column, d.rule) for d in document.diagnostics]
 
 
@@ -39,7 +39,7 @@ def found(document: Document) -> list[tuple[int, int, str]]:
 def test_json_is_read_as_others_read_it(value: object, indent: int | str, ascii_only: bool) -> None:
     text = json.dumps(value, indent=indent, ensure_ascii=ascii_only)
     document = parse(text)
-    assert found(document) == []
+    assert mistakes_of(document) == []
     assert document.root is not None
     assert document.root.plain() == value
     assert repr(document.root.plain()) == repr(json.loads(text))  # 1, 1.0 and True are not the same
@@ -48,7 +48,7 @@ def test_json_is_read_as_others_read_it(value: object, indent: int | str, ascii_
 @given(st.lists(PIECES, max_size=40).map("".join) | st.text())
 def test_any_text_gives_a_document(text: str) -> None:
     document = parse(text, "soup")
-    assert document.root is not None or found(document)
+    assert document.root is not None or mistakes_of(document)
     for pointer, node in document.nodes():
         assert 0 <= node.start <= len(text)
         assert document.place(pointer) == document.position(node.start)
@@ -125,7 +125,7 @@ def test_what_others_refuse_gets_a_diagnostic(text: str) -> None:
 def test_recovery(text: str, value: object, mistakes: list[tuple[int, int, str]]) -> None:
     document = parse(text)
     assert (document.root.plain() if document.root else None) == value
-    assert found(document) == mistakes
+    assert mistakes_of(document) == mistakes
 
 
 def test_places() -> None:
@@ -143,7 +143,7 @@ def test_places() -> None:
 @pytest.mark.parametrize("opener", ["[", '{"a":', '[{"a":['])
 def test_depth_is_bounded(opener: str) -> None:
     document = parse(opener * 50_000)
-    assert [rule for _, _, rule in found(document)] == ["json-depth", "json-unclosed"]
+    assert [rule for _, _, rule in mistakes_of(document)] == ["json-depth", "json-unclosed"]
     assert max(len(pointer) for pointer, _ in document.nodes()) <= DEPTH_MAX
 
 

@@ -1,4 +1,4 @@
-"""The constructors of the model refuse what the rules forbid, and turn defaults into values."""
+"""The constructors of the model reject what the rules forbid, and turn defaults into values."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ def broken(make: Callable[[], object]) -> list[str]:
     """Return the rules that a constructor says are broken."""
     with pytest.raises(RuleErrors) as refusal:
         make()
-    assert refusal.value.value is not None  # What it would have been, for whoever goes on.
-    for breach in refusal.value.breaches:
-        assert breach.rule in RULES
-        assert breach.message
-        assert breach.mend
-        assert breach.keys
-    return [breach.rule for breach in refusal.value.breaches]
+    assert refusal.value.value is not None  # The value as it would have been, for the caller.
+    for violation in refusal.value.violations:
+        assert violation.rule in RULES
+        assert violation.message
+        assert violation.mend
+        assert violation.keys
+    return [violation.rule for violation in refusal.value.violations]
 
 
 # ---- types ------------------------------------------------------------------------------------
@@ -180,7 +180,7 @@ def test_integer_defaults_are_range_checked(kind: str, number: int, as_hex: bool
 def test_refused_defaults(kind: str, raw: str | int | float | bool, rule: str) -> None:
     with pytest.raises(RuleErrors) as refusal:
         parse_default(FieldType.parse(kind), raw)
-    assert [breach.rule for breach in refusal.value.breaches] == [rule]
+    assert [violation.rule for violation in refusal.value.violations] == [rule]
 
 
 @pytest.mark.parametrize(
@@ -265,8 +265,8 @@ def test_bad_structs() -> None:
 def test_a_breach_tells_which_field() -> None:
     with pytest.raises(RuleErrors) as refusal:
         struct(field("A"), tagged("B", 0), tagged("C", 2))
-    (breach,) = refusal.value.breaches
-    assert (breach.rule, breach.index, breach.keys) == ("tag-contiguous", 2, ("tag",))
+    (violation,) = refusal.value.violations
+    assert (violation.rule, violation.index, violation.keys) == ("tag-contiguous", 2, ("tag",))
 
 
 @pytest.mark.parametrize(
@@ -318,17 +318,17 @@ def test_bad_layouts(fields: list[Field], more: dict[str, Any], rule: str) -> No
 
 
 def test_a_field_that_ended_with_older_versions_is_no_mistake() -> None:
-    found = message(field(versions=Versions(0, 0)), valid_versions=Versions(1, 2))
-    assert found.struct("").fields[0].versions == Versions(0, 0)
+    actual = message(field(versions=Versions(0, 0)), valid_versions=Versions(1, 2))
+    assert actual.struct("").fields[0].versions == Versions(0, 0)
 
 
 def test_good_message() -> None:
     voter = struct(field("VoterId", map_key=True), tagged("Port", 0))
-    found = message(field("Voters", "[]Voter"), structs={"Voter": voter}, api_key=7)
-    assert found.struct("Voter") is voter
-    assert found.struct("") is found.top
+    actual = message(field("Voters", "[]Voter"), structs={"Voter": voter}, api_key=7)
+    assert actual.struct("Voter") is voter
+    assert actual.struct("") is actual.top
     with pytest.raises(AttributeError):
-        setattr(found, "name", "Other")  # noqa: B010 - a plain assignment mypy refuses
+        setattr(actual, "name", "Other")  # noqa: B010 - a plain assignment mypy refuses
 
 
 # ---- versions -----------------------------------------------------------------------------------

@@ -80,20 +80,20 @@ def test_facts(everything: Any) -> None:
 
 
 def test_defaults(everything: Any) -> None:
-    made = everything()
-    assert made.not_a_number != made.not_a_number
-    assert made.not_a_number is not everything().not_a_number  # no two are equal
-    made.not_a_number = 0.0
-    assert {name: getattr(made, name) for name in made.__struct_fields__} == {
+    built = everything()
+    assert built.not_a_number != built.not_a_number
+    assert built.not_a_number is not everything().not_a_number  # no two are equal
+    built.not_a_number = 0.0
+    assert {name: getattr(built, name) for name in built.__struct_fields__} == {
         "flag": True, "small": -5, "port": 65535, "ratio": 0.5, "endless": float("-inf"),
         "not_a_number": 0.0, "id": bytes(16), "known": bytes(15) + b"\1", "name": "",
         "maybe": "", "never": None,
         "blob": b"", "log": None, "broker": -1, "brokers": (), "words": (), "class_": 0,
         "one": everything.One(), "maybes": [], "tagged": -1, "unknown_tagged_fields": (),
     }  # fmt: skip
-    assert type(made.known) is Uuid
-    assert made.id is ZERO_UUID
-    assert made.one.x == 0
+    assert type(built.known) is Uuid
+    assert built.id is ZERO_UUID
+    assert built.one.x == 0
     with pytest.raises(TypeError):
         everything(1)  # by keyword only
 
@@ -121,8 +121,8 @@ def test_docstrings(everything: Any) -> None:
     assert "never: string, nullable." in lines
     assert "tagged: int64, versions 3-4, tag 0 in 3-4." in lines
     assert "class_: int32." in lines
-    told = " ".join(doc.split())
-    assert "name: string. " + " ".join(TEXT.replace('"""', "'''").split()) in told
+    reported = " ".join(doc.split())
+    assert "name: string. " + " ".join(TEXT.replace('"""', "'''").split()) in reported
     assert all(len(line) < 100 for line in lines)
     assert (inspect.getdoc(everything.Item) or "").splitlines() == [
         "Item, versions 1-4.", "", "key: string, map key.", "ids: []uuid.",
@@ -146,16 +146,16 @@ def test_a_message_without_versions_is_still_a_class() -> None:
 
 def test_modules_import_no_more_than_fastpath_and_msgspec() -> None:
     allowed = {"__future__", "typing", "struct", "importlib", "msgspec", "enum"}
-    found = set()
+    result = set()
     root = Path(kafka.__file__).parent
     for path in [*root.glob("*.py"), *root.glob("pure/v*.py")]:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Import):
-                found |= {name.name for name in node.names}
+                result |= {name.name for name in node.names}
             elif isinstance(node, ast.ImportFrom) and node.level == 0:
-                found.add(node.module or "")
-    ours = {name for name in found if name.startswith("kraftspec.")}
-    assert found - ours <= allowed
+                result.add(node.module or "")
+    ours = {name for name in result if name.startswith("kraftspec.")}
+    assert result - ours <= allowed
     assert ours
     assert all(name.startswith("kraftspec.fastpath.") for name in ours)
 

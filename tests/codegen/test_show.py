@@ -1,4 +1,4 @@
-"""``spec show``: the tree of a plan, and bytes held against it."""
+"""``spec show``: the tree of a plan, and bytes compared with it."""
 
 from __future__ import annotations
 
@@ -135,9 +135,9 @@ def test_a_dump_by_hand() -> None:
         "text": "a", "log": None, "many": [{"flag": True}], "maybe": None, "tag": 5,
         "unknown_tagged_fields": ((9, b"\xee"),),
     }  # fmt: skip
-    told = shown.to_json()
-    assert (told["message"], told["version"], "error" in told) == ("Sample", 0, False)
-    assert told["spans"][8] == {
+    reported = shown.to_json()
+    assert (reported["message"], reported["version"], "error" in reported) == ("Sample", 0, False)
+    assert reported["spans"][8] == {
         "path": "tag", "wire": "int16", "start": 10, "end": 12, "hex": "0005", "value": "5",
     }  # fmt: skip
 
@@ -184,6 +184,7 @@ def tile(spans: Sequence[Span], length: int) -> bool:
     return at == length
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("spec", ["kafka", "kip-595", "kip-853", "kip-996"])
 def test_spans_tile_the_input(spec: str) -> None:
     """Every byte of every golden vector belongs to one span, and they stand in order."""

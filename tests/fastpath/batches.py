@@ -27,8 +27,8 @@ if _native is not None:
 writers = pytest.mark.parametrize(("encode", "builder"), WRITERS.values(), ids=WRITERS)
 
 
-class Given(NamedTuple):
-    """What makes one vector: columns, and the fields of the batch."""
+class BuildCase(NamedTuple):
+    """The columns and the fields of a batch, and its expected bytes."""
 
     id: str
     values: list[bytes | None]
@@ -36,7 +36,7 @@ class Given(NamedTuple):
     timestamps: list[int]
     headers: list[tuple[tuple[str, bytes | None], ...]]
     fields: dict[str, Any]
-    wanted: bytes
+    expected: bytes
 
 
 def _bytes(text: str | None) -> bytes | None:
@@ -51,10 +51,10 @@ def vectors() -> tuple[dict[str, Any], ...]:
 
 
 @cache
-def given() -> tuple[Given, ...]:
-    """Return the vectors that a builder makes: offsets without gaps, no delete horizon."""
+def build_cases() -> tuple[BuildCase, ...]:
+    """Return the vectors that a builder can build: offsets without gaps, no delete horizon."""
     return tuple(
-        _given(test)
+        _build_case(test)
         for test in vectors()
         if test["op"] == "roundtrip"
         and not test["value"]["attributes"] & DELETE_HORIZON
@@ -68,7 +68,7 @@ def _has_no_gaps(value: dict[str, Any]) -> bool:
     return bool(deltas) and is_counted and value["lastOffsetDelta"] == deltas[-1]
 
 
-def _given(test: dict[str, Any]) -> Given:
+def _build_case(test: dict[str, Any]) -> BuildCase:
     value = test["value"]
     records, attributes = value["records"], value["attributes"]
     fields = {
@@ -83,7 +83,7 @@ def _given(test: dict[str, Any]) -> Given:
     if attributes & LOG_APPEND_TIME:
         fields["timestamp_type"] = TimestampType.LOG_APPEND_TIME
         fields["log_append_time"] = value["maxTimestamp"]
-    return Given(
+    return BuildCase(
         test["id"],
         [_bytes(record["value"]) for record in records],
         [_bytes(record["key"]) for record in records],

@@ -58,11 +58,11 @@ def verdict(call: Callable[[], Any]) -> tuple[Any, ...]:
 
 def hold_decode(cls: type[Message], data: bytes, version: int, errors: bool = True) -> bool:
     """Decode with both; return whether the bytes are a message."""
-    made = engine.try_decode(cls, data, version)
+    decoded = engine.try_decode(cls, data, version)
     straight = by_straight_line(cls, data, version)
-    assert (made is None) == (straight is None), data.hex()
-    if made is not None:
-        assert same(made, straight), data.hex()
+    assert (decoded is None) == (straight is None), data.hex()
+    if decoded is not None:
+        assert same(decoded, straight), data.hex()
         return True
     if errors:
         with codec("python"):
@@ -73,12 +73,12 @@ def hold_decode(cls: type[Message], data: bytes, version: int, errors: bool = Tr
 
 
 def hold_encode(value: Message, version: int) -> str:
-    """Encode with both; say whether it was encoded, refused, or left to the pure codec."""
-    made = engine.try_encode(value, version)
+    """Encode with both; return whether it was encoded, rejected, or left to the pure codec."""
+    encoded = engine.try_encode(value, version)
     straight = put_by_straight_line(value, version)
-    if made is not None:
-        assert made == straight
-        assert b"".join(value.encode_parts(version)) == made
+    if encoded is not None:
+        assert encoded == straight
+        assert b"".join(value.encode_parts(version)) == encoded
         return "encoded"
     with codec("python"):
         pure = verdict(lambda: value.encode(version))

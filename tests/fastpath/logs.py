@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
-from kraftspec.fastpath.append import (
-    LogAppender,
-    Recovery,
-    find_end,
-)
+from kraftspec.fastpath.append import LogAppender
 from kraftspec.fastpath.batch_reader import iterate_records
 from kraftspec.fastpath.batch_writer import encode_batch
+from kraftspec.fastpath.recovery import Recovery, find_end
+from kraftspec.fastpath.walk import read_file
 
 
 def batch(base_offset: int, count: int = 3, size: int = 40) -> bytes:
@@ -27,7 +26,7 @@ def found_in(path: Path, data: bytes, base_offset: int = 0) -> Recovery:
     path.unlink(missing_ok=True)  # Ext4 syncs a file that is written over.
     path.write_bytes(data)
     with path.open("rb") as file:
-        return find_end(file.fileno(), base_offset)
+        return find_end(partial(read_file, file.fileno()), len(data), base_offset)
 
 
 def written(path: Path, batches: int) -> bytes:

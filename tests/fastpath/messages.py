@@ -15,7 +15,7 @@ from typing import Any
 
 from kraftspec.codegen.python_target import render_message
 from kraftspec.codegen.reader import check_text
-from kraftspec.conformance.adapter import SETS
+from kraftspec.conformance.adapters.ours import SETS
 from kraftspec.conformance.vectors import vectors_root
 from kraftspec.fastpath.errors import CodecError
 from kraftspec.fastpath.interpret import Decoder, Encoder
@@ -61,17 +61,17 @@ def _class(text: str) -> Any:
             path.parent.mkdir(exist_ok=True)
             path.write_text(text_of)
         importlib.invalidate_caches()
-        found = getattr(import_module(f"{package}.sample"), "Sample")  # noqa: B009 - untyped
-        found.CODEC.encoders  # noqa: B018 - loads the rendered code while its file is there
-    return found
+        cls = getattr(import_module(f"{package}.sample"), "Sample")  # noqa: B009 - untyped
+        cls.CODEC.encoders  # noqa: B018 - loads the rendered code while its file is there
+    return cls
 
 
 def message_class(name: str) -> type[Message]:
     """Return the class of ``set/Message``."""
     spec, _, message_name = name.partition("/")
     package = import_module(f"kraftspec.generated.{spec.replace('-', '_')}")
-    found: type[Message] = getattr(package, message_name)
-    return found
+    cls: type[Message] = getattr(package, message_name)
+    return cls
 
 
 @functools.cache
@@ -82,12 +82,12 @@ def vectors_of(name: str) -> list[dict[str, Any]]:
 
 
 def exactly(value: Any) -> str:
-    """Tell 1, 1.0 and true apart, as ``==`` does not."""
+    """Distinguish 1, 1.0 and true, as ``==`` does not."""
     return json.dumps(value, sort_keys=True)
 
 
 def by_straight_line(cls: type[Message], data: bytes | memoryview, version: int) -> Any:
-    """Decode by the rendered functions alone; None when they refuse."""
+    """Decode by the rendered functions alone; None when they reject."""
     try:
         value, end = cls.CODEC.decoders[version](data, 0)
     except Exception:
@@ -107,7 +107,7 @@ def by_interpreter(cls: type[Message], data: bytes, version: int, lenient: bool 
 
 
 def put_by_straight_line(value: Message, version: int) -> bytes | None:
-    """Encode by the rendered functions alone; None when they refuse."""
+    """Encode by the rendered functions alone; None when they reject."""
     parts: list[bytes] = []
     try:
         value.CODEC.encoders[version](value, parts.append)

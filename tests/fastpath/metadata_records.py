@@ -33,9 +33,9 @@ def random_record(
     random: Random, cls: type[Message], version: int, *, ascii: bool, unknown_tags: bool
 ) -> bytes:
     """Return the value of a data record: a frame and a random record."""
-    made: Any = Values(random, unknown_tags=unknown_tags).struct(_plan(cls.__name__, version))
+    built: Any = Values(random, unknown_tags=unknown_tags).struct(_plan(cls.__name__, version))
     if ascii:
-        text = json.dumps(made, ensure_ascii=False)
-        made = json.loads("".join(each if each.isascii() else "z" for each in text))
+        text = json.dumps(built, ensure_ascii=False)
+        built = json.loads("".join(each if each.isascii() else "z" for each in text))
     assert cls.API_KEY is not None
-    return bytes([1, cls.API_KEY, version]) + cls.from_json(made, version).encode(version)
+    return bytes([1, cls.API_KEY, version]) + cls.from_json(built, version).encode(version)

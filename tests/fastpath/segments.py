@@ -84,19 +84,19 @@ def refit(data: bytes) -> bytes:
 
 def rows(count: int, *, key: int = 8, value: int = 20, headers: bool = False) -> list[Row]:
     """Rows that differ: null and empty keys and values among them."""
-    found: list[Row] = []
+    result: list[Row] = []
     for index in range(count):
         name = None if index % 5 == 1 else b"k%d" % index * (index % key)
         content = None if index % 7 == 3 else bytes([index & 0xFF]) * (index % value)
         pairs: Headers = []
         if headers:
             pairs = [("trace-é"[: index % 8], b"%d" % index), ("null", None)][: index % 3]
-        found.append((index, TIME_MS + index // 3, name, content, pairs))
-    return found
+        result.append((index, TIME_MS + index // 3, name, content, pairs))
+    return result
 
 
 def by_aiokafka(
-    given: Iterable[Row],
+    rows_: Iterable[Row],
     *,
     codec: Compression = Compression.NONE,
     transactional: bool = False,
@@ -106,15 +106,15 @@ def by_aiokafka(
     builder = records.DefaultRecordBatchBuilder(
         2, int(codec), int(transactional), *producer, 1 << 30
     )
-    for offset, timestamp, key, value, headers in given:
+    for offset, timestamp, key, value, headers in rows_:
         assert builder.append(offset, timestamp, key, value, headers) is not None
     return bytes(builder.build())
 
 
-def by_kafka_python(given: Iterable[Row], *, codec: Compression = Compression.NONE) -> bytes:
+def by_kafka_python(rows_: Iterable[Row], *, codec: Compression = Compression.NONE) -> bytes:
     records: Any = import_module("kafka.record.default_records")
     builder = records.DefaultRecordBatchBuilder(2, int(codec), 0, -1, -1, -1, 1 << 30)
-    for offset, timestamp, key, value, headers in given:
+    for offset, timestamp, key, value, headers in rows_:
         assert builder.append(offset, timestamp, key, value, headers) is not None
     return bytes(builder.build())
 

@@ -13,23 +13,19 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from kraftspec.fastpath import append
-from kraftspec.fastpath.append import (
-    SECTOR_BYTES,
-    Appended,
-    AppendFailedError,
-    LogAppender,
-    Recovery,
-    find_end,
-)
+from kraftspec.fastpath.append import Appended, AppendFailedError, LogAppender
 from kraftspec.fastpath.batch_reader import iterate_records, read_header
 from kraftspec.fastpath.batch_writer import encode_batch, encode_control_batch
 from kraftspec.fastpath.errors import CodecError, ErrorClass
+from kraftspec.fastpath.recovery import SECTOR_BYTES, Recovery, find_end
+from kraftspec.fastpath.walk import read_file
 
 from .logs import batch, values_of
 
@@ -146,7 +142,6 @@ def test_zeros_are_ahead_and_within_bounds(tmp_path: Path, monkeypatch: pytest.M
     kib = 1 << 10
     monkeypatch.setattr(append, "ZERO_AHEAD_BYTES_MIN", 64 * kib)
     monkeypatch.setattr(append, "ZERO_AHEAD_BYTES_MAX", 512 * kib)
-    monkeypatch.setattr(append, "_CHUNK_BYTES", 48 * kib)
     path = tmp_path / "log"
     ends, sizes = [0], [0]
     with LogAppender(path) as log:
@@ -235,13 +230,22 @@ def test_two_appenders_have_not_one_file(tmp_path: Path) -> None:
 
 # A child that goes on with its parent's log, and then ends as a process does, or as a fork may.
 FORKED = """
-import os, sys
+import os, sys, threading
 from kraftspec.fastpath.append import LogAppender
 
 path = sys.argv[1]
 log = LogAppender(path)
 log.append_values([b"parent"], timestamps=1)
-log._lock.acquire()  # As another thread would have it at the fork.
+held, forked = threading.Event(), threading.Event()
+
+def hold():
+    with log._lock:
+        held.set()
+        forked.wait()
+
+other = threading.Thread(target=hold)  # It has the lock at the fork, and is not in the child.
+other.start()
+held.wait()
 ours, theirs = os.pipe()
 child = os.fork()
 if child == 0:
@@ -260,7 +264,8 @@ if child == 0:
     os.read(ours, 1)
     log.close()
     os._exit(0)
-log._lock.release()
+forked.set()
+other.join()
 os.close(ours)
 log.append_values([b"after the fork"], timestamps=1)
 log.close()
@@ -277,9 +282,9 @@ def test_a_fork_leaves_the_log_to_its_parent(tmp_path: Path) -> None:
     path = tmp_path / "log"
     command = [sys.executable, "-c", FORKED, str(path)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
-    said = done.stdout.splitlines()
-    assert len(said) == 4
-    assert all("is that of process" in line and "this is a fork" in line for line in said)
+    output = done.stdout.splitlines()
+    assert len(output) == 4
+    assert all("is that of process" in line and "this is a fork" in line for line in output)
     assert values_of(path) == [b"parent", b"after the fork", b"again"]
 
 
@@ -295,10 +300,10 @@ def test_so_much_is_never_left_unsynced(tmp_path: Path, monkeypatch: pytest.Monk
         assert durable < log.durable_end < appended.end
         assert log.sync(appended) == appended.end
 
-        def failing(_descriptor: int) -> None:
+        def failing() -> None:
             raise OSError(errno.EIO, "Input/output error")
 
-        monkeypatch.setattr(append, "_sync_data", failing)
+        monkeypatch.setattr(log.file, "sync", failing)
         log.append(batch(log.next_offset))
         with pytest.raises(AppendFailedError):
             log.append_values([bytes(1 << 15)], timestamps=1)
@@ -309,14 +314,14 @@ def test_so_much_is_never_left_unsynced(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 class Gate:
-    """Stands for the sync of the disk, and lets each through when it is told to."""
+    """Replaces the sync of the disk; the test releases each call."""
 
     def __init__(self) -> None:
         self.entered = threading.Semaphore(0)
         self.leave = threading.Semaphore(0)
         self.count = 0
 
-    def __call__(self, _descriptor: int) -> None:
+    def __call__(self) -> None:
         self.count += 1
         self.entered.release()
         assert self.leave.acquire(timeout=60)
@@ -328,7 +333,7 @@ def test_what_comes_during_a_sync_shares_the_next(
 ) -> None:
     log = LogAppender(tmp_path / "log")
     gate = Gate()
-    monkeypatch.setattr(append, "_sync_data", gate)
+    monkeypatch.setattr(log.file, "sync", gate)
     done: list[tuple[int, int]] = []
 
     def commit() -> None:
@@ -344,7 +349,7 @@ def test_what_comes_during_a_sync_shares_the_next(
         thread.start()
     while log.end < 11 * size:
         time.sleep(0.001)
-    assert (log.durable_end, done) == (0, [])  # Written, and nobody is told it is durable.
+    assert (log.durable_end, done) == (0, [])  # Written, and not reported as durable.
     gate.leave.release()
     assert gate.entered.acquire(timeout=60)
     first.join(60)
@@ -364,17 +369,17 @@ def test_threads_share_syncs_of_a_real_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     syncs = 0
-    real = append._sync_data
 
-    def counted(descriptor: int) -> None:
+    def counted() -> None:
         nonlocal syncs
         syncs += 1
-        real(descriptor)
+        real()
         time.sleep(0.001)  # However fast the disk is, others come meanwhile.
 
     path = tmp_path / "log"
     log = LogAppender(path)
-    monkeypatch.setattr(append, "_sync_data", counted)
+    real = log.file.sync
+    monkeypatch.setattr(log.file, "sync", counted)
 
     def run(name: int) -> None:
         for number in range(40):
@@ -403,7 +408,7 @@ def test_close_waits_for_a_sync_and_covers_all(
 ) -> None:
     log = LogAppender(tmp_path / "log")
     gate = Gate()
-    monkeypatch.setattr(append, "_sync_data", gate)
+    monkeypatch.setattr(log.file, "sync", gate)
     log.append(batch(0))
     syncing = threading.Thread(target=log.sync)
     syncing.start()
@@ -439,12 +444,12 @@ def test_after_a_failed_sync_nothing_is_acknowledged(
     durable = log.sync(log.append(batch(log.next_offset)))
     calls = []
 
-    def failing(descriptor: int) -> None:
-        calls.append(descriptor)
+    def failing() -> None:
+        calls.append(log.end)
         time.sleep(0.05)
         raise OSError(errno.EIO, "Input/output error")
 
-    monkeypatch.setattr(append, "_sync_data", failing)
+    monkeypatch.setattr(log.file, "sync", failing)
     log.append(batch(log.next_offset))
     errors: list[BaseException] = []
 
@@ -462,7 +467,7 @@ def test_after_a_failed_sync_nothing_is_acknowledged(
     assert len(errors) == 4
     assert "bytes are durable, what follows is not acknowledged" in str(errors[0])
     assert log.durable_end == durable
-    monkeypatch.undo()  # The disk would do its work again, and is not asked.
+    monkeypatch.undo()  # The disk would work again, but no sync is called.
     unusable(log, errno.EIO)
     assert len(calls) == 1
     assert log.sync(durable) == durable  # What was acknowledged stays so.
@@ -481,7 +486,7 @@ def test_interrupted_in_a_write_it_is_of_no_use(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(append, "_write_all", interrupted)
+        patch.setattr(log.file, "write_at", interrupted)
         with pytest.raises(KeyboardInterrupt):
             log.append(batch(0))
     unusable(log, errno.EIO)
@@ -601,5 +606,6 @@ def test_a_disk_whose_sync_fails(broken_disk: Path) -> None:
     assert code in (errno.EIO, errno.ENOSPC)
     assert durable > 1 << 20
     # Recovery reads the disk and not the cache, where the lost pages still are.
-    with (broken_disk / "log").open("rb") as file:
-        assert find_end(file.fileno()).end >= durable
+    path = broken_disk / "log"
+    with path.open("rb") as file:
+        assert find_end(partial(read_file, file.fileno()), path.stat().st_size).end >= durable

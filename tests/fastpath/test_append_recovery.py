@@ -1,8 +1,9 @@
-"""Recovery: what a crash leaves is cut, other damage is told, and whole batches stay."""
+"""Recovery: the rest of a crash is truncated, other damage is reported, whole batches stay."""
 
 from __future__ import annotations
 
 import pickle
+import re
 import subprocess
 import sys
 import time
@@ -12,14 +13,11 @@ from random import Random
 
 import pytest
 
-from kraftspec.fastpath import append
-from kraftspec.fastpath.append import (
-    SECTOR_BYTES,
-    CorruptLogError,
-    LogAppender,
-    Recovery,
-)
-from kraftspec.fastpath.batch_reader import decode_batch, read_header
+from kraftspec.fastpath import recovery, walk
+from kraftspec.fastpath.append import CorruptLogError, LogAppender
+from kraftspec.fastpath.batch_reader import decode_batch
+from kraftspec.fastpath.recovery import SECTOR_BYTES, Recovery
+from kraftspec.fastpath.walk import iterate_headers
 
 from .logs import batch, found_in, written
 
@@ -30,18 +28,18 @@ def test_cut_anywhere_whole_batches_stay(tmp_path: Path) -> None:
     path = tmp_path / "log"
     for cut in range(len(data) + 1):
         for tail in (b"", bytes(700)):
-            found = found_in(path, data[:cut] + tail)
+            actual = found_in(path, data[:cut] + tail)
             end = cut // size * size
             torn = len(data[end:cut].rstrip(b"\0"))
-            assert found[:4] == (end, 3 * (cut // size), cut // size, torn)
-            assert found.end + found.torn_bytes + found.zero_bytes == cut + len(tail)
-            assert bool(found.reason) == bool(torn)
+            assert actual[:4] == (end, 3 * (cut // size), cut // size, torn)
+            assert actual.end + actual.torn_bytes + actual.zero_bytes == cut + len(tail)
+            assert bool(actual.reason) == bool(torn)
             # A batch that is there but for some bytes is not torn: that leaves out whole sectors.
             is_corrupt = bool(tail) and bool(torn) and size - torn < 8
-            assert (found.is_corrupt, found.good_bytes) == (is_corrupt, 0)
+            assert (actual.is_corrupt, actual.good_bytes) == (is_corrupt, 0)
             if cut % 97 == 0 and not is_corrupt:
                 with LogAppender(path) as log:
-                    assert log.recovery == found
+                    assert log.recovery == actual
                     assert log.durable_end == end
                     assert path.read_bytes() == data[:end]
                     log.append(batch(log.next_offset))
@@ -49,23 +47,28 @@ def test_cut_anywhere_whole_batches_stay(tmp_path: Path) -> None:
 
 
 def refused(path: Path) -> Recovery:
-    """Open a log that is to be refused; see that nothing was cut, and what ``cut_corrupt`` does."""
+    """Open a log that must be rejected; check that it is whole, and what ``cut_corrupt`` does."""
     data = path.read_bytes()
     with pytest.raises(CorruptLogError) as error:
         LogAppender(path)
     assert path.read_bytes() == data
-    found = error.value.recovery
-    assert found.is_corrupt
-    said = str(pickle.loads(pickle.dumps(error.value)))  # As multiprocessing hands it on.
-    assert said == str(error.value)
-    for part in (str(path), found.reason, f"after it {found.good_bytes} bytes", "cut_corrupt=True"):
-        assert part in said
+    actual = error.value.recovery
+    assert actual.is_corrupt
+    output = str(pickle.loads(pickle.dumps(error.value)))  # As multiprocessing hands it on.
+    assert output == str(error.value)
+    for part in (
+        str(path),
+        actual.reason,
+        f"after it {actual.good_bytes} bytes",
+        "cut_corrupt=True",
+    ):
+        assert part in output
     with LogAppender(path, cut_corrupt=True) as log:
-        assert log.recovery == found
-        assert log.end == found.end
+        assert log.recovery == actual
+        assert log.end == actual.end
         log.append(batch(log.next_offset))
-    assert path.read_bytes() == data[: found.end] + batch(found.next_offset)
-    return found
+    assert path.read_bytes() == data[: actual.end] + batch(actual.next_offset)
+    return actual
 
 
 # But for the length of the last batch: that could be one cut short by the end of the file.
@@ -77,28 +80,28 @@ FLIPS.remove((4, 10))
 def test_a_flipped_bit_costs_nothing_unasked(tmp_path: Path, number: int, at: int) -> None:
     data = bytearray(written(tmp_path / "log", 5))
     size = len(data) // 5
-    # Of the base offset it is told, though the CRC does not cover it: offsets go below zero.
+    # A wrong base offset is detected though the CRC does not cover it: an offset is negative.
     data[number * size + at % size] ^= 0x80 if at == 0 else 1
     (tmp_path / "log").write_bytes(data)
-    found = refused(tmp_path / "log")
-    assert found[:3] == (number * size, 3 * number, number)
-    assert found.torn_bytes + found.zero_bytes == (5 - number) * size
-    assert found.good_bytes == (5 - number - (at != 0)) * size
+    actual = refused(tmp_path / "log")
+    assert actual[:3] == (number * size, 3 * number, number)
+    assert actual.torn_bytes + actual.zero_bytes == (5 - number) * size
+    assert actual.good_bytes == (5 - number - (at != 0)) * size
     if at in (17, 30, 70, -1):
-        assert "crc_mismatch" in found.reason
+        assert "crc_mismatch" in actual.reason
 
 
 def test_a_length_that_lies_is_no_torn_batch(tmp_path: Path) -> None:
-    """It reaches over good batches into the zeros, or over the end: all the same they are good."""
+    """It reaches over good batches into the zeros, or over the end; those batches stay good."""
     whole = written(tmp_path / "log", 300)
     size = len(whole) // 300
     for bit in range(8, 31):
         for tail in (b"", bytes(1 << 18)):
             data = bytearray(whole + tail)
             data[4 * size + 11 - bit // 8] ^= 1 << bit % 8
-            found = found_in(tmp_path / "log", bytes(data))
-            assert (found.end, found.is_corrupt) == (4 * size, True)
-            assert found.good_bytes == 295 * size, bit
+            actual = found_in(tmp_path / "log", bytes(data))
+            assert (actual.end, actual.is_corrupt) == (4 * size, True)
+            assert actual.good_bytes == 295 * size, bit
 
 
 @pytest.mark.parametrize(
@@ -116,17 +119,17 @@ def test_a_length_that_lies_is_no_torn_batch(tmp_path: Path) -> None:
 )
 def test_a_file_that_is_no_log_is_left_alone(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "notes.txt").write_bytes(data)
-    found = refused(tmp_path / "notes.txt")
-    assert found[:3] == (0, 0, 0)
-    assert found.good_bytes == 0
+    actual = refused(tmp_path / "notes.txt")
+    assert actual[:3] == (0, 0, 0)
+    assert actual.good_bytes == 0
 
 
 def test_offsets_that_go_back_are_no_crash(tmp_path: Path) -> None:
     (tmp_path / "log").write_bytes(batch(0) + batch(3) + batch(3) + batch(6))
-    found = refused(tmp_path / "log")
-    assert (found.end, found.next_offset, found.batches) == (2 * len(batch(0)), 6, 2)
-    assert "offsets 3 to 5, where 6 is due" in found.reason
-    assert found.good_bytes == 2 * len(batch(0))
+    actual = refused(tmp_path / "log")
+    assert (actual.end, actual.next_offset, actual.batches) == (2 * len(batch(0)), 6, 2)
+    assert "offsets 3 to 5, where 6 is due" in actual.reason
+    assert actual.good_bytes == 2 * len(batch(0))
 
 
 def log_of(count: int, size: int) -> tuple[bytes, list[int]]:
@@ -145,10 +148,10 @@ def test_a_lost_sector_is_what_a_crash_leaves(tmp_path: Path, size: int, sector_
     data, ends = log_of(30, size)
     for sector in range(0, len(data), sector_bytes):
         lost = data[:sector] + bytes(sector_bytes) + data[sector + sector_bytes :]
-        found = found_in(tmp_path / "log", lost[: len(data)] + bytes(99))
-        assert found.end == max((end for end in ends if end <= sector), default=0)
-        assert not found.is_corrupt, sector
-        assert found.good_bytes >= sum(
+        actual = found_in(tmp_path / "log", lost[: len(data)] + bytes(99))
+        assert actual.end == max((end for end in ends if end <= sector), default=0)
+        assert not actual.is_corrupt, sector
+        assert actual.good_bytes >= sum(
             end - start for start, end in pairwise(ends) if start >= sector + sector_bytes
         )
 
@@ -157,42 +160,42 @@ def test_a_lost_sector_that_was_durable_is_no_crash(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(append, "UNSYNCED_BYTES_MAX", 1 << 14)
+        patch.setattr(recovery, "UNSYNCED_BYTES_MAX", 1 << 14)
         data, ends = log_of(300, 40)
         for sector in range(0, len(data), SECTOR_BYTES):
             lost = data[:sector] + bytes(SECTOR_BYTES) + data[sector + SECTOR_BYTES :]
-            found = found_in(tmp_path / "log", lost[: len(data)])
-            assert found.end == max((end for end in ends if end <= sector), default=0)
-            if found.torn_bytes:
-                assert found.is_corrupt == (found.torn_bytes > 1 << 14), sector
+            actual = found_in(tmp_path / "log", lost[: len(data)])
+            assert actual.end == max((end for end in ends if end <= sector), default=0)
+            if actual.torn_bytes:
+                assert actual.is_corrupt == (actual.torn_bytes > 1 << 14), sector
 
 
 def test_good_batches_are_found_across_windows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(append, "_CHUNK_BYTES", 1 << 8)
+        patch.setattr(walk, "WINDOW_BYTES", 1 << 8)
         good = batch(6, 2, 3000)
         for gap in range(1, 600, 7):
             data = (
                 batch(0) + b"\xff\2" + bytes(gap) + b"\2" + good + b"\xff" * gap + batch(9) + b"\1"
             )
-            found = found_in(tmp_path / "log", data)
-            assert (found.end, found.is_corrupt) == (len(batch(0)), True)
-            assert found.good_bytes == len(good) + len(batch(9))
+            actual = found_in(tmp_path / "log", data)
+            assert (actual.end, actual.is_corrupt) == (len(batch(0)), True)
+            assert actual.good_bytes == len(good) + len(batch(9))
 
 
 def test_what_looks_like_many_batches_is_not_searched_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(append, "RESYNC_CRC_BYTES_FREE", 0)
+        patch.setattr(walk, "RESYNC_CRC_BYTES_FREE", 0)
         head = bytes(9) + b"\1\0\0"  # A length of 64 KiB.
         data = batch(0) + (head + bytes(4) + b"\2\1\1\1\1\0" + b"\1" * 42) * 4000
         started = time.thread_time()
-        found = found_in(tmp_path / "log", data)
+        actual = found_in(tmp_path / "log", data)
         assert time.thread_time() - started < 1
-        assert (found.end, found.is_corrupt, found.good_bytes) == (len(batch(0)), True, 0)
+        assert (actual.end, actual.is_corrupt, actual.good_bytes) == (len(batch(0)), True, 0)
 
 
 def test_batches_of_every_size_are_walked_in_windows(
@@ -200,22 +203,22 @@ def test_batches_of_every_size_are_walked_in_windows(
 ) -> None:
     """Batches that end within, at and after a window of the walk, and that take many."""
     with monkeypatch.context() as patch:
-        patch.setattr(append, "_CHUNK_BYTES", 1 << 14)
+        patch.setattr(walk, "WINDOW_BYTES", 1 << 14)
         frame = len(batch(0, 1, 1 << 13)) - (1 << 13)
         sizes = [8, (1 << 14) - frame, 1 << 14, 24, 10_000, 9_000, 5 << 14, 8, (2 << 14) + 8, 800]
         data = b"".join(batch(number, 1, size) for number, size in enumerate(sizes))
         assert found_in(tmp_path / "log", data)[:3] == (len(data), len(sizes), len(sizes))
-        found = found_in(tmp_path / "log", data[:-1] + bytes(3 << 14))
-        assert (found.end, found.batches) == (len(data) - len(batch(9, 1, 800)), len(sizes) - 1)
+        actual = found_in(tmp_path / "log", data[:-1] + bytes(3 << 14))
+        assert (actual.end, actual.batches) == (len(data) - len(batch(9, 1, 800)), len(sizes) - 1)
         # A length that lies: the batch would be 2 GiB.
         lying = data + bytes(8) + b"\x7f\xff\xff\xff" + bytes(4) + b"\2" + bytes(5 << 14)
-        found = found_in(tmp_path / "log", lying)
-        assert (found.end, found.torn_bytes, found.zero_bytes) == (len(data), 17, 5 << 14)
-        assert f"records at byte {len(data) + 61}" in found.reason
-        assert not found.is_corrupt
+        actual = found_in(tmp_path / "log", lying)
+        assert (actual.end, actual.torn_bytes, actual.zero_bytes) == (len(data), 17, 5 << 14)
+        assert f"records at byte {len(data) + 61}" in actual.reason
+        assert not actual.is_corrupt
 
 
-def test_a_power_cut_loses_sectors_not_acknowledged(tmp_path: Path) -> None:
+def test_a_power_loss_loses_sectors_not_acknowledged(tmp_path: Path) -> None:
     """Behind the durable end any sector is old (zeros) or new, in any order."""
     rolls = Random(5)
     for _ in range(25):
@@ -270,21 +273,27 @@ def test_killed_at_any_moment_nothing_acknowledged_is_lost(tmp_path: Path, threa
         command = [sys.executable, "-c", CHILD, str(path), str(threads)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
             assert child.stdout
-            said = child.stdout.readline()  # It is under way.
+            output = child.stdout.readline()  # It is under way.
             time.sleep(delay_s)
             child.kill()
-            said += child.stdout.read()
-        told = [tuple(map(int, line.split())) for line in said.splitlines() if line.count(" ") == 2]
+            output += child.stdout.read()
+        # Whole lines alone: the last one may be cut.
+        reported = [
+            tuple(map(int, numbers))
+            for numbers in re.findall(r"^(\d+) (\d+) (\d+)\n", output, re.MULTILINE)
+        ]
         with LogAppender(path) as log:
-            assert log.recovery.end >= max(durable for _, _, durable in told)
+            assert log.recovery.end >= max(durable for _, _, durable in reported)
             assert log.recovery.zero_bytes > 0  # It had no time to trim.
         numbers: dict[int, list[int]] = {name: [] for name in range(threads)}
-        data, at = path.read_bytes(), 0
-        while at < len(data):
-            records, at = decode_batch(data, at), read_header(data, at).end
+        data = path.read_bytes()
+        for header in iterate_headers(data):
+            records = decode_batch(data, header.position)
             name, number = map(int, bytes(records[0].value or b"").split()[:2])
             assert len(records) == number % 5 + 1
             numbers[name].append(number)
         for name, seen in numbers.items():
             assert seen == list(range(len(seen)))  # In order, and none left out.
-            assert len(seen) > max((number for who, number, _ in told if who == name), default=-1)
+            assert len(seen) > max(
+                (number for who, number, _ in reported if who == name), default=-1
+            )

@@ -44,7 +44,7 @@ def pure(data: bytes, position: int = 0) -> Batch:
 
 
 def refusal(data: bytes, position: int = 0) -> CodecError:
-    """Return the error of the pure reader; the native one must refuse too, both ways."""
+    """Return the error of the pure reader; the native one must reject too, both ways."""
     view, limits = memoryview(data), (inflate, SIZE_MAX, RATIO_MAX)
     if _native is not None and _native.read_header(view, position, True) is not None:
         with suppress(CodecError):  # Of decompression: it is the same function for both.
@@ -62,17 +62,17 @@ def refusal(data: bytes, position: int = 0) -> CodecError:
 def agreed(data: bytes) -> Batch | CodecError:
     """Return what both readers make of a batch."""
     try:
-        wanted = pure(data)
+        expected = pure(data)
     except CodecError:
         return refusal(data)
     view = memoryview(data)
     if _native is not None:
-        assert _native.read_header(view, 0, True) == wanted.header
-        found = _native.read_records(view, 0, inflate, SIZE_MAX, RATIO_MAX)
-        assert found == wanted.records
+        assert _native.read_header(view, 0, True) == expected.header
+        actual = _native.read_records(view, 0, inflate, SIZE_MAX, RATIO_MAX)
+        assert actual == expected.records
         objects = _native.decode_batch(view, 0, True, inflate, SIZE_MAX, RATIO_MAX)
         assert objects == pure_decode_batch(view, 0, True, SIZE_MAX, RATIO_MAX)
-    return wanted
+    return expected
 
 
 def as_rows(records: list[Record]) -> list[Any]:
@@ -92,9 +92,9 @@ def test_what_kafka_wrote(test: dict[str, Any]) -> None:
     def content(value: str | None) -> bytes | None:
         return None if value is None else b64decode(value)
 
-    value, found = test["value"], agreed(bytes.fromhex(test["hex"]))
-    assert isinstance(found, Batch)
-    header = found.header
+    value, decoded = test["value"], agreed(bytes.fromhex(test["hex"]))
+    assert isinstance(decoded, Batch)
+    header = decoded.header
     assert {
         "baseOffset": header.base_offset,
         "partitionLeaderEpoch": header.partition_leader_epoch,
@@ -108,13 +108,13 @@ def test_what_kafka_wrote(test: dict[str, Any]) -> None:
     } == {name: field for name, field in value.items() if name != "records"}
     assert [
         (raw.attributes, raw.timestamp_delta, raw.offset_delta, raw.key, raw.value)
-        for raw in found.records
+        for raw in decoded.records
     ] == [
         (one["attributes"], one["timestampDelta"], one["offsetDelta"], content(one["key"]),
          content(one["value"]))
         for one in value["records"]
     ]  # fmt: skip
-    assert [[(h.key, h.value) for h in raw.headers] for raw in found.records] == [
+    assert [[(h.key, h.value) for h in raw.headers] for raw in decoded.records] == [
         [(h["key"], content(h["value"])) for h in one["headers"]] for one in value["records"]
     ]
 
@@ -128,25 +128,25 @@ def test_there_are_vectors_of_every_compression() -> None:
 @pytest.mark.parametrize("codec", Compression)
 @pytest.mark.parametrize("count", [1, 2, 100, 3_000])
 def test_what_aiokafka_wrote(codec: Compression, count: int) -> None:
-    wanted = rows(count, headers=True, value=40)
-    data = by_aiokafka(wanted, codec=codec, producer=(7, 3, 11), transactional=True)
-    found = agreed(data)
-    assert isinstance(found, Batch)
-    header = found.header
+    expected = rows(count, headers=True, value=40)
+    data = by_aiokafka(expected, codec=codec, producer=(7, 3, 11), transactional=True)
+    decoded = agreed(data)
+    assert isinstance(decoded, Batch)
+    header = decoded.header
     assert (header.producer_id, header.producer_epoch, header.base_sequence) == (7, 3, 11)
     assert header.is_transactional
     assert not header.is_control
     assert header.compression is codec
     assert header.timestamp_type is TimestampType.CREATE_TIME
-    assert as_rows(decode_batch(data)) == wanted
+    assert as_rows(decode_batch(data)) == expected
 
 
 # kafka-python reads its schemas through a deprecated function of importlib.resources.
 @pytest.mark.filterwarnings("ignore:(read|open)_text is deprecated:DeprecationWarning")
 @pytest.mark.parametrize("codec", [Compression.NONE, Compression.GZIP, Compression.LZ4])
 def test_what_kafka_python_wrote(codec: Compression) -> None:
-    wanted = rows(200, headers=True)
-    assert as_rows(decode_batch(segments.by_kafka_python(wanted, codec=codec))) == wanted
+    expected = rows(200, headers=True)
+    assert as_rows(decode_batch(segments.by_kafka_python(expected, codec=codec))) == expected
 
 
 def test_iterating_goes_over_all_batches_and_raises_when_it_gets_there() -> None:
@@ -177,10 +177,10 @@ def test_log_append_time_is_the_time_of_all() -> None:
 def test_numbers_of_every_width(power: int, more: int) -> None:
     for number in ((1 << power) + more, -(1 << power) + more):
         data = batch(record(0), 1, base_timestamp=number, base_offset=number)
-        (found,) = decode_batch(data)
-        assert (found.timestamp, found.offset) == (number, number)
+        (decoded,) = decode_batch(data)
+        assert (decoded.timestamp, decoded.offset) == (number, number)
         # An int that was put together wrongly may be equal and yet behave as no other does.
-        assert (hash(found.timestamp), found.timestamp + 1) == (hash(number), number + 1)
+        assert (hash(decoded.timestamp), decoded.timestamp + 1) == (hash(number), number + 1)
 
 
 def test_sums_wrap_as_in_java() -> None:
@@ -188,8 +188,8 @@ def test_sums_wrap_as_in_java() -> None:
     body = record(0, timestamp_delta=top) + record(9, timestamp_delta=-top - 1)
     data = batch(body, 2, last_delta=9, base_offset=top - 5, base_timestamp=1)
     assert agreed(data) is not None
-    found = [(one.offset, one.timestamp) for one in decode_batch(data)]
-    assert found == [(top - 5, -top - 1), (-top - 1 + 3, -top)]
+    decoded = [(one.offset, one.timestamp) for one in decode_batch(data)]
+    assert decoded == [(top - 5, -top - 1), (-top - 1 + 3, -top)]
     assert read_header(data).last_offset == -top - 1 + 3
 
 
@@ -206,9 +206,9 @@ def test_offsets_that_compaction_left() -> None:
 
 def test_attributes_that_nobody_knows_are_kept() -> None:
     data = batch(record(0, attributes=-1), 1, attributes=-0x8000)
-    found = agreed(data)
-    assert isinstance(found, Batch)
-    assert (found.header.attributes, found.records[0].attributes) == (-0x8000, -1)
+    decoded = agreed(data)
+    assert isinstance(decoded, Batch)
+    assert (decoded.header.attributes, decoded.records[0].attributes) == (-0x8000, -1)
 
 
 def test_records_are_plain_values() -> None:
@@ -304,8 +304,8 @@ DAMAGE: dict[str, tuple[bytes, ErrorClass, int, str, str]] = {
 def test_what_is_wrong_is_named(name: str, before: int) -> None:
     data, error_class, offset, path, words = DAMAGE[name]
     error = refusal(bytes(before) + data, before)
-    found = (error.error_class, error.offset, error.path)
-    assert found == (error_class, before + offset, path)
+    actual = (error.error_class, error.offset, error.path)
+    assert actual == (error_class, before + offset, path)
     assert words in error.detail
 
 
@@ -393,31 +393,31 @@ def test_any_records_are_taken_alike_by_both_readers(data: st.DataObject) -> Non
     )
 )
 def test_any_rows_come_back(contents: list[Any]) -> None:
-    wanted = [
+    expected = [
         (offset, TIME_MS + delta, key, value, headers)
         for offset, (key, value, headers, delta) in enumerate(contents)
     ]
-    data = by_aiokafka(wanted)
+    data = by_aiokafka(expected)
     assert isinstance(agreed(data), Batch)
-    assert as_rows(decode_batch(data)) == wanted
+    assert as_rows(decode_batch(data)) == expected
 
 
 def test_any_contiguous_buffer_will_do(tmp_path: Path) -> None:
-    wanted = rows(20, headers=True)
-    data = by_aiokafka(wanted)
+    expected = rows(20, headers=True)
+    data = by_aiokafka(expected)
     for shift in range(9):
         shifted = bytearray(shift) + data
-        assert as_rows(decode_batch(memoryview(shifted)[shift:])) == wanted
-        assert as_rows(decode_batch(shifted, shift)) == wanted
+        assert as_rows(decode_batch(memoryview(shifted)[shift:])) == expected
+        assert as_rows(decode_batch(shifted, shift)) == expected
     padded = array.array("I", data + bytes(-len(data) % 4))
-    assert as_rows(decode_batch(padded)) == wanted
+    assert as_rows(decode_batch(padded)) == expected
     with pytest.raises((BufferError, TypeError)):
         decode_batch(memoryview(data)[::-1])
     path = tmp_path / "segment"
     path.write_bytes(data)
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
-        found = decode_batch(mapped)
-    assert as_rows(found) == wanted  # Objects have bytes of their own: the mapping is closed.
+        decoded = decode_batch(mapped)
+    assert as_rows(decoded) == expected  # Objects have bytes of their own: the mapping is closed.
 
 
 GOOD = by_aiokafka(rows(30, headers=True))

@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from kraftspec.conformance.registry import find
+from kraftspec.conformance.adapters.registry import find
 from kraftspec.fastpath.batch_reader import decode_batch
 from kraftspec.fastpath.errors import CodecError, ErrorClass
 from kraftspec.fastpath.records import Record
@@ -52,7 +52,7 @@ def kafka_reads(batches: list[bytes]) -> list[str]:
     return answers
 
 
-def said(records: list[Record]) -> str:
+def text_of(records: list[Record]) -> str:
     """Write records as ``RecordOracle`` does."""
 
     def hexed(value: bytes | memoryview | None) -> str:
@@ -67,18 +67,18 @@ def said(records: list[Record]) -> str:
     ) or "."  # fmt: skip
 
 
-@pytest.mark.java
+@pytest.mark.kafka
 def test_kafka_reads_what_the_docstring_says() -> None:
     names = [name for name in DAMAGE if DAMAGE[name][0]]
     answers = dict(zip(names, kafka_reads([DAMAGE[name][0] for name in names]), strict=True))
-    found = {name for name, answer in answers.items() if not answer.startswith("refused")}
-    assert found == KAFKA_READS, {name: answers[name] for name in found ^ KAFKA_READS}
+    actual = {name for name, answer in answers.items() if not answer.startswith("refused")}
+    assert actual == KAFKA_READS, {name: answers[name] for name in actual ^ KAFKA_READS}
 
 
-@pytest.mark.java
+@pytest.mark.kafka
 def test_we_read_what_kafka_reads_but_for_what_no_kafka_writes() -> None:
     random, top = Random(3), (1 << 63) - 1
-    given = [
+    value = [
         by_aiokafka(rows(50, headers=True)),
         batch(record(3) + record(1_000), 2, last_delta=5_000, base_offset=10),
         batch(record(0, timestamp_delta=top), 1, base_timestamp=top, base_offset=top),
@@ -91,9 +91,9 @@ def test_we_read_what_kafka_reads_but_for_what_no_kafka_writes() -> None:
         for _ in range(random.randrange(1, 4)):
             at = random.randrange(21, len(changed))
             changed[at] = random.choice((0, 1, 2, 0x7F, 0x80, 0xFF, random.randrange(256)))
-        given.append(refit(bytes(changed)))
+        value.append(refit(bytes(changed)))
     kinds: Counter[str] = Counter()
-    for data, answer in zip(given, kafka_reads(given), strict=True):
+    for data, answer in zip(value, kafka_reads(value), strict=True):
         ours = ours_of(data)
         if answer.startswith("refused"):
             kinds["refused by Kafka"] += 1
@@ -111,8 +111,8 @@ def test_we_read_what_kafka_reads_but_for_what_no_kafka_writes() -> None:
 
 
 def ours_of(data: bytes) -> str | ErrorClass:
-    """Return our records as ``said``, or why there are none."""
+    """Return the ``text_of`` our records, or the error."""
     try:
-        return said(decode_batch(data))
+        return text_of(decode_batch(data))
     except CodecError as error:
         return error.error_class

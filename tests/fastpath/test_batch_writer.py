@@ -1,4 +1,4 @@
-"""Writing record batches: Kafka's bytes, the twins alike, what is refused, sizes, builders."""
+"""Writing record batches: Kafka's bytes, equal twins, rejected input, sizes, builders."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import struct
 from typing import Any
 
 import pytest
-from hypothesis import given as property_of
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kraftspec.fastpath.batch_fields import BATCH_BYTES_MAX
@@ -22,15 +22,15 @@ from kraftspec.fastpath.batch_writer import (
 from kraftspec.fastpath.errors import CodecError, ErrorClass
 from kraftspec.fastpath.records import RECORDS_AT, Compression, Header, TimestampType
 
-from .batches import WRITERS, Given, given, vectors, writers
+from .batches import WRITERS, BuildCase, build_cases, vectors, writers
 
 INT64_MAX = (1 << 63) - 1
 NOW = 1_700_000_000_000
 
 
-def differing(made: dict[str, bytes]) -> list[str]:
-    wanted = {vector.id: vector.wanted for vector in given()}
-    return [name for name, data in made.items() if data != wanted[name]]
+def differing(result: dict[str, bytes]) -> list[str]:
+    expected = {vector.id: vector.expected for vector in build_cases()}
+    return [name for name, data in result.items() if data != expected[name]]
 
 
 # ------------------------------------------------------------------------------ Kafka's own bytes
@@ -38,41 +38,41 @@ def differing(made: dict[str, bytes]) -> list[str]:
 
 def test_there_are_enough_vectors() -> None:
     assert len(vectors()) >= 500
-    assert len(given()) >= 450
+    assert len(build_cases()) >= 450
 
 
 @writers
 def test_bulk_makes_kafkas_bytes(encode: Any, builder: Any) -> None:
-    assert differing({v.id: bulk(encode, v) for v in given()}) == []
+    assert differing({v.id: bulk(encode, v) for v in build_cases()}) == []
 
 
-def bulk(encode: Any, vector: Given) -> bytes:
-    made: bytes = encode(
+def bulk(encode: Any, vector: BuildCase) -> bytes:
+    encoded: bytes = encode(
         vector.values, keys=vector.keys, timestamps=vector.timestamps, headers=vector.headers,
         **vector.fields,
     )  # fmt: skip
-    return made
+    return encoded
 
 
 @writers
 def test_bulk_makes_them_without_the_columns_that_are_empty(encode: Any, builder: Any) -> None:
-    made = {}
-    for v in given():
+    result = {}
+    for v in build_cases():
         keys = v.keys if any(key is not None for key in v.keys) else None
         headers = v.headers if any(v.headers) else None
         stamps: Any = v.timestamps[0] if len(set(v.timestamps)) == 1 else tuple(v.timestamps)
-        made[v.id] = encode(
+        result[v.id] = encode(
             tuple(v.values), keys=keys, timestamps=stamps, headers=headers, **v.fields
         )
-    assert differing(made) == []
+    assert differing(result) == []
 
 
 @writers
 def test_builders_make_kafkas_bytes(encode: Any, builder: Any) -> None:
-    assert differing({v.id: built(builder(**v.fields), v) for v in given()}) == []
+    assert differing({v.id: built(builder(**v.fields), v) for v in build_cases()}) == []
 
 
-def built(batch: Any, vector: Given) -> bytes:
+def built(batch: Any, vector: BuildCase) -> bytes:
     """Append all, holding the builder to what it says of sizes and offsets."""
     for at, (key, value, stamp, headers) in enumerate(
         zip(vector.keys, vector.values, vector.timestamps, vector.headers, strict=True)
@@ -81,10 +81,10 @@ def built(batch: Any, vector: Given) -> bytes:
         assert batch.has_room_for(key, value, stamp, headers)
         assert batch.append(key, value, stamp, headers) == vector.fields["base_offset"] + at
         assert (batch.size, batch.count) == (size, at + 1)
-    made: bytes = batch.build()
-    assert len(made) == batch.size
-    assert batch.build() == made
-    return made
+    encoded: bytes = batch.build()
+    assert len(encoded) == batch.size
+    assert batch.build() == encoded
+    return encoded
 
 
 @writers
@@ -93,28 +93,28 @@ def test_one_builder_makes_them_all(encode: Any, builder: Any) -> None:
     plain = {"base_offset": 0} | dict.fromkeys(
         ("partition_leader_epoch", "producer_id", "producer_epoch", "base_sequence"), -1
     )
-    batch, made = builder(), {}
-    for v in given():
+    batch, result = builder(), {}
+    for v in build_cases():
         if v.fields | {"base_offset": 0} == plain | {"transactional": False, "control": False}:
             batch.clear(v.fields["base_offset"])
             assert (batch.size, batch.count, batch.build()) == (RECORDS_AT, 0, b"")
-            made[v.id] = built(batch, v)
-    assert len(made) > 200
-    assert differing(made) == []
+            result[v.id] = built(batch, v)
+    assert len(result) > 200
+    assert differing(result) == []
 
 
 def test_control_batches_are_kafkas() -> None:
-    made = {}
-    for v in given():
+    result = {}
+    for v in build_cases():
         if v.fields["control"] and len(v.values) == 1:
             version, kind = struct.unpack(">hh", v.keys[0] or b"")
             fields = {key: v.fields[key] for key in v.fields if key != "control"}
             assert fields.pop("base_sequence") == -1
-            made[v.id] = encode_control_batch(
+            result[v.id] = encode_control_batch(
                 kind, v.values[0] or b"", version=version, timestamp=v.timestamps[0], **fields
             )
-    assert len(made) >= 40
-    assert differing(made) == []
+    assert len(result) >= 40
+    assert differing(result) == []
     assert control_record_key(4, 1) == b"\0\1\0\4"
     with pytest.raises(CodecError, match="int16 holds"):
         control_record_key(1 << 15)
@@ -171,11 +171,11 @@ def outcome(call: Any) -> Any:
 def both(call: Any) -> Any:
     """The outcome, which is the same by every writer."""
     outcomes = [outcome(lambda pair=pair: call(*pair)) for pair in WRITERS.values()]
-    assert all(found == outcomes[0] for found in outcomes), outcomes
+    assert all(actual == outcomes[0] for actual in outcomes), outcomes
     return outcomes[0]
 
 
-@property_of(st.lists(rows, max_size=6), some_fields)
+@given(st.lists(rows, max_size=6), some_fields)
 def test_bulk_writers_agree(records: list[Any], fields: dict[str, Any]) -> None:
     keys, values, times, headers = (
         list(column) for column in zip(*records, strict=True)
@@ -186,19 +186,19 @@ def test_bulk_writers_agree(records: list[Any], fields: dict[str, Any]) -> None:
     both(lambda encode, _: encode(values, timestamps=times[1:], **fields))
 
 
-@property_of(st.lists(rows, max_size=6), some_fields, st.none() | st.integers(-1, 300))
+@given(st.lists(rows, max_size=6), some_fields, st.none() | st.integers(-1, 300))
 def test_builders_agree(records: list[Any], fields: dict[str, Any], size_max: int | None) -> None:
     def run(encode: Any, builder: Any) -> list[Any]:
         batch = builder(**fields, size_max=size_max)
         seen: list[Any] = []
         for row in records:
-            room = outcome(lambda row=row: batch.has_room_for(*row))
+            has_room = outcome(lambda row=row: batch.has_room_for(*row))
             size = outcome(lambda row=row: batch.size_with(*row))
             before = batch.count, batch.size
             added = outcome(lambda row=row: batch.append(*row))
-            assert isinstance(added, int) == (room is True)
+            assert isinstance(added, int) == (has_room is True)
             assert isinstance(added, int) or (batch.count, batch.size) == before
-            seen.append((room, size, added, batch.count, batch.size))
+            seen.append((has_room, size, added, batch.count, batch.size))
         return [*seen, batch.build()]
 
     both(run)
@@ -251,11 +251,14 @@ def test_sequences_of_other_kinds(encode: Any, builder: Any) -> None:
     class Listed(list[Any]):
         pass
 
-    wanted = encode([b"a", b"b"], keys=[b"k", None], timestamps=[1, 2])
-    assert encode(Listed([b"a", b"b"]), keys=(b"k", None), timestamps=range(1, 3)) == wanted
-    assert encode((x for x in (b"a", b"b")), keys=Listed([b"k", None]), timestamps=(1, 2)) == wanted
+    expected = encode([b"a", b"b"], keys=[b"k", None], timestamps=[1, 2])
+    assert encode(Listed([b"a", b"b"]), keys=(b"k", None), timestamps=range(1, 3)) == expected
+    assert (
+        encode((x for x in (b"a", b"b")), keys=Listed([b"k", None]), timestamps=(1, 2)) == expected
+    )
 
 
+@pytest.mark.soak
 @writers
 def test_python_code_may_change_the_columns_meanwhile(encode: Any, builder: Any) -> None:
     values = [bytes([at]) * 40 for at in range(30)]
@@ -269,8 +272,8 @@ def test_python_code_may_change_the_columns_meanwhile(encode: Any, builder: Any)
     with pytest.raises(CodecError):
         encode([*values], keys=values, timestamps=[Stamp() for _ in range(31)])
     values[:] = [b"x"] * 30
-    made = encode(values, timestamps=[Stamp() for _ in range(30)])
-    assert made == encode([b"x"] * 30, timestamps=NOW)
+    encoded = encode(values, timestamps=[Stamp() for _ in range(30)])
+    assert encoded == encode([b"x"] * 30, timestamps=NOW)
     assert values == []
 
 
@@ -365,10 +368,10 @@ def test_the_public_names_are_those_of_a_writer() -> None:
 @writers
 def test_arguments(encode: Any, builder: Any) -> None:
     """However they are given; and as a signature that tools can read."""
-    wanted = encode([b"v"], timestamps=1, keys=[b"k"], base_offset=0)
-    assert encode(values=[b"v"], timestamps=1, keys=[b"k"]) == wanted
+    expected = encode([b"v"], timestamps=1, keys=[b"k"], base_offset=0)
+    assert encode(values=[b"v"], timestamps=1, keys=[b"k"]) == expected
     names = {"".join(["time", "stamps"]): 1, "".join(["ke", "ys"]): [b"k"]}
-    assert encode([b"v"], **names) == encode(*[[b"v"]], **names, headers=None) == wanted
+    assert encode([b"v"], **names) == encode(*[[b"v"]], **names, headers=None) == expected
     calls: tuple[Any, ...] = (
         lambda: encode([b"v"]),
         lambda: encode(timestamps=1),
@@ -388,8 +391,8 @@ def test_arguments(encode: Any, builder: Any) -> None:
 
 def parameters(function: Any) -> list[Any]:
     """Names and defaults; a native method's self is positional only."""
-    found = inspect.signature(function).parameters.values()
-    return [(one.name, one.default, one.kind == one.KEYWORD_ONLY) for one in found]
+    actual = inspect.signature(function).parameters.values()
+    return [(one.name, one.default, one.kind == one.KEYWORD_ONLY) for one in actual]
 
 
 @pytest.mark.parametrize("size", [0, 1, 13, 14, 15, 16, 17, 63, 64, 200])
@@ -400,14 +403,14 @@ def test_header_keys_again_and_again(size: int) -> None:
     headers: list[Any] = [[(key, value)] for value in values for key in keys for _ in range(3)]
     headers += [((key, value),) for key in keys for value in values]
     headers += [[(keys[0], b"1"), (keys[0], b"2")], [(keys[0], b"3")], (), None, [(keys[0], b"4")]]
-    made = both(lambda encode, _: encode([b"v"] * len(headers), timestamps=NOW, headers=headers))
+    encoded = both(lambda encode, _: encode([b"v"] * len(headers), timestamps=NOW, headers=headers))
     batch = BatchBuilder()
     for item in headers:
         batch.append(None, b"v", NOW, item)
-    assert batch.build() == made
-    odd: Any
-    for odd in ([(keys[0], 5)], [(5, b"")], [(keys[0],)], [keys[0]], [[keys[0], b""]]):
-        mixed = [*headers[:3], odd, *headers[:3]]
+    assert batch.build() == encoded
+    unusual: Any
+    for unusual in ([(keys[0], 5)], [(5, b"")], [(keys[0],)], [keys[0]], [[keys[0], b""]]):
+        mixed = [*headers[:3], unusual, *headers[:3]]
         both(lambda encode, _, mixed=mixed: encode([b""] * 7, timestamps=NOW, headers=mixed))
 
 
@@ -434,6 +437,6 @@ def test_a_long_record_among_short_ones(encode: Any, builder: Any) -> None:
     batch = builder()
     for value, stamp in zip(values, stamps, strict=True):
         batch.append(None, value, stamp)
-    made = encode(values, timestamps=stamps)
-    assert made == batch.build()
-    assert len(made) == batch.size
+    encoded = encode(values, timestamps=stamps)
+    assert encoded == batch.build()
+    assert len(encoded) == batch.size

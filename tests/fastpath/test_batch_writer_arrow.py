@@ -8,13 +8,13 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given as property_of
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kraftspec.fastpath import arrow_input
 from kraftspec.fastpath.errors import CodecError, ErrorClass
 
-from .batches import given, writers
+from .batches import build_cases, writers
 from .test_batch_writer import NOW, both
 
 KINDS = {
@@ -46,25 +46,25 @@ SHAPES: tuple[Callable[[list[Any], pa.DataType], Any], ...] = (whole, sliced, ch
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 def test_arrow_columns_make_kafkas_bytes(encode: Any, builder: Any, kind: Any, shape: Any) -> None:
     wrong, times = [], (pa.int64(), pa.timestamp("ms"), pa.timestamp("ms", "UTC"))
-    for at, v in enumerate(given()):
-        made = encode(
+    for at, v in enumerate(build_cases()):
+        encoded = encode(
             shape(v.values, kind), keys=shape(v.keys, kind),
             timestamps=shape(v.timestamps, times[at % 3]), headers=v.headers, **v.fields,
         )  # fmt: skip
-        if made != v.wanted:
+        if encoded != v.expected:
             wrong.append(v.id)
     assert wrong == []
 
 
 @writers
 def test_other_kinds(encode: Any, builder: Any) -> None:
-    wanted = encode([b"four", None, b"\xc3\xa9\xc3\xa9"], timestamps=NOW)
+    expected = encode([b"four", None, b"\xc3\xa9\xc3\xa9"], timestamps=NOW)
     for kind in (pa.binary(4), pa.string(), pa.large_string(), pa.string_view()):
         data: list[Any] = [b"four", None, b"\xc3\xa9\xc3\xa9"]
         if not pa.types.is_fixed_size_binary(kind):
             data = ["four", None, "éé"]
         for shape in SHAPES:
-            assert encode(shape(data, kind), timestamps=NOW) == wanted
+            assert encode(shape(data, kind), timestamps=NOW) == expected
     nothing = encode([b"a", b"b"], keys=[None, None], timestamps=[1, 2])
     assert encode([b"a", b"b"], keys=pa.nulls(2), timestamps=pa.array([1, 2])) == nothing
     assert encode(pa.array([b"a", b"b"]), keys=[None] * 2, timestamps=[1, 2]) == nothing
@@ -79,12 +79,12 @@ def test_other_kinds(encode: Any, builder: Any) -> None:
 columns = st.lists(st.none() | st.binary(max_size=40), max_size=20)
 
 
-@property_of(columns, st.sampled_from([*KINDS.values()]), st.integers(0, 5), st.data())
+@given(columns, st.sampled_from([*KINDS.values()]), st.integers(0, 5), st.data())
 def test_slices_of_anything(data: list[Any], kind: Any, start: int, more: Any) -> None:
     array = pa.array(data, kind).slice(start)
     times = more.draw(st.lists(st.integers(-1, 1 << 62), min_size=len(array), max_size=len(array)))
-    made = both(lambda encode, _: encode(array, timestamps=pa.array(times, pa.int64())))
-    assert made == both(lambda encode, _: encode(data[start:], timestamps=times))
+    encoded = both(lambda encode, _: encode(array, timestamps=pa.array(times, pa.int64())))
+    assert encoded == both(lambda encode, _: encode(data[start:], timestamps=times))
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ _keep = ctypes.CFUNCTYPE(None, ctypes.POINTER(arrow_input._Array))(lambda array:
 
 
 class Tampered:
-    """Hands out a sound array of which some fields were changed."""
+    """Exports a sound array with some fields changed."""
 
     def __init__(self, array: Any, format: bytes | None = None, **changes: Any) -> None:
         self.owner = array.__arrow_c_array__()
@@ -249,7 +249,7 @@ def test_unsound_timestamps_are_refused(column: Any) -> None:
 
 
 class Handing:
-    """Hands out what it was given."""
+    """Exports the capsule that it was constructed with."""
 
     def __init__(self, handed: Any) -> None:
         self.handed = handed
@@ -276,7 +276,7 @@ def test_capsules_of_other_things() -> None:
 
 
 class Streaming:
-    """Hands out a stream."""
+    """Exports a stream."""
 
     def __init__(self, stream: Any) -> None:
         self.stream = stream
@@ -286,7 +286,7 @@ class Streaming:
 
 
 class Failing:
-    """Hands out a stream that fails after some chunks."""
+    """Exports a stream that fails after some chunks."""
 
     def __init__(self, chunks: int) -> None:
         table = pa.chunked_array([[LONG]] * 9, pa.binary())
@@ -328,8 +328,8 @@ def test_streams_that_fail(chunks: int) -> None:
 def test_what_is_no_stream() -> None:
     for handed in (None, 5, BINARY.__arrow_c_array__()[0]):
         column = Streaming(lambda handed=handed: handed)
-        found = both(lambda encode, _, column=column: encode(column, timestamps=NOW))
-        assert found[0] is ErrorClass.WRONG_TYPE
+        actual = both(lambda encode, _, column=column: encode(column, timestamps=NOW))
+        assert actual[0] is ErrorClass.WRONG_TYPE
 
 
 @writers

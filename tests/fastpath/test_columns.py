@@ -56,11 +56,11 @@ def table_of(test: dict[str, Any], position: int) -> list[dict[str, Any]]:
         return None if text is None else b64decode(text)
 
     value, attributes = test["value"], test["value"]["attributes"]
-    found = []
+    result = []
     for one in value["records"]:
         stamp = wrapped(value["baseTimestamp"] + one["timestampDelta"])
         sequence = (value["baseSequence"] + one["offsetDelta"]) % (1 << 31)
-        found.append(
+        result.append(
             {
                 "offset": wrapped(value["baseOffset"] + one["offsetDelta"]),
                 "timestamp": value["maxTimestamp"] if attributes & 8 else stamp,
@@ -81,20 +81,20 @@ def table_of(test: dict[str, Any], position: int) -> list[dict[str, Any]]:
                 "compression": bytes.fromhex(test["hex"])[22] & 7,
             }
         )
-    return found
+    return result
 
 
 def arrow(columns: Columns) -> Any:
     """Hand the rows to pyarrow, which looks at every buffer."""
-    found = columns.to_pyarrow()
-    found.validate(full=True)
-    assert len(found) == len(columns)
-    return found
+    actual = columns.to_pyarrow()
+    actual.validate(full=True)
+    assert len(actual) == len(columns)
+    return actual
 
 
 def as_table(columns: Columns) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = arrow(columns).to_pylist()
-    return found
+    actual: list[dict[str, Any]] = arrow(columns).to_pylist()
+    return actual
 
 
 def segment(*sizes: int, codec: Compression = Compression.NONE) -> tuple[bytes, list[int]]:
@@ -110,13 +110,13 @@ def segment(*sizes: int, codec: Compression = Compression.NONE) -> tuple[bytes, 
 @decoders
 @pytest.mark.parametrize("values", VALUES)
 def test_what_kafka_wrote(decode: Decode, values: str) -> None:
-    data, wanted = b"", []
+    data, expected = b"", []
     for test in vectors():
-        wanted += table_of(test, len(data))
+        expected += table_of(test, len(data))
         data += bytes.fromhex(test["hex"])
-    found = decode(data, values=values)
-    assert (found.next_offset, found.batches, found.damage) == (len(data), len(vectors()), ())
-    assert as_table(found) == wanted
+    decoded = decode(data, values=values)
+    assert (decoded.next_offset, decoded.batches, decoded.damage) == (len(data), len(vectors()), ())
+    assert as_table(decoded) == expected
 
 
 @decoders
@@ -132,7 +132,7 @@ def test_the_schema_is_exact(decode: Decode, values: str, timestamps: str) -> No
         "timestamp[us, tz=UTC]": pa.timestamp("us", "UTC"),
     }
     header = pa.struct([("key", pa.string()), ("value", value[values])])
-    wanted = pa.schema(
+    expected = pa.schema(
         [
             ("offset", pa.int64()), ("timestamp", stamp[timestamps]),
             ("timestamp_type", pa.int8()), ("leader_epoch", pa.int32()),
@@ -145,8 +145,8 @@ def test_the_schema_is_exact(decode: Decode, values: str, timestamps: str) -> No
     )  # fmt: skip
     data, _ = segment(3)
     for given_bytes in (data, b""):
-        found = arrow(decode(given_bytes, values=values, timestamps=timestamps))
-        assert found.schema.equals(wanted, check_metadata=True)
+        decoded = arrow(decode(given_bytes, values=values, timestamps=timestamps))
+        assert decoded.schema.equals(expected, check_metadata=True)
     factor = 1_000 if "us" in timestamps else 1
     stamps = arrow(decode(data, values=values, timestamps=timestamps)).column("timestamp")
     assert stamps.cast(pa.int64()).to_pylist() == [TIME_MS * factor] * 3
@@ -155,13 +155,13 @@ def test_the_schema_is_exact(decode: Decode, values: str, timestamps: str) -> No
 @decoders
 def test_microseconds_end_where_int64_does(decode: Decode) -> None:
     limit = (1 << 63) - 1
-    for stamp, wanted in (
+    for stamp, expected in (
         (limit, limit), (limit // 1000, limit // 1000 * 1000), (limit // 1000 + 1, limit),
         (-limit - 1, -limit - 1), (-1, -1000), (-(limit // 1000) - 1, -limit - 1),
     ):  # fmt: skip
         data = batch(record(0), 1, base_timestamp=stamp)
-        found = arrow(decode(data, columns=["timestamp"], timestamps="timestamp[us]"))
-        assert found.column(0).cast(pa.int64()).to_pylist() == [wanted]
+        decoded = arrow(decode(data, columns=["timestamp"], timestamps="timestamp[us]"))
+        assert decoded.column(0).cast(pa.int64()).to_pylist() == [expected]
 
 
 @decoders
@@ -170,10 +170,10 @@ def test_only_the_columns_asked_for(decode: Decode) -> None:
     whole = arrow(decode(data))
     assert whole.schema.names == list(COLUMNS)
     for names in ([], ["value", "offset"], *([name] for name in COLUMNS), list(reversed(COLUMNS))):
-        found = decode(data, columns=names)
-        assert len(found) == 25
-        assert arrow(found).num_rows == 25
-        assert arrow(found).equals(whole.select(names))
+        decoded = decode(data, columns=names)
+        assert len(decoded) == 25
+        assert arrow(decoded).num_rows == 25
+        assert arrow(decoded).equals(whole.select(names))
     for wrong in (["offset", "offset"], ["ofset"]):
         with pytest.raises(ValueError, match="column"):
             decode(data, columns=wrong)
@@ -202,13 +202,13 @@ def test_columns_without_views_let_the_input_go(
     decode: Decode, options: dict[str, Any], is_held: bool
 ) -> None:
     data = bytearray(segment(3, 5, 7)[0])
-    found = decode(data, **options)
+    decoded = decode(data, **options)
     if is_held and decode is decode_columns:  # Pure Python copies all.
         with pytest.raises(BufferError):
             data.append(0)
     else:
         data.append(0)
-    assert arrow(found).num_rows == len(found) > 0
+    assert arrow(decoded).num_rows == len(decoded) > 0
 
 
 @decoders
@@ -218,10 +218,10 @@ def test_every_compression(decode: Decode, codec: Compression) -> None:
     data, starts = segment(100, 300, 7, codec=codec)
     names = [name for name in COLUMNS if name not in ("position", "compression")]
     for values in VALUES:
-        found = arrow(decode(data, values=values))
-        assert found.select(names).equals(arrow(decode(plain, columns=names, values=values)))
-        assert found.column("compression").unique().to_pylist() == [codec]
-        assert found.column("position").unique().to_pylist() == starts[:-1]
+        decoded = arrow(decode(data, values=values))
+        assert decoded.select(names).equals(arrow(decode(plain, columns=names, values=values)))
+        assert decoded.column("compression").unique().to_pylist() == [codec]
+        assert decoded.column("position").unique().to_pylist() == starts[:-1]
 
 
 @decoders
@@ -229,7 +229,7 @@ def test_every_compression(decode: Decode, codec: Compression) -> None:
 def test_it_goes_on_where_it_stopped(decode: Decode, codec: Compression) -> None:
     data, starts = segment(10, 10, 50, 1, 9, codec=codec)
     whole = as_table(decode(data))
-    for options, wanted in (
+    for options, expected in (
         ({"rows_max": 20}, [20, 50, 10]),
         ({"rows_max": 1}, [10, 10, 50, 1, 9]),
         ({"rows_max": 0}, [10, 10, 50, 1, 9]),
@@ -244,7 +244,7 @@ def test_it_goes_on_where_it_stopped(decode: Decode, codec: Compression) -> None
             at = part.next_offset
             assert at in starts
             assert part.position + sum(b - a for a, b in pairwise(starts) if a >= at) <= len(data)
-        assert sizes == wanted
+        assert sizes == expected
         assert table == whole
     assert decode(data, batches_max=0).next_offset == 0
 
@@ -268,8 +268,8 @@ def test_what_is_held_decompressed_is_limited(decode: Decode, values: str) -> No
     data, starts = segment(100, 100, 100, codec=Compression.GZIP)
     inflated = len(by_aiokafka(rows(100, headers=True, value=40))) - 61
     for limit, batches in ((inflated * 3, 3), (inflated + 1, 2), (inflated, 1), (1, 1), (0, 0)):
-        found = decode(data, values=values, inflated_bytes_max=limit)
-        assert (found.batches, found.next_offset) == (batches, starts[batches])
+        decoded = decode(data, values=values, inflated_bytes_max=limit)
+        assert (decoded.batches, decoded.next_offset) == (batches, starts[batches])
 
 
 def bad_record(count: int) -> bytes:
@@ -285,8 +285,8 @@ def bad_record(count: int) -> bytes:
 @pytest.mark.parametrize("values", VALUES)
 def test_a_bad_batch_is_left_out_whole(decode: Decode, values: str) -> None:
     one, two = segment(13)[0], at_offset(segment(30)[0], 13)
-    wanted = [*as_table(decode(one)), *as_table(decode(two))]
-    for row in wanted[13:]:
+    expected = [*as_table(decode(one)), *as_table(decode(two))]
+    for row in expected[13:]:
         row["position"] = len(one) + len(bad_record(20))
     data = one + bad_record(20) + two
     with pytest.raises(CodecError) as caught:
@@ -298,13 +298,13 @@ def test_a_bad_batch_is_left_out_whole(decode: Decode, values: str) -> None:
     assert data[error.offset] == 6
 
     stopped = decode(data, values=values, errors="stop")
-    assert as_table(stopped) == wanted[:13]
+    assert as_table(stopped) == expected[:13]
     assert stopped.next_offset == len(one)
     skipped = decode(data, values=values, errors="skip")
-    assert as_table(skipped) == wanted
+    assert as_table(skipped) == expected
     assert (skipped.next_offset, skipped.batches) == (len(data), 2)
-    for found in (stopped, skipped):
-        (damage,) = found.damage
+    for actual in (stopped, skipped):
+        (damage,) = actual.damage
         assert str(damage.error) == str(error)
         assert (damage.position, damage.verdict) == (len(one), Verdict.CORRUPT)
     assert skipped.damage[0].size == len(bad_record(20))
@@ -316,13 +316,13 @@ def test_damage_of_every_kind_is_skipped_and_reported(decode: Decode) -> None:
     parts[1] = parts[1][:30] + b"\xee" + parts[1][31:]  # A wrong CRC.
     parts[2] = parts[2][:16] + b"\1" + parts[2][17:]  # Another magic.
     data = b"".join(parts) + parts[0][:-9] + bytes(5_000)
-    found = decode(data, errors="skip")
-    assert [row["offset"] for row in as_table(found)] == [
+    decoded = decode(data, errors="skip")
+    assert [row["offset"] for row in as_table(decoded)] == [
         *range(10), *range(30, 40), *range(40, 50),
     ]  # fmt: skip
     size = len(parts[0])
     assert [
-        (one.position, one.size, one.verdict, one.error.error_class) for one in found.damage
+        (one.position, one.size, one.verdict, one.error.error_class) for one in decoded.damage
     ] == [
         (size, size, Verdict.CORRUPT, ErrorClass.CRC_MISMATCH),
         (2 * size, size, Verdict.CORRUPT, ErrorClass.BAD_MAGIC),
@@ -345,11 +345,11 @@ def test_many_batches_and_many_windows(decode: Decode) -> None:
 def sound(decode: Decode, data: bytes, **options: Any) -> Any:
     """Return what a decoder makes of any bytes, as a plain value."""
     try:
-        found = decode(data, **options)
+        decoded = decode(data, **options)
     except CodecError as error:
         return error.error_class, error.offset, str(error)
-    damage = [(one.position, one.size, one.verdict, str(one.error)) for one in found.damage]
-    return found.next_offset, found.batches, damage, as_table(found)
+    damage = [(one.position, one.size, one.verdict, str(one.error)) for one in decoded.damage]
+    return decoded.next_offset, decoded.batches, damage, as_table(decoded)
 
 
 @given(st.data())
@@ -378,23 +378,23 @@ def test_any_bytes_are_taken_alike(data: st.DataObject) -> None:
 
 def test_views_keep_what_they_point_into(tmp_path: Path) -> None:
     data, _ = segment(50, 50)
-    wanted = as_table(decode_columns(data))
+    expected = as_table(decode_columns(data))
     path = tmp_path / "segment"
     path.write_bytes(data)
     with path.open("rb") as file:
         mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    found = decode_columns(mapped)
-    whole = arrow(found)
+    decoded = decode_columns(mapped)
+    whole = arrow(decoded)
     keys, headers = whole.column("key"), whole.column("headers").flatten()
     with pytest.raises(BufferError):
         mapped.close()
-    del found, whole
+    del decoded, whole
     gc.collect()
     if "native" in DECODERS:  # Only children are left, and hold it still.
         with pytest.raises(BufferError):
             mapped.close()
-    assert keys.to_pylist() == [row["key"] for row in wanted]
-    assert headers.to_pylist() == [pair for row in wanted for pair in row["headers"]]
+    assert keys.to_pylist() == [row["key"] for row in expected]
+    assert headers.to_pylist() == [pair for row in expected for pair in row["headers"]]
     del keys, headers
     mapped.close()
 
@@ -403,29 +403,29 @@ def test_views_keep_what_they_point_into(tmp_path: Path) -> None:
     if "native" in DECODERS:
         with pytest.raises(BufferError):
             changing.clear()
-    assert held.column(0).to_pylist() == [row["value"] for row in wanted]
+    assert held.column(0).to_pylist() == [row["value"] for row in expected]
 
 
 @pytest.mark.parametrize("codec", [Compression.NONE, Compression.SNAPPY])
 def test_rows_outlive_everything_else(codec: Compression) -> None:
-    wanted = [row["value"] for row in as_table(decode_columns(segment(90)[0]))]
+    expected = [row["value"] for row in as_table(decode_columns(segment(90)[0]))]
     kept = [decode_columns(segment(90, codec=codec)[0]).to_pyarrow().column(5) for _ in range(20)]
     gc.collect()
-    assert all(column.to_pylist() == wanted for column in kept)
-    found = decode_columns(segment(90, codec=codec)[0])
-    capsules = [found.__arrow_c_array__() for _ in range(3)]
+    assert all(column.to_pylist() == expected for column in kept)
+    decoded = decode_columns(segment(90, codec=codec)[0])
+    capsules = [decoded.__arrow_c_array__() for _ in range(3)]
     first = pa.RecordBatch._import_from_c_capsule(*capsules.pop())
-    del found, capsules  # Two that nobody took.
-    assert first.column("value").to_pylist() == wanted
+    del decoded, capsules  # Two capsules without a consumer.
+    assert first.column("value").to_pylist() == expected
 
 
 def test_decoding_in_threads() -> None:
     size = 2_000 if "native" in DECODERS else 20
     data, _ = segment(size, size)
-    wanted = arrow(decode_columns(data))
+    expected = arrow(decode_columns(data))
     with ThreadPoolExecutor(4) as pool:
-        for found in pool.map(lambda _: arrow(decode_columns(data)), range(40)):
-            assert found.equals(wanted)
+        for decoded in pool.map(lambda _: arrow(decode_columns(data)), range(40)):
+            assert decoded.equals(expected)
 
 
 def test_random_bytes_and_counts_that_lie() -> None:
@@ -450,10 +450,10 @@ def test_importing_loads_no_arrow() -> None:
 
 
 def test_without_pyarrow_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = decode_columns(segment(3)[0])
+    decoded = decode_columns(segment(3)[0])
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(ImportError, match="pip install pyarrow"):
-        found.to_pyarrow()
+        decoded.to_pyarrow()
 
 
 GOOD, _ = segment(20, 10)
@@ -463,9 +463,9 @@ BAD = bad_record(5)
 def test_decoding_again_and_again() -> None:
     """Only ours runs here, so a reference too many is ours: what tests/leaks.py looks for."""
     for values in VALUES:
-        found = decode_columns(GOOD + BAD + GOOD, values=values, errors="skip")
-        assert (len(found), len(found.damage)) == (60, 1)
+        decoded = decode_columns(GOOD + BAD + GOOD, values=values, errors="skip")
+        assert (len(decoded), len(decoded.damage)) == (60, 1)
         if "native" in DECODERS:
-            assert len(found.__arrow_c_array__()) == 2
+            assert len(decoded.__arrow_c_array__()) == 2
     with pytest.raises(CodecError):
         decode_columns(BAD)

@@ -33,7 +33,7 @@ aiokafka = importlib.import_module("aiokafka.codec")  # It has no types.
 HERE = Path(__file__).parent
 CODECS = list(Compression)[1:]
 MIB = 1 << 20
-# Brings the libraries that its streams wrap, in the versions that it asks for.
+# It depends on the libraries that its streams wrap, with their versions.
 POM = """<project><modelVersion>4.0.0</modelVersion>
 <groupId>kraftspec</groupId><artifactId>jars</artifactId><version>1</version>
 <dependencies><dependency>
@@ -63,7 +63,7 @@ PLAIN = {
 
 
 def verdict(codec: int, data: bytes | bytearray) -> ErrorClass | bytes:
-    """Return what is in ``data``, or why it was refused: with an offset that is within."""
+    """Return the content of ``data``, or the error, with an offset inside ``data``."""
     try:
         return decompress(codec, data)
     except CodecError as error:
@@ -185,13 +185,13 @@ def test_a_raw_snappy_block_as_librdkafka_writes_it() -> None:
 
 
 class Kafka:
-    """Questions to ``CompressionOracle``, asked in one process: each is answered in its turn."""
+    """Commands for one process of ``CompressionOracle``, which answers them in order."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.lines: list[str] = []
 
-    def ask(self, command: str, data: bytes) -> Path:
+    def send(self, command: str, data: bytes) -> Path:
         """Note ``command`` about ``data``; the path returned has the answer after ``run``."""
         source = self.directory / f"{len(self.lines)}.in"
         source.write_bytes(data)
@@ -252,7 +252,7 @@ JUDGED = {
 }
 
 
-@pytest.mark.java
+@pytest.mark.kafka
 def test_both_ways_with_the_streams_of_apache_kafka(tmp_path: Path) -> None:
     kafka = Kafka(tmp_path)
     written: list[tuple[Compression, bytes, Path]] = []
@@ -261,34 +261,38 @@ def test_both_ways_with_the_streams_of_apache_kafka(tmp_path: Path) -> None:
         name = codec.name.lower()
         levels = sorted({1, 3, 9} & set(LEVELS.get(codec, ())))
         for data in [*PLAIN.values(), text(10 * MIB)]:
-            written.append((codec, data, kafka.ask(f"compress {name} -", data)))
-            read.append((data, kafka.ask(f"decompress {name}", compress(codec, data))))
+            written.append((codec, data, kafka.send(f"compress {name} -", data)))
+            read.append((data, kafka.send(f"decompress {name}", compress(codec, data))))
         for level in levels:
             data = PLAIN["blocks"]
-            written.append((codec, data, kafka.ask(f"compress {name} {level}", data)))
-            read.append((data, kafka.ask(f"decompress {name}", compress(codec, data, level))))
+            written.append((codec, data, kafka.send(f"compress {name} {level}", data)))
+            read.append((data, kafka.send(f"decompress {name}", compress(codec, data, level))))
     # Streams after one another, and the block without a header.
     members = compress(Compression.GZIP, b"abc") * 2
-    read.append((b"abcabc", kafka.ask("decompress gzip", members)))
+    read.append((b"abcabc", kafka.send("decompress gzip", members)))
     frames = compress(Compression.ZSTD, b"abc") * 2
-    read.append((b"abcabc", kafka.ask("decompress zstd", frames)))
+    read.append((b"abcabc", kafka.send("decompress zstd", frames)))
     raw = bytes.fromhex("0b 08 616263 1103")
-    read.append((b"abcabcabcab", kafka.ask("decompress snappy", raw)))
-    odd = XERIAL_HEADER[:8] + bytes(8) + compress(Compression.SNAPPY, b"abc")[16:]
-    assert decompress(Compression.SNAPPY, odd) == b"abc"  # The versions are not looked at.
-    read.append((b"abc", kafka.ask("decompress snappy", odd)))
-    asked = len(kafka.lines)
+    read.append((b"abcabcabcab", kafka.send("decompress snappy", raw)))
+    unusual = XERIAL_HEADER[:8] + bytes(8) + compress(Compression.SNAPPY, b"abc")[16:]
+    assert decompress(Compression.SNAPPY, unusual) == b"abc"  # The versions are not looked at.
+    read.append((b"abc", kafka.send("decompress snappy", unusual)))
+    requested = len(kafka.lines)
     for codec, data, _ in JUDGED.values():
-        kafka.ask(f"decompress {codec.name.lower()}", data)
+        kafka.send(f"decompress {codec.name.lower()}", data)
     verdicts = kafka.run()
 
-    assert set(verdicts[:asked]) == {"ok"}
+    assert set(verdicts[:requested]) == {"ok"}
     for codec, data, path in written:
         assert decompress(codec, path.read_bytes()) == data, path
     for data, path in read:
         assert path.read_bytes() == data, path
-    said = {name: line.split()[0] for name, line in zip(JUDGED, verdicts[asked:], strict=True)}
-    assert said == {name: upstream for name, (_, _, upstream) in JUDGED.items()}, verdicts[asked:]
+    output = {
+        name: line.split()[0] for name, line in zip(JUDGED, verdicts[requested:], strict=True)
+    }
+    assert output == {name: upstream for name, (_, _, upstream) in JUDGED.items()}, verdicts[
+        requested:
+    ]
 
 
 @pytest.mark.parametrize("name", JUDGED)
@@ -390,7 +394,7 @@ def test_the_ratio_is_limited_to_the_byte() -> None:
     assert refused(Compression.ZSTD, packed, ratio_max=enough - 1)[0] is error_class
 
 
-# Prints what the peak of this process's memory rose by, while a bomb was refused.
+# Prints the rise of this process's peak memory while a bomb was rejected.
 BOMBS = """
 import sys, zlib
 from kraftspec.fastpath import compression
@@ -410,7 +414,7 @@ codec, data = {
     "snappy, a false size": lambda: (2, b"\\xff\\xff\\xff\\xff\\x0f" + bytes(200)),
     "snappy, a raw block": lambda: (2, b"\\x80\\x80\\x80\\x40" + bytes(MIB * 7)),
     "lz4": lambda: (3, compress(3, b"")[:7] + compress(3, bytes(MIB))[7:-4] * 64 + bytes(4)),
-    # Content size set, and said to be 2 GiB: the checksum of such a header is 0xc0.
+    # Content size set to 2 GiB: the checksum of such a header is 0xc0.
     "lz4, a false size": lambda: (3, bytes.fromhex("04224d186840 0000008000000000 c0 00000000")),
     "zstd": lambda: (4, stream(zstd.ZstdCompressor())),
     "zstd frames": lambda: (4, zstd.compress(bytes(MIB)) * 64),
@@ -457,9 +461,9 @@ def test_a_bomb_takes_no_more_than_twice_the_limit(name: str, error_class: str) 
     done = subprocess.run(
         [sys.executable, "-c", BOMBS, name], capture_output=True, text=True, check=False
     )
-    said, rise = done.stdout.split()
-    assert said == error_class, done
-    assert int(rise) <= (2 * 16 + 4) * MIB if said == "decompression_bomb" else 1 * MIB
+    output, rise = done.stdout.split()
+    assert output == error_class, done
+    assert int(rise) <= (2 * 16 + 4) * MIB if output == "decompression_bomb" else 1 * MIB
 
 
 # Libraries.
@@ -564,9 +568,9 @@ def test_a_kept_context_reads_zstd_as_a_new_one_does(name: str) -> None:
     for data in inputs:
         for bytes_max in (RATIO_FREE_BYTES, len(PLAIN["text"])):
             view = memoryview(data)
-            found = compression._usual_zstd(view, bytes_max)
-            if found is not None:
-                same = found == compression._unzstd(view, bytes_max)
+            actual = compression._usual_zstd(view, bytes_max)
+            if actual is not None:
+                same = actual == compression._unzstd(view, bytes_max)
                 assert same, data[:40].hex()
                 quick += 1
     usual = {"sized", "streamed", "with a checksum", "streamed, empty", "of blocks of one byte"}

@@ -160,10 +160,10 @@ def test_combine(combine: Callable[[int, int, int], int], a: bytes, b: bytes) ->
 
 @given(st.integers(0, 0xFFFFFFFF), st.integers(0, 0xFFFFFFFF), st.integers(0, (1 << 63) - 1))
 def test_combine_is_the_same_twice(a: int, b: int, length: int) -> None:
-    found = crc32c_combine(a, b, length)
-    assert found == crc32c_combine_python(a, b, length)
+    actual = crc32c_combine(a, b, length)
+    assert actual == crc32c_combine_python(a, b, length)
     # A CRC times x^(8 * length); x has the order 2^31 - 1, P being (x + 1) times a primitive one.
-    assert found ^ b == reflected(product(reflected(a), power(8 * length % ((1 << 31) - 1))))
+    assert actual ^ b == reflected(product(reflected(a), power(8 * length % ((1 << 31) - 1))))
 
 
 def power(exponent: int) -> int:
@@ -197,9 +197,9 @@ def test_the_keys_of_the_headers() -> None:
     for exponent, key in keys:
         assert int(key, 16) == reflected(power(int(exponent))), exponent
     header = (HEADERS / "crc32c.h").read_text("ascii")
-    found = re.search(r"#define CRC32C_POLYNOMIAL (0x[0-9A-F]{8})u", header)
-    assert found is not None
-    assert int(found[1], 16) == reflected(POLYNOMIAL & 0xFFFFFFFF)
+    match = re.search(r"#define CRC32C_POLYNOMIAL (0x[0-9A-F]{8})u", header)
+    assert match is not None
+    assert int(match[1], 16) == reflected(POLYNOMIAL & 0xFFFFFFFF)
 
 
 BUFFERS: dict[str, Callable[[bytes], Any]] = {
@@ -271,14 +271,14 @@ def test_a_crc_out_of_range(function: Callable[..., int]) -> None:
 
 @COMBINES
 def test_combine_out_of_range(combine: Callable[[int, int, int], int]) -> None:
-    for given_, message in {
+    for arguments, message in {
         (1 << 32, 0, 0): "crc_a is 4294967296: not in 0 to 4294967295",
         (0, -1, 0): "crc_b is -1: not in 0 to 4294967295",
         (0, 0, -1): "length_b is -1: not in 0 to 9223372036854775807",
         (0, 0, 1 << 63): "length_b is 9223372036854775808: not in 0 to 9223372036854775807",
     }.items():
         with pytest.raises(ValueError, match=f"^{message}$"):
-            combine(*given_)
+            combine(*arguments)
 
 
 def test_what_runs_is_named() -> None:

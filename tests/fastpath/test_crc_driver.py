@@ -34,12 +34,12 @@ def needs(*tools: str) -> None:
     missing = [tool for tool in tools if shutil.which(tool) is None]
     if not missing:
         return
-    said = (
+    output = (
         f"{' and '.join(missing)} missing: see tests/fastpath/arm_crc.sh, or install a C compiler"
     )
     if os.environ.get("CI", "").lower() in ("1", "true"):
-        pytest.fail(said, pytrace=False)
-    pytest.skip(said)
+        pytest.fail(output, pytrace=False)
+    pytest.skip(output)
 
 
 def drive(built: Path, compiler: list[str], emulator: list[str], chosen: str) -> list[str]:
@@ -72,6 +72,7 @@ def test_without_optimisation(tmp_path: Path) -> None:
     assert drive(tmp_path / "driver", ["cc", *STRICT, "-O0"], [], PATHS[0]) == PATHS
 
 
+@pytest.mark.soak  # `make test-all` installs the cross compiler and the emulator first.
 @pytest.mark.skipif(platform.system() != "Linux", reason="qemu-aarch64 is for Linux")
 @pytest.mark.parametrize("cpu", ARM_CPUS)
 @pytest.mark.parametrize("level", ["-O0", "-O3"])

@@ -82,9 +82,9 @@ def vote() -> VoteRequest:
     )
 
 
-def refusal(cls: Any, data: Any, version: int = 0, **how: Any) -> CodecError:
+def refusal(cls: Any, data: Any, version: int = 0, **options: Any) -> CodecError:
     with pytest.raises(CodecError) as caught:
-        cls.decode(data, version, **how)
+        cls.decode(data, version, **options)
     return caught.value
 
 

@@ -1,4 +1,4 @@
-"""Encoding is strict: a wrong value is refused by its path, a right one has just its bytes.
+"""Encoding is strict: a wrong value is rejected with its path, a right one has just its bytes.
 
 The bytes are derived by hand from the wire rules.
 """
@@ -103,9 +103,9 @@ def values(*of: object) -> list[Any]:
 
 def only(entry: dict[str, Any], value: Any, flexible: str = OLD) -> Any:
     """Return a message whose one field holds a value."""
-    made = message(entry, flexible=flexible)()
-    setattr(made, made.__struct_fields__[0], value)
-    return made
+    built = message(entry, flexible=flexible)()
+    setattr(built, built.__struct_fields__[0], value)
+    return built
 
 
 # ------------------------------------------------------------------------------------- integers
@@ -124,10 +124,10 @@ RANGES = {
 def test_integers_at_their_ends(wire: str) -> None:
     low, high, low_hex, high_hex = RANGES[wire]
     zeros = low_hex.replace("8", "0")
-    for value, wanted in ((low, low_hex), (high, high_hex), (0, zeros), (False, zeros)):
-        assert accepted(only(field("N", wire), value)) == wanted
-        assert accepted(only(field("N", f"[]{wire}"), (value,))) == "00000001" + wanted
-        assert accepted(only(field("N", f"[]{wire}"), [value] * 20)) == "00000014" + wanted * 20
+    for value, expected in ((low, low_hex), (high, high_hex), (0, zeros), (False, zeros)):
+        assert accepted(only(field("N", wire), value)) == expected
+        assert accepted(only(field("N", f"[]{wire}"), (value,))) == "00000001" + expected
+        assert accepted(only(field("N", f"[]{wire}"), [value] * 20)) == "00000014" + expected * 20
     for value in values(low - 1, high + 1, 10**30, -(10**30), Index(high + 1)):
         assert refused(only(field("N", wire), value)) == (E.INTEGER_OUT_OF_RANGE, "n")
         assert refused(only(tagged(0, "N", wire), value, NEW)) == (E.INTEGER_OUT_OF_RANGE, "n")
@@ -139,11 +139,11 @@ def test_integers_at_their_ends(wire: str) -> None:
 def test_what_counts_as_an_integer(wire: str) -> None:
     zeros = RANGES[wire][2].replace("8", "0")
     for value, number in ((True, 1), (Index(2), 2), (Colour.RED, 3)):
-        wanted = zeros[:-1] + str(number)
-        assert accepted(only(field("N", wire), value)) == wanted
-        assert accepted(only(field("N", f"[]{wire}"), [value])) == "00000001" + wanted
+        expected = zeros[:-1] + str(number)
+        assert accepted(only(field("N", wire), value)) == expected
+        assert accepted(only(field("N", f"[]{wire}"), [value])) == "00000001" + expected
         assert accepted(only(tagged(0, "N", wire), value, NEW)) == (
-            f"0100{len(wanted) // 2:02x}{wanted}"
+            f"0100{len(expected) // 2:02x}{expected}"
         )
     for value in values(1.0, "1", b"1", [], object(), 1j, Elementwise()):
         assert refused(only(field("N", wire), value)) == (E.WRONG_TYPE, "n")
@@ -169,9 +169,9 @@ def test_booleans() -> None:
 
 
 def test_floats() -> None:
-    wanted = {1.5: "3ff8000000000000", 2: "4000000000000000", True: "3ff0000000000000",
+    expected = {1.5: "3ff8000000000000", 2: "4000000000000000", True: "3ff0000000000000",
               -0.0: "8000000000000000", float("inf"): "7ff0000000000000"}  # fmt: skip
-    for value, encoded in wanted.items():
+    for value, encoded in expected.items():
         assert accepted(only(field("F", "float64"), value)) == encoded
         assert accepted(only(field("F", "[]float64"), [value])) == "00000001" + encoded
     for value in values("1", b"", [], 10**400, 1j):
@@ -520,7 +520,7 @@ def test_a_missing_attribute() -> None:
         delattr(value, attribute)
         assert refused(value) == (E.MISSING_FIELD, path)
     value = cls()
-    del value.newer  # nobody asks for it
+    del value.newer  # no version reads it
     assert accepted(value) == "00"
 
 

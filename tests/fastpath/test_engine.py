@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
-from tests.conformance.random_values import Values, mutated
+from tests.conformance.fuzz.random_values import Values, mutated
 
 from kraftspec.codegen.generate import read_set, specs_sets
 from kraftspec.codegen.model import Message as Spec
@@ -114,10 +114,10 @@ def test_odd_values(name: str) -> None:
         owner = random.choice(list(structs_in(value)))
         if not owner.__struct_fields__:
             continue
-        attribute, odd = random.choice(owner.__struct_fields__), random.choice([*ODD, cls()])
-        setattr(owner, attribute, odd)
+        attribute, unusual = random.choice(owner.__struct_fields__), random.choice([*ODD, cls()])
+        setattr(owner, attribute, unusual)
         outcome = hold_encode(value, test["version"])
-        assert outcome != "left", (attribute, odd)
+        assert outcome != "left", (attribute, unusual)
 
 
 def test_a_version_that_is_not_there() -> None:

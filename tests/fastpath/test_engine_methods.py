@@ -19,10 +19,10 @@ from .engine_twins import codec, engine, verdict, vote
 
 
 def test_functions_called_with_what_is_no_message() -> None:
-    for odd in (None, 5, object(), VoteRequest, "VoteRequest", VoteRequest.TopicData()):
-        assert engine.try_encode(odd, 2) is None
+    for unusual in (None, 5, object(), VoteRequest, "VoteRequest", VoteRequest.TopicData()):
+        assert engine.try_encode(unusual, 2) is None
         with pytest.raises((AttributeError, TypeError)):
-            Message.encode(odd, 2)  # type: ignore[arg-type]  # meant
+            Message.encode(unusual, 2)  # type: ignore[arg-type]  # meant
     assert engine.try_decode(int, b"", 2) is None
     with pytest.raises(TypeError):
         VoteRequest.decode()  # type: ignore[call-arg]  # meant
@@ -56,9 +56,9 @@ def test_encode_into_the_buffer_that_the_records_are_views_of() -> None:
     for start in (0, 10, size // 2, size, 2 * size):
         buffer = bytearray(at % 251 for at in range(5 * size))
         value = fetch(memoryview(buffer)[size : 2 * size])
-        wanted = value.encode(12)
+        expected = value.encode(12)
         end = value.encode_into(buffer, start, 12)
-        assert bytes(buffer[start:end]) == wanted
+        assert bytes(buffer[start:end]) == expected
 
 
 @pytest.mark.parametrize(("offset", "kind"), [(1.0, "float"), ("1", "str"), (None, "NoneType")])
@@ -83,12 +83,12 @@ def test_both_codecs_refuse_the_same_buffers() -> None:
         (memoryview(array("b", bytes(size))), 0), (memoryview(array("i", [0] * 999)), 0),
     ]  # fmt: skip
     for buffer, offset in cases:
-        told = []
+        reported = []
         for name in ("native", "python"):
             held = bytearray(buffer) if isinstance(buffer, bytearray) else buffer
             with codec(name):
-                told.append((verdict(partial(value.encode_into, held, offset, 2)), bytes(held)))
-        assert told[0] == told[1], (buffer, offset)
+                reported.append((verdict(partial(value.encode_into, held, offset, 2)), bytes(held)))
+        assert reported[0] == reported[1], (buffer, offset)
 
 
 # --------------------------------------------------------------------------------- the two codecs

@@ -32,7 +32,7 @@ WIRES = ("int8", "int16", "uint16", "int32", "uint32", "int64")
 
 
 class Runs:
-    """A number that runs code when it is asked for its value."""
+    """A number that runs code when its value is read."""
 
     def __init__(self, code: Callable[[], object], number: int = 1) -> None:
         self.code = code
@@ -87,6 +87,7 @@ def another_type(value: VoteRequest) -> None:
         topic.partitions[-1:] = [object()]  # type: ignore[list-item]  # meant
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     "change",
     [
@@ -123,7 +124,7 @@ def test_a_number_that_changes_an_array_of_numbers() -> None:
 
 
 def test_a_comparison_that_changes_the_message() -> None:
-    """Odd values of fields that a version lacks, and of tagged fields, are compared by Python."""
+    """Values of other types in absent or tagged fields are compared by Python."""
 
     class Compared:
         def __init__(self) -> None:
@@ -141,9 +142,9 @@ def test_a_comparison_that_changes_the_message() -> None:
         message(field("A", "string"), field("New", "int32", versions="1+"), field("B", "string")),
         message(field("A", "string"), tagged(0, "New", "int32"), tagged(1, "B", "string")),
     ):
-        odd = Compared()
-        odd.owner = cls(new=odd, a="a", b="b")
-        assert verdict(partial(odd.owner.encode, 0))[0] == "refused"
+        unusual = Compared()
+        unusual.owner = cls(new=unusual, a="a", b="b")
+        assert verdict(partial(unusual.owner.encode, 0))[0] == "refused"
 
 
 def test_a_struct_compared_by_python_changes_the_message() -> None:
@@ -223,8 +224,8 @@ def test_what_is_no_refusal_passes_through(raised: type[BaseException]) -> None:
 def test_one_message_inside_another() -> None:
     """A number may encode a message itself: each call has its own buffer."""
     inner, outer = vote(200), vote(300)
-    wanted = vote(300)
-    wanted.topics[0].partitions[7].replica_id = len(inner.encode(2))
+    expected = vote(300)
+    expected.topics[0].partitions[7].replica_id = len(inner.encode(2))
     inside: list[int] = []
 
     class Nested:
@@ -233,11 +234,12 @@ def test_one_message_inside_another() -> None:
             return len(inner.encode(2))
 
     outer.topics[0].partitions[7].replica_id = Nested()  # type: ignore[assignment]  # meant
-    assert outer.encode(2) == wanted.encode(2)
-    assert b"".join(outer.encode_parts(2)) == wanted.encode(2)
+    assert outer.encode(2) == expected.encode(2)
+    assert b"".join(outer.encode_parts(2)) == expected.encode(2)
     assert len(inside) == 2
 
 
+@pytest.mark.soak
 def test_a_number_that_takes_the_plan_away() -> None:
     class Gone(Message, kw_only=True, gc=False):
         a: Any = 0
@@ -261,7 +263,7 @@ def test_a_number_that_takes_the_plan_away() -> None:
 def test_threads_that_meet_inside_a_call() -> None:
     waiting, go = threading.Event(), threading.Event()
     value, results = vote(50), []
-    wanted = vote(50)
+    expected = vote(50)
 
     def wait() -> None:
         waiting.set()
@@ -275,7 +277,7 @@ def test_threads_that_meet_inside_a_call() -> None:
         assert vote(count).encode(2) == vote(count).encode(2)
     go.set()
     thread.join(10)
-    assert results == [wanted.encode(2)]
+    assert results == [expected.encode(2)]
 
 
 # -------------------------------------------------------------------- types that are not the ones
@@ -396,25 +398,25 @@ def test_a_plan_that_does_not_compile_is_run_by_the_pure_codec() -> None:
         pass
 
     cls = message(field("A", "int32"))
-    made = cls(a=5)
-    wanted = made.encode(0)
+    built = cls(a=5)
+    expected = built.encode(0)
     kept = cls.CODEC
     try:
         cls.CODEC = Codec(kept.rendered, (Fixed,), kept.layouts, kept.plans)
         cls.CODEC.encoders, cls.CODEC.decoders = kept.encoders, kept.decoders
-        assert engine.try_encode(made, 0) is None
-        assert made.encode(0) == wanted
-        assert made.encode_parts(0) == [wanted]
-        assert cls.decode(wanted, 0) == made
-        assert cls.decode_from(b"x" + wanted, 1, 0) == (made, 1 + len(wanted))
-        for odd in (None, 5, object()):
-            cls.CODEC = odd
-            assert engine.try_encode(made, 0) is None
+        assert engine.try_encode(built, 0) is None
+        assert built.encode(0) == expected
+        assert built.encode_parts(0) == [expected]
+        assert cls.decode(expected, 0) == built
+        assert cls.decode_from(b"x" + expected, 1, 0) == (built, 1 + len(expected))
+        for unusual in (None, 5, object()):
+            cls.CODEC = unusual
+            assert engine.try_encode(built, 0) is None
             with pytest.raises(AttributeError):
-                made.encode(0)
+                built.encode(0)
     finally:
         cls.CODEC = kept
-    assert made.encode(0) == wanted
+    assert built.encode(0) == expected
 
 
 # ----------------------------------------------------------------------------- decode, and memory
@@ -425,7 +427,7 @@ def test_decode_makes_fresh_defaults() -> None:
         responses=[FetchResponse.FetchableTopicResponse(partitions=[FetchResponse.PartitionData()])]
     ).encode(12)
     one, other = (FetchResponse.decode(data, 12) for _ in range(2))
-    a, b = (made.responses[0].partitions[0] for made in (one, other))
+    a, b = (built.responses[0].partitions[0] for built in (one, other))
     assert a.diverging_epoch is not b.diverging_epoch
     a.diverging_epoch.epoch = 5
     one.node_endpoints.append(FetchResponse.NodeEndpoint())
@@ -443,10 +445,10 @@ def test_what_the_collector_has_to_walk() -> None:
             )
         ]
     ).encode(12)
-    made = MetadataResponse.decode(data, 12)
-    assert not gc.is_tracked(made)
-    assert gc.is_tracked(made.topics)
-    assert not gc.is_tracked(made.topics[0].partitions[0].replica_nodes)
+    decoded = MetadataResponse.decode(data, 12)
+    assert not gc.is_tracked(decoded)
+    assert gc.is_tracked(decoded.topics)
+    assert not gc.is_tracked(decoded.topics[0].partitions[0].replica_nodes)
 
 
 def test_a_collection_in_the_middle_of_a_decode_finds_nothing_half_made() -> None:
@@ -476,24 +478,24 @@ def test_a_collection_in_the_middle_of_a_decode_finds_nothing_half_made() -> Non
     gc.set_threshold(5, 1000, 1000)
     try:
         Finalized()
-        made = ProduceRequest.decode(data, 9)
+        decoded = ProduceRequest.decode(data, 9)
     finally:
         gc.set_threshold(*threshold)
         gc.unfreeze()
     assert seen == [1] or sys.version_info >= (3, 12)  # which collects between instructions only
-    assert len(made.topic_data[0].partition_data) == 2000
+    assert len(decoded.topic_data[0].partition_data) == 2000
 
 
 def test_a_count_is_held_against_the_input_before_memory_is_taken() -> None:
     cls = message(field("A", "[]int64"), field("B", "[]Inner", fields=[field("X", "int8")]))
     old = message(field("A", "[]string"), flexible="none")
-    for made, data in (
+    for message_class, data in (
         (cls, b"\xff\xff\xff\xff\x07"),
         (cls, b"\x80\x80\x80\x80\x04" + bytes(100)),
         (cls, b"\x01\xff\xff\xff\xff\x07" + bytes(100)),
         (old, b"\x7f\xff\xff\xff" + bytes(100)),
     ):
-        assert not hold_decode(made, data, 0)
+        assert not hold_decode(message_class, data, 0)
 
 
 def test_views_of_one_input() -> None:
@@ -504,26 +506,26 @@ def test_views_of_one_input() -> None:
     data = ProduceRequest(topic_data=[topic]).encode(9)
     flat: list[Any] = [data, bytearray(data), memoryview(data), memoryview(b"x" + data)[1:],
                        memoryview(bytearray(data)), array("B", data)]  # fmt: skip
-    for given in flat:
-        made = ProduceRequest.decode(given, 9)
-        views: list[Any] = [entry.records for entry in made.topic_data[0].partition_data]
+    for value in flat:
+        decoded = ProduceRequest.decode(value, 9)
+        views: list[Any] = [entry.records for entry in decoded.topic_data[0].partition_data]
         assert [bytes(view) for view in views] == [bytes([at]) * at for at in range(5)]
         assert [view.tolist() for view in views[1:]] == [[at] * at for at in range(1, 5)]
         assert {id(view.obj) for view in views} == {
-            id(given.obj) if isinstance(given, memoryview) else id(given)
+            id(value.obj) if isinstance(value, memoryview) else id(value)
         }
         views[0].release()  # the others are on their own
         assert bytes(views[4][1:3]) == b"\x04\x04"
-        assert made.topic_data[0].partition_data[4].records is views[4]
-        assert hold_decode(ProduceRequest, given, 9)
+        assert decoded.topic_data[0].partition_data[4].records is views[4]
+        assert hold_decode(ProduceRequest, value, 9)
     wide: list[Any] = [memoryview(bytes(8) + data + bytes(-len(data) % 8)).cast("q")]
     wide.append(array("Q", bytes(wide[0])))
-    for given in wide:
-        made, end = ProduceRequest.decode_from(given, 8, 9)
-        assert (made.encode(9), end) == (data, 8 + len(data))
-    odd: Any
-    for odd in (memoryview(data)[::2], "text", None, [1]):
-        what = verdict(partial(ProduceRequest.decode, odd, 9))
+    for value in wide:
+        decoded, end = ProduceRequest.decode_from(value, 8, 9)
+        assert (decoded.encode(9), end) == (data, 8 + len(data))
+    unusual: Any
+    for unusual in (memoryview(data)[::2], "text", None, [1]):
+        what = verdict(partial(ProduceRequest.decode, unusual, 9))
         assert what[1] is ErrorClass.WRONG_TYPE
 
 
@@ -540,10 +542,10 @@ def test_the_input_cannot_be_resized_under_its_views() -> None:
             ]
         ).encode(9)
     )
-    made = ProduceRequest.decode(records, 9)
+    decoded = ProduceRequest.decode(records, 9)
     with pytest.raises(BufferError):
         records.clear()
-    del made
+    del decoded
     records.clear()
 
 
@@ -552,9 +554,9 @@ def test_uuids_and_texts_that_are_shared_are_equal_to_new_ones() -> None:
     topics = [Topic(topic_name=name, partitions=[partition]) for name in ("", "a", "é", "ab" * 40)]
     data = VoteRequest(cluster_id="same", topics=topics).encode(2)
     for _ in range(3):
-        made = VoteRequest.decode(data, 2)
-        assert [topic.topic_name for topic in made.topics] == ["", "a", "é", "ab" * 40]
-        read = made.topics[0].partitions[0]
+        decoded = VoteRequest.decode(data, 2)
+        assert [topic.topic_name for topic in decoded.topics] == ["", "a", "é", "ab" * 40]
+        read = decoded.topics[0].partitions[0]
         assert (type(read.replica_directory_id), type(read.voter_directory_id)) == (Uuid, Uuid)
         assert read.voter_directory_id is ZERO_UUID
         assert hash(read.replica_directory_id) == hash(bytes(range(16)))

@@ -88,10 +88,10 @@ def test_encode_into_refuses_what_encode_refuses() -> None:
 @pytest.mark.parametrize("lenient", [False, True])
 def test_decode_from_returns_the_end(lenient: bool) -> None:
     data = b"xxx" + NAMED + EMPTY + b"yy"
-    for given in (data, bytearray(data), memoryview(data)):
-        first, at = VoteRequest.decode_from(given, 3, 2, lenient=lenient)
+    for value in (data, bytearray(data), memoryview(data)):
+        first, at = VoteRequest.decode_from(value, 3, 2, lenient=lenient)
         assert (first.cluster_id, at) == ("c", 3 + len(NAMED))
-        second, at = VoteRequest.decode_from(given, at, 2, lenient=lenient)
+        second, at = VoteRequest.decode_from(value, at, 2, lenient=lenient)
         assert (second, at) == (VoteRequest(), len(data) - 2)
 
 
@@ -282,7 +282,7 @@ def test_unknown_tags_survive() -> None:
         (ApiVersionsRequest, 2, 1),
         (ApiVersionsRequest, 3, 2),
         (ApiVersionsResponse, 2, 0),
-        (ApiVersionsResponse, 3, 0),  # flexible, but whoever asks cannot know (KIP-511)
+        (ApiVersionsResponse, 3, 0),  # flexible, but the client cannot know (KIP-511)
         (ApiVersionsResponse, 4, 0),
         (kafka.SaslHandshakeRequest, 1, 1),  # never flexible
         (kafka.SaslHandshakeResponse, 1, 0),
@@ -312,7 +312,7 @@ def test_the_client_id_of_a_header_is_never_compact() -> None:
     )
     fixed = "0034000200000007"
     assert header.encode(1).hex() == fixed + "0004" + b"raft".hex()
-    assert header.encode(2).hex() == fixed + "0004" + b"raft".hex() + "00"  # int16 all the same
+    assert header.encode(2).hex() == fixed + "0004" + b"raft".hex() + "00"  # still an int16
     header.client_id = None
     assert header.encode(2).hex() == fixed + "ffff" + "00"
     assert RequestHeader.decode(header.encode(2), 2) == header

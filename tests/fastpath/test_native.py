@@ -1,4 +1,4 @@
-"""What is said of which codec runs."""
+"""The description of the codec that runs."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import pytest
 
 from kraftspec.fastpath import native
 
-ROOM = Path(native.__file__).parent
+PACKAGE = Path(native.__file__).parent
 
 
 def test_every_compiled_module_is_listed() -> None:
-    assert tuple(sorted(path.stem for path in ROOM.glob("_*.pyx"))) == native.COMPILED
+    assert tuple(sorted(path.stem for path in PACKAGE.glob("_*.pyx"))) == native.COMPILED
 
 
 @pytest.mark.skipif(native.load("_engine") is None, reason="says so only where there is an engine")

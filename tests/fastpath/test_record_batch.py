@@ -10,14 +10,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from kraftspec.conformance.harness import decode_request, encode_request
-from kraftspec.conformance.java import KafkaAdapter
-from kraftspec.conformance.make_batches import batch, record
+from kraftspec.conformance.adapters.harness import decode_request, encode_request
+from kraftspec.conformance.adapters.kafka import KafkaAdapter
+from kraftspec.conformance.adapters.registry import kafka_adapter
+from kraftspec.conformance.making.make_batches import batch, record
 from kraftspec.fastpath.errors import CodecError, ErrorClass
 from kraftspec.fastpath.record_batch import RecordBatch
 from kraftspec.fastpath.records import Compression
 
-from .batches import given, vectors, writers
+from .batches import build_cases, vectors, writers
 
 PACKED = [codec for codec in Compression if codec is not Compression.NONE]
 INVALID: list[tuple[dict[str, Any], ErrorClass, str]] = [
@@ -126,9 +127,9 @@ def test_like_other_messages() -> None:
     value = next(value for _, value, _ in by_id("roundtrip") if value["records"])
     message = RecordBatch.from_json(value, 2)
     assert message.encode_parts(2) == [message.encode(2)]
-    room = bytearray(len(message.encode(2)) + 2)
-    assert message.encode_into(room, 1, 2) == len(room) - 1
-    assert room[1:-1] == message.encode(2)
+    buffer = bytearray(len(message.encode(2)) + 2)
+    assert message.encode_into(buffer, 1, 2) == len(buffer) - 1
+    assert buffer[1:-1] == message.encode(2)
     assert msgspec.json.decode(msgspec.json.encode(message), type=RecordBatch) == message
 
 
@@ -158,24 +159,24 @@ def test_damage_has_a_class_and_a_place() -> None:
 @writers
 @pytest.mark.parametrize("codec", PACKED)
 def test_compressed_by_us_read_by_us(encode: Any, builder: Any, codec: Compression) -> None:
-    for v in given():
-        if len(v.wanted) > 20_000:
+    for v in build_cases():
+        if len(v.expected) > 20_000:
             continue
-        made = encode(
+        encoded = encode(
             v.values, keys=v.keys, timestamps=v.timestamps, headers=v.headers,
             compression=codec, **v.fields,
         )  # fmt: skip
-        plain = RecordBatch.decode(v.wanted, 2)
+        plain = RecordBatch.decode(v.expected, 2)
         plain.attributes |= codec
-        assert RecordBatch.decode(made, 2) == plain, v.id
+        assert RecordBatch.decode(encoded, 2) == plain, v.id
         filled = builder(compression=codec, **v.fields)
         for row in zip(v.keys, v.values, v.timestamps, v.headers, strict=True):
             filled.append(*row)
-        assert filled.size == len(v.wanted)
+        assert filled.size == len(v.expected)
         again = filled.build()
         assert RecordBatch.decode(again, 2) == plain, v.id
         # isal finds other matches in the same bytes, now and then: its buffers begin as they are.
-        assert codec is Compression.GZIP or again == made, v.id
+        assert codec is Compression.GZIP or again == encoded, v.id
 
 
 # ------------------------------------------------------------------------------- asking Kafka too
@@ -183,38 +184,38 @@ def test_compressed_by_us_read_by_us(encode: Any, builder: Any, codec: Compressi
 
 @pytest.fixture(scope="module")
 def kafka() -> Iterator[KafkaAdapter]:
-    with KafkaAdapter() as adapter:
+    with kafka_adapter() as adapter:
         yield adapter
 
 
-@pytest.mark.java
+@pytest.mark.kafka
 def test_compressed_by_us_read_by_kafka(kafka: KafkaAdapter) -> None:
-    wanted, requests = [], []
+    expected, requests = [], []
     for codec in PACKED:
         for id, value, data in by_id("roundtrip"):
             if not value["records"]:
                 continue
             message = RecordBatch.decode(data, 2)
             message.attributes |= codec
-            wanted.append((id, codec, {**value, "attributes": message.attributes}))
+            expected.append((id, codec, {**value, "attributes": message.attributes}))
             requests.append(decode_request(id, "RecordBatch", 2, message.encode(2).hex()))
     assert len(requests) > 2000
-    for (id, codec, value), reply in zip(wanted, kafka.run(requests), strict=True):
+    for (id, codec, value), reply in zip(expected, kafka.run(requests), strict=True):
         assert exactly(reply.get("value", reply)) == exactly(value), (id, codec)
 
 
-@pytest.mark.java
+@pytest.mark.kafka
 @writers
 def test_lengths_of_four_bytes(encode: Any, builder: Any, kafka: KafkaAdapter) -> None:
     """They need a megabyte, which no committed file should."""
     big = bytes(range(256)) * 4096
     value = batch(record(big), record(value=big[:-1], offset=1))
-    made = kafka.request(encode_request("big", "RecordBatch", 2, value))
+    built = kafka.request(encode_request("big", "RecordBatch", 2, value))
     mine = encode([b"value", big[:-1]], keys=[big, None], timestamps=value["baseTimestamp"])
-    assert mine.hex() == made["hex"]
+    assert mine.hex() == built["hex"]
 
 
-@pytest.mark.java
+@pytest.mark.kafka
 def test_what_kafkas_builder_refuses(kafka: KafkaAdapter) -> None:
     """Producer fields that do not go together, and times before none."""
     for fields in (

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kraftspec.conformance.fuzz.bytes import mutated
+from kraftspec.conformance.fuzz.values import mutated
 from kraftspec.fastpath import native
 from kraftspec.fastpath.batch_reader import read_header
 from kraftspec.fastpath.batch_writer import encode_batch
@@ -33,18 +33,18 @@ def both(data: bytes, monkeypatch: pytest.MonkeyPatch, position: int = 0) -> boo
     """Hold the native lines against the twin's; return whether the native ones were made."""
     programs = dump_lines._programs()
     for kind, words in ((TextLines, dump_lines._WORDS), (JsonLines, dump_lines._JSON_WORDS)):
-        found = programs.lines(data, position, words)
+        actual = programs.lines(data, position, words)
         quick = kind("file", OPTIONS)
-        said = quick.piece(piece_of(data, position))
+        output = quick.piece(piece_of(data, position))
         with monkeypatch.context() as patched:
             patched.setattr(dump_lines, "_programs", lambda: None)
             twin = kind("file", OPTIONS)
-            assert said == twin.piece(piece_of(data, position))
+            assert output == twin.piece(piece_of(data, position))
         assert quick.problems == twin.problems
         assert quick._last_offset == twin._last_offset
-        assert found is None or said.endswith(found)
-        assert found is None or not twin.problems
-    return found is not None
+        assert actual is None or output.endswith(actual)
+        assert actual is None or not twin.problems
+    return actual is not None
 
 
 @pytest.mark.parametrize(
@@ -54,18 +54,19 @@ def test_every_record_at_every_version(
     cls: Any, version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     random = Random(f"{cls.__name__} {version}")
-    made = 0
+    count = 0
     for _ in range(40):
         value = random_record(random, cls, version, ascii=True, unknown_tags=False)
-        made += both(encode_batch([value], timestamps=5), monkeypatch)
+        count += both(encode_batch([value], timestamps=5), monkeypatch)
         other = random_record(random, cls, version, ascii=False, unknown_tags=True)
         both(encode_batch([other], timestamps=5), monkeypatch)
         both(encode_batch([mutated(random, value, other)], timestamps=5), monkeypatch)
         both(encode_batch([mutated(random, value, other, keep=3)], timestamps=5), monkeypatch)
     # A double is left to the twin; the vector of every other record is native.
-    assert made == (0 if cls.__name__ == "ClientQuotaRecord" else 40)
+    assert count == (0 if cls.__name__ == "ClientQuotaRecord" else 40)
 
 
+@pytest.mark.soak
 @given(seed=st.integers(0, 1 << 32), count=st.integers(0, 30), keyed=st.booleans())
 def test_batches(seed: int, count: int, keyed: bool) -> None:
     random = Random(seed)
@@ -82,13 +83,13 @@ def test_batches(seed: int, count: int, keyed: bool) -> None:
     batch = encode_batch(values, timestamps=times, **options) if values else b""
     with pytest.MonkeyPatch.context() as monkeypatch:
         if batch:
-            found = both(b"\xee" * 5 + batch, monkeypatch, 5)
-            assert not (found and keyed)
+            actual = both(b"\xee" * 5 + batch, monkeypatch, 5)
+            assert not (actual and keyed)
 
 
 @given(seed=st.integers(0, 1 << 32), data=st.binary(max_size=200))
 def test_bytes_that_are_anything(seed: int, data: bytes) -> None:
-    """Whatever the records of a batch are, it is refused or equal to the twin's."""
+    """The text of any batch is equal to the twin's, or the batch is rejected."""
     random = Random(seed)
     several = list(kinds())
     values = [

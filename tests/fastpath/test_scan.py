@@ -13,12 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kraftspec.fastpath import native
+from kraftspec.fastpath import native, walk
 from kraftspec.fastpath import scan as scan_module
 from kraftspec.fastpath.batch_reader import read_header
 from kraftspec.fastpath.crc import crc32c
 from kraftspec.fastpath.errors import ErrorClass
-from kraftspec.fastpath.scan import Verdict, pure_walk, scan, valid_prefix, written_end
+from kraftspec.fastpath.scan import Verdict, pure_walk, scan, valid_prefix
+from kraftspec.fastpath.walk import WINDOW_BYTES, reader_of, written_end
 
 from .segments import at_offset, batch, by_aiokafka, record, refit, rows
 
@@ -28,7 +29,7 @@ THREE = b"".join(at_offset(ONE, 10 * number) for number in range(3))
 SIZE = len(ONE)
 
 
-def found(data: Any, **options: Any) -> list[tuple[int, int, Verdict, ErrorClass]]:
+def damages(data: Any, **options: Any) -> list[tuple[int, int, Verdict, ErrorClass]]:
     with scan(data, **options) as scanner:
         for _ in scanner:
             pass
@@ -84,7 +85,7 @@ def test_a_zero_tail(tail: int) -> None:
     assert (prefix.size, prefix.batches, prefix.zero_tail) == (3 * SIZE, 3, tail)
     assert prefix.verdict is Verdict.ZERO_TAIL
     assert prefix.error is not None
-    ((position, size, verdict, _),) = found(THREE + bytes(tail), resync=True)
+    ((position, size, verdict, _),) = damages(THREE + bytes(tail), resync=True)
     assert (position, size, verdict) == (3 * SIZE, tail, Verdict.ZERO_TAIL)
 
 
@@ -95,7 +96,7 @@ def test_only_zeros() -> None:
 
 @pytest.mark.parametrize("zeros", [0, 5_000])
 def test_a_write_cut_at_each_byte(zeros: int) -> None:
-    # Base offset 20 and no record ends in zeros: each byte of the last batch can be told.
+    # Base offset 20 and no record ends in zeros: each byte of the last batch can be recognised.
     last = at_offset(batch(record(0, b"key", b"\xff" * 40, [("h", b"\xff" * 9)]), 1), 20)
     for size in range(1, len(last)):
         prefix = valid_prefix(THREE + last[:size] + bytes(zeros))
@@ -118,7 +119,7 @@ def test_corrupt_is_not_torn() -> None:
         (bytes(flipped), ErrorClass.CRC_MISMATCH),
         (longer, ErrorClass.TRUNCATED),
     ):
-        after = found(THREE + bad + ONE, resync=True)
+        after = damages(THREE + bad + ONE, resync=True)
         assert after == [(3 * SIZE, SIZE, Verdict.CORRUPT, error_class)]
         prefix = valid_prefix(THREE + bad + ONE)
         assert (prefix.size, prefix.verdict) == (3 * SIZE, Verdict.CORRUPT)
@@ -142,7 +143,7 @@ def test_where_batches_go_on() -> None:
 
 def test_damage_between_good_batches_is_listed_in_order() -> None:
     data = b"junk" + ONE + b"\xff" * 100 + ONE + bytes(64) + ONE[:40]
-    assert [(position, size) for position, size, *_ in found(data, resync=True)] == [
+    assert [(position, size) for position, size, *_ in damages(data, resync=True)] == [
         (0, 4), (4 + SIZE, 100), (104 + 2 * SIZE, 104),
     ]  # fmt: skip
 
@@ -156,7 +157,7 @@ def test_without_crcs_only_frames_are_seen() -> None:
 
 
 def test_bytes_made_to_look_like_headers_take_no_hours(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scan_module, "RESYNC_CRC_BYTES_FREE", 1)
+    monkeypatch.setattr(walk, "RESYNC_CRC_BYTES_FREE", 1)
     # A header at every 61 bytes, each with a length to the end of the input and a wrong CRC.
     size, headers = 61 * 4_000, []
     for number in range(4_000):
@@ -170,10 +171,10 @@ def test_bytes_made_to_look_like_headers_take_no_hours(monkeypatch: pytest.Monke
         crcs.append(len(part))
         return crc32c(part)
 
-    monkeypatch.setattr(scan_module, "crc32c", counted)
-    assert found(data, resync=True)[0][2] is Verdict.CORRUPT
+    monkeypatch.setattr(walk, "crc32c", counted)
+    assert damages(data, resync=True)[0][2] is Verdict.CORRUPT
     assert crcs
-    assert sum(crcs) <= scan_module.RESYNC_CRC_TIMES_MAX * len(data)
+    assert sum(crcs) <= walk.RESYNC_CRC_TIMES_MAX * len(data)
 
 
 @pytest.mark.skipif(_native is None, reason="there is no compiled reader")
@@ -187,12 +188,15 @@ def test_both_walks_agree(at: int, byte: int, check_crc: bool) -> None:
 
 
 def test_written_end_at_each_place() -> None:
-    for size in (1, 65_535, 65_536, 65_537, 200_000):
-        assert written_end(memoryview(bytes(size))) == 0
+    for size in (1, WINDOW_BYTES - 1, WINDOW_BYTES, WINDOW_BYTES + 1, 3 * WINDOW_BYTES + 9):
+        assert written_end(reader_of(memoryview(bytes(size))), 0, size) == 0
         for at in {0, size // 2, size - 1}:
             data = bytearray(size)
             data[at] = 1
-            assert written_end(memoryview(data)) == at + 1
+            read = reader_of(memoryview(data))
+            assert written_end(read, 0, size) == at + 1
+            assert written_end(read, at, size) == at + 1
+            assert written_end(read, at + 1, size) == at + 1
 
 
 def test_headers_that_compaction_left_are_batches() -> None:

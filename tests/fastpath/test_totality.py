@@ -142,7 +142,7 @@ def test_vectors_damaged_more_and_more(
     test = tests[which % len(tests)]
     start = data = bytes.fromhex(test["hex"])
     for number, (kind, where, byte) in enumerate(steps):
-        if number % 4 == 0:  # what is damaged often is refused at its beginning, and no more told
+        if number % 4 == 0:  # repeated damage is rejected at the beginning and shows no more
             data = start
         data = damaged(data, kind, where, byte)
         hold(message_class(name), data, test["version"])

@@ -1,4 +1,4 @@
-"""The quick readers and writers of JSON, held against those that go by the rules."""
+"""The quick readers and writers of JSON, compared with those that follow the rules."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def from_json(cls: type[Any], version: int, value: Any) -> Any:
 
 
 def tables(cls: type[Any]) -> Tables:
-    made = cls.CODEC.tables
-    assert isinstance(made, Tables)
-    return made
+    tables_ = cls.CODEC.tables
+    assert isinstance(tables_, Tables)
+    return tables_
 
 
 def test_what_is_right_is_read_and_written_alike() -> None:
@@ -58,8 +58,8 @@ def test_what_is_right_is_read_and_written_alike() -> None:
         except (TypeError, ValueError, KeyError):
             slow += 1
         layout = cls.CODEC.layout(version)
-        told = values.to_json(cls.CODEC.layouts, layout, slowly)
-        assert exactly(tables(cls).writer(index)(slowly)) == exactly(told)
+        reported = values.to_json(cls.CODEC.layouts, layout, slowly)
+        assert exactly(tables(cls).writer(index)(slowly)) == exactly(reported)
     assert count > 1000
     assert slow < count / 100
 
@@ -92,12 +92,12 @@ def test_what_is_wrong_is_left_to_the_rules(family: str) -> None:
             read = tables(cls).reader(cls.CODEC.plans[test.version])
             for value in spoiled(test.value):
                 try:
-                    made = read(value)
+                    built = read(value)
                 except Exception:
                     refused += 1
                     continue
                 taken += 1
-                assert made == by_the_rules(cls, test.version, value), value
+                assert built == by_the_rules(cls, test.version, value), value
     assert taken > 100
     assert refused > taken
 
@@ -105,10 +105,10 @@ def test_what_is_wrong_is_left_to_the_rules(family: str) -> None:
 def test_refusals_are_those_of_the_rules() -> None:
     cls = message_class("kafka/VoteRequest")
     for value in spoiled({"clusterId": None, "voterId": 1, "topics": []}):
-        told = []
+        reported = []
         for read in (by_the_rules, from_json):
             try:
-                told.append(read(cls, 2, value))
+                reported.append(read(cls, 2, value))
             except CodecError as error:
-                told.append((error.error_class, error.path))
-        assert told[0] == told[1]
+                reported.append((error.error_class, error.path))
+        assert reported[0] == reported[1]

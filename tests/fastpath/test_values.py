@@ -72,8 +72,8 @@ def test_values_as_json(kind: str, value: Any, shown: Any) -> None:
     assert exactly(plain(f=value).to_json(0)) == exactly({"f": shown})
     if kind != "records":
         cls = message(tagged(0, "F", kind))
-        wanted = {"f": shown} if shown else {}
-        assert exactly(cls(f=value).to_json(0)) == exactly(wanted)
+        expected = {"f": shown} if shown else {}
+        assert exactly(cls(f=value).to_json(0)) == exactly(expected)
 
 
 def test_json_of_structs() -> None:
@@ -84,15 +84,15 @@ def test_json_of_structs() -> None:
         tagged(0, "Tagged", "Tagged", fields=INNER),
     )
     value = cls(maybe=None, many=[cls.Many(x=1, y="a", unknown_tagged_fields=((7, b"\xab"),))])
-    wanted = {
+    expected = {
         "one": {"x": 0, "y": ""},
         "maybe": None,
         "many": [{"x": 1, "y": "a", "_unknownTaggedFields": [{"tag": 7, "hex": "ab"}]}],
     }
-    assert value.to_json(0) == wanted
-    assert cls.from_json(wanted, 0) == value
+    assert value.to_json(0) == expected
+    assert cls.from_json(expected, 0) == value
     value.tagged.x = 5
-    assert value.to_json(0) == {**wanted, "tagged": {"x": 5, "y": ""}}
+    assert value.to_json(0) == {**expected, "tagged": {"x": 5, "y": ""}}
     assert json.loads(json.dumps(value.to_json(0))) == value.to_json(0)
 
 

@@ -39,6 +39,7 @@ def test_vectors_as_they_are_are_messages() -> None:
         assert target.check(data, one_in=1)
 
 
+@pytest.mark.soak
 def test_changed_vectors() -> None:
     random = Random(0)
     inputs = list(target.seeds())
@@ -65,6 +66,7 @@ def test_batches_as_they_are_are_taken() -> None:
     assert taken == given
 
 
+@pytest.mark.soak
 def test_changed_batches() -> None:
     random = Random(0)
     inputs = list(records.seeds())
@@ -151,6 +153,7 @@ def test_a_slow_decoder_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
         target.check(selector(*VOTE) + VOTE_BYTES, 1)
 
 
+@pytest.mark.soak
 def test_the_command_counts_what_it_ran() -> None:
     command = [sys.executable, "-m", "tests.fuzz.run", "--engine", "random", "--runs", "200"]
     done = subprocess.run(

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from kraftspec.conformance.adapter import SETS
+from kraftspec.conformance.adapters.ours import SETS
 from kraftspec.conformance.vectors import vectors_root
 from kraftspec.fastpath.interpret import Decoder, Encoder
 from kraftspec.fastpath.message import Message
@@ -29,8 +29,8 @@ FILES = sorted(
 def message_class(name: str) -> type[Message]:
     spec, message = name.split("/")
     package = import_module(f"kraftspec.generated.{spec.replace('-', '_')}")
-    found: type[Message] = getattr(package, message)
-    return found
+    cls: type[Message] = getattr(package, message)
+    return cls
 
 
 @cache

@@ -52,8 +52,8 @@ def marker(
     )  # fmt: skip
 
 
-def odd(base_offset: int, records: Sequence[Record], **fields: Any) -> bytes:
-    """Make a batch that no producer makes: each field as it is given."""
+def raw_batch(base_offset: int, records: Sequence[Record], **fields: Any) -> bytes:
+    """Return a batch that no producer builds: each field as passed."""
     last = max((record.offset_delta for record in records), default=0)
     fields = {
         "partition_leader_epoch": 0,
@@ -116,8 +116,8 @@ def places(report: Report) -> list[Place]:
     ]
 
 
-def found(root: Path) -> list[Place]:
-    """Audit; return the places of the findings. Bytes must add up, whatever was found."""
+def findings_of(root: Path) -> list[Place]:
+    """Audit and return the places of the findings. The byte counts must always add up."""
     report = audit(root)
     batches = sum(share.bytes for share in report.totals.codecs.values())
     assert batches + report.totals.damaged_bytes == report.totals.bytes

@@ -1,4 +1,4 @@
-"""Campaigns run by the command, in a process that can be killed, and what they must tell."""
+"""Campaigns run by the command, in a process that can be killed, and their expected results."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def command(*arguments: str | Path, spark: tuple[str, ...] = SPARK) -> list[str]
 
 def processes() -> list[tuple[int, int, str]]:
     """Return (pid, parent, command line) of all that run."""
-    said = subprocess.run(
+    output = subprocess.run(
         ["ps", "-ww", "-eo", "pid=,ppid=,args="], capture_output=True, text=True, check=True
     )
-    rows = (line.split(None, 2) for line in said.stdout.splitlines())
+    rows = (line.split(None, 2) for line in output.stdout.splitlines())
     return [(int(pid), int(parent), args) for pid, parent, args in rows]
 
 
@@ -84,7 +84,7 @@ def started(
 
 
 def unit_rows(kind: Kind, store: Store, unit: Unit) -> pa.Table:
-    """Return what a unit must tell of: done here, without Spark."""
+    """Return the expected results of a unit: run here, without Spark."""
     return table(kind.schema, store.name(unit), kind.run(unit), 0.0).drop_columns("seconds")
 
 

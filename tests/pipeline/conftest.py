@@ -1,4 +1,4 @@
-"""One Spark for all tests of the pipeline, started when the first of them asks for it.
+"""One Spark session for all tests of the pipeline, started when the first of them needs it.
 
 Each of pytest-xdist's workers starts its own: 3.8's groups do nothing under pytest 9.2.
 """
@@ -21,12 +21,6 @@ _SETTINGS = {
     # Short jobs: the optimising compiler and parallel collectors would cost more than they give.
     "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
 }
-
-
-def pytest_itemcollected(item: pytest.Item) -> None:
-    """Mark what uses Spark: it needs Java."""
-    if "spark" in getattr(item, "fixturenames", ()):
-        item.add_marker("java")
 
 
 @pytest.fixture(scope="session")

@@ -19,11 +19,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from kraftspec.conformance.cluster import Cluster, ask, class_path
+from kraftspec.conformance.cluster import Cluster, class_path
 from kraftspec.conformance.cluster.node import Node
 from kraftspec.fastpath.message import Message
 from kraftspec.fastpath.types import Uuid
 from kraftspec.generated import kafka
+from kraftspec.reference.wire.blocking import ask
 
 HERE = Path(__file__).parent
 DATA = HERE / "data" / "metadata"
@@ -49,7 +50,7 @@ _Answer = TypeVar("_Answer", bound=Message)
 
 
 class Admin:
-    """Asks a broker what an administrator would, and fails where it refuses."""
+    """Sends the requests of an administrator to a broker, and fails where it rejects one."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -57,13 +58,13 @@ class Admin:
     def ask(self, request: Message, version: int, answer: type[_Answer]) -> _Answer:
         for broker in self.cluster.brokers:
             if broker.running():
-                given = ask(broker.listener().port, request, version, answer, timeout_s=30)
-                refused(given)
-                return given
+                reply = ask(broker.listener().port, request, version, answer, timeout_s=30)
+                refused(reply)
+                return reply
         raise AssertionError("no broker runs")
 
     def create(self, name: str, partitions: int, replicas: int, **configs: str) -> Uuid:
-        made = kafka.CreateTopicsRequest.CreatableTopic(
+        built = kafka.CreateTopicsRequest.CreatableTopic(
             name=name,
             num_partitions=partitions,
             replication_factor=replicas,
@@ -72,7 +73,7 @@ class Admin:
                 for key, value in configs.items()
             ],
         )
-        request = kafka.CreateTopicsRequest(topics=[made], timeout_ms=20_000)
+        request = kafka.CreateTopicsRequest(topics=[built], timeout_ms=20_000)
         return self.ask(request, 7, kafka.CreateTopicsResponse).topics[0].topic_id
 
     def add_partitions(self, name: str, count: int) -> None:
@@ -88,48 +89,48 @@ class Admin:
         self.ask(request, 6, kafka.DeleteTopicsResponse)
 
     def configure(self, kind: int, name: str, key: str, value: str | None, operation: int) -> None:
-        made = kafka.IncrementalAlterConfigsRequest
-        change = made.AlterableConfig(name=key, value=value, config_operation=operation)
-        resource = made.AlterConfigsResource(
+        cls = kafka.IncrementalAlterConfigsRequest
+        change = cls.AlterableConfig(name=key, value=value, config_operation=operation)
+        resource = cls.AlterConfigsResource(
             resource_type=kind, resource_name=name, configs=[change]
         )
-        request = made(resources=[resource])
+        request = cls(resources=[resource])
         self.ask(request, 1, kafka.IncrementalAlterConfigsResponse)
 
     def quota(self, entity: dict[str, str | None], key: str, value: float | None) -> None:
-        made = kafka.AlterClientQuotasRequest
+        cls = kafka.AlterClientQuotasRequest
         entities = [
-            made.EntityData(entity_type=kind, entity_name=name) for kind, name in entity.items()
+            cls.EntityData(entity_type=kind, entity_name=name) for kind, name in entity.items()
         ]
-        change = made.OpData(key=key, value=value or 0.0, remove=value is None)
-        request = made(entries=[made.EntryData(entity=entities, ops=[change])])
+        change = cls.OpData(key=key, value=value or 0.0, remove=value is None)
+        request = cls(entries=[cls.EntryData(entity=entities, ops=[change])])
         self.ask(request, 1, kafka.AlterClientQuotasResponse)
 
     def allow(self, principal: str, topic: str) -> None:
-        made = kafka.CreateAclsRequest
-        acl = made.AclCreation(
+        cls = kafka.CreateAclsRequest
+        acl = cls.AclCreation(
             resource_type=2, resource_name=topic, resource_pattern_type=3,
             principal=principal, host="*", operation=3, permission_type=3,
         )  # fmt: skip
-        self.ask(made(creations=[acl]), 3, kafka.CreateAclsResponse)
+        self.ask(cls(creations=[acl]), 3, kafka.CreateAclsResponse)
 
     def disallow(self, principal: str) -> None:
-        made = kafka.DeleteAclsRequest
-        filters = made.DeleteAclsFilter(
+        cls = kafka.DeleteAclsRequest
+        filters = cls.DeleteAclsFilter(
             resource_type_filter=1, resource_name_filter=None, pattern_type_filter=1,
             principal_filter=principal, host_filter=None, operation=1, permission_type=1,
         )  # fmt: skip
-        self.ask(made(filters=[filters]), 3, kafka.DeleteAclsResponse)
+        self.ask(cls(filters=[filters]), 3, kafka.DeleteAclsResponse)
 
     def scram(self, user: str, *, remove: bool = False) -> None:
-        made = kafka.AlterUserScramCredentialsRequest
+        cls = kafka.AlterUserScramCredentialsRequest
         if remove:
-            request = made(deletions=[made.ScramCredentialDeletion(name=user, mechanism=1)])
+            request = cls(deletions=[cls.ScramCredentialDeletion(name=user, mechanism=1)])
         else:
-            new = made.ScramCredentialUpsertion(
+            new = cls.ScramCredentialUpsertion(
                 name=user, mechanism=1, iterations=4096, salt=b"salt", salted_password=b"x" * 32
             )
-            request = made(upsertions=[new])
+            request = cls(upsertions=[new])
         self.ask(request, 0, kafka.AlterUserScramCredentialsResponse)
 
     def producer(self) -> None:
@@ -143,9 +144,9 @@ class Admin:
         raise AssertionError("no producer id was given")
 
     def reassign(self, name: str, partition: int, replicas: Sequence[int]) -> None:
-        made = kafka.AlterPartitionReassignmentsRequest
-        one = made.ReassignablePartition(partition_index=partition, replicas=tuple(replicas))
-        request = made(topics=[made.ReassignableTopic(name=name, partitions=[one])])
+        cls = kafka.AlterPartitionReassignmentsRequest
+        one = cls.ReassignablePartition(partition_index=partition, replicas=tuple(replicas))
+        request = cls(topics=[cls.ReassignableTopic(name=name, partitions=[one])])
         self.ask(request, 0, kafka.AlterPartitionReassignmentsResponse)
 
     def elect(self) -> None:
@@ -155,9 +156,9 @@ class Admin:
         ask(port, request, 2, kafka.ElectLeadersResponse, timeout_s=30)
 
     def feature(self, name: str, level: int, upgrade: int = 1) -> None:
-        made = kafka.UpdateFeaturesRequest
-        change = made.FeatureUpdateKey(feature=name, max_version_level=level, upgrade_type=upgrade)
-        self.ask(made(feature_updates=[change]), 1, kafka.UpdateFeaturesResponse)
+        cls = kafka.UpdateFeaturesRequest
+        change = cls.FeatureUpdateKey(feature=name, max_version_level=level, upgrade_type=upgrade)
+        self.ask(cls(feature_updates=[change]), 1, kafka.UpdateFeaturesResponse)
 
     def unregister(self, broker: int) -> None:
         request = kafka.UnregisterBrokerRequest(broker_id=broker)
@@ -245,7 +246,7 @@ def run(directory: Path, *, controllers: int, brokers: int, long: bool) -> dict[
                 short_work(Admin(cluster))
             leader = cluster.leader()
             quorum = cluster.quorum_of(leader)
-            nodes = cluster.ask_quorum(leader).nodes
+            nodes = cluster.describe_quorum(leader).nodes
         assert quorum is not None
         keep(leader.metadata_log, directory)
         ports = {node.node_id: node.listeners[0].port for node in nodes}

@@ -63,11 +63,11 @@ class Writer:
         if name in self.topics.values():
             return []
         self.topics[topic_id] = name
-        made: list[Message] = [kafka.TopicRecord(name=name, topic_id=topic_id)]
+        messages: list[Message] = [kafka.TopicRecord(name=name, topic_id=topic_id)]
         for number in range(self.random.randrange(1, 4)):
             self.partitions.append((topic_id, number))
             replicas = self.brokers_drawn()
-            made.append(
+            messages.append(
                 kafka.PartitionRecord(
                     partition_id=number, topic_id=topic_id, replicas=replicas, isr=replicas[:2],
                     leader=replicas[0], leader_epoch=0, partition_epoch=0,
@@ -76,8 +76,8 @@ class Writer:
                 )
             )  # fmt: skip
         if self.random.random() < 0.5:
-            made += self.config(2, name)
-        return made
+            messages += self.config(2, name)
+        return messages
 
     def remove_topic(self) -> list[Message]:
         if not self.topics:
@@ -111,11 +111,11 @@ class Writer:
     def register(self) -> list[Message]:
         broker, self.epoch = self.random.randrange(1, 6), self.epoch + 1
         self.brokers[broker] = self.epoch
-        made = kafka.RegisterBrokerRecord
-        listener = made.BrokerEndpoint(name="A", host="h", port=65535, security_protocol=0)
-        feature = made.BrokerFeature(name="f", min_supported_version=0, max_supported_version=2)
+        cls = kafka.RegisterBrokerRecord
+        listener = cls.BrokerEndpoint(name="A", host="h", port=65535, security_protocol=0)
+        feature = cls.BrokerFeature(name="f", min_supported_version=0, max_supported_version=2)
         return [
-            made(
+            cls(
                 broker_id=broker, broker_epoch=self.epoch, incarnation_id=self.uuid(),
                 end_points=[listener], features=[feature],
                 rack=self.random.choice([None, "rack"]), fenced=self.random.random() < 0.5,
@@ -153,13 +153,13 @@ class Writer:
         return [kafka.ConfigRecord(resource_type=kind, resource_name=name, name=key, value=value)]
 
     def quota(self) -> list[Message]:
-        made = kafka.ClientQuotaRecord
-        entity = [made.EntityData(entity_type="user", entity_name=self.random.choice([None, "a"]))]
+        cls = kafka.ClientQuotaRecord
+        entity = [cls.EntityData(entity_type="user", entity_name=self.random.choice([None, "a"]))]
         if self.random.random() < 0.5:
-            entity.append(made.EntityData(entity_type="client-id", entity_name="b"))
+            entity.append(cls.EntityData(entity_type="client-id", entity_name="b"))
         key = self.random.choice(["producer_byte_rate", "consumer_byte_rate"])
         remove = self.random.random() < 0.3
-        return [made(entity=entity, key=key, value=self.random.random(), remove=remove)]
+        return [cls(entity=entity, key=key, value=self.random.random(), remove=remove)]
 
     def acl(self) -> list[Message]:
         if self.acls and self.random.random() < 0.4:
@@ -219,21 +219,23 @@ class Writer:
     def batches(self, count: int) -> list[list[Message]]:
         """Batches of records, some of them in transactions that are committed or aborted."""
         features = {"metadata.version": 30, "eligible.leader.replicas.version": 1}
-        made: list[list[Message]] = [
+        batches_: list[list[Message]] = [
             [kafka.FeatureLevelRecord(name=key, feature_level=features[key])] for key in features
         ]
-        while len(made) < count:
+        while len(batches_) < count:
             if self.random.random() < 0.2:
-                made.append([*self.draw(), kafka.BeginTransactionRecord(name="work"), *self.draw()])
-                made.append([*self.draw(), *self.draw(), kafka.EndTransactionRecord()])
+                batches_.append(
+                    [*self.draw(), kafka.BeginTransactionRecord(name="work"), *self.draw()]
+                )
+                batches_.append([*self.draw(), *self.draw(), kafka.EndTransactionRecord()])
             if self.random.random() < 0.1:
-                made.append([kafka.BeginTransactionRecord(name="vain"), *self.in_vain()])
+                batches_.append([kafka.BeginTransactionRecord(name="vain"), *self.in_vain()])
                 # Alone: Kafka's loader mixes what follows in its batch with what it aborts.
-                made.append([kafka.AbortTransactionRecord(reason="why not")])
+                batches_.append([kafka.AbortTransactionRecord(reason="why not")])
             if batch := self.draw() + self.draw():
-                made.append(batch)
-        made.append([*self.draw(), kafka.BeginTransactionRecord(name="open"), *self.in_vain()])
-        return made
+                batches_.append(batch)
+        batches_.append([*self.draw(), kafka.BeginTransactionRecord(name="open"), *self.in_vain()])
+        return batches_
 
     def in_vain(self) -> list[Message]:
         """Records of a transaction that will not have been."""

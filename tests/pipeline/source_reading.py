@@ -25,9 +25,9 @@ def source(path: Path, options: Mapping[str, Any]) -> KafkaLog:
     return KafkaLog({"path": str(path), **{name: str(value) for name, value in options.items()}})
 
 
-def fields(*names: str, given: KafkaLog | None = None) -> StructType:
+def fields(*names: str, source_: KafkaLog | None = None) -> StructType:
     """Return the schema of these columns, as a user would give it."""
-    every = given or KafkaLog({"path": "x", "includeHeaders": "true", "includeMetadata": "true"})
+    every = source_ or KafkaLog({"path": "x", "includeHeaders": "true", "includeMetadata": "true"})
     known = every.schema()
     return StructType([known[name] for name in names])
 
@@ -39,8 +39,8 @@ def plan(
     **options: Any,
 ) -> tuple[BatchReader, list[Any], list[Filter]]:
     """Return the reader of a table, its tasks, and the filters that it leaves to Spark."""
-    found = source(path, options)
-    reader = found.reader(schema if schema is not None else found.schema())
+    source_ = source(path, options)
+    reader = source_.reader(schema if schema is not None else source_.schema())
     assert isinstance(reader, BatchReader)
     left = list(filters)
     if isinstance(reader, FilteringReader):
@@ -52,16 +52,16 @@ def plan(
 def copied(reader: _Reader, tasks: list[Any]) -> tuple[_Reader, list[Any]]:
     """Return what arrives in a worker."""
     pickler: Any = CloudPickleSerializer()  # type: ignore[no-untyped-call]  # Spark's own.
-    found: tuple[_Reader, list[Any]] = pickler.loads(pickler.dumps((reader, tasks)))
-    return found
+    copies: tuple[_Reader, list[Any]] = pickler.loads(pickler.dumps((reader, tasks)))
+    return copies
 
 
 def batches(reader: Any, tasks: Sequence[Any], schema: StructType) -> Iterator[Any]:
-    """Yield what tasks read, held against what Spark expects."""
-    wanted = to_arrow_schema(schema, timezone="UTC")
+    """Yield the batches of tasks, checked as Spark checks them."""
+    expected = to_arrow_schema(schema, timezone="UTC")
     for task in tasks:
         for batch in reader.read(task):
-            assert batch.schema.equals(wanted), f"{batch.schema}\nis not\n{wanted}"
+            assert batch.schema.equals(expected), f"{batch.schema}\nis not\n{expected}"
             assert batch.num_rows
             yield batch
 
@@ -72,15 +72,15 @@ def rows(
     """Return the rows of a table; all filters must be ones that the source takes."""
     reader, tasks, left = plan(path, schema, filters, **options)
     assert not left
-    wanted = schema if schema is not None else source(path, options).schema()
-    return [row for batch in batches(reader, tasks, wanted) for row in batch.to_pylist()]
+    expected = schema if schema is not None else source(path, options).schema()
+    return [row for batch in batches(reader, tasks, expected) for row in batch.to_pylist()]
 
 
 class Query:
     """A streaming query: it keeps its offset as Spark's checkpoint does, and may be restarted."""
 
     def __init__(self, path: Path, schema: StructType, **options: Any) -> None:
-        self.found = source(path, options)
+        self.source = source(path, options)
         self.schema = schema
         self.rows: list[Row] = []
         self.offset: str | None = None
@@ -88,7 +88,7 @@ class Query:
         self.reader = self.restarted()
 
     def restarted(self) -> StreamReader:
-        reader = self.found.streamReader(self.schema)
+        reader = self.source.streamReader(self.schema)
         assert isinstance(reader, StreamReader)
         self.reader = reader
         return reader
@@ -108,7 +108,7 @@ class Query:
         if fails:
             return []
         work, tasks = copied(self.reader.work, tasks)
-        found = [row for batch in batches(work, tasks, self.schema) for row in batch.to_pylist()]
-        self.rows += found
+        rows_ = [row for batch in batches(work, tasks, self.schema) for row in batch.to_pylist()]
+        self.rows += rows_
         self.offset, self.pending = end, None
-        return found
+        return rows_

@@ -164,7 +164,7 @@ def test_what_is_passed_over_is_said(tmp_path: Path) -> None:
     (directory / f"{9:020}.log.deleted").write_bytes(batch(9))
     result = run(tmp_path)
     assert result.exit_code == 0
-    assert f"passed over: {directory}/{9:020}.log.deleted: not part of the log" in result.output
+    assert f"skipped: {directory}/{9:020}.log.deleted: not part of the log" in result.output
 
 
 def test_types_of_records_are_listed(tmp_path: Path) -> None:

@@ -22,19 +22,19 @@ from .audit_logs import (
     TIME_MS,
     Record,
     batch,
-    found,
+    findings_of,
     marker,
-    odd,
     patched,
     places,
     produced,
+    raw_batch,
     write,
 )
 
 
 def test_every_kind_of_finding_has_a_rule_and_a_test() -> None:
-    rooms = ("findings", "following", "sidecars")
-    paths = [Path(__file__).with_name(f"test_audit_{room}.py") for room in rooms]
+    names_ = ("findings", "following", "sidecars")
+    paths = [Path(__file__).with_name(f"test_audit_{package}.py") for package in names_]
     source = "".join(path.read_text("utf-8") for path in paths)
     assert [kind for kind in RULES if f'"{kind}"' not in source] == []
     assert EXPLAINED.keys() <= RULES.keys()
@@ -95,35 +95,35 @@ def test_records_that_cannot_be_read_are_damage_though_the_crc_is_right(tmp_path
 
 def test_garbage_between_batches_is_damage(tmp_path: Path) -> None:
     write(tmp_path, [[batch(0), b"\xee" * 1000, batch(3)]])
-    assert found(tmp_path) == [("damage", FIRST, SIZE, -1)]
+    assert findings_of(tmp_path) == [("damage", FIRST, SIZE, -1)]
 
 
 def test_a_last_batch_that_was_cut_short_is_a_torn_tail(tmp_path: Path) -> None:
     write(tmp_path, [[batch(0), batch(3)[:-5]]])
-    assert found(tmp_path) == [("torn_tail", FIRST, SIZE, 3)]
+    assert findings_of(tmp_path) == [("torn_tail", FIRST, SIZE, 3)]
 
 
 def test_a_batch_whose_end_is_zeros_is_a_torn_tail(tmp_path: Path) -> None:
     write(tmp_path, [[batch(0), batch(3)[:-20] + bytes(20)]])
-    assert found(tmp_path) == [("torn_tail", FIRST, SIZE, 3)]
+    assert findings_of(tmp_path) == [("torn_tail", FIRST, SIZE, 3)]
 
 
 def test_zeros_are_a_note_at_the_end_of_the_log_and_an_error_before(tmp_path: Path) -> None:
     write(tmp_path, [[batch(0), bytes(5000)], [batch(3), bytes(3_000_000)]])
-    assert found(tmp_path) == [
+    assert findings_of(tmp_path) == [
         ("zero_tail", FIRST, SIZE, -1),
         ("zero_tail_of_last_segment", f"{3:020}.log", SIZE, -1),
     ]
     assert RULES["zero_tail_of_last_segment"].severity is Severity.NOTE
     # By itself, too, the first segment is not the last.
-    assert found(tmp_path / "t-0" / FIRST) == [("zero_tail", FIRST, SIZE, -1)]
+    assert findings_of(tmp_path / "t-0" / FIRST) == [("zero_tail", FIRST, SIZE, -1)]
 
 
 def test_a_batch_larger_than_a_window_is_no_damage(tmp_path: Path) -> None:
     big = batch(0, 1, keys=None)
     large = encode_batch([bytes(9 << 20)], timestamps=1, partition_leader_epoch=0)
     write(tmp_path, [[large, batch(1)]])
-    assert found(tmp_path) == []
+    assert findings_of(tmp_path) == []
     assert len(large) > 2 * (4 << 20) > len(big)
 
 
@@ -158,7 +158,7 @@ def test_an_encoder_that_errs_is_found(
 
     monkeypatch.setattr(roundtrip, "encode_batch", errs)
     monkeypatch.setattr(roundtrip, "write_record", lambda key, *rest: honest_record(None, *rest))
-    assert found(tmp_path) == [
+    assert findings_of(tmp_path) == [
         ("no_round_trip", FIRST, 0, 0),
         ("no_round_trip", FIRST, len(first), count),
     ]
@@ -168,18 +168,18 @@ ODD: dict[str, tuple[bytes, str]] = {
     "max timestamp": (patched(batch(3), 35, ">q", TIME_MS + 77), "max_timestamp_wrong"),
     "attribute bit": (patched(batch(3), 21, ">h", 0x80), "batch_attributes"),
     "base timestamp": (
-        odd(3, [Record(timestamp_delta=5)], max_timestamp=TIME_MS + 5), "base_timestamp_odd",
+        raw_batch(3, [Record(timestamp_delta=5)], max_timestamp=TIME_MS + 5), "base_timestamp_odd",
     ),
     "negative timestamp": (
-        odd(3, [Record()], base_timestamp=-10, max_timestamp=-10), "timestamp_negative",
+        raw_batch(3, [Record()], base_timestamp=-10, max_timestamp=-10), "timestamp_negative",
     ),
-    "record attribute": (odd(3, [Record(attributes=1)]), "record_attributes"),
-    "transaction of none": (odd(3, [Record()], attributes=0x10), "producer_fields"),
-    "no sequence": (odd(3, [Record()], producer_id=7, producer_epoch=0), "producer_fields"),
-    "hole": (odd(3, [Record(key=b"k"), Record(key=b"l", offset_delta=2)]), "offset_hole"),
-    "hole of null keys": (odd(3, [Record(offset_delta=2)]), "offset_hole_with_null_key"),
-    "empty": (odd(3, [], last_offset_delta=2), "empty_batch"),
-    "horizon": (odd(3, [Record(key=b"k")], attributes=0x40), "delete_horizon"),
+    "record attribute": (raw_batch(3, [Record(attributes=1)]), "record_attributes"),
+    "transaction of none": (raw_batch(3, [Record()], attributes=0x10), "producer_fields"),
+    "no sequence": (raw_batch(3, [Record()], producer_id=7, producer_epoch=0), "producer_fields"),
+    "hole": (raw_batch(3, [Record(key=b"k"), Record(key=b"l", offset_delta=2)]), "offset_hole"),
+    "hole of null keys": (raw_batch(3, [Record(offset_delta=2)]), "offset_hole_with_null_key"),
+    "empty": (raw_batch(3, [], last_offset_delta=2), "empty_batch"),
+    "horizon": (raw_batch(3, [Record(key=b"k")], attributes=0x40), "delete_horizon"),
 }  # fmt: skip
 
 
@@ -198,7 +198,7 @@ def test_a_batch_that_no_producer_sends_is_found_by_its_name(tmp_path: Path, nam
 def test_what_the_cleaner_leaves_is_explained_where_it_ran(
     tmp_path: Path, name: str, clean_until: int | None
 ) -> None:
-    """By its checkpoint; without one, by batches that nobody but the cleaner makes."""
+    """By its checkpoint; without one, by batches that only the cleaner writes."""
     data, kind = ODD[name]
     write(tmp_path, [[data, batch(20)], [batch(23)]], clean_until=clean_until and 20)
     report = audit(tmp_path)
@@ -209,7 +209,7 @@ def test_what_the_cleaner_leaves_is_explained_where_it_ran(
 
 def test_without_a_mark_of_the_cleaner_a_gap_is_a_finding(tmp_path: Path) -> None:
     write(tmp_path, [[batch(0), batch(20)]], clean_until=None)
-    assert found(tmp_path) == [("offset_gap", FIRST, SIZE, 20)]
+    assert findings_of(tmp_path) == [("offset_gap", FIRST, SIZE, 20)]
 
 
 def test_a_gap_beyond_what_was_cleaned_is_a_finding(tmp_path: Path) -> None:
@@ -265,7 +265,7 @@ def test_a_metadata_record_that_is_written_otherwise_is_found(tmp_path: Path) ->
     assert plain.endswith(b"\x00")
     wordy = plain[:-1] + b"\x01\x00\x01\x00"  # Tag 0, one byte: leaderRecoveryState 0.
     write(tmp_path, [[metadata(plain, wordy)]], topic=METADATA_TOPIC)
-    assert found(tmp_path) == [("value_no_round_trip", FIRST, 0, 1)]
+    assert findings_of(tmp_path) == [("value_no_round_trip", FIRST, 0, 1)]
 
 
 def control(kind: int, value: bytes) -> bytes:
@@ -283,4 +283,4 @@ def test_control_records_are_read_by_their_types(tmp_path: Path) -> None:
 
 def test_a_control_record_cut_short_is_found(tmp_path: Path) -> None:
     write(tmp_path, [[batch(0), control(2, b"\0\0\0")]])
-    assert found(tmp_path) == [("value_undecodable", FIRST, SIZE, 3)]
+    assert findings_of(tmp_path) == [("value_undecodable", FIRST, SIZE, 3)]

@@ -16,7 +16,7 @@ from .audit_logs import (
     TIME_MS,
     batch,
     cut,
-    found,
+    findings_of,
     marker,
     produced,
     write,
@@ -97,15 +97,15 @@ FOLLOWING: dict[str, tuple[list[bytes], list[tuple[str, int]]]] = {
 @pytest.mark.parametrize("name", FOLLOWING)
 @pytest.mark.parametrize("is_cut", [False, True])
 def test_how_batches_follow(tmp_path: Path, name: str, is_cut: bool) -> None:
-    batches, wanted = FOLLOWING[name]
+    batches, expected_rows = FOLLOWING[name]
     segments = cut(batches, set(range(len(batches))) if is_cut and name not in BACKWARDS else set())
     write(tmp_path, segments)
     expected = []
-    for kind, number in wanted:
+    for kind, number in expected_rows:
         base = struct.unpack_from(">q", batches[number])[0]
         at = (base, 0) if len(segments) > 1 else (0, len(b"".join(batches[:number])))
         expected.append((kind, f"{at[0]:020}.log", at[1], base))
-    assert found(tmp_path) == expected
+    assert findings_of(tmp_path) == expected
 
 
 BACKWARDS = {"the same again", "back"}  # Files are named for their first offsets, and sorted.
@@ -127,11 +127,11 @@ def test_files_make_no_difference(
             offset += 1
             continue
         sequence = data.draw(st.sampled_from([0, 0, 2, 4]))
-        made = produced(
+        batches_ = produced(
             offset, sequence, count=2, producer=producer, epoch=epoch,
             transactional=data.draw(st.booleans()),
         )  # fmt: skip
-        batches.append(made)
+        batches.append(batches_)
         offset += 2
     cuts = data.draw(st.sets(st.integers(1, len(batches))))
     reports = []
@@ -139,8 +139,8 @@ def test_files_make_no_difference(
         root = tmp_path_factory.mktemp("log")
         write(root, segments)
         report = audit(root)
-        said = sorted((one.kind, one.offset, one.detail) for one in report.findings.kept)
-        reports.append((said, report.totals.records, report.partitions[0].missing_offsets))
+        findings = sorted((one.kind, one.offset, one.detail) for one in report.findings.kept)
+        reports.append((findings, report.totals.records, report.partitions[0].missing_offsets))
     assert reports[0] == reports[1]
 
 
@@ -166,18 +166,18 @@ def test_bytes_add_up_whatever_is_damaged(
     directory = root / "t-0"
     directory.mkdir()
     (directory / FIRST).write_bytes(whole)
-    found(root)
+    findings_of(root)
 
 
 def test_sequences_of_coordinators_are_their_own(tmp_path: Path) -> None:
     """Offsets that are committed in transactions have sequence 0 each time."""
     batches = [produced(0, 0, transactional=True), produced(3, 0, transactional=True), marker(6)]
     write(tmp_path, [batches], topic="__consumer_offsets")
-    assert found(tmp_path) == []
+    assert findings_of(tmp_path) == []
 
 
 def test_what_was_lost_with_damage_is_not_told_twice(tmp_path: Path) -> None:
     bad = bytearray(produced(3, 3))
     bad[-1] ^= 1
     write(tmp_path, [[produced(0, 0), bytes(bad)], [produced(6, 6)]])
-    assert [place[0] for place in found(tmp_path)] == ["damage"]
+    assert [place[0] for place in findings_of(tmp_path)] == ["damage"]

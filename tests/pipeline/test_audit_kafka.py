@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from kraftspec.conformance.logs import kafka_logs, partitions, records
+from kraftspec.conformance.making.logs import kafka_logs, partitions, records
 from kraftspec.pipeline.audit import Report, audit
 from kraftspec.pipeline.audit.rules import EXPLAINED
 
-pytestmark = pytest.mark.java
+pytestmark = pytest.mark.kafka
 
 COMPACTED = {"compacted", "compacted-transactions", "__consumer_offsets", "__transaction_state"}
 FLIPS = 300
@@ -159,14 +159,14 @@ def test_each_index_entry_of_kafka_is_looked_at(logs: Path, tmp_path: Path) -> N
         for index in sorted((tmp_path / "clean").glob(f"*-?/*{suffix}")):
             whole = index.read_bytes()
             if index.parent.name[:-2] in COMPACTED and suffix == ".txnindex":
-                continue  # The cleaner may have taken the marker: nothing is said of those.
+                continue  # The cleaner may have removed the marker: those are not reported.
             for at in range(0, len(whole.rstrip(b"\0")), entry.size):
                 row = list(entry.unpack_from(whole, at))
                 row[{".index": 1, ".timeindex": 0, ".txnindex": 1}[suffix]] += 1
                 index.write_bytes(whole[:at] + entry.pack(*row) + whole[at + entry.size :])
-                found = audit(index.parent).findings
+                findings = audit(index.parent).findings
                 assert (kind, str(index), at) in [
-                    (one.kind, one.file, one.position) for one in found.kept
+                    (one.kind, one.file, one.position) for one in findings.kept
                 ], (index, at)
                 moved += 1
             index.write_bytes(whole)

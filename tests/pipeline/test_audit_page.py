@@ -45,7 +45,7 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def page_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The page of two topics, one of them with findings of several kinds."""
     root = tmp_path_factory.mktemp("logs") / NASTY.replace("/", "")
     bad = bytearray(batch(10, 30))
@@ -66,20 +66,20 @@ def opened(
 ) -> Page:
     """Open the page; nothing may be logged, thrown or fetched."""
     tab = browser.new_context(viewport=size, color_scheme=scheme, bypass_csp=True).new_page()
-    said: list[str] = []
-    tab.on("console", lambda message: said.append(message.text))
-    tab.on("pageerror", lambda error: said.append(str(error)))
-    tab.on("dialog", lambda dialog: said.append(dialog.message))
-    asked: list[str] = []
-    tab.on("request", lambda request: asked.append(request.url))
+    output: list[str] = []
+    tab.on("console", lambda message: output.append(message.text))
+    tab.on("pageerror", lambda error: output.append(str(error)))
+    tab.on("dialog", lambda dialog: output.append(dialog.message))
+    requested: list[str] = []
+    tab.on("request", lambda request: requested.append(request.url))
     tab.goto(file.as_uri())
-    assert said == []
-    assert [url for url in asked if not url.startswith(("file:", "data:"))] == []
+    assert output == []
+    assert [url for url in requested if not url.startswith(("file:", "data:"))] == []
     return tab
 
 
-def test_it_says_what_was_found_and_where(browser: Browser, made: Path) -> None:
-    tab = opened(browser, made, DESKTOP)
+def test_it_says_what_was_found_and_where(browser: Browser, page_path: Path) -> None:
+    tab = opened(browser, page_path, DESKTOP)
     expect(tab.locator("#verdict")).to_contain_text("40 errors")
     expect(tab.locator("#verdict")).to_contain_text("1 note")
     kinds = tab.locator("details.kind")
@@ -91,13 +91,13 @@ def test_it_says_what_was_found_and_where(browser: Browser, made: Path) -> None:
     kinds.nth(1).locator("summary").click()
     expect(kinds.nth(1).locator("li")).to_be_visible()
     text = kinds.nth(1).locator("li").inner_text()
-    for said in ("byte ", "offset 10", "crc_mismatch", "<script>alert(1)<script>"):
-        assert said in text
+    for output in ("byte ", "offset 10", "crc_mismatch", "<script>alert(1)<script>"):
+        assert output in text
     tab.context.close()
 
 
-def test_charts_show_the_numbers(browser: Browser, made: Path) -> None:
-    tab = opened(browser, made, DESKTOP)
+def test_charts_show_the_numbers(browser: Browser, page_path: Path) -> None:
+    tab = opened(browser, page_path, DESKTOP)
     captions = tab.locator("table.chart caption").all_inner_texts()
     assert [one.split()[0] for one in captions] == [
         "Topics", "Topics,", "Codecs", "Batch", "Keys", "Values", "Control",
@@ -120,9 +120,9 @@ def test_charts_show_the_numbers(browser: Browser, made: Path) -> None:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_nothing_that_axe_knows_is_wrong(
-    browser: Browser, made: Path, scheme: Literal["light", "dark"]
+    browser: Browser, page_path: Path, scheme: Literal["light", "dark"]
 ) -> None:
-    tab = opened(browser, made, DESKTOP, scheme)
+    tab = opened(browser, page_path, DESKTOP, scheme)
     back = tab.evaluate("getComputedStyle(document.body).backgroundColor")
     assert (int(back.removeprefix("rgb(").split(",")[0]) > 128) == (scheme == "light")
     for summary in tab.locator("summary").all():
@@ -134,8 +134,8 @@ def test_nothing_that_axe_knows_is_wrong(
     tab.context.close()
 
 
-def test_a_phone_needs_no_sideways_scrolling(browser: Browser, made: Path) -> None:
-    tab = opened(browser, made, PHONE)
+def test_a_phone_needs_no_sideways_scrolling(browser: Browser, page_path: Path) -> None:
+    tab = opened(browser, page_path, PHONE)
     assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
     tab.context.close()
 

@@ -13,7 +13,7 @@ from .audit_logs import (
     TIME_MS,
     batch,
     cut,
-    found,
+    findings_of,
     marker,
     produced,
     write,
@@ -23,26 +23,26 @@ from .audit_logs import (
 def test_a_file_that_starts_after_its_name(tmp_path: Path) -> None:
     directory = write(tmp_path, [[batch(5)]])
     (directory / f"{5:020}.log").rename(directory / FIRST)
-    assert found(tmp_path) == [("file_name_differs", FIRST, 0, 5)]
+    assert findings_of(tmp_path) == [("file_name_differs", FIRST, 0, 5)]
 
 
 def test_a_file_that_starts_before_its_name(tmp_path: Path) -> None:
     directory = write(tmp_path, [[batch(5)]])
     (directory / f"{5:020}.log").rename(directory / f"{6:020}.log")
-    assert found(tmp_path) == [("below_file_name", f"{6:020}.log", 0, 5)]
+    assert findings_of(tmp_path) == [("below_file_name", f"{6:020}.log", 0, 5)]
 
 
 def test_epochs_are_held_against_the_checkpoint(tmp_path: Path) -> None:
     batches = [batch(3 * number, partition_leader_epoch=number // 2) for number in range(6)]
     write(tmp_path, [batches], epochs=[(0, 0), (1, 9), (2, 12)])
-    assert found(tmp_path) == [("epoch_checkpoint_differs", FIRST, 2 * SIZE, 6)]
+    assert findings_of(tmp_path) == [("epoch_checkpoint_differs", FIRST, 2 * SIZE, 6)]
 
 
 @pytest.mark.parametrize("text", ["", "1\n0\n", "0\n2\n0 0\n", "0\n1\nx y\n", "0\n1\n1 2 3\n"])
 def test_a_checkpoint_in_no_format_of_kafka(tmp_path: Path, text: str) -> None:
     directory = write(tmp_path, [[batch(0)]])
     (directory / "leader-epoch-checkpoint").write_text(text)
-    assert found(tmp_path) == [("checkpoint_unreadable", "leader-epoch-checkpoint", 0, -1)]
+    assert findings_of(tmp_path) == [("checkpoint_unreadable", "leader-epoch-checkpoint", 0, -1)]
 
 
 INDEXES: dict[str, tuple[str, bytes, list[tuple[str, int, int]]]] = {
@@ -71,11 +71,13 @@ INDEXES: dict[str, tuple[str, bytes, list[tuple[str, int, int]]]] = {
 
 @pytest.mark.parametrize("name", INDEXES)
 def test_indexes_are_held_against_the_batches(tmp_path: Path, name: str) -> None:
-    suffix, data, wanted = INDEXES[name]
+    suffix, data, expected = INDEXES[name]
     directory = write(tmp_path, [[batch(3 * number) for number in range(4)]])
     index = (directory / FIRST).with_suffix(suffix)
     index.write_bytes(data)
-    assert found(tmp_path) == [(kind, index.name, at, offset) for kind, at, offset in wanted]
+    assert findings_of(tmp_path) == [
+        (kind, index.name, at, offset) for kind, at, offset in expected
+    ]
 
 
 def test_an_aborted_transaction_has_its_marker(tmp_path: Path) -> None:
@@ -83,9 +85,9 @@ def test_an_aborted_transaction_has_its_marker(tmp_path: Path) -> None:
     directory = write(tmp_path, [batches])
     index = (directory / FIRST).with_suffix(".txnindex")
     index.write_bytes(struct.pack(">hqqqq", 0, 7, 0, 3, 4))
-    assert found(tmp_path) == []
+    assert findings_of(tmp_path) == []
     index.write_bytes(struct.pack(">hqqqq", 0, 8, 0, 3, 4))
-    assert found(tmp_path) == [
+    assert findings_of(tmp_path) == [
         ("transaction_index_entry", index.name, 0, 3), ("abort_not_indexed", FIRST, SIZE, 3),
     ]  # fmt: skip
 
@@ -107,13 +109,13 @@ def test_an_abort_that_the_index_lacks(
     entries = [struct.pack(">hqqqq", 0, 7, 0, 6, 3), struct.pack(">hqqqq", 0, 8, 3, 7, 8)]
     for kept, offset in ((0, 7), (1, 6)):
         log.with_suffix(".txnindex").write_bytes(b"".join(entries))
-        assert found(tmp_path) == []
+        assert findings_of(tmp_path) == []
         log.with_suffix(".txnindex").write_bytes(entries[kept])
         at = len(b"".join(batches[: offset - 4])) - start
-        wanted = [("abort_not_indexed", log.name, at, offset)]
-        assert found(tmp_path) == ([] if clean_until else wanted)
+        expected = [("abort_not_indexed", log.name, at, offset)]
+        assert findings_of(tmp_path) == ([] if clean_until else expected)
     log.with_suffix(".txnindex").unlink()  # Where Kafka would write none, readers ask the markers.
-    assert found(tmp_path) == []
+    assert findings_of(tmp_path) == []
 
 
 def test_markers_that_are_in_no_index(tmp_path: Path) -> None:
@@ -125,7 +127,7 @@ def test_markers_that_are_in_no_index(tmp_path: Path) -> None:
     directory = write(tmp_path, [batches])
     index = (directory / FIRST).with_suffix(".txnindex")
     index.write_bytes(struct.pack(">hqqqq", 0, 7, 0, 3, 4))
-    assert [place[0] for place in found(tmp_path)] == ["marker_without_transaction"]
+    assert [place[0] for place in findings_of(tmp_path)] == ["marker_without_transaction"]
 
 
 def test_an_index_into_damage_is_no_second_finding(tmp_path: Path) -> None:
@@ -134,4 +136,4 @@ def test_an_index_into_damage_is_no_second_finding(tmp_path: Path) -> None:
     directory = write(tmp_path, [[batch(0), bytes(bad), batch(6)]])
     (directory / FIRST).with_suffix(".index").write_bytes(struct.pack(">2i", 5, SIZE))
     (directory / FIRST).with_suffix(".timeindex").write_bytes(struct.pack(">qi", TIME_MS + 5, 5))
-    assert [place[0] for place in found(tmp_path)] == ["damage"]
+    assert [place[0] for place in findings_of(tmp_path)] == ["damage"]

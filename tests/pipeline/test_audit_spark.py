@@ -9,7 +9,7 @@ import pyarrow.fs
 import pytest
 from pyspark.sql import SparkSession
 
-from kraftspec.conformance.logs import kafka_logs
+from kraftspec.conformance.making.logs import kafka_logs
 from kraftspec.fastpath.records import Compression
 from kraftspec.pipeline.audit import audit
 
@@ -45,11 +45,11 @@ def test_executors_find_what_is_found_here(spark: SparkSession, tmp_path: Path) 
 
 def test_executors_audit_what_kafka_wrote(spark: SparkSession) -> None:
     logs = kafka_logs() / "clean"
-    said: list[tuple[str, int, int]] = []
+    progress: list[tuple[str, int, int]] = []
     here = audit(logs)
-    there = audit(logs, spark=spark, advance=lambda *one: said.append(one))
+    there = audit(logs, spark=spark, advance=lambda *one: progress.append(one))
     assert there.to_json() == here.to_json()
-    assert said[-1] == ("done", here.totals.files, here.totals.files)
+    assert progress[-1] == ("done", here.totals.files, here.totals.files)
 
 
 def test_a_file_that_is_gone_is_told_of_and_the_rest_is_audited(tmp_path: Path) -> None:

@@ -20,15 +20,12 @@ import pytest
 from click.testing import CliRunner
 
 from kraftspec.cli import main, pipeline_campaign
-from kraftspec.conformance.cases import Filters, read_cases
 from kraftspec.conformance.fuzz.campaign import Campaign
 from kraftspec.conformance.fuzz.campaign import campaign as compared
 from kraftspec.conformance.fuzz.serve import kind_of
-from kraftspec.conformance.fuzz.within import Within
-from kraftspec.conformance.run import adapter_exec, run
-from kraftspec.conformance.simulation.catalogue import planted
-from kraftspec.conformance.simulation.run import Result as Run
-from kraftspec.conformance.simulation.run import simulate
+from kraftspec.conformance.fuzz.subprocess_target import SubprocessTarget
+from kraftspec.conformance.runner.cases import Filters, read_cases
+from kraftspec.conformance.runner.run import adapter_exec, run
 from kraftspec.conformance.vectors import vectors_root
 from kraftspec.pipeline.campaign import simulate as simulations
 from kraftspec.pipeline.campaign import store as store_room
@@ -39,10 +36,13 @@ from kraftspec.pipeline.campaign.kind import RESULTS, Kind, Result, digest, rele
 from kraftspec.pipeline.campaign.simulate import Simulations
 from kraftspec.pipeline.campaign.store import MixedError, alone, open_store
 from kraftspec.pipeline.campaign.summary import Found, Summary, write
-from kraftspec.reference.profiles.kafka import KafkaProfile
+from kraftspec.reference.profiles.kafka.profile import KafkaProfile
+from kraftspec.simulation.catalogue import planted
+from kraftspec.simulation.run import Result as Run
+from kraftspec.simulation.run import simulate
 
 HERE = Path(__file__).parent
-PLANTED = f"{sys.executable} {HERE.parent / 'conformance' / 'planted_adapter.py'}"
+PLANTED = f"{sys.executable} {HERE.parent / 'conformance/fuzz/planted_adapter.py'}"
 VOTE = "kafka/VoteRequest"
 
 
@@ -62,9 +62,9 @@ def results(kind: Kind) -> list[Result]:
     return [kind.run(unit) for unit in kind.plan()]
 
 
-def classes(found: list[Result]) -> Counter[str]:
+def classes(results_: list[Result]) -> Counter[str]:
     counted: Counter[str] = Counter()
-    for result in found:
+    for result in results_:
         for tally in result.tallies:
             counted[tally.class_] += tally.count
     return counted
@@ -84,6 +84,7 @@ def test_codec_units_are_of_all_cases() -> None:
     assert [unit.number for unit in units] == list(range(len(units)))
 
 
+@pytest.mark.soak
 def test_a_codec_unit_is_the_same_whatever_was_before_it() -> None:
     kind = CodecFuzz(cases=600, unit_cases=150)
     units = kind.plan()
@@ -96,53 +97,55 @@ def test_a_codec_unit_is_the_same_whatever_was_before_it() -> None:
     assert CodecFuzz(cases=600, unit_cases=150, seed=1).run(units[0]) != forward[0]
 
 
+@pytest.mark.soak
 def test_what_is_wrong_is_counted_and_made_small(planted_target: str) -> None:
     kind = CodecFuzz(cases=4000, unit_cases=1000, targets=(planted_target,))
-    with Within(planted_target, seconds_max=0.3) as within:
-        tallies = [within.throw(f"seed {number}", 2000, 16) for number in range(3)]
+    with SubprocessTarget(planted_target, seconds_max=0.3) as process:
+        tallies = [process.throw(f"seed {number}", 2000, 16) for number in range(3)]
     outcomes = Counter[str]()
     kinds = set()
     for tally, broken in tallies:
         assert sum(tally.values()) == 2000
         for (_, outcome), count in tally.items():
             outcomes[outcome] += count
-        for found in broken:
-            kinds.add(found.kind)
-            assert found.data[:1] == b"\x00"
-            assert len(found.data) == 3 or "more than" in found.kind  # A hang is not made small.
-            assert found.data[-1] in b"\xf0\xf1\xf2"
-            assert found.outcome == "ended" or kind_of(found.text) == found.kind
-            assert len(found.signature) == 12
+        for failure in broken:
+            kinds.add(failure.kind)
+            assert failure.data[:1] == b"\x00"
+            assert len(failure.data) == 3 or "more than" in failure.kind  # A hang is not minimised.
+            assert failure.data[-1] in b"\xf0\xf1\xf2"
+            assert failure.outcome == "ended" or kind_of(failure.text) == failure.kind
+            assert len(failure.signature) == 12
     slow = "takes more than 0.3 s of processor time"
     assert kinds == {"parts over …", "ends the process: SIGSEGV", slow}
     assert set(outcomes) == {"taken", "refused", "broken", "ended"}
     assert kind.plan()[0].work["target"] == planted_target
 
 
+@pytest.mark.soak
 def test_who_ends_the_process_from_outside_is_not_charged(planted_target: str) -> None:
-    with Within("records") as within:
-        whole = within.throw("x", 3000, 16)
+    with SubprocessTarget("records") as process:
+        whole = process.throw("x", 3000, 16)
         killed: list[int] = []
 
         def kill() -> None:
-            while within._number() < 100:
+            while process._number() < 100:
                 time.sleep(0.001)
-            killed.append(within._process.pid)
-            os.kill(within._process.pid, signal.SIGKILL)
+            killed.append(process._process.pid)
+            os.kill(process._process.pid, signal.SIGKILL)
 
-        within._say(-1)
+        process._mark_number(-1)
         killer = threading.Thread(target=kill)
         killer.start()
-        assert within.throw("x", 3000, 16) == whole
+        assert process.throw("x", 3000, 16) == whole
         killer.join()
-        assert killed != [within._process.pid]
+        assert killed != [process._process.pid]
 
 
 def test_an_input_by_itself(planted_target: str) -> None:
-    with Within(planted_target) as within:
-        assert within.check(bytes.fromhex("000102030406")) == ("", "")
-        assert within.check(bytes.fromhex("0001020304f0"))[0] == "parts over …"
-        assert within.check(bytes.fromhex("0001020304f1"))[0] == "ends the process: SIGSEGV"
+    with SubprocessTarget(planted_target) as process:
+        assert process.check(bytes.fromhex("000102030406")) == ("", "")
+        assert process.check(bytes.fromhex("0001020304f0"))[0] == "parts over …"
+        assert process.check(bytes.fromhex("0001020304f1"))[0] == "ends the process: SIGSEGV"
 
 
 def test_there_is_no_such_target() -> None:
@@ -160,12 +163,12 @@ def test_simulations_find_what_is_planted_and_make_it_small() -> None:
         {"first": 0, "count": 2}, {"first": 2, "count": 2}, {"first": 4, "count": 1},
     ]  # fmt: skip
     result = kind.run(units[0])
-    [found] = result.findings
-    assert found.class_ == "one_vote"
+    [finding] = result.findings
+    assert finding.class_ == "one_vote"
     events = {seed: simulate_with("forgets_the_vote", seed).events for seed in (0, 1)}
     shortest = min(events, key=lambda seed: events[seed])
-    assert f"--seed {shortest} --events 1000 --bug forgets_the_vote" in found.reproduce
-    assert len(found.example.splitlines()) <= 20
+    assert f"--seed {shortest} --events 1000 --bug forgets_the_vote" in finding.reproduce
+    assert len(finding.example.splitlines()) <= 20
     clean = Simulations(seeds=1, events=1_000).run(units[0])
     assert clean.findings == []
     assert {tally.class_ for tally in clean.tallies} == {"clean"}
@@ -179,7 +182,7 @@ def simulate_with(bug: str, seed: int) -> Run:
 def test_a_run_that_the_simulator_does_not_get_through_is_a_finding(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The other seeds of the unit are run all the same."""
+    """The other seeds of the unit still run."""
 
     def fails_at_one(seed: int, *arguments: Any, **more: Any) -> Any:
         if seed == 1:
@@ -190,14 +193,15 @@ def test_a_run_that_the_simulator_does_not_get_through_is_a_finding(
     kind = Simulations(seeds=3, events=300, unit_seeds=3)
     [unit] = kind.plan()
     result = kind.run(unit)
-    [found] = result.findings
-    assert (found.class_, found.count) == ("simulator", 1)
-    assert "the simulated disk failed" in found.example
-    assert found.reproduce == "kraftspec simulate --seed 1 --events 300"
+    [finding] = result.findings
+    assert (finding.class_, finding.count) == ("simulator", 1)
+    assert "the simulated disk failed" in finding.example
+    assert finding.reproduce == "kraftspec simulate --seed 1 --events 300"
     assert {tally.class_ for tally in result.tallies} == {"clean", "simulator"}
     assert sum(tally.count for tally in result.tallies if tally.class_ == "clean") > 600
 
 
+@pytest.mark.soak
 def test_a_campaign_with_three_bugs_finds_all_three() -> None:
     bugs = {
         "skips_the_sync": "durable_survives",
@@ -206,36 +210,38 @@ def test_a_campaign_with_three_bugs_finds_all_three() -> None:
     }
     kind = Simulations(seeds=30, events=1_500, bugs=tuple(bugs), unit_seeds=30)
     [unit] = kind.plan()
-    classes = {found.class_ for found in kind.run(unit).findings}
+    classes = {finding.class_ for finding in kind.run(unit).findings}
     # One bug may break more than one property: a log that was not synced matches no other either.
     assert {*bugs.values()} <= classes <= {*bugs.values(), "log_matching"}
 
 
+@pytest.mark.soak
 def test_differential_units_find_what_one_run_finds() -> None:
     command = f"{PLANTED} sign"
     kind = DifferentialFuzz(
         names=("kraftspec-python",), commands=(command,), cases=600, filter=VOTE, unit_pairs=2
     )
     units = kind.plan()
-    found = results(kind)
+    actual = results(kind)
     once = compared(Campaign(("kraftspec-python",), (command,), VOTE, runs=600))
-    assert {one.signature for result in found for one in result.findings} == {
+    assert {one.signature for result in actual for one in result.findings} == {
         signature.id for signature in once.findings
     }
     assert once.findings
     pairs = Counter((unit.work["first"], unit.work["last"]) for unit in units)
     assert set(pairs) == {(0, 2), (2, 3)}  # VoteRequest has three versions.
-    assert sum(result.cases for result in found) == once.inputs
-    counted = classes(found)
-    parted = sum(count for class_, count in counted.items() if class_.startswith("parted: "))
+    assert sum(result.cases for result in actual) == once.inputs
+    counted = classes(actual)
+    differing = sum(count for class_, count in counted.items() if class_.startswith("parted: "))
     assert counted["agreed"] == once.agreed > 0
     assert counted["refused"] == once.refused > 0
-    assert parted == once.differed > 0
-    assert sum(one.count for result in found for one in result.findings) == parted
+    assert differing == once.differed > 0
+    assert sum(one.count for result in actual for one in result.findings) == differing
     release()
-    assert results(kind) == found
+    assert results(kind) == actual
 
 
+@pytest.mark.soak
 def test_a_finding_of_two_adapters_is_asked_again_by_its_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -245,16 +251,16 @@ def test_a_finding_of_two_adapters_is_asked_again_by_its_command(
     [first, *_] = [one for result in results(kind) for one in result.findings]
     fields = msgspec.structs.asdict(first)
     version = fields.pop("version")
-    found = Found(cases=fields.pop("count"), **fields, versions=[version], units=1)
+    actual = Found(cases=fields.pop("count"), **fields, versions=[version], units=1)
     summary = Summary(
         kind=kind.name, options=kind.options(), units=1, done=1, cases=1, seconds=0.0, by_class=[],
-        by_message=[], findings=[found],
+        by_message=[], findings=[actual],
     )  # fmt: skip
     write(summary, tmp_path)
     monkeypatch.chdir(tmp_path)
-    done = CliRunner().invoke(main, [*shlex.split(found.reproduce)[1:], "--json"])
+    done = CliRunner().invoke(main, [*shlex.split(actual.reproduce)[1:], "--json"])
     assert done.exit_code == 1, done.output
-    assert [one["id"] for one in json.loads(done.output)["findings"]] == [found.signature]
+    assert [one["id"] for one in json.loads(done.output)["findings"]] == [actual.signature]
 
 
 def test_adapters_of_which_no_pair_is_served_by_both() -> None:
@@ -266,22 +272,23 @@ def test_adapters_of_which_no_pair_is_served_by_both() -> None:
 # ----------------------------------------------------------------------------------- conform
 
 
+@pytest.mark.soak
 def test_conform_units_count_what_one_run_counts() -> None:
     filters = ("message:VoteRequest", "message:FetchRequest")
     kind = Conform(
         names=("kraftspec-python",), commands=(f"{PLANTED} width",), filters=filters, unit_cases=150
     )
-    found = results(kind)
+    results_ = results(kind)
     cases = len(read_cases(vectors_root(), Filters(filters)))
-    assert sum(result.cases for result in found) == 2 * cases
+    assert sum(result.cases for result in results_) == 2 * cases
     whole = run(adapter_exec(f"{PLANTED} width"), filters=filters)
     counted = Counter[str]()
-    for tally in (tally for result in found for tally in result.tallies):
+    for tally in (tally for result in results_ for tally in result.tallies):
         if tally.adapter == "exec":
             counted[tally.class_] += tally.count
     assert counted["passed"] == whole.counts.passed > 0
     assert counted["failed"] == whole.counts.failed > 0
-    findings = [one for result in found for one in result.findings]
+    findings = [one for result in results_ for one in result.findings]
     assert {one.adapter for one in findings} == {"exec"}
     assert sum(one.count for one in findings) == counted["failed"]
     assert {one.message for one in findings} == {"VoteRequest"}
@@ -289,16 +296,17 @@ def test_conform_units_count_what_one_run_counts() -> None:
     assert len({one.signature for one in findings}) < len(findings)  # One of several versions.
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(("fault", "class_"), [("dies", "crash"), ("hangs", "hang")])
 def test_an_adapter_that_ends_or_hangs_is_a_result(fault: str, class_: str) -> None:
     kind = Conform(
         names=(), commands=(f"{PLANTED} {fault}",), filters=("message:VoteRequest", "version:2"),
         timeout_s=2.0, unit_cases=60,
     )  # fmt: skip
-    found = results(kind)
-    assert sum(result.cases for result in found) == sum(unit.cases for unit in kind.plan())
-    assert class_ in {one.class_ for result in found for one in result.findings}
-    assert classes(found)["passed"] > 0
+    actual = results(kind)
+    assert sum(result.cases for result in actual) == sum(unit.cases for unit in kind.plan())
+    assert class_ in {one.class_ for result in actual for one in result.findings}
+    assert classes(actual)["passed"] > 0
 
 
 def test_an_adapter_runs_on_from_unit_to_unit(tmp_path: Path) -> None:
@@ -446,14 +454,14 @@ def documented() -> list[list[str]]:
 @pytest.mark.parametrize("arguments", documented(), ids=" ".join)
 def test_documented_campaigns_run(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Each is planned as it stands, and a small one of its like does a unit."""
-    given: list[Kind] = []
-    monkeypatch.setattr(pipeline_campaign, "_run", lambda kind, **where: given.append(kind))
+    kinds: list[Kind] = []
+    monkeypatch.setattr(pipeline_campaign, "_run", lambda kind, **where: kinds.append(kind))
     done = CliRunner().invoke(main, arguments)
     assert done.exit_code == 0, done.output
     if "--input" in arguments:
-        assert done.output == "Nothing is wrong with it.\n"
+        assert done.output == "No error.\n"
         return
-    [kind] = given
+    [kind] = kinds
     if isinstance(kind, CodecFuzz):
         small: Kind = CodecFuzz(cases=40, targets=kind.targets[-1:], one_in=kind.one_in)
     elif isinstance(kind, DifferentialFuzz):
@@ -468,7 +476,7 @@ def test_documented_campaigns_run(arguments: list[str], monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "output"),
     [
         (["fuzz"], 2, "give --out DIR"),
         (["conform", "--out", "x"], 2, "at least one of --adapter"),
@@ -486,11 +494,11 @@ def test_documented_campaigns_run(arguments: list[str], monkeypatch: pytest.Monk
     ],
 )
 def test_what_cannot_run_says_why(
-    arguments: list[str], code: int, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    arguments: list[str], code: int, output: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     done = CliRunner().invoke(main, ["pipeline", "campaign", *arguments])
-    assert (done.exit_code, said in done.output) == (code, True), done.output
+    assert (done.exit_code, output in done.output) == (code, True), done.output
 
 
 def test_an_input_that_is_wrong(planted_target: str) -> None:

@@ -42,10 +42,10 @@ from .campaigns import (
 )
 
 HERE = Path(__file__).parent
-PLANTED = f"{sys.executable} {HERE.parent / 'conformance' / 'planted_adapter.py'}"
+PLANTED = f"{sys.executable} {HERE.parent / 'conformance/fuzz/planted_adapter.py'}"
 
 
-@pytest.mark.java
+@pytest.mark.kafka
 def test_whoever_is_killed_the_results_are_the_same_unit_by_unit(tmp_path: Path) -> None:
     out = tmp_path / "c"
     with started(*FUZZ, "--out", out) as driver:
@@ -57,9 +57,9 @@ def test_whoever_is_killed_the_results_are_the_same_unit_by_unit(tmp_path: Path)
         wait(lambda: len(results(out)) >= at + 3, driver)
         [jvm] = below(driver.pid, "org.apache.spark.deploy.SparkSubmit")
         os.kill(jvm, signal.SIGKILL)
-        _, said = driver.communicate(timeout=WAIT_S)
+        _, output = driver.communicate(timeout=WAIT_S)
     assert driver.returncode == 3
-    assert re.search(r"Spark did not finish: \d+ of 20 units are done and kept", said)
+    assert re.search(r"Spark did not finish: \d+ of 20 units are done and kept", output)
     first = results(out)
     assert 5 <= len(first) < UNITS
 
@@ -79,9 +79,9 @@ def test_whoever_is_killed_the_results_are_the_same_unit_by_unit(tmp_path: Path)
     with started(*FUZZ, "--out", out) as driver:
         wait(lambda: len(results(out)) >= len(second) + 2, driver)
         driver.send_signal(signal.SIGINT)
-        _, said = driver.communicate(timeout=WAIT_S)
+        _, output = driver.communicate(timeout=WAIT_S)
     assert driver.returncode == 130
-    assert "Interrupted. The same command again goes on from here." in said
+    assert "Interrupted. Run the same command again to continue." in output
     second = results(out)
 
     done = subprocess.run(
@@ -121,14 +121,14 @@ def test_the_summary_counts_what_the_results_hold(
     kind, store, units, summary = conform
     rows = [row for unit in units for row in pq.read_table(store.path(unit)).to_pylist()]
     by_class, by_message = Counter[Any](), Counter[Any]()
-    found: dict[str, list[dict[str, Any]]] = {}
+    result: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         key = row["adapter"], row["set"]
         if row["row"] == "tally":
             by_class[*key, row["class"]] += row["count"]
             by_message[*key, row["message"], row["version"], row["class"]] += row["count"]
         elif row["row"] == "finding":
-            found.setdefault(row["signature"], []).append(row)
+            result.setdefault(row["signature"], []).append(row)
     assert {(r["adapter"], r["set"], r["class"]): r["cases"] for r in summary.by_class} == by_class
     assert by_message == {
         (r["adapter"], r["set"], r["message"], r["version"], r["class"]): r["cases"]
@@ -138,11 +138,11 @@ def test_the_summary_counts_what_the_results_hold(
     assert (summary.done, summary.units, summary.kind) == (len(units), len(units), kind.name)
     assert by_class["exec", "kafka", "failed"] > 0
     assert {one.signature: one.cases for one in summary.findings} == {
-        signature: sum(row["count"] for row in alike) for signature, alike in found.items()
+        signature: sum(row["count"] for row in alike) for signature, alike in result.items()
     }
     for one in summary.findings:
-        assert one.versions == sorted({row["version"] for row in found[one.signature]})
-        assert len(one.example) == min(len(row["example"]) for row in found[one.signature])
+        assert one.versions == sorted({row["version"] for row in result[one.signature]})
+        assert len(one.example) == min(len(row["example"]) for row in result[one.signature])
         assert one.adapter == "exec"
 
 
@@ -168,8 +168,8 @@ def test_the_page_and_the_json(
     assert kept == json.loads(msgspec.json.encode(summary))
     shown = page(summary)
     assert f"{summary.cases:,} cases" in shown
-    for found in summary.findings:
-        assert f'id="{found.signature}"' in shown
+    for finding in summary.findings:
+        assert f'id="{finding.signature}"' in shown
     assert "VoteRequest" in shown
     assert "<script" not in shown
     assert "Not finished" not in shown

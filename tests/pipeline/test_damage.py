@@ -17,7 +17,7 @@ from kraftspec.fastpath.crc import crc32c
 from kraftspec.fastpath.errors import CodecError
 from kraftspec.pipeline import DamagedLogError, Report, discover, plan_splits, read_split, scan
 
-from .made_logs import batch, golden_batches, write_segment
+from .segment_files import batch, golden_batches, write_segment
 
 MUTANTS = 700
 CORPUS_BATCHES = 24
@@ -35,8 +35,8 @@ def read(path: Path, **options: Any) -> tuple[dict[int, list[Row]], list[dict[st
     report = Report()
     rows: dict[int, list[Row]] = {}
     damage = []
-    for found in scan(path, report=report, **{"columns": COLUMNS, **options}):
-        for row in found.to_pylist():
+    for record_batch in scan(path, report=report, **{"columns": COLUMNS, **options}):
+        for row in record_batch.to_pylist():
             if row.get("_error"):
                 damage.append(row)
             else:
@@ -123,13 +123,14 @@ def mutants(random: Random) -> Iterator[tuple[bytes, list[tuple[int, bytes]]]]:
 
 
 def merged(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    found: list[tuple[int, int]] = []
+    result: list[tuple[int, int]] = []
     for start, end in sorted(spans):
-        before = found.pop()[0] if found and start == found[-1][1] else start
-        found.append((before, end))
-    return found
+        before = result.pop()[0] if result and start == result[-1][1] else start
+        result.append((before, end))
+    return result
 
 
+@pytest.mark.soak
 def test_every_batch_is_out_or_reported(tmp_path: Path) -> None:
     random = Random(20)
     path = write_segment(tmp_path / "t-0", [])
@@ -161,7 +162,7 @@ def test_every_batch_is_out_or_reported(tmp_path: Path) -> None:
         classes |= {str(one.error_class) for one in report.damaged}
     assert out > 15 * MUTANTS
     assert reported > MUTANTS // 2
-    # A wrong length that leads to the start of a later batch is believed: that is rare.
+    # A wrong length that leads to the start of a later batch is trusted: that is rare.
     assert swallowed < reported // 20
     assert {"truncated", "crc_mismatch", "bad_magic", "batch_length_mismatch"} <= classes
 
@@ -180,8 +181,8 @@ def test_splits_of_damaged_files_lose_nothing(tmp_path: Path, with_index: bool) 
         report, positions = Report(), []
         splits = plan_splits(discover(path), random.choice((300, 2_000)))
         for split in splits:
-            for found in read_split(split, ["position"], report=report):
-                positions += found["position"].to_pylist()
+            for record_batch in read_split(split, ["position"], report=report):
+                positions += record_batch["position"].to_pylist()
         assert positions == sorted(positions)
         spans = [(at, at + 12 + struct.unpack_from(">i", data, at + 8)[0]) for at in {*positions}]
         spans += [(one.position, one.position + one.size) for one in report.damaged]
@@ -209,9 +210,9 @@ def test_damage_below_a_good_checksum(tmp_path: Path) -> None:
         for one in batches:
             expected = by_twin(one)
             if expected is None:
-                (found,) = report.damaged
-                assert (found.position, found.size) == (position, len(one))
-                classes.add(str(found.error_class))
+                (damage,) = report.damaged
+                assert (damage.position, damage.size) == (position, len(one))
+                classes.add(str(damage.error_class))
             else:
                 assert rows.get(position, []) == expected
             position += len(one)
@@ -242,9 +243,9 @@ def test_a_torn_tail_says_so(tmp_path: Path) -> None:
     for cut, zeros in ((1, 0), (len(whole) // 2, 0), (20, 100)):
         path = write_segment(tmp_path / "t-0", [whole, batch(3)[:-cut], bytes(zeros)])
         _, _, report = read(path)
-        (found,) = report.damaged
-        assert (found.position, found.verdict) == (len(whole), "torn")
-        assert found.position + found.size == path.stat().st_size
+        (damage,) = report.damaged
+        assert (damage.position, damage.verdict) == (len(whole), "torn")
+        assert damage.position + damage.size == path.stat().st_size
 
 
 def test_a_batch_larger_than_may_be_is_not_read(tmp_path: Path) -> None:
@@ -289,7 +290,7 @@ def test_what_is_dropped_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixtur
     assert "crc_mismatch" in caplog.text
     caplog.clear()
     with caplog.at_level(logging.WARNING, "kraftspec.pipeline"):
-        _, shown, report = read(path, columns=COLUMNS[:4])  # No column that could tell of it.
+        _, shown, report = read(path, columns=COLUMNS[:4])  # No column that could show it.
     assert (shown, report.dropped_regions) == ([], 1)
     assert caplog.text
     caplog.clear()
@@ -301,9 +302,9 @@ def test_failing_fast_names_file_byte_and_class(tmp_path: Path) -> None:
     path = damaged_file(tmp_path)
     with pytest.raises(DamagedLogError) as caught:
         read(path, mode="FAILFAST", columns=COLUMNS[:4])
-    found = caught.value.damaged
-    assert (found.file, found.position) == (str(path), len(batch(0)))
-    assert (found.error_class, found.byte) == ("crc_mismatch", len(batch(0)) + 17)
+    damage = caught.value.damaged
+    assert (damage.file, damage.position) == (str(path), len(batch(0)))
+    assert (damage.error_class, damage.byte) == ("crc_mismatch", len(batch(0)) + 17)
     assert all(part in str(caught.value) for part in (str(path), "crc_mismatch", "byte"))
 
 
@@ -333,7 +334,7 @@ def test_a_file_that_was_cut_since_it_was_listed(tmp_path: Path) -> None:
     report = Report()
     rows = [row for each in read_split(split, report=report) for row in each.to_pylist()]
     assert [row["offset"] for row in rows] == [0, 1, 2, None, None]
-    assert sum(found.size for found in report.damaged) == 2 * len(one)
+    assert sum(damage.size for damage in report.damaged) == 2 * len(one)
     assert "shorter" in rows[-1]["_error"]["detail"]
 
 

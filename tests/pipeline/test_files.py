@@ -19,7 +19,7 @@ import pytest
 from kraftspec.pipeline import Report, discover, plan_splits, read_split, scan
 from kraftspec.pipeline.files import resolve, store_of
 
-from .made_logs import batch, write_index, write_segment
+from .segment_files import batch, write_index, write_segment
 
 RSS_BYTES_MAX = 160 << 20  # Python with pyarrow takes 60 MB of it.
 KEYS = {"access_key": "testing", "secret_key": "testing"}
@@ -27,7 +27,7 @@ RANGE = re.compile(r"bytes=(\d+)-(\d+)")
 
 
 class ObjectStore:
-    """Moto's S3 server, and the requests that it was sent: (method, path, bytes asked for)."""
+    """Moto's S3 server, and the requests that it got: (method, path, requested bytes)."""
 
     def __init__(self) -> None:
         moto, werkzeug = import_module("moto.server"), import_module("werkzeug.serving")
@@ -35,8 +35,8 @@ class ObjectStore:
         app = moto.DomainDispatcherApplication(moto.create_backend_app)
 
         def counted(environ: dict[str, Any], start: Any) -> Any:
-            asked = RANGE.fullmatch(environ.get("HTTP_RANGE", ""))
-            size = int(asked[2]) - int(asked[1]) + 1 if asked else None
+            match = RANGE.fullmatch(environ.get("HTTP_RANGE", ""))
+            size = int(match[2]) - int(match[1]) + 1 if match else None
             self.requests.append((environ["REQUEST_METHOD"], environ["PATH_INFO"], size))
             return app(environ, start)
 
@@ -48,11 +48,11 @@ class ObjectStore:
         self.endpoint = f"http://127.0.0.1:{self.server.server_port}"
 
     def reads(self) -> list[int | None]:
-        """The sizes of all reads of segments since it was asked last; None is a whole object."""
-        found = [size for method, path, size in self.requests
+        """The sizes of all reads of segments since the last call; None is a whole object."""
+        sizes = [size for method, path, size in self.requests
                  if method == "GET" and path.endswith(".log")]  # fmt: skip
         self.requests.clear()
-        return found
+        return sizes
 
     def stop(self) -> None:
         self.server.shutdown()
@@ -125,8 +125,8 @@ def test_an_object_store_gives_what_the_directory_does(
     rows = [
         offset
         for split in pickle.loads(pickle.dumps(splits))
-        for found in read_split(split, ["offset"], window_bytes=300_000)
-        for offset in found["offset"].to_pylist()
+        for record_batch in read_split(split, ["offset"], window_bytes=300_000)
+        for offset in record_batch["offset"].to_pylist()
     ]
     assert rows == local["offset"].to_pylist()
     sizes = store.reads()
@@ -138,8 +138,8 @@ def test_an_object_store_gives_what_the_directory_does(
 def test_filters_save_requests_and_bytes(store: ObjectStore, logs: Path, connect: Any) -> None:
     filters = [("partition", "=", 1), ("offset", ">=", 1_950), ("offset", "<", 2_005)]
     report = Report()
-    found = scan("logs", ["offset"], filters, filesystem=connect(store), report=report).read_all()
-    assert found["offset"].to_pylist() == list(range(1_950, 2_005))
+    actual = scan("logs", ["offset"], filters, filesystem=connect(store), report=report).read_all()
+    assert actual["offset"].to_pylist() == list(range(1_950, 2_005))
     sizes = store.reads()
     assert None not in sizes
     everything = sum(path.stat().st_size for path in logs.rglob("*.log"))
@@ -154,15 +154,15 @@ def test_an_object_that_is_deleted_meanwhile(store: ObjectStore, logs: Path, con
         out.write((logs / "orders-0/00000000000000000000.log").read_bytes()[:10_000])
     (split,) = plan_splits(discover("gone", connect(store)))
     filesystem.delete_file("gone/t-0/00000000000000000000.log")
-    ((row,),) = [found.to_pylist() for found in read_split(split)]
+    ((row,),) = [record_batch.to_pylist() for record_batch in read_split(split)]
     assert (row["_error"]["class"], row["_error"]["size"]) == ("gone", 10_000)
 
 
 def test_uris(store: ObjectStore, logs: Path) -> None:
     assert resolve(logs.as_uri()) == (None, str(logs))
     assert resolve("/a b/t-0") == (None, "/a b/t-0")
-    found, path = resolve("memory://a/t-0")
-    assert (type(found).__name__, path) == ("MemoryFileSystem", "/a/t-0")
+    filesystem, path = resolve("memory://a/t-0")
+    assert (type(filesystem).__name__, path) == ("MemoryFileSystem", "/a/t-0")
     endpoint = store.endpoint.removeprefix("http://").replace(":", "%3A")
     options = f"scheme=http&region=us-east-1&endpoint_override={endpoint}"
     uri = f"s3://testing:testing@logs/orders-0?{options}"
@@ -176,8 +176,8 @@ def test_uris(store: ObjectStore, logs: Path) -> None:
 @pytest.mark.parametrize("window", [61, 1_000, 4_096, 70_000])
 def test_reads_are_windows(logs: Path, window: int) -> None:
     report = Report()
-    found = scan(logs, COLUMNS, report=report, window_bytes=window).read_all()
-    assert found == scan(logs, COLUMNS).read_all()
+    actual = scan(logs, COLUMNS, report=report, window_bytes=window).read_all()
+    assert actual == scan(logs, COLUMNS).read_all()
     whole = sum(path.stat().st_size for path in logs.rglob("*.log"))
     assert report.reads >= whole // max(window, 10_000)
 
@@ -194,7 +194,7 @@ def test_memory_does_not_grow_with_the_segment(tmp_path: Path) -> None:
         "import re, sys\n"
         "from kraftspec.pipeline import Report, scan\n"
         "report = Report()\n"
-        "rows = sum(found.num_rows for found in scan(sys.argv[1], report=report))\n"
+        "rows = sum(batch.num_rows for batch in scan(sys.argv[1], report=report))\n"
         # Not getrusage: that starts with what the parent took.
         "peak = int(re.search(r'VmHWM:\\s+(\\d+)', open('/proc/self/status').read())[1]) << 10\n"
         "print(rows, report.tails[0].position, report.tails[0].size, peak)\n"

@@ -52,15 +52,15 @@ LEFT_OUT = {
 }
 
 
-def value_of(given: Any) -> Any:
+def value_of(value: Any) -> Any:
     """A value of a message as Arrow gives it back."""
-    if isinstance(given, Uuid):
-        return str(given)
-    if isinstance(given, (list, tuple)):
-        return [value_of(item) for item in given]
-    if hasattr(given, "__struct_fields__"):
-        return fields_of(given)
-    return given
+    if isinstance(value, Uuid):
+        return str(value)
+    if isinstance(value, (list, tuple)):
+        return [value_of(item) for item in value]
+    if hasattr(value, "__struct_fields__"):
+        return fields_of(value)
+    return value
 
 
 def fields_of(record: Any) -> dict[str, Any]:
@@ -98,7 +98,7 @@ def kafkas(image: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
 
 def sort(rows: Iterable[dict[str, Any]]) -> list[str]:
     """Rows in some order; so are lists of structs and of directories, which are sets in Kafka."""
-    found = []
+    result = []
     for row in rows:
         ordered = {
             name: sorted(value, key=repr)
@@ -106,21 +106,21 @@ def sort(rows: Iterable[dict[str, Any]]) -> list[str]:
             else value
             for name, value in row.items()
         }
-        found.append(repr(sorted(ordered.items())))
-    return sorted(found)
+        result.append(repr(sorted(ordered.items())))
+    return sorted(result)
 
 
-def assert_kafkas(image: MetadataImage, wanted: dict[str, Any]) -> None:
-    found = image_tables(image)
-    for name, rows in kafkas(wanted).items():
-        assert sort(found[name].to_pylist()) == sort(rows), (name, wanted["asOf"])
+def assert_kafkas(image: MetadataImage, expected: dict[str, Any]) -> None:
+    actual = image_tables(image)
+    for name, rows in kafkas(expected).items():
+        assert sort(actual[name].to_pylist()) == sort(rows), (name, expected["asOf"])
 
 
 def test_images_of_a_real_log_are_kafkas() -> None:
     images = read_gzip("images.json.gz")
     assert len(images) > 60
-    for wanted in images:
-        assert_kafkas(read_image(DATA, wanted["asOf"]), wanted)
+    for expected in images:
+        assert_kafkas(read_image(DATA, expected["asOf"]), expected)
     filled = kafkas(images[-1])
     assert all(filled[name] for name in filled if name != "delegation_tokens")
 
@@ -128,11 +128,11 @@ def test_images_of_a_real_log_are_kafkas() -> None:
 def test_the_log_alone_gives_the_same_as_checkpoints_do(tmp_path: Path) -> None:
     for path in DATA.glob("*.log"):
         shutil.copy(path, tmp_path)
-    for wanted in read_gzip("images.json.gz")[::5]:
-        assert_kafkas(read_image(tmp_path, wanted["asOf"]), wanted)
+    for expected in read_gzip("images.json.gz")[::5]:
+        assert_kafkas(read_image(tmp_path, expected["asOf"]), expected)
 
 
-@pytest.mark.java
+@pytest.mark.kafka
 def test_images_of_random_records_are_kafkas(tmp_path: Path) -> None:
     """What no quiet cluster writes: aborted transactions, old ways of fencing, tokens, ELR."""
     for seed in range(2):
@@ -140,15 +140,15 @@ def test_images_of_random_records_are_kafkas(tmp_path: Path) -> None:
         directory.mkdir()
         end = write_log(directory, Writer(seed).batches(150))
         offsets = range(1, end + 1, 11)
-        for wanted in oracle("images", directory, *offsets, end):
-            assert_kafkas(read_image(directory, wanted["asOf"]), wanted)
+        for expected in oracle("images", directory, *offsets, end):
+            assert_kafkas(read_image(directory, expected["asOf"]), expected)
 
 
-@pytest.mark.java
+@pytest.mark.kafka
 def test_the_committed_images_are_kafkas() -> None:
     images = read_gzip("images.json.gz")
-    asked = oracle("images", DATA, *(image["asOf"] for image in images))
-    assert list(map(in_order, asked)) == list(map(in_order, images))
+    answers = oracle("images", DATA, *(image["asOf"] for image in images))
+    assert list(map(in_order, answers)) == list(map(in_order, images))
 
 
 def in_order(image: dict[str, Any]) -> dict[str, Any]:
@@ -156,18 +156,18 @@ def in_order(image: dict[str, Any]) -> dict[str, Any]:
     return image | {"records": sorted(image["records"], key=str)}
 
 
-@pytest.mark.java
+@pytest.mark.kafka
 def test_a_cluster_of_now(tmp_path: Path) -> None:
     """The corpus is no happy accident: another cluster's log is read as well."""
     quorum = run(tmp_path, controllers=1, brokers=1, long=False)
     image = read_image(tmp_path)
-    (wanted,) = oracle("images", tmp_path, image.end_offset)
-    assert_kafkas(image, wanted)
+    (expected,) = oracle("images", tmp_path, image.end_offset)
+    assert_kafkas(image, expected)
     assert_quorum(image, quorum)
     assert {row.name for row in image.topics.values()} >= {"orders"}
 
 
-def assert_quorum(image: MetadataImage, wanted: dict[str, Any]) -> None:
+def assert_quorum(image: MetadataImage, expected: dict[str, Any]) -> None:
     """The voters are those of DescribeQuorum."""
     voters = [
         {
@@ -177,9 +177,9 @@ def assert_quorum(image: MetadataImage, wanted: dict[str, Any]) -> None:
         }
         for row in image_tables(image, ["voters"])["voters"].to_pylist()
     ]
-    assert voters == sorted(wanted["voters"], key=lambda voter: voter["id"])
+    assert voters == sorted(expected["voters"], key=lambda voter: voter["id"])
     assert image.kraft_version == 1
-    assert image.epoch == wanted["leaderEpoch"]
+    assert image.epoch == expected["leaderEpoch"]
 
 
 def test_the_voters_are_those_of_the_quorum() -> None:
@@ -241,8 +241,8 @@ def test_a_checkpoint_alone_is_an_image() -> None:
     path = sorted(DATA.glob("*.checkpoint"))[-1]
     image = read_image(path)
     assert image.end_offset == int(path.name[:20])
-    (wanted,) = [one for one in read_gzip("images.json.gz") if one["asOf"] == image.end_offset]
-    assert_kafkas(image, wanted)
+    (expected,) = [one for one in read_gzip("images.json.gz") if one["asOf"] == image.end_offset]
+    assert_kafkas(image, expected)
 
 
 def test_a_cut_checkpoint_is_refused(tmp_path: Path) -> None:
@@ -285,7 +285,7 @@ def test_an_image_is_of_one_log(tmp_path: Path) -> None:
 def test_no_log_is_too_strange(tmp_path: Path) -> None:
     """Records that are bent, left out, doubled and swapped: an image, or an error that says why."""
     draw = random.Random(3)
-    made = refused = 0
+    accepted = refused = 0
     values = [frame(record) for batch in Writer(5).batches(60) for record in batch]
     for _ in range(60):
         bent = list(values)
@@ -309,6 +309,6 @@ def test_no_log_is_too_strange(tmp_path: Path) -> None:
             refused += 1
         else:
             assert image.end_offset == len(bent)
-            made += 1
-    assert made > 10
+            accepted += 1
+    assert accepted > 10
     assert refused > 10

@@ -8,12 +8,12 @@ import pytest
 from kraftspec.pipeline import discover
 from kraftspec.pipeline.layout import survey
 
-from .made_logs import batch, write_segment
+from .segment_files import batch, write_segment
 
 UNIQUE = "0123456789abcdef" * 2
 
 
-def made(directory: Path) -> Path:
+def make_logs(directory: Path) -> Path:
     for name in ("a.b_c-1", "a.b_c-0", "-0-2", "__cluster_metadata-0"):
         for base in (0, 30, 700):
             write_segment(directory / name, [batch(base)], base)
@@ -32,10 +32,10 @@ def made(directory: Path) -> Path:
 
 
 def test_a_log_directory(tmp_path: Path) -> None:
-    found = survey(made(tmp_path))
+    actual = survey(make_logs(tmp_path))
     segments = [
         (file.topic, file.partition, file.base_offset, file.end_offset)
-        for file in found.files
+        for file in actual.files
         if file.kind == "segment"
     ]
     assert segments == [
@@ -43,24 +43,26 @@ def test_a_log_directory(tmp_path: Path) -> None:
         for topic, partition in (("-0", 2), ("__cluster_metadata", 0), ("a.b_c", 0), ("a.b_c", 1))
         for offsets in ((0, 30), (30, 700), (700, None))
     ]
-    (checkpoint,) = [file for file in found.files if file.kind == "checkpoint"]
+    (checkpoint,) = [file for file in actual.files if file.kind == "checkpoint"]
     assert (checkpoint.base_offset, checkpoint.epoch, checkpoint.topic) == (
         30, 2, "__cluster_metadata",
     )  # fmt: skip
-    assert [file.indexes for file in found.files if file.indexes] == [(".index",)]
-    assert all(file.size == Path(file.path).stat().st_size for file in found.files)
-    assert pickle.loads(pickle.dumps(found.files)) == found.files
-    told = sorted(one.reason.rpartition(" ")[2] for one in found.ignored)
-    assert told == sorted(["delete", "future", "stray", "fetched", "fetched", "fetched", "fetched"])
+    assert [file.indexes for file in actual.files if file.indexes] == [(".index",)]
+    assert all(file.size == Path(file.path).stat().st_size for file in actual.files)
+    assert pickle.loads(pickle.dumps(actual.files)) == actual.files
+    reported = sorted(one.reason.rpartition(" ")[2] for one in actual.ignored)
+    assert reported == sorted(
+        ["delete", "future", "stray", "fetched", "fetched", "fetched", "fetched"]
+    )
 
 
 def test_other_paths(tmp_path: Path) -> None:
-    made(tmp_path / "broker/logs")
+    make_logs(tmp_path / "broker/logs")
     partition = tmp_path / "broker/logs/a.b_c-1"
     assert [file.base_offset for file in discover(partition)] == [0, 30, 700]
     (middle,) = discover(partition / f"{30:020}.log")
     assert (middle.topic, middle.partition, middle.end_offset) == ("a.b_c", 1, 700)
-    # What is on its way out is read when it is asked for.
+    # A file that is to be deleted is read when it is named.
     (leaving,) = discover(tmp_path / f"broker/logs/a-1.{UNIQUE}-future")
     assert (leaving.topic, leaving.partition) == ("a", 1)
     assert discover(tmp_path / "broker") == discover(tmp_path / "broker/logs")

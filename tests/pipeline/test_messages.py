@@ -1,4 +1,4 @@
-"""``decode_message`` over columns of every kind: nulls, versions, chunks, and what is refused."""
+"""``decode_message`` over columns of every kind: nulls, versions, chunks, rejected values."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from kraftspec.pipeline.messages.columns import uuid_text
 ORDERS = kafka.TopicRecord(name="orders", topic_id=Uuid(b"\xff" * 16)).encode(0)
 
 
-def names(found: pa.StructArray) -> list[str | None]:
-    return [row and row["name"] for row in found.to_pylist()]
+def names(structs: pa.StructArray) -> list[str | None]:
+    return [row and row["name"] for row in structs.to_pylist()]
 
 
 @pytest.mark.parametrize(
@@ -42,9 +42,9 @@ def test_binary_of_any_kind(kind: pa.DataType) -> None:
 def test_chunks_and_columns_of_nothing() -> None:
     chunks = pa.chunked_array([[ORDERS], [], [None, ORDERS]], pa.binary())
     versions = pa.chunked_array([[0, 0], [0]], pa.int8())
-    found = decode_message(chunks, "TopicRecord", versions)
-    assert isinstance(found, pa.StructArray)
-    assert names(found) == ["orders", None, "orders"]
+    decoded = decode_message(chunks, "TopicRecord", versions)
+    assert isinstance(decoded, pa.StructArray)
+    assert names(decoded) == ["orders", None, "orders"]
     for column in (pa.array([], pa.binary()), pa.chunked_array([], pa.binary())):
         none = decode_message(column, "TopicRecord", 0)
         assert (len(none), none.type) == (0, arrow_type("TopicRecord"))
@@ -54,12 +54,12 @@ def test_chunks_and_columns_of_nothing() -> None:
 
 def test_large_columns_are_decoded_piece_by_piece(monkeypatch: pytest.MonkeyPatch) -> None:
     records = [kafka.TopicRecord(name=f"topic-{number}").encode(0) for number in range(100)]
-    wanted = [f"topic-{number}" for number in range(100)]
+    expected = [f"topic-{number}" for number in range(100)]
     column = pa.array(records)
     monkeypatch.setattr(decode, "PIECE_ROWS_MAX", 7)
-    assert names(decode_message(column, "TopicRecord", 0)) == wanted
+    assert names(decode_message(column, "TopicRecord", 0)) == expected
     monkeypatch.setattr(decode, "PIECE_BYTES_MAX", 1)
-    assert names(decode_message(column, "TopicRecord", pa.array([0] * 100))) == wanted
+    assert names(decode_message(column, "TopicRecord", pa.array([0] * 100))) == expected
     broken = pa.array([*records[:31], b"", *records[32:]])
     with pytest.raises(MessageDecodeError, match=r"^row 31: no TopicRecord of version 0: name at"):
         decode_message(broken, "TopicRecord", 0, mode="FAILFAST")
@@ -67,8 +67,8 @@ def test_large_columns_are_decoded_piece_by_piece(monkeypatch: pytest.MonkeyPatc
 
 def test_versions_of_rows_and_fields_that_they_lack() -> None:
     votes = [kafka.VoteRequest(voter_id=7).encode(version) for version in (1, 0, 2)]
-    found = decode_message(pa.array(votes), "VoteRequest", pa.array([1, 0, 2])).to_pylist()
-    assert [(row["_version"], row["voterId"]) for row in found] == [(1, 7), (0, None), (2, 7)]
+    decoded = decode_message(pa.array(votes), "VoteRequest", pa.array([1, 0, 2])).to_pylist()
+    assert [(row["_version"], row["voterId"]) for row in decoded] == [(1, 7), (0, None), (2, 7)]
 
 
 def test_what_is_refused_is_null_or_says_why() -> None:
@@ -113,16 +113,16 @@ def test_what_there_is_not_is_refused() -> None:
 def test_unknown_tags_survive() -> None:
     tagged = kafka.TopicRecord(name="a", unknown_tagged_fields=((5, b"x"), (9, b"")))
     column = pa.array([tagged.encode(0), ORDERS])
-    found = decode_message(column, "TopicRecord", 0).to_pylist()
-    assert [row["_unknownTaggedFields"] for row in found] == [[(5, b"x"), (9, b"")], None]
+    decoded = decode_message(column, "TopicRecord", 0).to_pylist()
+    assert [row["_unknownTaggedFields"] for row in decoded] == [[(5, b"x"), (9, b"")], None]
 
 
 def test_records_are_binary() -> None:
-    made = kafka.ProduceRequest
-    parts = [made.PartitionProduceData(index=number, records=b"batch") for number in range(2)]
-    parts.append(made.PartitionProduceData(records=None))
-    topic = made.TopicProduceData(name="t", partition_data=parts)
-    value = made(acks=1, timeout_ms=1, topic_data=[topic]).encode(9)
+    cls = kafka.ProduceRequest
+    parts = [cls.PartitionProduceData(index=number, records=b"batch") for number in range(2)]
+    parts.append(cls.PartitionProduceData(records=None))
+    topic = cls.TopicProduceData(name="t", partition_data=parts)
+    value = cls(acks=1, timeout_ms=1, topic_data=[topic]).encode(9)
     (row,) = decode_message(pa.array([value]), "ProduceRequest", 9).to_pylist()
     (topics,) = row["topicData"]
     assert [one["records"] for one in topics["partitionData"]] == [b"batch", b"batch", None]
@@ -145,10 +145,10 @@ def refusal(cls: type[Message], value: bytes, version: int) -> str | None:
 def test_no_bytes_are_too_strange(rows: list[tuple[bytes, int]]) -> None:
     column, versions = pa.array([row[0] for row in rows]), pa.array([row[1] for row in rows])
     for name in ("FetchRequest", "MetadataResponse", "PartitionChangeRecord"):
-        found = decode_message(column, name, versions, errors=True)
-        found.validate(full=True)
+        decoded = decode_message(column, name, versions, errors=True)
+        decoded.validate(full=True)
         cls = getattr(kafka, name)
-        for (value, version), row in zip(rows, found.to_pylist(), strict=True):
+        for (value, version), row in zip(rows, decoded.to_pylist(), strict=True):
             why = refusal(cls, value, version)
             assert (row["_error"] and row["_error"]["class"]) == why
             assert row["_version"] == (None if why else version)
@@ -164,15 +164,15 @@ def test_requests_are_split_into_header_and_body() -> None:
     frames = pa.array(
         [good, None, old, b"\x00", b"\x7f\xff\x00\x00", b"\x00\x01\x00\x63", good[:9]]
     )
-    found = split_requests(frames)
-    first, none, second, *bad = found.to_pylist()
+    actual = split_requests(frames)
+    first, none, second, *bad = actual.to_pylist()
     assert none is None
     assert (first["message"], first["version"], first["correlationId"], first["clientId"]) == (
         "FetchRequest", 17, 9, "me",
     )  # fmt: skip
     assert (second["message"], second["clientId"]) == ("ApiVersionsRequest", None)
     assert (second["body"], second["_error"]) == (b"", None)
-    body = decode_message(found.field("body"), "FetchRequest", found.field("version"))
+    body = decode_message(actual.field("body"), "FetchRequest", actual.field("version"))
     assert body.to_pylist()[0]["maxWaitMs"] == 500
     assert [row["_error"]["class"] for row in bad] == [
         "truncated", "unknown_message", "unsupported_version", "truncated",

@@ -55,23 +55,23 @@ def test_golden_vectors_in_spark(spark: SparkSession) -> None:
     rows = [(bytes.fromhex(str(test.hex)), test.version) for test in tests if test.hex][:400]
     rows.append((b"\x00", 9))
     values, versions = pa.array([row[0] for row in rows]), pa.array([row[1] for row in rows])
-    wanted = decode_arrow(values, name, versions, errors=True)
+    expected = decode_arrow(values, name, versions, errors=True)
     frame = spark.createDataFrame(pa.table({"value": values, "version": versions}))
-    found = frame.select(decode_message("value", name, "version", errors=True)).toArrow()
-    assert found.column_names == [name]
-    assert found.column(0).to_pylist() == wanted.to_pylist()
-    assert wanted.null_count == 0
+    decoded = frame.select(decode_message("value", name, "version", errors=True)).toArrow()
+    assert decoded.column_names == [name]
+    assert decoded.column(0).to_pylist() == expected.to_pylist()
+    assert expected.null_count == 0
     plain = frame.select(decode_message(col("value"), kafka.MetadataResponse, col("version")))
-    bad = sum(row["_error"] is not None for row in wanted.to_pylist())
+    bad = sum(row["_error"] is not None for row in expected.to_pylist())
     assert 0 < bad == plain.where("MetadataResponse is null").count() < len(rows)
 
 
 def test_a_number_is_the_version_of_all_rows(spark: SparkSession) -> None:
     value = kafka.TopicRecord(name="orders").encode(0)
     frame = spark.createDataFrame([(bytearray(value),), (None,)], "value binary")
-    found = frame.select(decode_message("value", "TopicRecord", 0).alias("topic"))
-    assert [row.topic and row.topic.name for row in found.collect()] == ["orders", None]
-    assert found.select("topic.topicId").first() == ("AAAAAAAAAAAAAAAAAAAAAA",)
+    decoded = frame.select(decode_message("value", "TopicRecord", 0).alias("topic"))
+    assert [row.topic and row.topic.name for row in decoded.collect()] == ["orders", None]
+    assert decoded.select("topic.topicId").first() == ("AAAAAAAAAAAAAAAAAAAAAA",)
     bad = frame.select(decode_message("value", "TopicRecord", 7, mode="FAILFAST"))
     with pytest.raises(PythonException, match="row 0: no TopicRecord of version 7"):
         bad.collect()
@@ -82,7 +82,7 @@ def test_requests_in_spark(spark: SparkSession) -> None:
     frame = header.encode(2) + kafka.FetchRequest(max_wait_ms=500).encode(17)
     frames = spark.createDataFrame([(bytearray(frame),)], "frame binary")
     split = frames.select(split_requests("frame")).select("request.*")
-    found = split.where("message = 'FetchRequest'").select(
+    actual = split.where("message = 'FetchRequest'").select(
         "clientId", decode_message("body", "FetchRequest", "version").getField("maxWaitMs")
     )
-    assert found.first() == ("me", 500)
+    assert actual.first() == ("me", 500)

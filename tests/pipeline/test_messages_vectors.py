@@ -1,6 +1,6 @@
 """Messages of every version as Arrow: the golden vectors, which Kafka wrote, say what is right.
 
-A vector's value is held against its row field by field, by the schema files and not by plans: they
+A vector's value is compared with its row field by field, by schema files and not by plans: they
 say which fields a version has, of what type, and what a tagged field is that was left out.
 """
 
@@ -34,12 +34,12 @@ def specs(spec_set: str) -> dict[str, Message]:
 
 @cache
 def vectors(spec_set: str) -> list[tuple[str, list[Vector]]]:
-    found = []
+    result = []
     for name, file in read_vectors(vectors_root()):
         tests = [test for test in file.tests if test.hex is not UNSET]
         if name == spec_set and tests and file.message in specs(spec_set):
-            found.append((file.message, tests))
-    return found
+            result.append((file.message, tests))
+    return result
 
 
 class Row:
@@ -69,10 +69,10 @@ class Row:
             assert field.tag is not None
             assert self.version in field.tagged_versions
             return self.default(field, field.default)
-        given = value[field.json_name]
-        if field.type.array and given is not None:
-            return [self.element(field, item) for item in given]
-        return self.element(field, given)
+        source_ = value[field.json_name]
+        if field.type.array and source_ is not None:
+            return [self.element(field, item) for item in source_]
+        return self.element(field, source_)
 
     def default(self, field: Field, default: Default) -> Any:
         if isinstance(default, dict):
@@ -91,17 +91,17 @@ class Row:
                 row[field.json_name] = self.default(field, field.default)
         return row
 
-    def element(self, field: Field, given: Any) -> Any:
-        if given is None:
+    def element(self, field: Field, value: Any) -> Any:
+        if value is None:
             return None
         match field.type.element:
             case "bytes" | "records":
-                return b64decode(given)
+                return b64decode(value)
             case "float64":
-                return float64(bytes.fromhex(given[2:]) if isinstance(given, str) else given)
+                return float64(bytes.fromhex(value[2:]) if isinstance(value, str) else value)
             case name if field.type.struct:
-                return self.struct(self.message.struct(name), given)
-        return given
+                return self.struct(self.message.struct(name), value)
+        return value
 
 
 def float64(value: bytes | float) -> bytes:
@@ -118,6 +118,7 @@ def plain(value: Any) -> Any:
     return [plain(item) for item in value] if isinstance(value, list) else value
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("spec_set", SETS)
 def test_a_row_is_the_value_of_the_golden_vector(spec_set: str) -> None:
     pairs = set()
@@ -128,14 +129,14 @@ def test_a_row_is_the_value_of_the_golden_vector(spec_set: str) -> None:
         message = specs(spec_set)[name]
         column = pa.array([bytes.fromhex(str(test.hex)) for test in good])
         versions = pa.array([test.version for test in good], pa.int16())
-        made = decode_message(column, name, versions, spec_set=spec_set, mode="FAILFAST")
-        made.validate(full=True)
-        assert made.type == arrow_type(name, spec_set)
-        for test, row in zip(good, made.to_pylist(), strict=True):
+        built = decode_message(column, name, versions, spec_set=spec_set, mode="FAILFAST")
+        built.validate(full=True)
+        assert built.type == arrow_type(name, spec_set)
+        for test, row in zip(good, built.to_pylist(), strict=True):
             assert row.pop("_version") == test.version
             assert test.value is not UNSET
-            wanted = Row(message, test.version).struct(message.top, test.value)
-            assert plain(row) == wanted, (name, test.version, test.id)
+            expected = Row(message, test.version).struct(message.top, test.value)
+            assert plain(row) == expected, (name, test.version, test.id)
             pairs.add((name, test.version))
     every = {
         (message.name, version)
@@ -155,8 +156,8 @@ def test_a_bad_vector_is_null_and_its_error_stands_beside(spec_set: str) -> None
         column = pa.array([bytes.fromhex(str(test.hex)) for test in bad], pa.binary())
         versions = pa.array([test.version for test in bad], pa.int32())
         assert decode_message(column, name, versions, spec_set=spec_set).null_count == len(bad)
-        made = decode_message(column, name, versions, spec_set=spec_set, errors=True)
-        for test, row in zip(bad, made.to_pylist(), strict=True):
+        built = decode_message(column, name, versions, spec_set=spec_set, errors=True)
+        for test, row in zip(bad, built.to_pylist(), strict=True):
             why = row.pop("_error")
             assert not any(value is not None for value in row.values())
             assert test.error is not UNSET

@@ -46,9 +46,9 @@ def damaged(tmp_path: Path) -> Path:
 def test_a_dataset_of_records(tmp_path: Path) -> None:
     out = tmp_path / "new" / "records"
     result = run(DATA, "--to", "parquet", "--out", out)
-    wanted = records(DATA).read_all()
-    assert (result.exit_code, result.stdout) == (CLEAN, f"{wanted.num_rows:,} records\n")
-    assert ds.dataset(out).to_table().equals(wanted)
+    expected = records(DATA).read_all()
+    assert (result.exit_code, result.stdout) == (CLEAN, f"{expected.num_rows:,} records\n")
+    assert ds.dataset(out).to_table().equals(expected)
     assert [path.name for path in out.parent.iterdir()] == ["records"]
     again = run(DATA, "--out", out)
     assert again.exit_code == UNREAD
@@ -62,8 +62,8 @@ def test_a_large_dataset_has_several_parts(tmp_path: Path, monkeypatch: pytest.M
     parts = sorted((tmp_path / "out").iterdir())
     assert len(parts) > 1
     assert parts[1].name == "part-00001.parquet"
-    wanted = records(DATA, record_type="PartitionRecord").read_all()
-    assert pa.concat_tables(map(pq.read_table, parts)).equals(wanted)
+    expected = records(DATA, record_type="PartitionRecord").read_all()
+    assert pa.concat_tables(map(pq.read_table, parts)).equals(expected)
 
 
 def test_nothing_is_left_of_what_failed(damaged: Path, tmp_path: Path) -> None:
@@ -81,10 +81,10 @@ def test_damage_is_told(damaged: Path, tmp_path: Path) -> None:
     assert "2 records, 2 damaged" in result.stdout
     assert "there is no metadata record with API key 99 [unknown_message]" in result.stdout
     assert result.stdout.count("[crc_mismatch]") == result.stdout.count("[unknown_message]") == 1
-    said = json.loads(run(damaged, "--json", "--mode", "DROPMALFORMED").stdout)
-    assert (said["rows"], said["dropped_regions"]) == (2, 2)
-    assert said["types"] == {"NoOpRecord": 2}
-    classes = [found["error_class"] for found in said["damaged"]]
+    summary = json.loads(run(damaged, "--json", "--mode", "DROPMALFORMED").stdout)
+    assert (summary["rows"], summary["dropped_regions"]) == (2, 2)
+    assert summary["types"] == {"NoOpRecord": 2}
+    classes = [actual["error_class"] for actual in summary["damaged"]]
     assert sorted(classes) == ["crc_mismatch", "unknown_message"]
     result = run(damaged, "--out", tmp_path / "out")
     assert result.exit_code == DAMAGED
@@ -96,14 +96,14 @@ def lines(text: str) -> list[dict[str, Any]]:
 
 
 def test_records_as_json(tmp_path: Path) -> None:
-    found = lines(run(DATA, "--to", "json").stdout)
-    wanted = records(DATA).read_all().to_pylist()
-    assert [row["record"] for row in found] == [json.loads(row["record"]) for row in wanted]
-    assert found[0]["timestamp"].endswith("Z")
+    actual = lines(run(DATA, "--to", "json").stdout)
+    expected = records(DATA).read_all().to_pylist()
+    assert [row["record"] for row in actual] == [json.loads(row["record"]) for row in expected]
+    assert actual[0]["timestamp"].endswith("Z")
     typed = run(DATA, "--to", "json", "--record-type", "TopicRecord", "--out", tmp_path / "topics")
     assert " of other types\n" in typed.stdout
     names = [row["record"]["name"] for row in lines((tmp_path / "topics").read_text())]
-    assert names == [row["record"]["name"] for row in found if row["type"] == "TopicRecord"]
+    assert names == [row["record"]["name"] for row in actual if row["type"] == "TopicRecord"]
 
 
 @pytest.mark.parametrize("image", [[], ["--image"]])
@@ -144,15 +144,20 @@ def test_the_image(tmp_path: Path) -> None:
     one = run(DATA, "--image", "--to", "json", "--table", "voters", "--out", tmp_path / "voters")
     assert one.exit_code == CLEAN
     assert set(json.loads((tmp_path / "voters").read_text())) == {"voters"}
-    said = json.loads(run(DATA, "--image", "--json", "--as-of", "100").stdout)
-    assert (said["endOffset"], said["tables"]["topics"]) == (100, tables["topics"].num_rows)
+    summary = json.loads(run(DATA, "--image", "--json", "--as-of", "100").stdout)
+    assert (summary["endOffset"], summary["tables"]["topics"]) == (100, tables["topics"].num_rows)
 
 
 def test_the_image_for_people() -> None:
-    said = run(DATA, "--image", "--table", "partitions", "--table", "voters").stdout
-    assert "partitions, " in said
-    assert "CONTROLLER://127.0.0.1:" in said
-    assert said.splitlines()[1].split()[:4] == ["topicName", "partitionId", "leader", "leaderEpoch"]
+    message = run(DATA, "--image", "--table", "partitions", "--table", "voters").stdout
+    assert "partitions, " in message
+    assert "CONTROLLER://127.0.0.1:" in message
+    assert message.splitlines()[1].split()[:4] == [
+        "topicName",
+        "partitionId",
+        "leader",
+        "leaderEpoch",
+    ]
 
 
 def test_an_image_that_cannot_be_made(tmp_path: Path, damaged: Path) -> None:
@@ -178,8 +183,8 @@ def test_the_advice_of_a_damaged_log_works(tmp_path: Path) -> None:
         assert (result.exit_code, result.stdout) == (UNREAD, "")
         assert result.stderr.endswith("; as_of (--as-of) 3 gives the image before it\n")
         assert "PERMISSIVE" not in result.stderr
-        said = run(tmp_path, "--image", "--as-of", "3").stdout
-        assert said.endswith("of the offsets below 3\n")
+        message = run(tmp_path, "--image", "--as-of", "3").stdout
+        assert message.endswith("of the offsets below 3\n")
         assert run(tmp_path, "--image", "--as-of", "4").exit_code == UNREAD
 
 
@@ -198,7 +203,7 @@ def test_an_image_without_the_damaged_checkpoint(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "message"),
     [
         (["--to", "parquet"], "--to parquet needs --out"),
         (["--to", "table", "--out", "x"], "--out goes with parquet and json"),
@@ -210,7 +215,7 @@ def test_an_image_without_the_damaged_checkpoint(tmp_path: Path) -> None:
         (["--as-of", "-1", "--image"], "-1 is not in the range"),
     ],
 )
-def test_wrong_usage(arguments: list[str], says: str) -> None:
+def test_wrong_usage(arguments: list[str], message: str) -> None:
     result = run(DATA, *arguments)
     assert result.exit_code == USAGE
-    assert says in " ".join(result.stderr.split())
+    assert message in " ".join(result.stderr.split())

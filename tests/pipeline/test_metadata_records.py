@@ -35,8 +35,8 @@ SEGMENT = "00000000000000000000.log"
 
 
 def rows_of(path: Path, **options: Any) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = records(path, **options).read_all().to_pylist()
-    return found
+    actual: list[dict[str, Any]] = records(path, **options).read_all().to_pylist()
+    return actual
 
 
 def plain(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -69,18 +69,18 @@ def test_every_record_of_a_real_log_is_what_kafka_reads() -> None:
     assert not any(row["_error"] or row["_corrupt_record"] for row in rows)
 
 
-@pytest.mark.java
+@pytest.mark.kafka
 def test_the_committed_answers_are_kafkas() -> None:
     assert oracle("records", DATA) == read_gzip("records.json.gz")
 
 
 def test_a_type_of_record_is_a_typed_struct() -> None:
-    wanted = [row for row in rows_of(DATA) if row["type"] == "PartitionRecord"]
+    expected = [row for row in rows_of(DATA) if row["type"] == "PartitionRecord"]
     report = Report()
     table = records(DATA, record_type="PartitionRecord", report=report).read_all()
     assert table.schema.field("record").type == arrow_type("PartitionRecord")
-    assert report.rows == table.num_rows == len(wanted) > 100
-    for row, kept in zip(table.to_pylist(), wanted, strict=True):
+    assert report.rows == table.num_rows == len(expected) > 100
+    for row, kept in zip(table.to_pylist(), expected, strict=True):
         value = PartitionRecord.from_json(json.loads(kept["record"]), kept["version"])
         struct = row["record"]
         assert struct["_version"] == kept["version"]
@@ -95,8 +95,8 @@ def test_columns_are_chosen_and_filters_reach_the_reader() -> None:
     )
     assert reader.schema == pa.schema([("type", pa.string()), ("offset", pa.int64())])
     every = rows_of(DATA / SEGMENT)
-    wanted = [{"type": row["type"], "offset": row["offset"]} for row in every]
-    assert reader.read_all().to_pylist() == wanted[20:]
+    expected = [{"type": row["type"], "offset": row["offset"]} for row in every]
+    assert reader.read_all().to_pylist() == expected[20:]
 
 
 BAD = {
@@ -156,7 +156,7 @@ def test_bad_records_are_dropped_and_counted_or_end_the_reading(bad_log: Path) -
     assert [row["type"] for row in rows] == ["TopicRecord"] * (len(BAD) + 1)
     assert "_error" not in rows[0]
     assert (report.rows, report.dropped_regions) == (len(BAD) + 1, len(BAD))
-    assert [found.error_class for found in report.damaged] == [each[1] for each in BAD.values()]
+    assert [damage.error_class for damage in report.damaged] == [each[1] for each in BAD.values()]
     unseen = Report()
     assert len(rows_of(bad_log, columns=["type"], report=unseen)) == len(rows)
     assert unseen.dropped_regions == len(BAD)

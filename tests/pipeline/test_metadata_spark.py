@@ -22,13 +22,13 @@ def test_records_as_variant(spark: SparkSession) -> None:
     frame = spark.createDataFrame(table).where("type = 'PartitionRecord'")
     variants = frame.select("record", parse_json("record").alias("variant"))
     assert variants.schema["variant"].dataType.typeName() == "variant"
-    found = variants.select(
+    actual = variants.select(
         "record",
         try_variant_get("variant", "$.leader", "int").alias("leader"),
         try_variant_get("variant", "$.isr", "array<int>").alias("isr"),
     ).collect()
-    assert len(found) > 100
-    for row in found:
+    assert len(actual) > 100
+    for row in actual:
         record = json.loads(row.record)
         assert (row.leader, row.isr) == (record["leader"], record["isr"])
 

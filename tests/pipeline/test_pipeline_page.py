@@ -17,19 +17,19 @@ PAGE = Path(__file__).resolve().parents[2] / "docs/pipeline.md"
 EXAMPLE = re.compile(r"^```python\n(.*?)^```(?:\n\n```text\n(.*?)^```)?", re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.java
+@pytest.mark.kafka
 def test_examples_run(tmp_path: Path) -> None:
     # In a process of its own: a Spark that runs already looks for "logs" where it was started.
     text = PAGE.read_text("utf-8")
-    found = list(EXAMPLE.finditer(text))
-    assert len(found) >= 7
+    matches = list(EXAMPLE.finditer(text))
+    assert len(matches) >= 7
     end = f"print({END!r})\n"
-    program = end.join(example[1] for example in found)
+    program = end.join(example[1] for example in matches)
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, check=False, text=True
     )
     assert done.returncode == 0, done.stderr[-4_000:]
-    assert done.stdout.split(END + "\n") == [example[2] or "" for example in found]
+    assert done.stdout.split(END + "\n") == [example[2] or "" for example in matches]
 
 
 def test_every_option_is_in_the_guide() -> None:

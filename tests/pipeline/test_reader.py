@@ -15,29 +15,29 @@ from kraftspec.fastpath.records import Compression
 from kraftspec.pipeline import Report, discover, plan_splits, read_split, scan, schema_of
 from kraftspec.pipeline.rows import ALL_COLUMNS, ERROR_TYPE
 
-from .made_logs import TIME_MS, batch, golden_batches, marker, transactional, write_segment
+from .segment_files import TIME_MS, batch, golden_batches, marker, transactional, write_segment
 
 
 def write_all(directory: Path) -> Path:
     """Write batches of every kind: compressions, headers, nulls, control, transactions."""
-    found, offset = [], 0
+    actual, offset = [], 0
     for codec in Compression:
         for count in (1, 50, 400):
             headers = [[("trace", b"%d" % at), ("null", None)][: at % 3] for at in range(count)]
-            found.append(batch(offset, count, 90, compression=codec, headers=headers))
+            actual.append(batch(offset, count, 90, compression=codec, headers=headers))
             offset += count
-    found += [transactional(offset, 9, 5), marker(offset + 5, 9, 1)]
-    return write_segment(directory / "all-3", found)
+    actual += [transactional(offset, 9, 5), marker(offset + 5, 9, 1)]
+    return write_segment(directory / "all-3", actual)
 
 
 @pytest.mark.parametrize("window", [0, 61, 500, 10_000])
 @pytest.mark.parametrize("values", ["binary", "view", "large_binary"])
 def test_rows_are_those_of_the_object_reader(tmp_path: Path, window: int, values: Any) -> None:
     paths = [write_all(tmp_path), write_segment(tmp_path / "golden-0", golden_batches())]
-    found = [row for path in paths for row in iterate_records(path.read_bytes())]
+    actual = [row for path in paths for row in iterate_records(path.read_bytes())]
     expected = [
         (row.offset, row.timestamp, row.key, row.value, [(h.key, h.value) for h in row.headers])
-        for row in found
+        for row in actual
     ]
     report = Report()
     reader = scan(paths, values=values, window_bytes=window, report=report)
@@ -60,8 +60,8 @@ def test_positions_are_bytes_of_the_file(tmp_path: Path) -> None:
     path = write_all(tmp_path)
     data = path.read_bytes()
     for window in (61, 5_000, 0):
-        for found in scan(path, ["position", "offset"], window_bytes=window):
-            for row in found.to_pylist():
+        for record_batch in scan(path, ["position", "offset"], window_bytes=window):
+            for row in record_batch.to_pylist():
                 first = int.from_bytes(data[row["position"] : row["position"] + 8])
                 delta = int.from_bytes(data[row["position"] + 23 : row["position"] + 27])
                 assert first <= row["offset"] <= first + delta
@@ -87,9 +87,9 @@ def test_any_columns_in_any_order(tmp_path: Path, columns: Any, mode: str) -> No
         )
         assert table.schema.names == expected
         batches = list(scan(path, columns, **options))
-        assert sum(found.num_rows for found in batches) == 2_261
+        assert sum(record_batch.num_rows for record_batch in batches) == 2_261
     filtered = scan(path, columns, [("offset", "<", 7)], mode)
-    assert sum(found.num_rows for found in filtered) == 7
+    assert sum(record_batch.num_rows for record_batch in filtered) == 7
 
 
 def test_the_types_spark_declares() -> None:
@@ -105,10 +105,15 @@ def test_the_types_spark_declares() -> None:
 
 def test_batches_are_of_about_the_rows_asked_for(tmp_path: Path) -> None:
     path = write_segment(tmp_path / "t-0", [batch(30 * at, 30) for at in range(40)])
-    sizes = [found.num_rows for found in scan(path, rows_max=100)]
+    sizes = [record_batch.num_rows for record_batch in scan(path, rows_max=100)]
     assert sizes == [90] * 13 + [30]
     path = write_segment(tmp_path / "t-0", [batch(0, 1_000)])
-    assert [found.num_rows for found in scan(path, rows_max=300)] == [300, 300, 300, 100]
+    assert [record_batch.num_rows for record_batch in scan(path, rows_max=300)] == [
+        300,
+        300,
+        300,
+        100,
+    ]
 
 
 FILTERS: list[tuple[Any, Any]] = [
@@ -152,8 +157,8 @@ def test_filters_are_exact(tmp_path: Path, filters: Any, holds: Any) -> None:
         {"timestamps": "timestamp[ms]", "window_bytes": 3_000},
     ):  # fmt: skip
         report = Report()
-        found = scan(path, ["offset", "value", "headers"], filters, report=report, **options)
-        rows = [row for batch in found for row in batch.to_pylist()]
+        actual = scan(path, ["offset", "value", "headers"], filters, report=report, **options)
+        rows = [row for batch in actual for row in batch.to_pylist()]
         assert [row["offset"] for row in rows] == [row["offset"] for row in expected]
         assert [row["headers"] for row in rows] == [row["headers"] for row in expected]
         assert (report.rows, report.filtered_rows) in (
@@ -164,12 +169,12 @@ def test_filters_are_exact(tmp_path: Path, filters: Any, holds: Any) -> None:
 def test_times_beyond_microseconds_are_the_last_one_and_no_filter_fails(tmp_path: Path) -> None:
     path = write_segment(tmp_path / "t-0", [batch(0, 1), batch(1, 1, timestamps=2**62)])
     micros: Any = {"timestamps": "timestamp[us, tz=UTC]"}
-    found = scan(path, ["timestamp"], **micros).read_all()["timestamp"].cast(pa.int64())
-    assert found.to_pylist() == [TIME_MS * 1_000, 2**63 - 1]
+    actual = scan(path, ["timestamp"], **micros).read_all()["timestamp"].cast(pa.int64())
+    assert actual.to_pylist() == [TIME_MS * 1_000, 2**63 - 1]
     for limit, kept in ((TIME_MS + 1, [1]), (2**61, [])):
-        wanted = [("timestamp", ">=", limit)]
-        assert scan(path, ["offset"], wanted, **micros).read_all()["offset"].to_pylist() == kept
-        assert scan(path, ["offset"], wanted).read_all()["offset"].to_pylist() == [1]
+        expected = [("timestamp", ">=", limit)]
+        assert scan(path, ["offset"], expected, **micros).read_all()["offset"].to_pylist() == kept
+        assert scan(path, ["offset"], expected).read_all()["offset"].to_pylist() == [1]
 
 
 @pytest.mark.parametrize(
@@ -198,12 +203,12 @@ def test_batches_that_cannot_match_are_not_decompressed(
     path = write_segment(
         tmp_path / "t-0", [batch(10 * at, 10, compression=Compression.ZSTD) for at in range(100)]
     )
-    asked = []
+    requested = []
 
     def counted(*arguments: Any, **options: Any) -> Any:
-        found = decode_columns(*arguments, **options)
-        asked.append(found.batches)
-        return found
+        actual = decode_columns(*arguments, **options)
+        requested.append(actual.batches)
+        return actual
 
     monkeypatch.setattr("kraftspec.pipeline.reader.decode_columns", counted)
     for filters, decoded in (
@@ -212,10 +217,10 @@ def test_batches_that_cannot_match_are_not_decompressed(
         ([("compression", "!=", 4)], 0),
         ([("leader_epoch", "=", -1), ("offset", "in", [5, 500])], 2),
     ):
-        asked.clear()
+        requested.clear()
         report = Report()
         scan(path, ["offset"], filters, report=report).read_all()
-        assert sum(asked) == report.batches == decoded
+        assert sum(requested) == report.batches == decoded
         assert report.skipped_batches == 100 - decoded
         assert report.rows + report.filtered_rows == 1_000
 

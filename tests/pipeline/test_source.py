@@ -32,7 +32,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
-from kraftspec.conformance.logs import Record, kafka_logs, partitions, records
+from kraftspec.conformance.making.logs import Record, kafka_logs, partitions, records
 from kraftspec.fastpath.records import Compression, TimestampType
 from kraftspec.pipeline import DamagedLogError
 from kraftspec.pipeline.metadata import metadata_schema
@@ -44,7 +44,7 @@ from kraftspec.pipeline.source.reports import read_report
 from kraftspec.pipeline.source.schema import COLUMNS, converter_of
 from kraftspec.reference.metadata.frames import record_names
 
-from .made_logs import TIME_MS, batch, marker, transactional, write_index, write_segment
+from .segment_files import TIME_MS, batch, marker, transactional, write_index, write_segment
 from .source_reading import Query, Row, batches, fields, plan, rows, source
 
 # Committed: a real controller's log and checkpoints.
@@ -56,8 +56,8 @@ def instant(milliseconds: int) -> datetime:
     return EPOCH + timedelta(milliseconds=milliseconds)
 
 
-def offsets(found: list[Row]) -> list[int]:
-    return [row["offset"] for row in found]
+def offsets(rows_: list[Row]) -> list[int]:
+    return [row["offset"] for row in rows_]
 
 
 @pytest.fixture
@@ -126,13 +126,16 @@ class TestColumns:
         assert (last["timestampType"], last["timestamp"]) == (1, instant(TIME_MS))
 
     def test_a_schema_chooses_and_orders(self, logs: Path) -> None:
-        found = rows(logs, fields("offset", "topic", "value"), subscribe="audit")
-        assert list(found[0]) == ["offset", "topic", "value"]
-        assert offsets(found) == [0, 1, 2, 3]
+        actual = rows(logs, fields("offset", "topic", "value"), subscribe="audit")
+        assert list(actual[0]) == ["offset", "topic", "value"]
+        assert offsets(actual) == [0, 1, 2, 3]
 
     def test_no_columns_still_have_a_number(self, logs: Path) -> None:
         reader, tasks, _ = plan(logs, StructType([]))
-        assert sum(found.num_rows for found in batches(reader, tasks, StructType([]))) == 144
+        assert (
+            sum(record_batch.num_rows for record_batch in batches(reader, tasks, StructType([])))
+            == 144
+        )
 
     @pytest.mark.parametrize(
         ("path", "names", "options"),
@@ -149,10 +152,10 @@ class TestColumns:
         schema = StructType(
             [StructField(name, every[known[name.lower()]].dataType) for name in names]
         )
-        found = rows(path or logs, schema, [LessThan(("OFFSET",), 31)], **options)
-        assert found
+        actual = rows(path or logs, schema, [LessThan(("OFFSET",), 31)], **options)
+        assert actual
         plain = rows(path or logs, None, [LessThan(("offset",), 31)], **options)
-        assert found == [{name: row[known[name.lower()]] for name in names} for row in plain]
+        assert actual == [{name: row[known[name.lower()]] for name in names} for row in plain]
 
     def test_a_column_that_is_there_twice(self, logs: Path) -> None:
         twice = StructType([StructField(name, StringType()) for name in ("topic", "TOPIC")])
@@ -160,16 +163,16 @@ class TestColumns:
             plan(logs, twice)
 
     @pytest.mark.parametrize(
-        ("field", "says"),
+        ("field", "message"),
         [
             (StructField("ofset", IntegerType()), "has no column ofset; it has key, value, topic"),
             (StructField("offset", IntegerType()), "column offset is bigint, not int; cast it"),
         ],
     )
-    def test_another_schema_is_refused(self, logs: Path, field: StructField, says: str) -> None:
+    def test_another_schema_is_refused(self, logs: Path, field: StructField, message: str) -> None:
         with pytest.raises(OptionError, match=r"^schema: ") as raised:
             plan(logs, StructType([field]))
-        assert says in str(raised.value)
+        assert message in str(raised.value)
 
 
 class TestRealLogs:
@@ -182,16 +185,16 @@ class TestRealLogs:
         starts = {(one.topic, one.partition): one.start_offset for one in
                   partitions(truth / "partitions.jsonl")}  # fmt: skip
         options: Row = {"kafka.isolation.level": isolation, "mode": "DROPMALFORMED"}
-        found = rows(root / directory, includeHeaders=True, **options)
+        actual = rows(root / directory, includeHeaders=True, **options)
         # The log start offset, below which records may remain, is no part of the files.
         mine = Counter(
             as_tuple(row)
-            for row in found
+            for row in actual
             if row["offset"] >= starts.get((row["topic"], row["partition"]), 1 << 62)
         )
         return mine, Counter(map(as_read, records(truth / f"{isolation}.jsonl")))
 
-    @pytest.mark.java
+    @pytest.mark.kafka
     @pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
     def test_rows_are_those_of_kafkas_consumer(self, isolation: str) -> None:
         mine, consumed = self.read("clean", isolation)
@@ -206,11 +209,11 @@ def as_tuple(row: Row) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-def as_read(found: Record) -> tuple[Any, ...]:
-    kind = {"createtime": 0, "logappendtime": 1}[found.timestamp_type or ""]
+def as_read(record: Record) -> tuple[Any, ...]:
+    kind = {"createtime": 0, "logappendtime": 1}[record.timestamp_type or ""]
     return (
-        found.topic, found.partition, found.offset, instant(found.timestamp), kind,
-        found.key, found.value, tuple((key, value) for key, value in found.headers),
+        record.topic, record.partition, record.offset, instant(record.timestamp), kind,
+        record.key, record.value, tuple((key, value) for key, value in record.headers),
     )  # fmt: skip
 
 
@@ -261,17 +264,17 @@ NAMED: list[tuple[Filter, Callable[[Row], bool]]] = [
 
 
 class TestFilters:
-    @pytest.mark.parametrize(("found", "test"), NAMED, ids=[str(one)[:60] for one, _ in NAMED])
+    @pytest.mark.parametrize(("filter_", "test"), NAMED, ids=[str(one)[:60] for one, _ in NAMED])
     def test_that_are_taken_keep_the_same_rows(
-        self, logs: Path, found: Filter, test: Callable[[Row], bool]
+        self, logs: Path, filter_: Filter, test: Callable[[Row], bool]
     ) -> None:
         every = rows(logs)
         start, unit = instant(TIME_MS), timedelta(microseconds=1)
-        wanted = [row for row in every if test({**row, "us": (row["timestamp"] - start) // unit})]
-        assert rows(logs, None, [found]) == wanted
+        expected = [row for row in every if test({**row, "us": (row["timestamp"] - start) // unit})]
+        assert rows(logs, None, [filter_]) == expected
 
     @pytest.mark.parametrize(
-        "found",
+        "filter_",
         [
             IsNotNull(("offset",)),
             EqualNullSafe(("offset",), 3),
@@ -287,27 +290,29 @@ class TestFilters:
         ],
         ids=str,
     )
-    def test_others_are_given_back(self, logs: Path, found: Filter) -> None:
-        assert plan(logs, None, [found])[2] == [found]
+    def test_others_are_given_back(self, logs: Path, filter_: Filter) -> None:
+        assert plan(logs, None, [filter_])[2] == [filter_]
 
     def test_files_and_batches_without_rows_are_not_read(self, logs: Path, tmp_path: Path) -> None:
         report = tmp_path / "report"
-        found = rows(
+        actual = rows(
             logs,
             None,
             [GreaterThan(("offset",), 70), EqualTo(("topic",), "orders")],
             report=report,
         )
-        assert offsets(found) == list(range(71, 90))
-        said = read_report(str(report))
-        assert said.rows == 19
-        assert said.reads == 2  # Of four files: one partition has its last segment, one no others.
+        assert offsets(actual) == list(range(71, 90))
+        report_ = read_report(str(report))
+        assert report_.rows == 19
+        assert (
+            report_.reads == 2
+        )  # Of four files: one partition has its last segment, one no others.
         sizes = [path.stat().st_size for path in sorted(logs.glob("orders-*/*.log"))]
-        assert said.bytes_read < sizes[2] + sizes[3]
+        assert report_.bytes_read < sizes[2] + sizes[3]
 
     def test_a_reader_that_takes_none(self, logs: Path) -> None:
-        found = GreaterThan(("offset",), 3)
-        assert plan(logs, None, [found], pushFilters=False)[2] == [found]
+        actual = GreaterThan(("offset",), 3)
+        assert plan(logs, None, [actual], pushFilters=False)[2] == [actual]
 
 
 class TestPaths:
@@ -318,8 +323,8 @@ class TestPaths:
         )
         tasks = list(reader.partitions())
         read = batches(reader, tasks, fields("topic", "partition"))
-        found = {f"{row['topic']}-{row['partition']}" for each in read for row in each.to_pylist()}
-        assert found == {*names}
+        actual = {f"{row['topic']}-{row['partition']}" for each in read for row in each.to_pylist()}
+        assert actual == {*names}
 
 
 class TestTopics:
@@ -330,12 +335,12 @@ class TestTopics:
         assert {row["topic"] for row in rows(logs, subscribePattern="ord.*")} == {"orders"}
 
     def test_by_partition(self, logs: Path) -> None:
-        found = rows(logs, assign='{"orders":[1]}')
-        assert {(row["topic"], row["partition"]) for row in found} == {("orders", 1)}
-        assert len(found) == 50
+        actual = rows(logs, assign='{"orders":[1]}')
+        assert {(row["topic"], row["partition"]) for row in actual} == {("orders", 1)}
+        assert len(actual) == 50
 
     @pytest.mark.parametrize(
-        ("options", "says"),
+        ("options", "message"),
         [
             (
                 {"subscribe": "orders,nope"},
@@ -347,8 +352,8 @@ class TestTopics:
             ({"subscribe": "nope", "startingOffsets": "earliest"}, "subscribe: there is no nope"),
         ],
     )
-    def test_that_are_not_there_are_named(self, logs: Path, options: Row, says: str) -> None:
-        with pytest.raises(OptionError, match=f"option {says}"):
+    def test_that_are_not_there_are_named(self, logs: Path, options: Row, message: str) -> None:
+        with pytest.raises(OptionError, match=f"option {message}"):
             rows(logs, **options)
 
     def test_that_are_not_there_yet_are_waited_for(self, logs: Path) -> None:
@@ -363,25 +368,25 @@ class TestBounds:
         ("start", "end"), [(0, 90), (31, 62), (29, 31), (30, 60), (89, 90), (1, 2), (45, 45)]
     )
     def test_offsets(self, logs: Path, start: int, end: int) -> None:
-        found = rows(
+        actual = rows(
             logs,
             assign='{"orders":[0]}',
             startingOffsets=f'{{"orders":{{"0":{start}}}}}',
             endingOffsets=f'{{"orders":{{"0":{end}}}}}',
         )
-        assert offsets(found) == list(range(start, end))
+        assert offsets(actual) == list(range(start, end))
 
     def test_words_are_all(self, logs: Path) -> None:
         assert rows(logs, startingOffsets="earliest", endingOffsets="latest") == rows(logs)
 
     def test_earliest_and_latest_by_partition(self, logs: Path) -> None:
-        found = rows(
+        actual = rows(
             logs,
             subscribe="orders",
             startingOffsets='{"orders":{"0":-2,"1":48}}',
             endingOffsets='{"orders":{"0":2,"1":-1}}',
         )
-        assert [(row["partition"], row["offset"]) for row in found] == [
+        assert [(row["partition"], row["offset"]) for row in actual] == [
             (0, 0), (0, 1), (1, 48), (1, 49),
         ]  # fmt: skip
 
@@ -391,14 +396,14 @@ class TestBounds:
             stamps = [TIME_MS + time for time in times[base : base + 3]]
             write_segment(tmp_path / "t-0", [batch(base, 3, timestamps=stamps)], base)
         # As Kafka's offsetsForTimes: the record of 20, which comes later, is read as well.
-        found = rows(tmp_path, startingTimestamp=TIME_MS + 25, endingTimestamp=TIME_MS + 41)
-        assert offsets(found) == [1, 2, 3, 4]
-        found = rows(
+        actual = rows(tmp_path, startingTimestamp=TIME_MS + 25, endingTimestamp=TIME_MS + 41)
+        assert offsets(actual) == [1, 2, 3, 4]
+        actual = rows(
             tmp_path,
             startingOffsetsByTimestamp=f'{{"t":{{"0":{TIME_MS + 40}}}}}',
             endingOffsetsByTimestamp=f'{{"t":{{"0":{TIME_MS + 99}}}}}',
         )
-        assert offsets(found) == [3, 4, 5]
+        assert offsets(actual) == [3, 4, 5]
 
     def test_a_start_after_all_records(self, logs: Path) -> None:
         late: Row = {"startingTimestamp": TIME_MS + 1_000, "subscribe": "audit"}
@@ -407,7 +412,7 @@ class TestBounds:
         assert rows(logs, **late, startingOffsetsByTimestampStrategy="latest") == []
 
     @pytest.mark.parametrize(
-        ("options", "says"),
+        ("options", "message"),
         [
             ({"startingOffsets": '{"orders":{"0":0}}'}, "must name all partitions: orders-1 lacks"),
             (
@@ -417,8 +422,8 @@ class TestBounds:
             ({"startingOffsets": "latest"}, "a table that starts at the latest is empty"),
         ],
     )
-    def test_what_is_wrong_is_named(self, logs: Path, options: Row, says: str) -> None:
-        with pytest.raises(OptionError, match=says):
+    def test_what_is_wrong_is_named(self, logs: Path, options: Row, message: str) -> None:
+        with pytest.raises(OptionError, match=message):
             rows(logs, subscribe="orders", **options)
 
     def test_offsets_that_are_not_there(self, logs: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -450,20 +455,20 @@ class TestControlRecords:
         return tmp_path
 
     def test_are_no_rows_as_for_a_consumer(self, log: Path, tmp_path: Path) -> None:
-        found = rows(log, report=tmp_path / "report")
-        assert offsets(found) == [0, 1, 3, 4, 6, 7, 8]
-        said = read_report(str(tmp_path / "report"))
-        assert (said.rows, said.control_rows) == (7, 2)
+        actual = rows(log, report=tmp_path / "report")
+        assert offsets(actual) == [0, 1, 3, 4, 6, 7, 8]
+        report_ = read_report(str(tmp_path / "report"))
+        assert (report_.rows, report_.control_rows) == (7, 2)
 
     def test_may_be_asked_for(self, log: Path) -> None:
-        found = rows(log, includeControl=True, includeMetadata=True)
-        assert [row["offset"] for row in found if row["isControl"]] == [2, 5]
-        assert len(found) == 9
+        actual = rows(log, includeControl=True, includeMetadata=True)
+        assert [row["offset"] for row in actual if row["isControl"]] == [2, 5]
+        assert len(actual) == 9
 
     def test_committed_data(self, log: Path) -> None:
         options: Row = {"kafka.isolation.level": "read_committed"}
-        found = rows(log, **options)
-        assert offsets(found) == [3, 4, 6, 7, 8]
+        actual = rows(log, **options)
+        assert offsets(actual) == [3, 4, 6, 7, 8]
 
     def test_a_damaged_marker_may_be_known_from_its_index(self, tmp_path: Path) -> None:
         bad = bytearray(marker(2, 7, 0))
@@ -475,10 +480,10 @@ class TestControlRecords:
         assert offsets(rows(tmp_path, **options)) == []
         options |= {"useTxnIndexes": True, "report": tmp_path / "told"}
         bounded = {**options, "endingOffsets": "latest"}
-        for given in (options, bounded):
-            assert offsets(rows(tmp_path, **given)) == [3, 4, 5]
-            said = read_report(str(tmp_path / "told"))
-            assert [one.producer_id for one in said.indexed] == [7]
+        for value in (options, bounded):
+            assert offsets(rows(tmp_path, **value)) == [3, 4, 5]
+            report_ = read_report(str(tmp_path / "told"))
+            assert [one.producer_id for one in report_.indexed] == [7]
         index.write_bytes(struct.pack(">hqqqq", 0, 8, 0, 1, 2))
         assert offsets(rows(tmp_path, **options)) == []
         (fault,) = read_report(str(tmp_path / "told")).txn_index_faults
@@ -505,8 +510,8 @@ class TestDamage:
         return tmp_path
 
     def test_is_a_row_by_default(self, log: Path) -> None:
-        *_, damaged = found = sorted(rows(log), key=lambda row: row["_error"] is not None)
-        assert offsets(found) == [0, 1, 2, 6, 7, 8, None]
+        *_, damaged = actual = sorted(rows(log), key=lambda row: row["_error"] is not None)
+        assert offsets(actual) == [0, 1, 2, 6, 7, 8, None]
         assert damaged["_error"]["class"] == "crc_mismatch"
         assert damaged["_error"]["file"].endswith("/t-0/00000000000000000000.log")
         assert damaged["_error"]["position"] == len(batch(0))
@@ -517,14 +522,14 @@ class TestDamage:
         self, log: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
     ) -> None:
         with caplog.at_level(logging.WARNING):
-            found = rows(log, fields("offset"), report=tmp_path / "report")
-        assert offsets(found) == [0, 1, 2, 6, 7, 8]
+            actual = rows(log, fields("offset"), report=tmp_path / "report")
+        assert offsets(actual) == [0, 1, 2, 6, 7, 8]
         assert "1 damaged region (" in caplog.text
-        said = read_report(str(tmp_path / "report"))
-        assert (said.rows, said.dropped_regions, said.damaged[0].records) == (6, 1, 3)
+        report_ = read_report(str(tmp_path / "report"))
+        assert (report_.rows, report_.dropped_regions, report_.damaged[0].records) == (6, 1, 3)
 
     @pytest.mark.parametrize(
-        ("found", "rows_of_damage"),
+        ("filter_", "rows_of_damage"),
         [
             (GreaterThan(("offset",), -1), 0),
             (Not(In(("offset",), (77,))), 0),
@@ -533,12 +538,12 @@ class TestDamage:
         ],
     )
     def test_passes_no_filter_on_what_it_has_not(
-        self, log: Path, tmp_path: Path, found: Filter, rows_of_damage: int
+        self, log: Path, tmp_path: Path, filter_: Filter, rows_of_damage: int
     ) -> None:
-        left = rows(log, None, [found], report=tmp_path / "report")
+        left = rows(log, None, [filter_], report=tmp_path / "report")
         assert len([row for row in left if row["_error"]]) == rows_of_damage
-        said = read_report(str(tmp_path / "report"))
-        assert (said.damaged_regions, said.dropped_regions) == (1, 1 - rows_of_damage)
+        report_ = read_report(str(tmp_path / "report"))
+        assert (report_.damaged_regions, report_.dropped_regions) == (1, 1 - rows_of_damage)
 
     @pytest.mark.parametrize("decode", [None, "metadata"])
     def test_passes_just_the_filters_that_spark_would_let_it_pass(
@@ -565,18 +570,18 @@ class TestDamage:
         for name in converter.filterable:
             values = sorted({row[name] for row in every if row[name] is not None})
             for value in {values[0], values[len(values) // 2], values[-1]}:
-                for found, passes in _FILTERS:
-                    if plan(tmp_path, None, [found(name, value)], **options)[2]:
+                for actual, passes in _FILTERS:
+                    if plan(tmp_path, None, [actual(name, value)], **options)[2]:
                         assert isinstance(value, (str, datetime))
                         continue  # Spark applies it.
-                    wanted = [row for row in every if row[name] is not None]
-                    wanted = [row for row in wanted if passes(row[name], value)]
-                    assert rows(tmp_path, None, [found(name, value)], **options) == wanted, name
+                    expected = [row for row in every if row[name] is not None]
+                    expected = [row for row in expected if passes(row[name], value)]
+                    assert rows(tmp_path, None, [actual(name, value)], **options) == expected, name
 
     def test_may_be_dropped_and_counted(self, log: Path, tmp_path: Path) -> None:
-        found = rows(log, mode="DROPMALFORMED", report=tmp_path / "report")
-        assert offsets(found) == [0, 1, 2, 6, 7, 8]
-        assert "_error" not in found[0]
+        actual = rows(log, mode="DROPMALFORMED", report=tmp_path / "report")
+        assert offsets(actual) == [0, 1, 2, 6, 7, 8]
+        assert "_error" not in actual[0]
         assert read_report(str(tmp_path / "report")).damaged_bytes == len(batch(3))
 
     def test_may_fail(self, log: Path) -> None:
@@ -590,7 +595,7 @@ class TestDamage:
 
     def test_a_file_that_is_gone_is_lost_data(self, log: Path) -> None:
         schema = source(log, {}).schema()
-        for fails, wanted in ((True, None), (False, "gone")):
+        for fails, expected in ((True, None), (False, "gone")):
             write_segment(log / "t-0", [batch(0)])
             reader, tasks, _ = plan(log, failOnDataLoss=fails)
             (log / f"t-0/{0:020}.log").unlink()
@@ -599,7 +604,7 @@ class TestDamage:
                     list(batches(reader, tasks, schema))
             else:
                 (one,) = batches(reader, tasks, schema)
-                assert one["_error"][0]["class"].as_py() == wanted
+                assert one["_error"][0]["class"].as_py() == expected
 
 
 class TestMetadata:
@@ -609,46 +614,49 @@ class TestMetadata:
     def test_types_survive_spark(self, tmp_path: Path, record_type: str | None) -> None:
         options = {"decode": "metadata", **({"recordType": record_type} if record_type else {})}
         schema = source(tmp_path, options).schema()
-        wanted = metadata_schema(record_type=record_type)
-        assert to_arrow_schema(schema, timezone="UTC").equals(wanted)
+        expected = metadata_schema(record_type=record_type)
+        assert to_arrow_schema(schema, timezone="UTC").equals(expected)
 
     @pytest.mark.parametrize("record_type", [None, "TopicRecord", "FeatureLevelRecord"])
     def test_rows_are_those_of_the_core(self, record_type: str | None) -> None:
         options: Row = {} if record_type is None else {"recordType": record_type}
-        found = rows(METADATA, decode="metadata", **options)
-        assert found == metadata_records(METADATA, record_type=record_type).read_all().to_pylist()
-        assert found
+        actual = rows(METADATA, decode="metadata", **options)
+        assert actual == metadata_records(METADATA, record_type=record_type).read_all().to_pylist()
+        assert actual
 
     def test_filters_and_columns(self) -> None:
         names = ("offset", "type", "record")
-        schema = fields(*names, given=source(METADATA, {"decode": "metadata"}))
-        found = rows(METADATA, schema, [LessThan(("offset",), 5)], decode="metadata")
+        schema = fields(*names, source_=source(METADATA, {"decode": "metadata"}))
+        actual = rows(METADATA, schema, [LessThan(("offset",), 5)], decode="metadata")
         every = metadata_records(METADATA, columns=names, mode="FAILFAST").read_all().to_pylist()
-        assert found == [row for row in every if row["offset"] < 5]
+        assert actual == [row for row in every if row["offset"] < 5]
 
     def test_damage_without_a_column_to_show_it(self, tmp_path: Path) -> None:
         write_segment(tmp_path / "__cluster_metadata-0", [batch(0), b"\xff" * 99])
-        given = source(tmp_path, {"decode": "metadata"})
-        shown = rows(tmp_path, fields("offset", "_error", given=given), decode="metadata")
+        log_source = source(tmp_path, {"decode": "metadata"})
+        shown = rows(tmp_path, fields("offset", "_error", source_=log_source), decode="metadata")
         assert [row["offset"] for row in shown] == [0, 1, 2, None]
         assert all(row["_error"] for row in shown)
         report = tmp_path / "report"
-        assert rows(tmp_path, fields("offset", given=given), decode="metadata", report=report) == []
+        assert (
+            rows(tmp_path, fields("offset", source_=log_source), decode="metadata", report=report)
+            == []
+        )
         assert read_report(str(report)).damaged_regions == 4
 
     def test_other_topics_are_passed_over(self, tmp_path: Path) -> None:
         shutil.copytree(METADATA, tmp_path / "__cluster_metadata-0")
         write_segment(tmp_path / "orders-0", [batch(0)])
-        found = rows(tmp_path, decode="metadata", mode="FAILFAST")
-        assert {Path(row["file"]).parent.name for row in found} == {"__cluster_metadata-0"}
+        actual = rows(tmp_path, decode="metadata", mode="FAILFAST")
+        assert {Path(row["file"]).parent.name for row in actual} == {"__cluster_metadata-0"}
 
     def test_a_stream_of_it(self, tmp_path: Path) -> None:
         copied = shutil.copytree(METADATA, tmp_path / "__cluster_metadata-0")
-        schema = fields("offset", given=source(copied, {"decode": "metadata"}))
+        schema = fields("offset", source_=source(copied, {"decode": "metadata"}))
         query = Query(copied, schema, decode="metadata", startingOffsets="earliest")
         every = metadata_records(copied, ["offset", "checkpoint"], mode="FAILFAST").read_all()
-        wanted = [row["offset"] for row in every.to_pylist() if not row["checkpoint"]]
-        assert offsets(query.step()) == wanted
+        expected = [row["offset"] for row in every.to_pylist() if not row["checkpoint"]]
+        assert offsets(query.step()) == expected
 
     def test_what_is_wrong_is_named(self, tmp_path: Path) -> None:
         wrong = {"decode": "metadata", "recordType": "TopicsRecord"}

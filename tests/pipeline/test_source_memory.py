@@ -12,7 +12,7 @@ import pytest
 
 from kraftspec.fastpath import encode_batch
 
-from .made_logs import TIME_MS
+from .segment_files import TIME_MS
 
 PROGRAM = Path(__file__).with_name("read_in_little_memory.py")
 ROWS = 140
@@ -36,8 +36,8 @@ def test_a_worker_of_384_mib_reads_any_segment(tmp_path: Path) -> None:
     for name, size in (("small", 16 << 20), ("large", 192 << 20)):
         count = write(tmp_path / name / "t-0", size)
         command = [sys.executable, str(PROGRAM), str(tmp_path / name), "384"]
-        found = subprocess.run(command, capture_output=True, check=True, text=True)
-        rows, peak = map(int, found.stdout.split())
+        process = subprocess.run(command, capture_output=True, check=True, text=True)
+        rows, peak = map(int, process.stdout.split())
         assert rows == count
         peaks.append(peak)
     assert peaks[1] - peaks[0] < 16

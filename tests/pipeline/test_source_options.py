@@ -1,4 +1,4 @@
-"""The options of ``kafkalog``: what they may hold, and what is said of what they may not."""
+"""The options of ``kafkalog``: valid values, and the errors of invalid ones."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ def parse(**options: str) -> Options:
 
 
 def test_defaults() -> None:
-    found = parse()
-    assert found.paths == ("logs",)
-    assert found.mode == "PERMISSIVE"
-    assert found.isolation == "read_uncommitted"
-    assert found.split_bytes == 64 << 20
-    assert found.fail_on_data_loss
-    assert (found.starting, found.ending, found.topics, found.assigned) == (None,) * 4
-    assert found.include_headers is found.include_metadata is found.include_control is False
+    options = parse()
+    assert options.paths == ("logs",)
+    assert options.mode == "PERMISSIVE"
+    assert options.isolation == "read_uncommitted"
+    assert options.split_bytes == 64 << 20
+    assert options.fail_on_data_loss
+    assert (options.starting, options.ending, options.topics, options.assigned) == (None,) * 4
+    assert options.include_headers is options.include_metadata is options.include_control is False
 
 
 def test_several_paths() -> None:
@@ -33,32 +33,32 @@ def test_several_paths() -> None:
 
 
 def test_names_and_words_are_of_any_case() -> None:
-    found = parse(MODE="failfast", startingoffsets="Earliest", includeHEADERS="TRUE")
-    assert found.mode == "FAILFAST"
-    assert found.starting == Bound("startingOffsets", offset=EARLIEST)
-    assert found.include_headers
+    options = parse(MODE="failfast", startingoffsets="Earliest", includeHEADERS="TRUE")
+    assert options.mode == "FAILFAST"
+    assert options.starting == Bound("startingOffsets", offset=EARLIEST)
+    assert options.include_headers
 
 
 def test_offsets_by_partition() -> None:
-    found = parse(
+    options = parse(
         startingOffsets='{"a":{"0":23,"1":-2},"b":{"0":-1}}', endingOffsets='{"a":{"0":-1}}'
     )
-    assert found.starting == Bound(
+    assert options.starting == Bound(
         "startingOffsets", offsets={"a": {0: 23, 1: EARLIEST}, "b": {0: LATEST}}
     )
-    assert found.ending == Bound("endingOffsets", offsets={"a": {0: LATEST}})
+    assert options.ending == Bound("endingOffsets", offsets={"a": {0: LATEST}})
 
 
 def test_a_timestamp_wins_over_offsets() -> None:
-    found = parse(
+    options = parse(
         startingTimestamp="1700000000000",
         startingOffsetsByTimestamp='{"a":{"0":5}}',
         startingOffsets="earliest",
         endingOffsetsByTimestamp='{"a":{"0":5}}',
         endingOffsets="latest",
     )
-    assert found.starting == Bound("startingTimestamp", timestamp=1_700_000_000_000)
-    assert found.ending == Bound("endingOffsetsByTimestamp", timestamps={"a": {0: 5}})
+    assert options.starting == Bound("startingTimestamp", timestamp=1_700_000_000_000)
+    assert options.ending == Bound("endingOffsetsByTimestamp", timestamps={"a": {0: 5}})
 
 
 def test_topics() -> None:
@@ -68,11 +68,11 @@ def test_topics() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "size"),
+    ("value", "size"),
     [("1", 1), ("64m", 64 << 20), ("64MB", 64 << 20), ("10k", 10_240), ("2g", 2 << 30)],
 )
-def test_sizes(given: str, size: int) -> None:
-    assert parse(splitBytes=given).split_bytes == size
+def test_sizes(value: str, size: int) -> None:
+    assert parse(splitBytes=value).split_bytes == size
 
 
 def test_isolation_is_told_as_to_a_consumer() -> None:
@@ -92,7 +92,7 @@ def test_options_of_a_consumer_are_passed_over() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "says"),
+    ("options", "message"),
     [
         ({"mode": "LOOSE"}, "option mode: one of PERMISSIVE, DROPMALFORMED, FAILFAST, not 'LOOSE'"),
         ({"includeHeaders": "yes"}, "option includeHeaders: one of true, false, not 'yes'"),
@@ -127,8 +127,8 @@ def test_options_of_a_consumer_are_passed_over() -> None:
         ({"path": ""}, "option path is missing"),
     ],
 )
-def test_what_is_wrong_is_named(options: dict[str, str], says: str) -> None:
+def test_what_is_wrong_is_named(options: dict[str, str], message: str) -> None:
     with pytest.raises(OptionError) as raised:
         parse(**options)
-    assert says in str(raised.value)
+    assert message in str(raised.value)
     assert len(str(raised.value)) < 300

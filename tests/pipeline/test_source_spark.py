@@ -10,9 +10,9 @@ import pytest
 from pyspark.errors import AnalysisException, PythonException
 from pyspark.sql import DataFrame, SparkSession
 
-from kraftspec.conformance.logs import kafka_logs, partitions, records
+from kraftspec.conformance.making.logs import kafka_logs, partitions, records
 
-from .made_logs import batch, write_segment
+from .segment_files import batch, write_segment
 
 TRUTH = "clean_read"
 
@@ -35,9 +35,9 @@ class TestQueries:
             for one in partitions(root / TRUTH / "partitions.jsonl")
             if one.topic == "trimmed"
         }
-        wanted: dict[tuple[str, int], list[int]] = {}
+        expected: dict[tuple[str, int], list[int]] = {}
         for one in records(root / TRUTH / "read_committed.jsonl"):
-            sums = wanted.setdefault((one.topic, one.partition), [0, 0, 0, 0])
+            sums = expected.setdefault((one.topic, one.partition), [0, 0, 0, 0])
             sums[0] += 1
             sums[1] += one.offset
             sums[2] += len(one.value or b"")
@@ -51,8 +51,8 @@ class TestQueries:
             from records where topic != 'trimmed' or offset >= {starts["trimmed"]}
             group by topic, partition
         """).collect()
-        found = {(row[0], row[1]): list(row[2:]) for row in rows}
-        assert {key: found.get(key) for key in wanted} == wanted
+        actual = {(row[0], row[1]): list(row[2:]) for row in rows}
+        assert {key: actual.get(key) for key in expected} == expected
 
     def test_filters_leave_sparks_plan(self, spark: SparkSession, tmp_path: Path) -> None:
         write_segment(tmp_path / "t-0", [batch(at) for at in range(0, 30, 3)])
@@ -86,6 +86,7 @@ class TestQueries:
         finally:
             spark.conf.set(name, "true")
 
+    @pytest.mark.smoke
     def test_a_schema_is_a_projection(self, spark: SparkSession, tmp_path: Path) -> None:
         write_segment(tmp_path / "t-0", [batch(0)])
         table = spark.read.format("kafkalog").schema("offset bigint, value binary")
@@ -97,8 +98,8 @@ class TestQueries:
             write_segment(tmp_path / f"t-{number}", [batch(0)])
         reader = spark.read.format("kafkalog").schema("OFFSET bigint, Partition int")
         table = reader.load([str(tmp_path / "t-0"), str(tmp_path / "t-2")])
-        found = table.where("offset > 1").select("partition", "oFFset").collect()
-        assert sorted(tuple(row) for row in found) == [(0, 2), (2, 2)]
+        actual = table.where("offset > 1").select("partition", "oFFset").collect()
+        assert sorted(tuple(row) for row in actual) == [(0, 2), (2, 2)]
 
     def test_sql_and_nothing_to_read(self, spark: SparkSession, tmp_path: Path) -> None:
         write_segment(tmp_path / "t-0", [])

@@ -21,7 +21,7 @@ from kraftspec.conformance.cluster.node import free_port
 from kraftspec.pipeline.source.reports import read_report
 
 from .campaigns import FUZZ, UNIT_CASES, UNITS, WAIT_S, check_all, processes, results, started, wait
-from .made_logs import batch, write_segment
+from .segment_files import batch, write_segment
 
 HOME = Path(pyspark.__file__).parent
 PACKAGE = Path(__file__).resolve().parents[2] / "src/kraftspec"
@@ -51,9 +51,9 @@ def dies_once(rows):
         yield row
         if row.offset == 200 and not os.path.exists(marker):
             daemon = os.getppid()
-            found = subprocess.run(["ps", "-o", "ppid=", "-p", str(daemon)], capture_output=True)
-            Path(marker).write_text(found.stdout.decode())
-            os.kill(int(found.stdout), signal.SIGKILL)
+            process = subprocess.run(["ps", "-o", "ppid=", "-p", str(daemon)], capture_output=True)
+            Path(marker).write_text(process.stdout.decode())
+            os.kill(int(process.stdout), signal.SIGKILL)
 
 rows = table.option("report", report).load(log).rdd.mapPartitions(dies_once)
 sums = rows.map(lambda row: (row.partition, (1, row.offset)))
@@ -125,12 +125,12 @@ class _Cluster:
         """Run a driver; return the JSON of its last line."""
         arguments = [self.url, log, self.directory / "marker", self.directory / "report", archive]
         environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"}
-        found = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-c", SETUP + program, *map(str, arguments)],
             env=environment, capture_output=True, check=False, text=True,
         )  # fmt: skip
-        assert found.returncode == 0, found.stderr[-4_000:]
-        return json.loads(found.stdout.splitlines()[-1])
+        assert process.returncode == 0, process.stderr[-4_000:]
+        return json.loads(process.stdout.splitlines()[-1])
 
 
 @pytest.fixture(scope="module")
@@ -143,12 +143,12 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[_Cluster]:
         "appender.console.target = SYSTEM_ERR\nappender.console.layout.type = PatternLayout\n"
         "appender.console.layout.pattern = %m%n\n"
     )
-    found = _Cluster(directory)
+    running = _Cluster(directory)
     try:
-        found.start()
-        yield found
+        running.start()
+        yield running
     finally:
-        found.stop()
+        running.stop()
 
 
 @pytest.fixture(scope="module")
@@ -160,7 +160,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-@pytest.mark.java
+@pytest.mark.kafka
 def test_an_executor_that_dies_changes_no_count(cluster: _Cluster, log: Path) -> None:
     sums = cluster.run(KILL, log)
     count = 5 * BATCHES
@@ -173,7 +173,7 @@ def test_an_executor_that_dies_changes_no_count(cluster: _Cluster, log: Path) ->
     assert read_report(str(cluster.directory / "report")).rows == count * PARTITIONS
 
 
-@pytest.mark.java
+@pytest.mark.kafka
 def test_a_campaign_whose_executor_dies_counts_each_case_once(
     cluster: _Cluster, tmp_path: Path
 ) -> None:
@@ -195,21 +195,21 @@ def test_a_campaign_whose_executor_dies_counts_each_case_once(
             if parent in started_here and "CoarseGrainedExecutorBackend" in line
         ]
         os.kill(executors[0], signal.SIGKILL)
-        said, complained = driver.communicate(timeout=WAIT_S)
+        output, complained = driver.communicate(timeout=WAIT_S)
     assert driver.returncode == 0, complained
-    report = json.loads(said)
+    report = json.loads(output)
     assert (report["resumed"], report["cases"]) == (0, UNITS * UNIT_CASES)
     assert re.search(r"Lost executor \d+ on 127\.0\.0\.1", complained)
     check_all(tmp_path)
 
 
-@pytest.mark.java
+@pytest.mark.kafka
 def test_a_zip_brings_the_pure_codec(cluster: _Cluster, log: Path, tmp_path: Path) -> None:
     """Compiled modules are not importable from an archive: the plain ones do the work."""
     archive = tmp_path / "kraftspec.zip"
-    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as made:
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as zipped:
         for path in _modules(PACKAGE):
-            made.write(path, Path("kraftspec") / path.relative_to(PACKAGE))
+            zipped.write(path, Path("kraftspec") / path.relative_to(PACKAGE))
     tasks = cluster.run(ZIP, log, archive)
     for file, codec, _ in tasks:
         assert file.endswith("/kraftspec.zip/kraftspec/fastpath/__init__.py")
@@ -218,7 +218,7 @@ def test_a_zip_brings_the_pure_codec(cluster: _Cluster, log: Path, tmp_path: Pat
 
 
 def _modules(directory: Path) -> Iterator[Path]:
-    """The package as a wheel has it, compiled modules included; the rooms are links."""
+    """The package as in a wheel, with compiled modules; the directories are links."""
     for path in sorted(directory.iterdir()):
         if path.is_dir() and path.name not in ("__pycache__", "adapters", "conformance", "specs"):
             yield from _modules(path)

@@ -12,17 +12,17 @@ from hypothesis import strategies as st
 from kraftspec.pipeline import LogFile, Report, Split, discover, plan_splits, read_split, scan
 from kraftspec.pipeline.splits import OPEN_BYTES, Part
 
-from .made_logs import TIME_MS, batch, write_index, write_segment
+from .segment_files import TIME_MS, batch, write_index, write_segment
 
 PLACES = ("file", "position", "offset", "value")
 
 
 def parts_of(splits: list[Split]) -> dict[str, list[Part]]:
-    found: dict[str, list[Part]] = {}
+    result: dict[str, list[Part]] = {}
     for split in splits:
         for part in split.parts:
-            found.setdefault(part.file.path, []).append(part)
-    return found
+            result.setdefault(part.file.path, []).append(part)
+    return result
 
 
 def read_all(splits: list[Split], **options: Any) -> list[dict[str, Any]]:
@@ -30,21 +30,21 @@ def read_all(splits: list[Split], **options: Any) -> list[dict[str, Any]]:
     return [
         row
         for split in splits
-        for found in read_split(split, report=report, **{"columns": PLACES, **options})
-        for row in found.to_pylist()
+        for record_batch in read_split(split, report=report, **{"columns": PLACES, **options})
+        for row in record_batch.to_pylist()
     ]
 
 
 def batches_of(files: list[Path]) -> dict[str, list[int]]:
     """Return where the batches of each file start, by their lengths alone."""
-    found: dict[str, list[int]] = {}
+    result: dict[str, list[int]] = {}
     for path in files:
         data, at = path.read_bytes(), 0
-        starts = found.setdefault(str(path), [])
+        starts = result.setdefault(str(path), [])
         while at < len(data):
             starts.append(at)
             at += 12 + struct.unpack_from(">i", data, at + 8)[0]
-    return found
+    return result
 
 
 SEGMENTS = st.lists(
@@ -68,7 +68,7 @@ def test_every_byte_is_in_one_split_once(
         for count, size in sizes:
             batches.append(batch(offset, count, size))
             offset += count
-        offset += 1  # Names of segments are told apart.
+        offset += 1  # Segments need different names.
         path = write_segment(directory / f"t-{number % 2}", batches, base)
         if index_every and batches:
             write_index(path, index_every)
@@ -90,7 +90,7 @@ def test_every_byte_is_in_one_split_once(
         largest = max((b - a for a, b in zip(starts[file.path], ends, strict=False)), default=0)
         # An index does not know every batch.
         assert all(b - a <= split_bytes * 2 + largest * (index_every or 1) for a, b in spans)
-    whole = [row for found in scan(directory, PLACES) for row in found.to_pylist()]
+    whole = [row for record_batch in scan(directory, PLACES) for row in record_batch.to_pylist()]
     assert read_all(splits) == whole
     assert len(whole) == sum(count for sizes in segments for count, _ in sizes)
 
@@ -178,7 +178,7 @@ def partition(directory: Path) -> list[LogFile]:
 
 
 @pytest.mark.parametrize(
-    ("filters", "wanted"),
+    ("filters", "expected"),
     [
         ([("offset", ">=", 450), ("offset", "<", 500)], range(450, 500)),
         ([("offset", ">", 890)], range(891, 900)),
@@ -192,19 +192,19 @@ def partition(directory: Path) -> list[LogFile]:
     ],
 )
 def test_filters_leave_out_what_cannot_match(
-    tmp_path: Path, filters: list[Any], wanted: Any
+    tmp_path: Path, filters: list[Any], expected: Any
 ) -> None:
     files = partition(tmp_path)
     total = sum(file.size for file in files)
     splits = plan_splits(files, filters=filters)
     rows = read_all(splits, filters=filters)
-    assert [row["offset"] for row in rows] == list(wanted)
+    assert [row["offset"] for row in rows] == list(expected)
     planned = sum(split.size for split in splits)
     blind = plan_splits(files, filters=filters, use_indexes=False)
     assert read_all(blind, filters=filters) == rows
     if isinstance(filters[0], tuple) and filters[0][1] in (">", ">=", "="):
         # A twentieth of a segment lies between two entries of its index.
-        assert planned <= total * (len(wanted) + 40) / 900 < total / 2
+        assert planned <= total * (len(expected) + 40) / 900 < total / 2
     assert planned <= sum(split.size for split in blind) <= total
 
 

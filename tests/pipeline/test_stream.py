@@ -18,7 +18,7 @@ from kraftspec.pipeline.source.options import OptionError
 from kraftspec.pipeline.source.ranges import DataLossError
 from kraftspec.pipeline.source.reports import read_report
 
-from .made_logs import TIME_MS, batch, marker, transactional, write_segment
+from .segment_files import TIME_MS, batch, marker, transactional, write_segment
 from .source_reading import Query, Row, fields, source
 
 OFFSET = fields("topic", "partition", "offset")
@@ -26,12 +26,12 @@ ALL = ReadAllAvailable()
 EARLIEST: Row = {"startingOffsets": "earliest"}
 
 
-def triples(found: list[Row]) -> list[tuple[str, int, int]]:
-    return [(row["topic"], row["partition"], row["offset"]) for row in found]
+def triples(rows_: list[Row]) -> list[tuple[str, int, int]]:
+    return [(row["topic"], row["partition"], row["offset"]) for row in rows_]
 
 
-def offsets(found: list[Row]) -> list[int]:
-    return [row["offset"] for row in found]
+def offsets(rows_: list[Row]) -> list[int]:
+    return [row["offset"] for row in rows_]
 
 
 def append(path: Path, *data: bytes) -> None:
@@ -210,9 +210,9 @@ class TestStart:
         for name, end in (("t-0", 2), ("t-10", 3), ("t-9", 1), ("a-0", 0)):
             write_segment(tmp_path / name, [batch(0, end)] if end else [])
         reader = source(tmp_path, {}).streamReader(OFFSET)
-        found = reader.initialOffset()
-        marks = found.pop("last batches")
-        assert json.dumps(found) == '{"a": {"0": 0}, "t": {"0": 2, "9": 1, "10": 3}}'
+        actual = reader.initialOffset()
+        marks = actual.pop("last batches")
+        assert json.dumps(actual) == '{"a": {"0": 0}, "t": {"0": 2, "9": 1, "10": 3}}'
         # First and last offset, epoch, records; and the checksum, which is bytes 17 to 21.
         assert {number: mark[:4] for number, mark in marks["t"].items()} == {
             "0": [0, 1, -1, 2], "9": [0, 0, -1, 1], "10": [0, 2, -1, 3],
@@ -311,7 +311,7 @@ class TestLoss:
         write_segment(log / "late-0", [batch(50)], 50)
 
     @pytest.mark.parametrize(
-        ("read", "change", "says", "left"),
+        ("read", "change", "message", "left"),
         [
             (10, "delete_first", "t-0: offsets 10 to 59 are deleted", ("t", range(60, 90))),
             (90, "truncate", "t-0 ends at offset 63, and was read to 90", ("t", ())),
@@ -325,20 +325,20 @@ class TestLoss:
         caplog: pytest.LogCaptureFixture,
         read: int,
         change: str,
-        says: str,
+        message: str,
         left: tuple[str, Sequence[int]],
     ) -> None:
         query = Query(log, OFFSET, **EARLIEST)
         query.step(ReadMaxRows(read))
         assert len(query.rows) == read
         getattr(self, change)(log)
-        with pytest.raises(DataLossError, match=says):
+        with pytest.raises(DataLossError, match=message):
             query.step()
         going_on = Query(log, OFFSET, failOnDataLoss=False, **EARLIEST)
         going_on.offset = query.offset
         with caplog.at_level(logging.WARNING):
             assert triples(going_on.step()) == [(left[0], 0, at) for at in left[1]]
-        assert says in caplog.text
+        assert message in caplog.text
         assert going_on.step() == []
 
     def test_a_log_that_was_cut_is_read_on_from_there(self, log: Path) -> None:
@@ -404,14 +404,14 @@ class TestLoss:
         getattr(self, change)(log)
         if is_restarted:
             query.restarted()
-        says = f"t-0 was read to offset {read}, and has other records there now"
-        with pytest.raises(DataLossError, match=says):
+        message = f"t-0 was read to offset {read}, and has other records there now"
+        with pytest.raises(DataLossError, match=message):
             query.step()
         going_on = Query(log, OFFSET, failOnDataLoss=False, **EARLIEST)
         going_on.offset = query.offset
         with caplog.at_level(logging.WARNING):
             assert offsets(going_on.step()) == [*range(left)]
-        assert says in caplog.text
+        assert message in caplog.text
         assert going_on.step() == []
 
     @pytest.mark.parametrize("left", [0, 1])
@@ -474,7 +474,9 @@ class TestDamage:
         bad[-1] ^= 1
         data = [batch(0), bytes(bad), batch(6), b"\xff" * 99, batch(9), batch(12)]
         path = write_segment(tmp_path / "t-0", data[:1])
-        query = Query(tmp_path, fields("offset", "_error", given=source(tmp_path, {})), **EARLIEST)
+        query = Query(
+            tmp_path, fields("offset", "_error", source_=source(tmp_path, {})), **EARLIEST
+        )
         for each in data[1:]:
             append(path, each)
             query.step(ReadMaxRows(2))
@@ -494,8 +496,8 @@ class TestDamage:
         report = tmp_path / "report"
         query = Query(tmp_path / "t-0", OFFSET, mode="DROPMALFORMED", report=report, **EARLIEST)
         assert len(query.step()) == 6
-        said = read_report(str(report))
-        assert (said.rows, said.damaged_bytes) == (6, 99)
+        report_ = read_report(str(report))
+        assert (report_.rows, report_.damaged_bytes) == (6, 99)
 
 
 def test_an_empty_directory_is_no_log(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from .campaigns import WAIT_S
-from .made_logs import batch, write_segment
+from .segment_files import batch, write_segment
 
 DRIVER = """
 import sys
@@ -61,7 +61,7 @@ def test_a_restarted_query_goes_on_where_it_was(spark: SparkSession, tmp_path: P
     assert offsets(spark, out) == sorted([*range(33), 0, 1])
 
 
-@pytest.mark.java
+@pytest.mark.kafka
 def test_a_driver_that_is_killed_loses_and_doubles_nothing(
     spark: SparkSession, tmp_path: Path
 ) -> None:

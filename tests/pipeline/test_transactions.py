@@ -1,4 +1,4 @@
-"""Committed data, held against what Apache Kafka's own consumer read of the same logs."""
+"""Committed data, compared with what Apache Kafka's own consumer read from the same logs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kraftspec.conformance.logs import kafka_logs, partitions, records
+from kraftspec.conformance.making.logs import kafka_logs, partitions, records
 from kraftspec.pipeline import (
     DamagedLogError,
     Report,
@@ -23,7 +23,7 @@ from kraftspec.pipeline import (
 from kraftspec.pipeline.layout import LogFile
 from kraftspec.pipeline.transactions import OFFSET_MAX, Transaction, transactions_of
 
-from .made_logs import batch, marker, transactional, write_segment
+from .segment_files import batch, marker, transactional, write_segment
 
 ISOLATIONS = ("read_uncommitted", "read_committed")
 Key = tuple[str, int]
@@ -36,48 +36,48 @@ def logs() -> Path:
 
 def consumed(read: str, isolation: str) -> dict[Key, list[Any]]:
     """What Kafka's consumer read, by partition."""
-    found = defaultdict(list)
+    result = defaultdict(list)
     for one in records(logs() / read / f"{isolation}.jsonl"):
-        found[one.topic, one.partition].append(
+        result[one.topic, one.partition].append(
             (
                 one.offset, one.timestamp, one.timestamp_type, one.leader_epoch, one.key, one.value,
                 [tuple(header) for header in one.headers],
             )
         )  # fmt: skip
-    return dict(found)
+    return dict(result)
 
 
 def scanned(path: Path, isolation: str, starts: dict[Key, int]) -> dict[Key, list[Any]]:
     """What we read: a consumer sees no control records, and nothing before the log's start."""
-    found = defaultdict(list)
+    result = defaultdict(list)
     for rows in scan(path, isolation=isolation):
         for row in rows.to_pylist():
             place = row["topic"], row["partition"]
             if row["_error"] or row["is_control"] or row["offset"] < starts.get(place, 0):
                 continue
             stamp_type = ("createtime", "logappendtime")[row["timestamp_type"]]
-            found[place].append(
+            result[place].append(
                 (
                     row["offset"], row["timestamp"], stamp_type, row["leader_epoch"], row["key"],
                     row["value"], [(each["key"], each["value"]) for each in row["headers"]],
                 )
             )  # fmt: skip
     # The metadata log is not for consumers.
-    return {place: rows for place, rows in found.items() if place[0] != "__cluster_metadata"}
+    return {place: rows for place, rows in result.items() if place[0] != "__cluster_metadata"}
 
 
-@pytest.mark.java
+@pytest.mark.kafka
 @pytest.mark.parametrize("isolation", ISOLATIONS)
 @pytest.mark.parametrize(("directory", "read"), [("clean", "clean_read"), ("torn", "torn_read")])
 def test_all_that_kafkas_consumer_read(directory: str, read: str, isolation: str) -> None:
-    told = list(partitions(logs() / read / "partitions.jsonl"))
-    starts = {(one.topic, one.partition): one.start_offset for one in told}
+    reported = list(partitions(logs() / read / "partitions.jsonl"))
+    starts = {(one.topic, one.partition): one.start_offset for one in reported}
     expected = consumed(read, isolation)
     assert scanned(logs() / directory, isolation, starts) == expected
     assert sum(map(len, expected.values())) > 5_000
 
 
-@pytest.mark.java
+@pytest.mark.kafka
 def test_aborted_and_open_transactions_are_left_out_and_counted() -> None:
     report = Report()
     for _ in scan(logs() / "clean", isolation="read_committed", report=report):
@@ -91,23 +91,23 @@ def test_aborted_and_open_transactions_are_left_out_and_counted() -> None:
 
 
 def segments_of(directory: Path) -> dict[Key, list[LogFile]]:
-    found: dict[Key, list[LogFile]] = defaultdict(list)
+    result: dict[Key, list[LogFile]] = defaultdict(list)
     for file in discover(directory):
         if file.topic is not None and file.partition is not None and file.kind == "segment":
-            found[file.topic, file.partition].append(file)
-    return found
+            result[file.topic, file.partition].append(file)
+    return result
 
 
-@pytest.mark.java
+@pytest.mark.kafka
 def test_the_last_stable_offset_is_the_brokers() -> None:
     segments, was_open = segments_of(logs() / "clean"), 0
-    for told in partitions(logs() / "clean_read" / "partitions.jsonl"):
-        found = transactions_of(segments[told.topic, told.partition])
-        if told.last_stable_offset < told.end_offset:
-            assert found.last_stable_offset == told.last_stable_offset
+    for reported in partitions(logs() / "clean_read" / "partitions.jsonl"):
+        transactions = transactions_of(segments[reported.topic, reported.partition])
+        if reported.last_stable_offset < reported.end_offset:
+            assert transactions.last_stable_offset == reported.last_stable_offset
             was_open += 1
         else:
-            assert found.last_stable_offset == OFFSET_MAX
+            assert transactions.last_stable_offset == OFFSET_MAX
     assert was_open
 
 
@@ -118,20 +118,20 @@ def indexed(file: LogFile) -> list[Transaction]:
     return [Transaction(*entry[1:4]) for entry in struct.iter_unpack(">hqqqq", data)]
 
 
-@pytest.mark.java
+@pytest.mark.kafka
 def test_the_markers_say_what_kafkas_indexes_do() -> None:
     compared = 0
     for files in segments_of(logs() / "clean").values():
-        found = transactions_of(files)
+        transactions = transactions_of(files)
         # The index also has transactions of which compaction left no data, or less.
         ends = {(one.producer_id, one.last_offset): one for file in files for one in indexed(file)}
-        for one in found.aborted:
+        for one in transactions.aborted:
             assert ends[one.producer_id, one.last_offset].first_offset <= one.first_offset
             compared += 1
     assert compared > 5
 
 
-@pytest.mark.java
+@pytest.mark.kafka
 def test_no_byte_of_an_index_changes_what_is_committed(tmp_path: Path) -> None:
     shutil.copytree(logs() / "clean" / "transactions-0", tmp_path / "transactions-0")
     index = max(tmp_path.rglob("*.txnindex"), key=lambda path: path.stat().st_size)
@@ -151,8 +151,8 @@ def test_no_byte_of_an_index_changes_what_is_committed(tmp_path: Path) -> None:
 
 
 def offsets(path: Path, report: Report | None = None) -> list[int]:
-    found = scan(path, ["offset"], isolation="read_committed", report=report)
-    return [offset for rows in found for offset in rows["offset"].to_pylist()]
+    actual = scan(path, ["offset"], isolation="read_committed", report=report)
+    return [offset for rows in actual for offset in rows["offset"].to_pylist()]
 
 
 def test_a_marker_may_stand_in_a_later_segment(tmp_path: Path) -> None:
@@ -197,13 +197,13 @@ def test_splits_know_what_was_aborted(tmp_path: Path) -> None:
     )  # fmt: skip
     splits = plan_splits(discover(tmp_path), 4_000, isolation="read_committed")
     assert len(splits) > 3
-    found = [
+    actual = [
         offset
         for split in splits
         for rows in read_split(split, ["offset"], isolation="read_committed")
         for offset in rows["offset"].to_pylist()
     ]
-    assert found == list(range(2, 40))
+    assert actual == list(range(2, 40))
     with pytest.raises(ValueError, match="isolation"):
         list(read_split(plan_splits(discover(tmp_path))[0], isolation="read_committed"))
 
@@ -261,7 +261,7 @@ def test_a_length_that_is_wrong_hides_no_transaction(tmp_path: Path) -> None:
     assert offsets(tmp_path) == [8, 9, 10]
 
 
-# Transaction indexes, when asked for.
+# Transaction indexes, when an option uses them.
 
 
 def write_txn_index(log: Path, *entries: tuple[int, int, int]) -> Path:
@@ -272,13 +272,13 @@ def write_txn_index(log: Path, *entries: tuple[int, int, int]) -> Path:
 
 
 def committed(path: Path, report: Report | None = None, **options: Any) -> list[int]:
-    found = scan(
+    actual = scan(
         path, ["offset"], isolation="read_committed", use_txn_indexes=True, report=report, **options
     )
-    return [offset for rows in found for offset in rows["offset"].to_pylist()]
+    return [offset for rows in actual for offset in rows["offset"].to_pylist()]
 
 
-@pytest.mark.java
+@pytest.mark.kafka
 @pytest.mark.parametrize("directory", ["clean", "torn"])
 def test_every_index_that_kafka_wrote_agrees_and_adds_nothing(directory: str) -> None:
     entries = 0
@@ -288,11 +288,11 @@ def test_every_index_that_kafka_wrote_agrees_and_adds_nothing(directory: str) ->
     assert entries > 5
 
 
-@pytest.mark.java
+@pytest.mark.kafka
 def test_an_abort_marker_that_is_damaged_is_known_from_kafkas_index(tmp_path: Path) -> None:
     shutil.copytree(logs() / "clean" / "transactions-0", tmp_path / "transactions-0")
     files = discover(tmp_path)
-    whole, told = transactions_of(files), 0
+    whole, reported = transactions_of(files), 0
     for file in files:
         path = Path(file.path)
         data = path.read_bytes()
@@ -303,28 +303,31 @@ def test_an_abort_marker_that_is_damaged_is_known_from_kafkas_index(tmp_path: Pa
             at = row["position"]
             path.write_bytes(flipped(data, at + 70))
             without = transactions_of(files)
-            found = transactions_of(files, use_txn_indexes=True)
+            transactions = transactions_of(files, use_txn_indexes=True)
             assert of[0] not in without.aborted
-            assert of[0] in found.aborted
-            assert found.indexed == tuple(of)
+            assert of[0] in transactions.aborted
+            assert transactions.indexed == tuple(of)
             # Of who had one open beside it the marker may be there as well, unless the index says
             # that the transaction went on, and was aborted later.
             others = {one for one in without.undecided if one.producer_id != of[0].producer_id}
-            assert set(found.undecided) <= others
-            for one in others - set(found.undecided):
+            assert set(transactions.undecided) <= others
+            for one in others - set(transactions.undecided):
                 assert any(
                     each.producer_id == one.producer_id
                     and each.first_offset <= one.first_offset
                     and one.last_offset <= each.last_offset
                     for each in whole.aborted
                 )
-            assert (found.last_stable_offset, found.faults) == (whole.last_stable_offset, ())
-            told += 1
+            assert (transactions.last_stable_offset, transactions.faults) == (
+                whole.last_stable_offset,
+                (),
+            )
+            reported += 1
             path.write_bytes(data)
-    assert told > 1
+    assert reported > 1
 
 
-@pytest.mark.java
+@pytest.mark.kafka
 def test_a_byte_of_an_index_that_is_wrong_is_told_or_says_nothing(tmp_path: Path) -> None:
     """It is looked at in the log as it is: what is committed stays the same, whatever it says."""
     shutil.copytree(logs() / "clean" / "transactions-0", tmp_path / "transactions-0")
@@ -334,23 +337,26 @@ def test_a_byte_of_an_index_that_is_wrong_is_told_or_says_nothing(tmp_path: Path
     silent = set()
     for at in range(len(data)):
         index.write_bytes(flipped(data, at))
-        found = transactions_of(files, use_txn_indexes=True)
-        assert (found.aborted, found.undecided) == (expected.aborted, expected.undecided), at
-        assert found.last_stable_offset == expected.last_stable_offset
-        if not found.faults:
+        transactions = transactions_of(files, use_txn_indexes=True)
+        assert (transactions.aborted, transactions.undecided) == (
+            expected.aborted,
+            expected.undecided,
+        ), at
+        assert transactions.last_stable_offset == expected.last_stable_offset
+        if not transactions.faults:
             silent.add(at % 34)
         else:
-            assert found.faults[0].file == str(index)
-            assert found.faults[0].position in (at - at % 34, at - at % 34 + 34), at
+            assert transactions.faults[0].file == str(index)
+            assert transactions.faults[0].position in (at - at % 34, at - at % 34 + 34), at
     # A first offset that is earlier, as where data is deleted; a last stable offset, which says
-    # nothing here. All else is told.
+    # nothing here. All else is reported.
     assert silent <= {*range(10, 18), *range(26, 34)}
     for at in range(0, len(data), 34):
         for rest in (data[:at] + data[at + 34 :], data[: at + 17]):
             index.write_bytes(rest)
-            found = transactions_of(files, use_txn_indexes=True)
-            assert found.faults, at
-            assert found.aborted == expected.aborted
+            transactions = transactions_of(files, use_txn_indexes=True)
+            assert transactions.faults, at
+            assert transactions.aborted == expected.aborted
 
 
 def damaged_abort(directory: Path, *, later: tuple[bytes, ...] = ()) -> Path:
@@ -388,13 +394,13 @@ def test_what_was_before_an_indexed_transaction_stays_undecided(tmp_path: Path) 
         [transactional(0, 7), hole, transactional(3, 7), marker(5, 7, 0), batch(6)],
     )
     write_txn_index(log, (7, 3, 5))
-    found = transactions_of(discover(tmp_path), use_txn_indexes=True)
-    assert found.undecided == (Transaction(7, 0, 2),)
-    assert found.aborted == (Transaction(7, 3, 5),)
+    transactions = transactions_of(discover(tmp_path), use_txn_indexes=True)
+    assert transactions.undecided == (Transaction(7, 0, 2),)
+    assert transactions.aborted == (Transaction(7, 3, 5),)
     # A transaction from the start on, of which a batch is damaged, is aborted as a whole.
     write_txn_index(log, (7, 0, 5))
-    found = transactions_of(discover(tmp_path), use_txn_indexes=True)
-    assert (found.undecided, found.aborted) == ((), (Transaction(7, 0, 5),))
+    transactions = transactions_of(discover(tmp_path), use_txn_indexes=True)
+    assert (transactions.undecided, transactions.aborted) == ((), (Transaction(7, 0, 5),))
 
 
 STALE = {

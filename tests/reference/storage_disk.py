@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kraftspec.conformance.simulation.disk import MemoryFiles
 from kraftspec.fastpath import decode_batch, read_header
 from kraftspec.fastpath.types import ZERO_UUID, Uuid
 from kraftspec.generated.kafka import SnapshotHeaderRecord
@@ -17,8 +16,9 @@ from kraftspec.reference.log import (
 from kraftspec.reference.log.control import control_value
 from kraftspec.reference.log.directory import METADATA_NAME
 from kraftspec.reference.log.files import Files, read_whole
+from kraftspec.reference.log.memory_files import MemoryFiles
 from kraftspec.reference.log.snapshots import checkpoint_bytes, snapshot_name
-from kraftspec.reference.profiles.kafka import KafkaProfile
+from kraftspec.reference.profiles.kafka.profile import KafkaProfile
 from kraftspec.reference.profiles.kafka.records import read_batches
 from kraftspec.reference.raft import (
     Config,
@@ -154,6 +154,6 @@ def with_snapshot(storage: Storage, level: int, known: VoterSet | None) -> ev.Sn
 def fetch(
     storage: Storage, snapshot_id: SnapshotId, data: bytes
 ) -> ev.SnapshotStored | ev.SnapshotDamaged | None:
-    storage.carry_out(fx.BeginSnapshot(snapshot_id))
-    storage.carry_out(fx.ExtendSnapshot(snapshot_id, 0, data))
+    storage.begin_snapshot(snapshot_id)
+    storage.extend_snapshot(fx.ExtendSnapshot(snapshot_id, 0, data))
     return storage.finish_snapshot(snapshot_id)

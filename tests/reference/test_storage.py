@@ -31,6 +31,7 @@ from tests.reference.storage_disk import (
 from kraftspec.fastpath import decode_batch, encode_batch, read_header
 from kraftspec.fastpath.errors import CodecError
 from kraftspec.generated.kafka import SnapshotFooterRecord, SnapshotHeaderRecord
+from kraftspec.reference.host import Host
 from kraftspec.reference.log import (
     LocalFiles,
 )
@@ -38,7 +39,6 @@ from kraftspec.reference.log.control import decode_control_record
 from kraftspec.reference.profiles.kafka.records import read_batches
 from kraftspec.reference.raft import (
     Config,
-    Core,
     ElectionState,
     LogState,
     ReplicaKey,
@@ -201,12 +201,11 @@ def test_a_fetch_is_filled_with_whole_batches(disk: Disk) -> None:
     assert not nothing.records
 
 
-def test_what_is_not_of_the_disk_is_let_be(disk: Disk) -> None:
+def test_a_snapshot_that_was_not_begun_is_let_be(disk: Disk) -> None:
     storage = disk.format().storage
     before = disk.names()
-    storage.carry_out(fx.Commit(3))
-    storage.carry_out(fx.AbandonSnapshot(SnapshotId(1, 1)))
-    storage.carry_out(fx.ExtendSnapshot(SnapshotId(1, 1), 0, b"nobody asked"))
+    storage.abandon_snapshot(SnapshotId(1, 1))
+    storage.extend_snapshot(fx.ExtendSnapshot(SnapshotId(1, 1), 0, b"nobody asked"))
     assert disk.names() == before
 
 
@@ -251,15 +250,15 @@ def test_a_snapshot_that_is_fetched(disk: Disk, level: int) -> None:
     written = with_snapshot(leader, level, known)
     storage = disk.format().storage
     append(storage, 1, b"of no use")
-    storage.carry_out(fx.BeginSnapshot(ONE))
+    storage.begin_snapshot(ONE)
     position = 0
     while position < written.size:
         reply = FetchSnapshotReply(
             snapshot_end_offset=3, snapshot_epoch=2, position=position, read_max_bytes=50
         )
         leader.fill(reply)
-        storage.carry_out(fx.ExtendSnapshot(SnapshotId(9, 9), position, b"another's"))
-        storage.carry_out(fx.ExtendSnapshot(ONE, position, reply.data))
+        storage.extend_snapshot(fx.ExtendSnapshot(SnapshotId(9, 9), position, b"another's"))
+        storage.extend_snapshot(fx.ExtendSnapshot(ONE, position, reply.data))
         position += len(reply.data)
     assert storage.finish_snapshot(SnapshotId(9, 9)) is None
     assert storage.finish_snapshot(ONE) == written
@@ -296,15 +295,15 @@ def test_a_fetched_snapshot_that_is_damaged_changes_nothing(disk: Disk, data: by
 def test_a_fetch_that_is_abandoned_or_begun_anew(disk: Disk) -> None:
     storage = disk.format().storage
     before = disk.names()
-    storage.carry_out(fx.BeginSnapshot(ONE))
-    storage.carry_out(fx.ExtendSnapshot(ONE, 0, b"some bytes"))
+    storage.begin_snapshot(ONE)
+    storage.extend_snapshot(fx.ExtendSnapshot(ONE, 0, b"some bytes"))
     assert len(disk.names()) == len(before) + 1
-    storage.carry_out(fx.BeginSnapshot(SnapshotId(5, 2)))
+    storage.begin_snapshot(SnapshotId(5, 2))
     assert len(disk.names()) == len(before) + 1
-    storage.carry_out(fx.AbandonSnapshot(SnapshotId(5, 2)))
+    storage.abandon_snapshot(SnapshotId(5, 2))
     assert disk.names() == before
     assert storage.finish_snapshot(SnapshotId(5, 2)) is None
-    storage.carry_out(fx.BeginSnapshot(ONE))
+    storage.begin_snapshot(ONE)
     assert [name for name in disk.names() if name.endswith(".part")]
     disk.restart()
     assert not [name for name in disk.names() if name.endswith(".part")]
@@ -369,52 +368,40 @@ def test_voters_amid_many_segments_are_found(disk: Disk) -> None:
 # ---- a core and its restarts -------------------------------------------------------------------
 
 
-class Alone:
+class Alone(Host):
     """A quorum of one: a core that leads, on a storage."""
 
     def __init__(self, disk: Disk, config: Config) -> None:
+        super().__init__()
         self.disk = disk
         self.config = config
-        self.refused: list[int] = []
         self.now_us = NOW_US
-        self.core: Core
         self.start()
 
     def start(self) -> None:
-        storage = self.disk.storage
-        self.core = storage.make_core(self.config, Random(1))
+        self.storage = self.disk.storage
+        self.core = self.storage.make_core(self.config, Random(1))
         self.step(ev.Start())
 
     def restart(self) -> None:
         self.disk.storage.close()
         self.disk.open(self.config)
 
-    def step(self, event: ev.Event) -> None:
+    def clock_us(self) -> int:
         self.now_us += 1000
-        storage = self.disk.storage
-        for effect in self.core.step(event, self.now_us):
-            match effect:
-                case fx.PersistElection():
-                    storage.persist_election(effect)
-                case fx.AppendRecords():
-                    storage.append_records(effect)
-                case fx.AppendControl():
-                    storage.append_control(effect)
-                case fx.FlushLog():
-                    self.step(storage.flush(effect))
-                case fx.WriteSnapshot():
-                    data = values(contents(storage))
-                    stored = storage.write_snapshot(effect, [bytes(v or b"") for v in data], 5)
-                    assert stored is not None
-                    self.step(stored)
-                case fx.DeleteBefore():
-                    storage.delete_before(effect.snapshot_id)
-                case fx.AppendRefused() | fx.SnapshotRefused():
-                    raise AssertionError(effect)
-                case fx.UpgradeAnswered():
-                    assert effect.error == 0
-                case _:
-                    storage.carry_out(effect)
+        return self.now_us
+
+    def snapshot_values(self, effect: fx.WriteSnapshot) -> list[bytes]:
+        return [bytes(value or b"") for value in values(contents(self.storage))]
+
+    def on_append_refused(self, effect: fx.AppendRefused) -> None:
+        raise AssertionError(effect)
+
+    def on_snapshot_refused(self, effect: fx.SnapshotRefused) -> None:
+        raise AssertionError(effect)
+
+    def on_upgrade_answered(self, effect: fx.UpgradeAnswered) -> None:
+        assert effect.error == 0
 
     def append(self, *records: bytes) -> None:
         self.step(ev.AppendRequested(1, self.core.epoch, records))

@@ -23,7 +23,6 @@ from tests.reference.storage_disk import (
     with_snapshot,
 )
 
-from kraftspec.conformance.simulation.disk import MemoryFiles
 from kraftspec.fastpath import encode_batch
 from kraftspec.reference.log import (
     CorruptMetadataLogError,
@@ -31,6 +30,7 @@ from kraftspec.reference.log import (
     LogFailedError,
 )
 from kraftspec.reference.log.directory import METADATA_NAME
+from kraftspec.reference.log.memory_files import MemoryFiles
 from kraftspec.reference.profiles.kafka.records import read_batches
 from kraftspec.reference.raft import (
     ElectionState,
@@ -42,7 +42,7 @@ from kraftspec.reference.raft.control import LeaderChange
 from kraftspec.reference.storage import Storage
 
 
-def test_a_power_cut_leaves_the_old_vote_or_the_new() -> None:
+def test_a_power_loss_leaves_the_old_vote_or_the_new() -> None:
     old, new = ElectionState(1, -1, ReplicaKey(2)), ElectionState(2, -1, ReplicaKey(3))
     for seed in range(40):
         made = in_memory().format()
@@ -65,7 +65,7 @@ def test_a_power_cut_leaves_the_old_vote_or_the_new() -> None:
         except KeyboardInterrupt:
             pass
         files.hook = None
-        files.power_cut(Random(seed))
+        files.power_loss(Random(seed))
         found = made.open().storage.election
         assert found == new if returned else found in (old, new)
 
@@ -77,7 +77,7 @@ def test_what_was_flushed_outlives_the_power(seed: int) -> None:
     made.storage.flush(fx.FlushLog(1))
     append(made.storage, 1, b"two")
     assert isinstance(made.files, MemoryFiles)
-    made.files.power_cut(Random(seed))
+    made.files.power_loss(Random(seed))
     storage = made.open().storage
     assert values(contents(storage)) in ([b"one"], [b"one", b"two"])
     assert storage.log.flushed_offset == storage.log.end_offset

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.reference.transcripts import cluster, script
 
-from kraftspec.conformance.simulation.catalogue import planted
+from kraftspec.simulation.catalogue import planted
 
 ROOT = Path(__file__).resolve().parents[2]
 DIRECTORY = ROOT / "tests" / "transcripts"
@@ -47,8 +47,8 @@ def test_transcript(path: Path, request: pytest.FixtureRequest) -> None:
 @pytest.mark.parametrize("path", TRANSCRIPTS, ids=name_of)
 def test_a_transcript_is_where_its_profile_says(path: Path) -> None:
     commands = [line.split() for line in path.read_text("utf-8").splitlines() if line[:1].isalpha()]
-    said = commands[0][1] if commands[0][0] == "profile" else "kafka"
-    assert said == (path.parent.name if path.parent != DIRECTORY else "kafka")
+    profile = commands[0][1] if commands[0][0] == "profile" else "kafka"
+    assert profile == (path.parent.name if path.parent != DIRECTORY else "kafka")
     assert "profile" not in [words[0] for words in commands[1:]]
 
 
@@ -58,7 +58,7 @@ def test_there_are_transcripts() -> None:
 
 def test_what_must_not_come_out_is_something_that_can() -> None:
     """A ``not`` of a word that no transcript ever says would be met by a slip of the pen."""
-    said = {
+    output = {
         word
         for path in TRANSCRIPTS
         for line in path.read_text("utf-8").splitlines()
@@ -73,7 +73,7 @@ def test_what_must_not_come_out_is_something_that_can() -> None:
         for word in line.removeprefix(f"{script.EXPECT}not ").split()
     }
     assert forbidden
-    unheard = {w for w in forbidden if not any(script.is_word(w, other) for other in said)}
+    unheard = {w for w in forbidden if not any(script.is_word(w, other) for other in output)}
     assert not unheard
 
 

@@ -16,7 +16,7 @@ import pytest
 from kraftspec.generated import kafka as generated
 from kraftspec.generated.errors import ErrorCode as E
 from kraftspec.reference.profiles import profile_named
-from kraftspec.reference.profiles.kafka import KafkaProfile
+from kraftspec.reference.profiles.kafka.profile import KafkaProfile
 from kraftspec.reference.raft.transitions import TRANSITIONS
 
 DIRECTORY = Path(__file__).resolve().parents[1] / "transcripts"
@@ -48,8 +48,8 @@ class Shown(NamedTuple):
 def _nodes(lines: list[str]) -> set[str]:
     """Return the nodes that run in a transcript; whoever else answers is made up by it."""
     quorum = next(line.split() for line in lines if line.startswith("quorum "))
-    given = [word.removeprefix("nodes=") for word in quorum if word.startswith("nodes=")]
-    return set((given or quorum[1:2])[0].split(","))
+    nodes = [word.removeprefix("nodes=") for word in quorum if word.startswith("nodes=")]
+    return set((nodes or quorum[1:2])[0].split(","))
 
 
 def _shown() -> Iterator[Shown]:
@@ -57,8 +57,8 @@ def _shown() -> Iterator[Shown]:
         lines = path.read_text("utf-8").splitlines()
         nodes = _nodes(lines)
         for index, line in enumerate(lines):
-            found = _MESSAGE.match(line)
-            if found is None:
+            match = _MESSAGE.match(line)
+            if match is None:
                 continue
             data, after = "", ""
             for after in lines[index + 1 :]:
@@ -66,14 +66,14 @@ def _shown() -> Iterator[Shown]:
                 if part is None:
                     break
                 data += part["hex"]
-            api = _API.get(found["name"], found["name"])
-            version = int(found["version"])
-            is_empty = api == "ApiVersions" and not found["reply"] and version < API_VERSIONS_FIELDS
+            api = _API.get(match["name"], match["name"])
+            version = int(match["version"])
+            is_empty = api == "ApiVersions" and not match["reply"] and version < API_VERSIONS_FIELDS
             if " cannot read " in after or not (data or is_empty):
                 continue  # They are not such a message; or it is told without its bytes.
-            kind: Any = getattr(generated, api + ("Response" if found["reply"] else "Request"))
+            kind: Any = getattr(generated, api + ("Response" if match["reply"] else "Request"))
             body = kind.decode(bytes.fromhex(data), version).to_json(version)
-            yield Shown(api, bool(found["reply"]), version, found["source"] in nodes, body)
+            yield Shown(api, bool(match["reply"]), version, match["source"] in nodes, body)
 
 
 SHOWN = list(_shown())
@@ -103,9 +103,9 @@ def test_every_transition_is_shown() -> None:
     shown = set()
     for path in DIRECTORY.glob("*.txt"):
         for line in path.read_text("utf-8").splitlines():
-            found = _ROLE.match(line)
-            if found:
-                shown.add(found.group("old", "new", "cause"))
+            match = _ROLE.match(line)
+            if match:
+                shown.add(match.group("old", "new", "cause"))
     table = {
         (str(role), str(target), str(cause))
         for role, causes in TRANSITIONS.items()
@@ -189,7 +189,7 @@ def test_every_error_of_a_request_is_shown_and_no_other(api: str) -> None:
 
 def test_votes_are_given_and_refused() -> None:
     for pre_vote in (False, True):
-        asked = {
+        versions = {
             one.version
             for one in SHOWN
             if one.api == "Vote"
@@ -197,7 +197,7 @@ def test_votes_are_given_and_refused() -> None:
             and one.body["topics"]
             and one.body["topics"][0]["partitions"][0].get("preVote", False) == pre_vote
         }
-        assert asked == ({2} if pre_vote else {0, 1, 2})
+        assert versions == ({2} if pre_vote else {0, 1, 2})
     granted = {
         partition["voteGranted"]
         for one in SHOWN
@@ -209,7 +209,7 @@ def test_votes_are_given_and_refused() -> None:
 
 
 # What a node makes of an answer depends on its error: those that have a rule.
-HEARD = {
+ERRORS = {
     "Vote": {
         *(E.UNSUPPORTED_VERSION, E.CLUSTER_AUTHORIZATION_FAILED, E.FENCED_LEADER_EPOCH),
         *(E.UNKNOWN_LEADER_EPOCH, E.BROKER_NOT_AVAILABLE, E.INVALID_VOTER_KEY, E.INVALID_REQUEST),
@@ -222,12 +222,12 @@ HEARD = {
 }
 
 
-@pytest.mark.parametrize("api", HEARD)
+@pytest.mark.parametrize("api", ERRORS)
 def test_what_a_node_makes_of_an_error_is_shown(api: str) -> None:
     """In the answers to requests of nodes of ours, whoever gave them."""
     answers = [one.body for one in SHOWN if one.api == api and one.is_reply]
-    heard = {e for body in answers for top in (True, False) for e in _errors(body, top=top)}
-    assert heard >= HEARD[api]
+    errors = {e for body in answers for top in (True, False) for e in _errors(body, top=top)}
+    assert errors >= ERRORS[api]
 
 
 # ---- messages and bytes ------------------------------------------------------------------------
@@ -306,7 +306,7 @@ def test_the_examples_of_the_drafts_are_played(example: str) -> None:
     assert any(f"{kip} draft" in line or "The drafts" in line for line in sources), sources
 
 
-# Cure of a draft → the transcripts in which it holds, and in which it is switched off.
+# Fix of a draft → the transcripts in which it holds, and in which it is switched off.
 BOTH_SIDES = {
     "kip-595": {
         "own-epoch-commit": ("own-epoch-first", "own-epoch-first-without"),
@@ -321,7 +321,7 @@ BOTH_SIDES = {
     "kip-853": {
         "own-epoch-first": ("own-epoch-first", "own-epoch-first-without"),
         "removed-before-replaced": ("replaced-in-two", "replaced-in-one-without"),
-        "leader-hands-over": ("remove-voter-leader", "remove-voter-leader-stuck"),
+        "removed-when-committed": ("remove-voter-leader-again", "remove-voter-leader-stuck"),
         "voter-uuid": ("voter-uuid", "voter-uuid-without"),
         "check-quorum": ("check-quorum", "check-quorum-without"),
     },
@@ -331,20 +331,21 @@ BOTH_SIDES = {
         "check-quorum": ("check-quorum", "check-quorum-without"),
         "leader-refuses": ("leader-refuses", "leader-refuses-not"),
         "own-word": ("own-word", "anothers-word"),
+        "epoch-first": ("pre-vote-higher-epoch", "pre-vote-higher-epoch-without"),
     },
 }
-# What it cures takes chance: `test_without_the_rule_it_disturbs_again_and_again` of kip-853 has it.
+# What it fixes takes chance: `test_without_the_rule_it_disturbs_again_and_again` of kip-853 has it.
 BY_CHANCE = {("kip-853", "loser-steps-down")}
 
 
 @pytest.mark.parametrize("name", BOTH_SIDES)
 def test_every_cure_is_shown_with_and_without(name: str) -> None:
-    cures = {(name, cure) for cure in profile_named(name).cures}
-    assert cures - BY_CHANCE == {(name, cure) for cure in BOTH_SIDES[name]}
-    for cure, (whole, without) in BOTH_SIDES[name].items():
+    fixes = {(name, fix) for fix in profile_named(name).fixes}
+    assert fixes - BY_CHANCE == {(name, fix) for fix in BOTH_SIDES[name]}
+    for fix, (whole, without) in BOTH_SIDES[name].items():
         played = [
             (DIRECTORY / name / f"{one}.txt").read_text("utf-8").splitlines()
             for one in (whole, without)
         ]
         assert f"profile {name}" in played[0]
-        assert f"profile {name} without={cure}" in played[1]
+        assert f"profile {name} without={fix}" in played[1]

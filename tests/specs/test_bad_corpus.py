@@ -13,12 +13,13 @@ import pytest
 
 from kraftspec.codegen.diagnostics import RULES
 from kraftspec.codegen.reader import check_text
-from kraftspec.conformance.java import KafkaAdapter
+from kraftspec.conformance.adapters.kafka import KafkaAdapter
+from kraftspec.conformance.adapters.registry import kafka_adapter
 
 # These are about files, and have no text that breaks them: tests/codegen/test_check.py.
 FILE_RULES = {"file-readable", "file-name", "message-name-unique"}
 LINE = re.compile(r"(?P<path>[^:]+):(\d+):(\d+): (?P<what>.+) \[(?P<rule>[a-z-]+)\]; (?P<mend>.+)")
-# Kafka is asked about a text, which bytes that are no text cannot be.
+# Kafka gets a text; bytes that are no text cannot be given to it.
 NOT_TEXT = {"json-encoding-latin.json"}
 
 BAD = Path(__file__).with_name("bad")
@@ -30,7 +31,7 @@ class Case(NamedTuple):
     name: str
     mistakes: list[tuple[int, int, str]]
     kafka_refuses: bool
-    kafka_reason: str  # Why Kafka accepts what we refuse.
+    kafka_reason: str  # Why Kafka accepts what we reject.
 
     @property
     def data(self) -> bytes:
@@ -39,15 +40,15 @@ class Case(NamedTuple):
 
 def _case(line: str) -> Case:
     name, mistakes, kafka = line.split(" | ")
-    found = []
+    result = []
     for mistake in mistakes.split(", ") if mistakes != "-" else []:
         place, rule = mistake.split(" ")
         row, column = place.split(":")
-        found.append((int(row), int(column), rule))
+        result.append((int(row), int(column), rule))
     verdict, _, reason = kafka.partition(": ")
     if verdict not in ("refuses", "accepts"):
         raise ValueError(line)
-    return Case(name, found, verdict == "refuses", reason)
+    return Case(name, result, verdict == "refuses", reason)
 
 
 CASES = [
@@ -60,8 +61,10 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_mistakes(case: Case) -> None:
     message, diagnostics = check_text(case.data, case.name)
-    found = [(found.line, found.column, found.rule) for found in diagnostics]
-    assert found == case.mistakes
+    diagnostic = [
+        (diagnostic.line, diagnostic.column, diagnostic.rule) for diagnostic in diagnostics
+    ]
+    assert diagnostic == case.mistakes
     assert (message is None) == bool(case.mistakes)
 
 
@@ -90,7 +93,9 @@ def test_the_corpus_is_large() -> None:
 
 def test_mistakes_are_said_in_full() -> None:
     """What a person reads, for a few that stand for all."""
-    lines = {str(found) for case in CASES for found in check_text(case.data, case.name)[1]}
+    lines = {
+        str(diagnostic) for case in CASES for diagnostic in check_text(case.data, case.name)[1]
+    }
     assert {
         'seeds/kip-595-QuorumStateMessage-later.json:15:40: field "TargetVoters": struct "Voter" '
         'is declared twice [struct-declared-once]; declare it once under "commonStructs", and '
@@ -109,11 +114,11 @@ def test_mistakes_are_said_in_full() -> None:
 
 @pytest.fixture(scope="module")
 def kafka() -> Iterator[KafkaAdapter]:
-    with KafkaAdapter() as adapter:
+    with kafka_adapter() as adapter:
         yield adapter
 
 
-@pytest.mark.java
+@pytest.mark.kafka
 @pytest.mark.parametrize(
     "case", [case for case in CASES if case.name not in NOT_TEXT], ids=lambda case: case.name
 )

@@ -1,4 +1,4 @@
-"""The draft sets: what the seeds wrote is refused for the reason that ERRATA.md gives, and what
+"""The draft sets: the specs of the seeds are rejected for the reason that ERRATA.md gives, and what
 was made of it has the fields that the drafts name, agrees with Kafka where Kafka has the same, and
 is taken by Kafka's own generator.
 """
@@ -20,7 +20,8 @@ from kraftspec.codegen.diagnostics import RULES
 from kraftspec.codegen.importer import fields_by_path, read_schema
 from kraftspec.codegen.reader import check_text, read_message
 from kraftspec.codegen.versions import Versions
-from kraftspec.conformance.java import KafkaAdapter
+from kraftspec.conformance.adapters.kafka import KafkaAdapter
+from kraftspec.conformance.adapters.registry import kafka_adapter
 from kraftspec.specs import specs_root
 
 KafkaJar = Callable[[str, str], Path]  # (artifact, release), from conftest.py
@@ -88,11 +89,11 @@ def kafka(message: str) -> Path | None:
 
 
 def squeezed(text: str) -> str:
-    return re.sub(r"\s+", "", text)
+    return re.sub(r"[ \r\n]+", "", text)  # Other white space is a mistake, and is compared.
 
 
 def quoted(cell: str) -> str:
-    return squeezed(cell.strip("`"))
+    return squeezed(cell.strip("`")).replace("U+00A0", "\u00a0")
 
 
 # ---- ERRATA.md ------------------------------------------------------------------------------
@@ -123,7 +124,8 @@ def test_no_refusal_is_left_out(folder: str, message: str) -> None:
 
 
 def test_what_was_printed_without_mistakes_is_kept() -> None:
-    refused = {(row.folder, row.message) for row in REPAIRS}
+    """But for its white space."""
+    refused = {(row.folder, row.message) for row in REPAIRS if row.rule != "json-space"}
     names = {re.sub("-later$", "", path.stem) for path in AS_WRITTEN.glob("*.json")}
     printed = {(name[:7], name[8:]) for name in names}
     assert refused < printed
@@ -134,8 +136,8 @@ def test_what_was_printed_without_mistakes_is_kept() -> None:
     }
     for folder, message in printed - refused:
         (text,) = as_written(folder, message)
-        assert rules_broken(text) == frozenset()
-        ours, theirs = load(folder, message), json.loads(text)
+        assert rules_broken(text) <= {"json-space"}
+        ours, theirs = load(folder, message), json.loads(text.replace("\u00a0", " "))
         for spec in (ours, theirs):
             for _, field in fields_by_path(spec):
                 field.pop("about", None)
@@ -144,9 +146,9 @@ def test_what_was_printed_without_mistakes_is_kept() -> None:
 
 @pytest.mark.parametrize("folder", SETS)
 def test_every_message_is_accounted_for(folder: str) -> None:
-    told = {row.message for row in REPAIRS if row.folder == folder}
-    told |= {message for where, message, _ in READINGS if where == folder}
-    assert told | set(COPIES) == set(messages(folder))
+    reported = {row.message for row in REPAIRS if row.folder == folder}
+    reported |= {message for where, message, _ in READINGS if where == folder}
+    assert reported | set(COPIES) == set(messages(folder))
     assert {kind for _, _, kind in READINGS} == {"reading", "proposal"}
 
 
@@ -297,8 +299,8 @@ LAYOUTS = {
 @pytest.mark.parametrize(("folder", "message", "version"), LAYOUTS)
 def test_fields_are_the_drafts(folder: str, message: str, version: int) -> None:
     # The drafts give no default inside a tag but -1, which the seeds' own text is checked for.
-    found = brief(load(folder, message), version)
-    assert found.replace("=-1", "=") == LAYOUTS[folder, message, version]
+    actual = brief(load(folder, message), version)
+    assert actual.replace("=-1", "=") == LAYOUTS[folder, message, version]
     key = (specs_root() / folder / f"{message}.json").read_text("utf-8")
     assert '"flexibleVersions": "0+"' in key
 
@@ -308,7 +310,10 @@ def test_fields_are_the_drafts(folder: str, message: str, version: int) -> None:
 # What a draft has more, in fields, than Kafka of its time at the versions that both have, or at
 # its new version than Kafka at its last: (set, message, version) to (gained, lost).
 DIFFERENCES: dict[tuple[str, str, int], tuple[set[str], set[str]]] = {
-    ("kip-853", "FetchRequest", 14): ({"ReplicaUuid"}, set()),
+    ("kip-853", "FetchRequest", 14): (
+        {"ReplicaUuid", "ReplicaEndPoints", "Name", "Host", "Port", "SecurityProtocol"},
+        set(),
+    ),
     ("kip-853", "DescribeQuorumResponse", 2): (
         {
             "ReplicaUuid", "ShouldBecomeVoter", "EndPoints", "Name", "Host", "Port",
@@ -334,17 +339,17 @@ DIFFERENCES: dict[tuple[str, str, int], tuple[set[str], set[str]]] = {
 @pytest.fixture(scope="module")
 def era(kafka_jar: KafkaJar) -> dict[str, Spec]:
     """Return the schemas of the drafts' time, by message name, versions 0 to 3 of Fetch too."""
-    found = {}
+    result = {}
     for artifact in ("kafka-clients", "kafka-raft"):
         with zipfile.ZipFile(kafka_jar(artifact, ERA)) as archive:
             for name in archive.namelist():
                 if re.fullmatch(r"common/message/\w+\.json", name):
                     spec = read_schema(archive.read(name).decode(), name)
-                    found[spec["name"]] = spec
-    return found
+                    result[spec["name"]] = spec
+    return result
 
 
-@pytest.mark.java
+@pytest.mark.kafka
 @pytest.mark.parametrize("folder", ["kip-853", "kip-996"])
 def test_the_rest_is_kafka_of_its_time(folder: str, era: dict[str, Spec]) -> None:
     compared = 0
@@ -374,11 +379,11 @@ def test_the_rest_is_kafka_of_its_time(folder: str, era: dict[str, Spec]) -> Non
 
 @pytest.fixture(scope="module")
 def adapter() -> Iterator[KafkaAdapter]:
-    with KafkaAdapter() as adapter:
+    with kafka_adapter() as adapter:
         yield adapter
 
 
-@pytest.mark.java
+@pytest.mark.kafka
 @pytest.mark.parametrize("folder", SETS)
 def test_kafkas_generator_takes_every_spec(folder: str, adapter: KafkaAdapter) -> None:
     served = adapter.load(folder, directory=specs_root() / folder)
@@ -422,7 +427,7 @@ def sample(spec: Spec, version: int) -> Spec:
     return struct(spec["fields"])
 
 
-@pytest.mark.java
+@pytest.mark.kafka
 @pytest.mark.parametrize("folder", ["kip-853", "kip-996"])
 def test_shared_versions_have_kafkas_bytes(folder: str, adapter: KafkaAdapter) -> None:
     adapter.load(folder, directory=specs_root() / folder)

@@ -97,14 +97,14 @@ def facts(entry: Any) -> Any:
 
 
 def test_counts() -> None:
-    found = {
+    actual = {
         module.name: (
             len(list(module.glob("*.json"))),
             sum(pairs(path) for path in module.glob("*.json")),
         )
         for module in KAFKA.iterdir()
     }
-    assert found == COUNTS
+    assert actual == COUNTS
     assert [sum(column) for column in zip(*COUNTS.values(), strict=True)] == [280, 728]
 
 
@@ -156,7 +156,7 @@ def test_others_carry_no_prose() -> None:
     assert prose == []
 
 
-@pytest.mark.java
+@pytest.mark.kafka
 @pytest.mark.parametrize("module", COUNTS)
 def test_every_fact_survives(module: str, kafka_jar: KafkaJar) -> None:
     theirs = upstream(kafka_jar(f"kafka-{module}", RELEASE))
@@ -165,7 +165,7 @@ def test_every_fact_survives(module: str, kafka_jar: KafkaJar) -> None:
     assert [name for name in ours if facts(ours[name]) != facts(theirs[name])] == []
 
 
-@pytest.mark.java
+@pytest.mark.kafka
 def test_no_sentence_is_upstreams(kafka_jar: KafkaJar) -> None:
     def sentences(spec: dict[str, Any]) -> set[str]:
         return {
@@ -186,7 +186,7 @@ def test_no_sentence_is_upstreams(kafka_jar: KafkaJar) -> None:
     assert theirs & ours == set()
 
 
-@pytest.mark.java
+@pytest.mark.kafka
 def test_a_second_import_changes_nothing(kafka_jar: KafkaJar, tmp_path: Path) -> None:
     shutil.copytree(KAFKA, tmp_path, dirs_exist_ok=True)
     before = {path: path.read_bytes() for path in tmp_path.glob("*/*.json")}
@@ -196,7 +196,7 @@ def test_a_second_import_changes_nothing(kafka_jar: KafkaJar, tmp_path: Path) ->
     assert {path: path.read_bytes() for path in tmp_path.glob("*/*.json")} == before
 
 
-@pytest.mark.java
+@pytest.mark.kafka
 def test_the_next_release(kafka_jar: KafkaJar, tmp_path: Path) -> None:
     shutil.copytree(KAFKA, tmp_path, dirs_exist_ok=True)
     report = import_jars([kafka_jar("kafka-clients", "4.4.0")], tmp_path)

@@ -15,17 +15,18 @@ import pytest
 
 from kraftspec.codegen.check import spec_files
 from kraftspec.codegen.reader import check_text, read_message
-from kraftspec.conformance.java import KafkaAdapter
+from kraftspec.conformance.adapters.kafka import KafkaAdapter
+from kraftspec.conformance.adapters.registry import kafka_adapter
 from kraftspec.specs import specs_root
 
-pytestmark = pytest.mark.java
+pytestmark = pytest.mark.kafka
 
 Spec = dict[str, Any]
 
 MUTANTS = 400 if os.environ.get("HYPOTHESIS_PROFILE", "fast") == "fast" else 20_000
 BASE_CHARS_MAX = 6_000  # A mutation of a long spec is no better and takes longer.
 
-# The rules by which we refuse what Kafka lets pass; bad/expected.txt has the reason for each.
+# The rules by which we reject what Kafka accepts; bad/expected.txt has the reason for each.
 OURS = {
     "api-key-range", "api-key-required", "default-empty", "default-form",
     "deprecated-versions-valid", "field-name-unique", "key-required", "message-name",
@@ -79,7 +80,7 @@ MESSAGE_VALUES: dict[str, tuple[Any, ...]] = {
 
 @pytest.fixture(scope="module")
 def kafka() -> Iterator[KafkaAdapter]:
-    with KafkaAdapter() as adapter:
+    with kafka_adapter() as adapter:
         yield adapter
 
 
@@ -108,7 +109,7 @@ def test_our_own_rules_have_their_reasons() -> None:
 
 
 def test_mutants(kafka: KafkaAdapter) -> None:
-    """No mutant that Kafka refuses passes here; what only we refuse breaks a rule of ours."""
+    """No mutant that Kafka rejects passes here; what only we reject breaks a rule of ours."""
     chance = random.Random(853)
     refused = 0
     for _ in range(MUTANTS):
@@ -122,7 +123,7 @@ def test_mutants(kafka: KafkaAdapter) -> None:
             assert message is None, (complaint, text)
         else:
             assert not rules or rules & OURS, (rules, text)
-    assert MUTANTS // 3 < refused < MUTANTS  # Both verdicts were met, often.
+    assert MUTANTS // 3 < refused < MUTANTS  # Both verdicts occurred often.
 
 
 @cache
@@ -165,9 +166,9 @@ def repeat(spec: Spec, chance: random.Random) -> None:
 
 def objects(item: Spec) -> list[Spec]:
     """Return the message and every field and struct in it."""
-    found = [item]
+    actual = [item]
     for key in ("fields", "commonStructs"):
         inner = item.get(key, [])
         for child in inner if isinstance(inner, list) else [inner]:
-            found += objects(child)
-    return found
+            actual += objects(child)
+    return actual

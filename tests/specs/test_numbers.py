@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from msgspec.structs import astuple
 
-from kraftspec.conformance.java import KafkaAdapter
+from kraftspec.conformance.adapters.kafka import KafkaAdapter
+from kraftspec.conformance.adapters.registry import kafka_adapter
 from kraftspec.specs import specs_root
 
 INT16_MAX = 0x7FFF
@@ -37,18 +38,18 @@ CONTROL_RECORDS = table("control-records")
 
 @pytest.fixture(scope="module")
 def kafka() -> Iterator[KafkaAdapter]:
-    with KafkaAdapter() as adapter:
+    with kafka_adapter() as adapter:
         yield adapter
 
 
-@pytest.mark.java
+@pytest.mark.kafka
 def test_errors_are_kafkas(kafka: KafkaAdapter) -> None:
     assert [(row["code"], row["name"], row["retriable"]) for row in ERRORS["errors"]] == [
         astuple(row) for row in kafka.errors()
     ]
 
 
-@pytest.mark.java
+@pytest.mark.kafka
 def test_api_keys_are_kafkas(kafka: KafkaAdapter) -> None:
     assert [(row["key"], row["name"], row["message"]) for row in API_KEYS["apiKeys"]] == [
         astuple(row) for row in kafka.api_keys()

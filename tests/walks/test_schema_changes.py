@@ -21,9 +21,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kraftspec.cli import main
-from kraftspec.conformance.judge import value_difference
-from kraftspec.conformance.make import make
+from kraftspec.conformance.making.make import make
 from kraftspec.conformance.raw import vectors as raw
+from kraftspec.conformance.runner.judge import value_difference
 from kraftspec.conformance.vectors import read_vectors, vectors_root
 from kraftspec.fastpath.errors import CodecError, ErrorClass
 from kraftspec.fastpath.message import Message
@@ -31,7 +31,7 @@ from kraftspec.specs import specs_root
 
 from .conftest import KafkaJar
 
-pytestmark = pytest.mark.java
+pytestmark = pytest.mark.kafka
 
 CLIENTS = specs_root() / "kafka" / "clients"
 # What 4.4.0 renamed: the bytes of released versions are the same, their JSON is not.

@@ -94,8 +94,8 @@ def decode_batch(data: bytes) -> dict[str, Any]:
                 "key": scalar_to_json("bytes", record.key),
                 "value": scalar_to_json("bytes", record.value),
                 "headers": [
-                    {"key": key, "value": scalar_to_json("bytes", held)}
-                    for key, held in record.headers
+                    {"key": key, "value": scalar_to_json("bytes", header_value)}
+                    for key, header_value in record.headers
                 ],
             }
             for record in records

@@ -120,8 +120,8 @@ def to_json(item: Any, struct: Any, version: int) -> dict[str, Any]:
         if not tagged or member != default(field, version):
             value[name] = member
     if item.unknown_tags:
-        unknown = sorted((int(name[1:]), held) for name, held in item.unknown_tags.items())
-        value[TAGS] = [{"tag": tag, "hex": bytes(held).hex()} for tag, held in unknown]
+        unknown = sorted((int(name[1:]), raw) for name, raw in item.unknown_tags.items())
+        value[TAGS] = [{"tag": tag, "hex": bytes(raw).hex()} for tag, raw in unknown]
     return value
 
 
@@ -147,8 +147,8 @@ def _element_to_json(field: Any, value: Any, version: int) -> Any:
 
 def default(field: Any, version: int) -> Any:
     """Return what the schema says that a tagged field holds where it is absent, as JSON."""
-    said, kind = field._json.get("default", ""), kind_of(field)
-    if said == "null":
+    text, kind = field._json.get("default", ""), kind_of(field)
+    if text == "null":
         return None
     if field.is_array():
         return []
@@ -159,25 +159,25 @@ def default(field: Any, version: int) -> Any:
             if not tagged
         }
     if kind in INTEGERS:
-        return int(str(said) or "0", 0)
+        return int(str(text) or "0", 0)
     if kind == "bool":
-        return str(said).lower() == "true"
+        return str(text).lower() == "true"
     if kind == "float64":
-        return float(said or 0)
-    return scalar_to_json("uuid", None) if kind == "uuid" else said
+        return float(text or 0)
+    return scalar_to_json("uuid", None) if kind == "uuid" else text
 
 
 def messages() -> dict[str, Any]:
     """Return kafka-python's classes by Kafka's name, from all modules of its protocol package."""
-    found: dict[str, Any] = {header.__name__: header for header in HEADERS}
+    classes: dict[str, Any] = {header.__name__: header for header in HEADERS}
     for module in pkgutil.walk_packages(kafka.protocol.__path__, "kafka.protocol."):
         if ".old" in module.name or "generate_stubs" in module.name:
             continue
         for named in vars(importlib.import_module(module.name)).values():
             schema = getattr(named, "_json", None)
             if isinstance(named, type) and isinstance(schema, dict) and "validVersions" in schema:
-                found[schema["name"]] = named
-    return found
+                classes[schema["name"]] = named
+    return classes
 
 
 MESSAGES = messages()
@@ -198,11 +198,11 @@ def encode(message: str, version: int, value: Any) -> dict[str, Any]:
     """Answer an encode request."""
     if (message, version) == (batches.NAME, batches.VERSION):
         return dict(batches.encode_batch(value))
-    found = load(message, version)
-    item = to_peer(found, found._struct, value, version, "")
-    if found in HEADERS:
-        data = item.encode(flexible=version == found._valid_versions[1])
-    elif issubclass(found, ApiData):
+    cls = load(message, version)
+    item = to_peer(cls, cls._struct, value, version, "")
+    if cls in HEADERS:
+        data = item.encode(flexible=version == cls._valid_versions[1])
+    elif issubclass(cls, ApiData):
         data = item.encode(version=version, header=False)
     else:
         data = item.encode(version=version)
@@ -213,24 +213,24 @@ def decode(message: str, version: int, data: bytes) -> dict[str, Any]:
     """Answer a decode request. ``decode`` does not tell how much it has read: no ``trailing``."""
     if (message, version) == (batches.NAME, batches.VERSION):
         return dict(batches.decode_batch(data))
-    found = load(message, version)
-    if found in HEADERS:
-        flexible = version == found._valid_versions[1]
-        item = found.decode(io.BytesIO(data), flexible=flexible)
-    elif issubclass(found, ApiData):
-        item = found.decode(data, version=version, header=False)
+    cls = load(message, version)
+    if cls in HEADERS:
+        flexible = version == cls._valid_versions[1]
+        item = cls.decode(io.BytesIO(data), flexible=flexible)
+    elif issubclass(cls, ApiData):
+        item = cls.decode(data, version=version, header=False)
     else:
-        item = found.decode(data, version=version)
-    return {"value": to_json(item, found._struct, version)}
+        item = cls.decode(data, version=version)
+    return {"value": to_json(item, cls._struct, version)}
 
 
-def _range(found: Any) -> str:
-    first, last = found._valid_versions
+def _range(cls: Any) -> str:
+    first, last = cls._valid_versions
     return f"{first}-{last}" if last >= 0 else "none"
 
 
 if __name__ == "__main__":
-    served = {name: _range(found) for name, found in MESSAGES.items()}
+    served = {name: _range(cls) for name, cls in MESSAGES.items()}
     served[batches.NAME] = f"{batches.VERSION}-{batches.VERSION}"
     hello = {
         "name": "kafka-python",

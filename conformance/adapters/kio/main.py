@@ -90,7 +90,7 @@ def _field_plan(field: dataclasses.Field[Any]) -> FieldPlan:
         inner, _ = _unwrapped(typing.get_args(inner)[0])
     kind = None if dataclasses.is_dataclass(inner) else field.metadata["kafka_type"]
     first, *rest = field.name.split("_")
-    name = first + "".join(word.capitalize() for word in rest)
+    name = first + "".join(part.capitalize() for part in rest)
     # Where kio holds a duration or a time, it drops the unit from the schema's name.
     name += "Ms" if kind in HELD and kind != "error_code" else ""
     return FieldPlan(
@@ -200,12 +200,12 @@ def _default(field: FieldPlan) -> Any:
 
 def entities() -> dict[str, dict[int, tuple[Any, ...]]]:
     """Return kio's messages by Kafka's name and version: what its index needs to load them."""
-    found: dict[str, dict[int, tuple[Any, ...]]] = {}
+    schemas: dict[str, dict[int, tuple[Any, ...]]] = {}
     for name, versions in schema_name_map.items():
         for version, paths in versions.items():
             for kind, path in paths.items():
-                found.setdefault(path.rpartition(":")[2], {})[version] = (name, version, kind)
-    return found
+                schemas.setdefault(path.rpartition(":")[2], {})[version] = (name, version, kind)
+    return schemas
 
 
 ENTITIES = entities()
@@ -216,11 +216,11 @@ def load(message: str, version: int) -> Any:
     """Return kio's class; ``Refused`` where it has none, ``Skipped`` for a gap in its versions."""
     if message not in ENTITIES:
         raise Refused("unknown_message", f"kio has no {message}")
-    found = ENTITIES[message]
-    if version in found:
-        return load_entity_schema(*found[version])
-    versions = f"kio has {message} in versions {', '.join(map(str, sorted(found)))}"
-    if min(found) < version < max(found):
+    schemas = ENTITIES[message]
+    if version in schemas:
+        return load_entity_schema(*schemas[version])
+    versions = f"kio has {message} in versions {', '.join(map(str, sorted(schemas)))}"
+    if min(schemas) < version < max(schemas):
         raise Skipped(versions)
     raise Refused("unsupported_version", versions)
 
@@ -274,7 +274,7 @@ OVER_BYTES = _reads_bytes()
 
 if __name__ == "__main__":
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES_MAX, MEMORY_BYTES_MAX))
-    served = {name: f"{min(found)}-{max(found)}" for name, found in ENTITIES.items()}
+    served = {name: f"{min(schemas)}-{max(schemas)}" for name, schemas in ENTITIES.items()}
     if batches is not None:
         served[batches.NAME] = f"{batches.VERSION}-{batches.VERSION}"
     hello = {

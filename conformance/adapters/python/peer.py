@@ -139,8 +139,8 @@ def _answer(command: str, request: Json, encode: Codec, decode: Codec) -> Json:
     except Skipped as lacking:
         return {"skipped": {"reason": str(lacking)}}
     except Refused as refused:
-        found = {"class": refused.error_class, "detail": str(refused), "path": refused.path}
-        return {"error": found}
+        error = {"class": refused.error_class, "detail": str(refused), "path": refused.path}
+        return {"error": error}
     except Exception as error:  # Whatever a client raises is its way to refuse.
         return {"error": {"class": "refused", "detail": f"{type(error).__name__}: {error}"}}
 

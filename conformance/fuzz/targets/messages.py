@@ -1,10 +1,10 @@
-"""What must hold for any input to decode, of all messages and versions of all sets.
+"""Properties of decode that hold for any input, for all messages and versions of all sets.
 
-Input: two bytes choose the message and version, the rest is what is decoded. Nothing here needs
-Java; that decode agrees with Kafka is for ``tests/conformance/test_differential.py``.
+Input: two bytes select the message and version, the rest is decoded. Nothing here needs Java;
+``tests/conformance/fuzz/test_differential.py`` compares decode with Kafka.
 
-The engine takes a microsecond where the interpreter and all its twins take a thousand. So every
-input goes through the engine, and one in ``TWINS_ONE_IN`` through everything else too.
+The engine takes a microsecond for an input, the interpreter and all its twins take a thousand. So
+the engine decodes every input, and the others decode one in ``TWINS_ONE_IN``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from pathlib import Path
 from random import Random
 
 from kraftspec.codegen.generate import specs_sets
-from kraftspec.conformance.fuzz.bytes import mutated as change
 from kraftspec.conformance.fuzz.targets import (
     SELECTOR_BYTES,
     TWINS_ONE_IN,
@@ -26,6 +25,7 @@ from kraftspec.conformance.fuzz.targets import (
     Label,
     by_twins,
 )
+from kraftspec.conformance.fuzz.values import mutated as change
 from kraftspec.conformance.vectors import read_vectors, vectors_root
 from kraftspec.fastpath import native
 from kraftspec.fastpath.errors import CodecError
@@ -34,8 +34,8 @@ from kraftspec.specs import specs_root
 
 Pair = tuple[str, type[Message], int]  # set, class, version
 
-INPUT_BYTES_MAX = 4096  # What cannot go wrong in so many bytes is the length of a payload.
-# An input is decoded some ten times; the slowest honest one of that length takes some 50 ms.
+INPUT_BYTES_MAX = 4096  # Longer inputs would only contain longer payloads.
+# An input is decoded ten times; the slowest valid one of that length takes about 50 ms.
 SECONDS_MAX = 2.0
 SEEDS_PER_PAIR = 6
 
@@ -44,18 +44,18 @@ engine = native.load("_engine")
 
 @cache
 def pairs() -> tuple[Pair, ...]:
-    """List every (set, class, version), in an order that only the specs decide."""
-    found: list[Pair] = []
+    """List every (set, class, version); only the specs determine the order."""
+    result: list[Pair] = []
     for message_set in specs_sets(specs_root(), Path(), "kraftspec.generated"):
         package = importlib.import_module(message_set.package)
         for name, row in sorted(package.CATALOGUE.items()):
             cls = getattr(package, name)
-            found += [(message_set.name, cls, version) for version in range(row[3], row[4])]
-    return tuple(found)
+            result += [(message_set.name, cls, version) for version in range(row[3], row[4])]
+    return tuple(result)
 
 
 def label(selector: bytes) -> Label:
-    """Return the message and version that these bytes choose."""
+    """Return the message and version that these bytes select."""
     set_name, cls, version = pairs()[int.from_bytes(selector, "big") % len(pairs())]
     return Label(set_name, cls.__name__, version, "decode")
 
@@ -67,7 +67,7 @@ def check(data: bytes, one_in: int = TWINS_ONE_IN) -> bool:
     everything = pairs()
     number = int.from_bytes(data[:SELECTOR_BYTES], "big") % len(everything)
     set_name, cls, version = everything[number]
-    started = time.thread_time()  # Of this thread's own: a busy machine is no slow decoder.
+    started = time.thread_time()  # Of this thread: a busy machine does not make the decoder slow.
     every_way = engine is None or by_twins(data, one_in)
     try:
         accepted = (_check if every_way else _check_engine)(cls, version, data[SELECTOR_BYTES:])
@@ -83,7 +83,7 @@ def check(data: bytes, one_in: int = TWINS_ONE_IN) -> bool:
 
 
 def _check_engine(cls: type[Message], version: int, data: bytes) -> bool:
-    """By the engine alone: what it takes it writes again, and takes that too."""
+    """Only the engine: it can encode what it decodes, and decode that again."""
     value = engine.try_decode(cls, data, version)
     if value is None:
         return False
@@ -102,7 +102,7 @@ def _check(cls: type[Message], version: int, data: bytes) -> bool:
     if lenient is not None:
         lenient.to_json(version)
     straight = _straight(cls, data, version)
-    # The same verdict and value of both implementations, and where a message ends inside more.
+    # All implementations agree on verdict and value, and on the end of a message in longer data.
     if (straight is None) != (strict is None):
         raise BrokenError(f"straight-line code {straight}, the interpreter {strict}")
     compiled = strict if engine is None else engine.try_decode(cls, data, version)
@@ -116,13 +116,13 @@ def _check(cls: type[Message], version: int, data: bytes) -> bool:
         raise BrokenError(f"inside other bytes it is {part}, alone {strict}")
     if lenient is None:
         raise BrokenError("strict decode accepts what lenient decode refuses")
-    found = [value for value in (strict, straight, lenient, compiled) if value is not None]
-    values = [value.to_json(version) for value in found]
+    messages = [value for value in (strict, straight, lenient, compiled) if value is not None]
+    values = [value.to_json(version) for value in messages]
     if len({repr(value) for value in values}) > 1:
         raise BrokenError(f"interpreter, straight-line, lenient decode and engine part: {values}")
     if _written(straight, version) != strict.encode(version):
         raise BrokenError(f"straight-line code writes {_written(straight, version)!r} of {strict}")
-    # A tag that holds its default is read, and not written again; nothing else may change.
+    # A tagged field with its default is read and not written again; nothing else may change.
     encoded = strict.encode(version)
     if len(encoded) > len(data) or (len(encoded) == len(data) and encoded != data):
         raise BrokenError(f"written again it is {encoded.hex()}")
@@ -137,7 +137,7 @@ def _check(cls: type[Message], version: int, data: bytes) -> bool:
 
 
 def _check_into(value: Message, version: int, encoded: bytes) -> None:
-    """Written into a buffer: the same bytes, none beside them, and a refusal of too short a one."""
+    """Encode into a buffer: the same bytes, none outside of them; a short buffer is rejected."""
     buffer = bytearray(b"\xa5") * (len(encoded) + 2)
     end = value.encode_into(buffer, 1, version)
     if end != len(encoded) + 1 or buffer != b"\xa5" + encoded + b"\xa5":
@@ -152,36 +152,38 @@ def _check_into(value: Message, version: int, encoded: bytes) -> None:
     raise BrokenError(f"it fits into a byte less than it has: {encoded.hex()}")
 
 
-ODD_JSON: tuple[object, ...] = (
+UNUSUAL_JSON: tuple[object, ...] = (
     None, True, 0, -1, 1 << 15, 1 << 31, 1 << 63, -(1 << 63) - 1, 1.5, "", "x", "AA==", "!",
     "\ud800", "0x7ff8000000000000", [], [None], {}, {"tag": 0}, [{"tag": 1, "hex": "0"}],
 )  # fmt: skip
 
 
 def _changed(random: Random, value: object) -> object:
-    """Change one place of a JSON value: another value there, a key or an item gone, or twice."""
+    """Change a JSON value in one place: replace, remove or repeat a value, a key or an item."""
     if isinstance(value, dict) and value and random.random() < 0.9:
         name = random.choice(sorted(value))
         rest = {key: inner for key, inner in value.items() if key != name}
         if random.random() < 0.1:
             return (
-                rest if random.random() < 0.5 else {**value, "_unknownTaggedFields": ODD_JSON[-1]}
+                rest
+                if random.random() < 0.5
+                else {**value, "_unknownTaggedFields": UNUSUAL_JSON[-1]}
             )
         return {**value, name: _changed(random, value[name])} if random.random() < 0.9 else rest
     if isinstance(value, list) and value and random.random() < 0.8:
         at = random.randrange(len(value))
         return [*value[:at], _changed(random, value[at]), *value[at + random.randint(0, 1) :]]
-    return random.choice(ODD_JSON)
+    return random.choice(UNUSUAL_JSON)
 
 
 def _check_json(cls: type[Message], version: int, value: object, random: Random) -> None:
-    """Change the value's JSON: what is made of it is a value that has JSON again, or a refusal."""
+    """Change the value's JSON: it is rejected, or it is a value that converts to JSON again."""
     for _ in range(4):
         value = _changed(random, value)
         try:
-            made = cls.from_json(value, version)
-            again = cls.from_json(made.to_json(version), version)
-            encoded = made.encode(version)
+            message = cls.from_json(value, version)
+            again = cls.from_json(message.to_json(version), version)
+            encoded = message.encode(version)
         except CodecError as error:
             if not error.detail:
                 raise BrokenError(f"a refusal without its reason: {error!r}") from error
@@ -191,7 +193,7 @@ def _check_json(cls: type[Message], version: int, value: object, random: Random)
 
 
 def _decoded(cls: type[Message], data: bytes, version: int, *, lenient: bool) -> Message | None:
-    """Decode by the interpreter alone, which names every refusal; None is a refusal."""
+    """Decode by the interpreter, which gives a reason for each error; None if it rejects."""
     try:
         value, end = cls._interpret(data, 0, version, lenient)
     except CodecError as error:
@@ -219,7 +221,7 @@ def _straight(cls: type[Message], data: bytes, version: int) -> Message | None:
     except MemoryError:
         raise
     except Exception:
-        return None  # Straight-line code refuses by any exception.
+        return None  # Straight-line code rejects by any exception.
     return value if end == len(data) else None
 
 
@@ -239,30 +241,30 @@ def _decoded_from(cls: type[Message], around: bytes, version: int) -> Message | 
 
 
 def modules() -> list[str]:
-    """Name the modules whose coverage guides: the interpreter and all straight-line code."""
+    """Name the modules whose coverage guides the fuzzer: interpreter and straight-line code."""
     ours = {f"kraftspec.fastpath.{name}" for name in ("interpret", "message", "values", "wire")}
     return sorted(ours | {cls.CODEC.rendered for _, cls, _ in pairs()})
 
 
 def seeds() -> Iterator[bytes]:
-    """Yield inputs made of golden vectors: some of each pair, the families taking turns."""
+    """Yield inputs made of golden vectors: some of each pair, from its families in turn."""
     selector = {
         (name, cls.__name__, version): at for at, (name, cls, version) in enumerate(pairs())
     }
     for set_name, file in read_vectors(vectors_root()):
         if file.message == "RecordBatch":
-            continue  # For the target that reads batches.
+            continue  # The target ``records`` reads batches.
         chosen: dict[int, dict[str, str]] = {}
         for test in file.tests:
-            is_valid = test.result == "valid"  # Others may be of no version at all.
+            is_valid = test.result == "valid"  # The version of other tests may not exist.
             if is_valid and isinstance(test.hex, str) and len(test.hex) < INPUT_BYTES_MAX:
                 chosen.setdefault(test.version, {}).setdefault(str(test.family), test.hex)
         for version, families in chosen.items():
             number = selector[set_name, file.message, version]
-            for made in sorted(families.values(), key=len)[-SEEDS_PER_PAIR:]:
-                yield number.to_bytes(SELECTOR_BYTES, "big") + bytes.fromhex(made)
+            for text in sorted(families.values(), key=len)[-SEEDS_PER_PAIR:]:
+                yield number.to_bytes(SELECTOR_BYTES, "big") + bytes.fromhex(text)
 
 
 def mutated(random: Random, data: bytes, other: bytes) -> bytes:
-    """Change an input here and there, but for the bytes that choose the message."""
+    """Change an input at random, except the bytes that select the message."""
     return change(random, data, other, keep=SELECTOR_BYTES, size_max=INPUT_BYTES_MAX)

@@ -36,6 +36,7 @@ UNPACK_i = UNPACK["i"]
 C1 = C0.FetchTopic
 C2 = C0.FetchPartition
 C3 = C0.ForgottenTopic
+C4 = C0.ReplicaEndpoint
 PACK0 = _Struct(">iqi").pack
 UNPACK_FROM0 = _Struct(">iqi").unpack_from
 PACK1 = _Struct(">iii").pack
@@ -54,8 +55,10 @@ PACK7 = _Struct(">iiqiqi").pack
 UNPACK_FROM7 = _Struct(">iiqiqi").unpack_from
 PACK8 = _Struct(">16s").pack
 UNPACK_FROM8 = _Struct(">16s").unpack_from
-PACK9 = _Struct(">i16siiibii").pack
-UNPACK_FROM9 = _Struct(">i16siiibii").unpack_from
+PACK9 = _Struct(">Hh").pack
+UNPACK_FROM9 = _Struct(">Hh").unpack_from
+PACK10 = _Struct(">i16siiibii").pack
+UNPACK_FROM10 = _Struct(">i16siiibii").unpack_from
 
 
 def put_0(o, w):
@@ -725,7 +728,7 @@ def put_17(o, w):
             s.append(UV1[n] + r if n < 127 else compact_length(n) + r)
         t.append((0, b"".join(s)))
     if t or o.unknown_tagged_fields:
-        write_tags(w, t, o.unknown_tagged_fields, (0,))
+        write_tags(w, t, o.unknown_tagged_fields, (0, 1))
     else:
         w(b"\0")
 
@@ -806,6 +809,8 @@ def tags_17(d, p, o):
                     refuse()
                 o.cluster_id = str(d[p:q], "utf-8")
                 p = q
+        elif tag in (1,):
+            refuse()
         else:
             unknown.append((tag, bytes(d[p:end])))
             p = end
@@ -929,7 +934,7 @@ def put_20(o, w):
             s.append(UV1[n] + r if n < 127 else compact_length(n) + r)
         t.append((0, b"".join(s)))
     if t or o.unknown_tagged_fields:
-        write_tags(w, t, o.unknown_tagged_fields, (0,))
+        write_tags(w, t, o.unknown_tagged_fields, (0, 1))
     else:
         w(b"\0")
 
@@ -1010,6 +1015,8 @@ def tags_20(d, p, o):
                     refuse()
                 o.cluster_id = str(d[p:q], "utf-8")
                 p = q
+        elif tag in (1,):
+            refuse()
         else:
             unknown.append((tag, bytes(d[p:end])))
             p = end
@@ -1021,9 +1028,62 @@ def tags_20(d, p, o):
 
 
 def put_21(o, w):
+    if o.__class__ is not C4:
+        refuse()
+    v = o.name
+    r = utf8(v)
+    n = len(r)
+    w(UV1[n] + r if n < 127 else compact_length(n) + r)
+    v = o.host
+    r = utf8(v)
+    n = len(r)
+    w(UV1[n] + r if n < 127 else compact_length(n) + r)
+    w(PACK9(o.port, o.security_protocol))
+    if o.unknown_tagged_fields:
+        write_tags(w, [], o.unknown_tagged_fields, ())
+    else:
+        w(b"\0")
+
+
+def get_21(d, p):
+    n = d[p]
+    if n < 128:
+        p += 1
+    else:
+        n, p = read_uvarint(d, p)
+    n -= 1
+    if n < 0:
+        refuse()
+    q = p + n
+    if n > 32767:
+        refuse()
+    v_name = str(d[p:q], "utf-8")
+    p = q
+    n = d[p]
+    if n < 128:
+        p += 1
+    else:
+        n, p = read_uvarint(d, p)
+    n -= 1
+    if n < 0:
+        refuse()
+    q = p + n
+    if n > 32767:
+        refuse()
+    v_host = str(d[p:q], "utf-8")
+    p = q
+    v_port, v_security_protocol, = UNPACK_FROM9(d, p)
+    p += 4
+    o = C4(name=v_name, host=v_host, port=v_port, security_protocol=v_security_protocol)
+    if d[p]:
+        return o, read_tags(d, p, o, ())
+    return o, p + 1
+
+
+def put_22(o, w):
     if o.__class__ is not C0:
         refuse()
-    w(PACK9(o.replica_id, as_uuid(o.replica_uuid), o.max_wait_ms, o.min_bytes, o.max_bytes, o.isolation_level, o.session_id, o.session_epoch))
+    w(PACK10(o.replica_id, as_uuid(o.replica_uuid), o.max_wait_ms, o.min_bytes, o.max_bytes, o.isolation_level, o.session_id, o.session_epoch))
     v = o.topics
     if v.__class__ is not list and v.__class__ is not tuple:
         v = as_array(v)
@@ -1053,14 +1113,24 @@ def put_21(o, w):
             n = len(r)
             s.append(UV1[n] + r if n < 127 else compact_length(n) + r)
         t.append((0, b"".join(s)))
+    v = o.replica_end_points
+    if not is_default(v, ()):
+        s = []
+        if v.__class__ is not list and v.__class__ is not tuple:
+            v = as_array(v)
+        n = len(v)
+        s.append(UV1[n] if n < 127 else uvarint(n + 1))
+        for e in v:
+            put_21(e, s.append)
+        t.append((1, b"".join(s)))
     if t or o.unknown_tagged_fields:
-        write_tags(w, t, o.unknown_tagged_fields, (0,))
+        write_tags(w, t, o.unknown_tagged_fields, (0, 1))
     else:
         w(b"\0")
 
 
-def get_21(d, p):
-    v_replica_id, v_replica_uuid, v_max_wait_ms, v_min_bytes, v_max_bytes, v_isolation_level, v_session_id, v_session_epoch, = UNPACK_FROM9(d, p)
+def get_22(d, p):
+    v_replica_id, v_replica_uuid, v_max_wait_ms, v_min_bytes, v_max_bytes, v_isolation_level, v_session_id, v_session_epoch, = UNPACK_FROM10(d, p)
     p += 41
     v_replica_uuid = make_uuid(v_replica_uuid)
     n = d[p]
@@ -1106,11 +1176,11 @@ def get_21(d, p):
     p = q
     o = C0(replica_id=v_replica_id, replica_uuid=v_replica_uuid, max_wait_ms=v_max_wait_ms, min_bytes=v_min_bytes, max_bytes=v_max_bytes, isolation_level=v_isolation_level, session_id=v_session_id, session_epoch=v_session_epoch, topics=v_topics, forgotten_topics_data=v_forgotten_topics_data, rack_id=v_rack_id)
     if d[p]:
-        return o, tags_21(d, p, o)
+        return o, tags_22(d, p, o)
     return o, p + 1
 
 
-def tags_21(d, p, o):
+def tags_22(d, p, o):
     count, p = read_uvarint(d, p)
     unknown = []
     last = -1
@@ -1136,6 +1206,21 @@ def tags_21(d, p, o):
                     refuse()
                 o.cluster_id = str(d[p:q], "utf-8")
                 p = q
+        elif tag == 1:
+            n = d[p]
+            if n < 128:
+                p += 1
+            else:
+                n, p = read_uvarint(d, p)
+            n -= 1
+            if n < 0:
+                refuse()
+            if n > len(d) - p:
+                refuse()
+            o.replica_end_points = []
+            for _ in range(n):
+                e, p = get_21(d, p)
+                o.replica_end_points.append(e)
         else:
             unknown.append((tag, bytes(d[p:end])))
             p = end
@@ -1146,5 +1231,5 @@ def tags_21(d, p, o):
     return p
 
 
-ENCODE = {2: put_2, 3: put_3, 4: put_4, 7: put_7, 9: put_9, 12: put_12, 13: put_13, 17: put_17, 20: put_20, 21: put_21}
-DECODE = {2: get_2, 3: get_3, 4: get_4, 7: get_7, 9: get_9, 12: get_12, 13: get_13, 17: get_17, 20: get_20, 21: get_21}
+ENCODE = {2: put_2, 3: put_3, 4: put_4, 7: put_7, 9: put_9, 12: put_12, 13: put_13, 17: put_17, 20: put_20, 22: put_22}
+DECODE = {2: get_2, 3: get_3, 4: get_4, 7: get_7, 9: get_9, 12: get_12, 13: get_13, 17: get_17, 20: get_20, 22: get_22}

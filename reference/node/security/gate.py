@@ -21,15 +21,16 @@ from kraftspec.reference.node.security.sasl import (
 )
 from kraftspec.reference.node.security.tls import client_context, server_context
 from kraftspec.reference.node.settings import Protocol
+from kraftspec.reference.wire.apis import message_of
 
 if TYPE_CHECKING:
     import ssl
 
     from kraftspec.fastpath.message import Message
     from kraftspec.reference.node.security.records import SecurityRecords
-    from kraftspec.reference.node.security.sasl import Exchange
     from kraftspec.reference.node.security.scram import ScramCredential
     from kraftspec.reference.node.settings import Listener, Mechanism, NodeConfig
+    from kraftspec.reference.wire.client import Exchange
 
 FETCH_BY_IDS_FROM: Final = 13  # KIP-516
 
@@ -86,9 +87,7 @@ class Gate:
         needs = needs_of(messages)
         self._authorizer = Authorizer(config.security, self._acls, needs)
         self._responses: dict[int, Any] = {
-            key: getattr(messages, name.removesuffix("Request") + "Response")
-            for name, (_, kind, key, *_) in messages.CATALOGUE.items()
-            if kind == "request" and key in needs
+            key: message_of(messages, "response", key) for key in needs
         }
         sasls = [listener.sasl for listener in config.listeners]
         self.needs_records = config.security.is_on and (

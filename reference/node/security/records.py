@@ -1,7 +1,7 @@
 """SCRAM credentials and the ACLs of the cluster, as the metadata log has them.
 
-Nothing but those is kept of the log. What is committed counts. Right after a start nobody knows yet
-what that is, and voters have to know each other before anybody can tell them: until then all of the
+Nothing but those is kept of the log. What is committed counts. Right after a start this is
+unknown, and voters have to authenticate each other before they can learn it: until then all of the
 log counts. A first quorum may be formatted with credentials (``kafka-storage format --add-scram``);
 these of the bootstrap checkpoint count until a controller of Kafka's has begun the log with its own
 checkpoint, levels of features first, or there is a snapshot.
@@ -12,10 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
-from kraftspec.fastpath.batch_reader import decode_batch, read_header
+from kraftspec.fastpath.batch_reader import decode_batch
 from kraftspec.generated import kafka
 from kraftspec.reference.log.directory import BOOTSTRAP_NAME
 from kraftspec.reference.log.files import read_whole
+from kraftspec.reference.log.snapshots import data_values
 from kraftspec.reference.metadata.frames import FrameError, read_frame
 from kraftspec.reference.metadata.image import MetadataImage
 from kraftspec.reference.node.security.authorizer import Acl, cluster_acl
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from kraftspec.reference.node.settings import Mechanism
     from kraftspec.reference.storage import Storage
 
-READ_BYTES: Final = 1 << 20
 _KEPT: Final = frozenset(
     {
         kafka.UserScramCredentialRecord,
@@ -72,7 +72,7 @@ class SecurityRecords:
         return self._acls
 
     def refresh(self) -> None:
-        """Read what came since; all of it again where the log was cut or replaced."""
+        """Read what came since; all of it again where the log was truncated or replaced."""
         log = self._storage.log
         committed = self._committed_offset()
         is_provisional = committed < 0
@@ -86,11 +86,11 @@ class SecurityRecords:
             self._start()
         self._is_provisional = is_provisional
         self._replay(self._log_values(end_offset))
-        found = map(cluster_acl, self._image.acls.values())
-        self._acls = [acl for acl in found if acl is not None]
+        acls = map(cluster_acl, self._image.acls.values())
+        self._acls = [acl for acl in acls if acl is not None]
 
     def _start(self) -> None:
-        """Begin with the latest snapshot, whose records are committed."""
+        """Begin with the latest snapshot: its records are committed."""
         self._image = MetadataImage()
         self._of_checkpoint = {}
         snapshots = self._storage.log.snapshots
@@ -119,17 +119,12 @@ class SecurityRecords:
 
     def _log_values(self, end_offset: int) -> Iterator[bytes]:
         """Yield the values of data records from the position on; the position goes along."""
-        while self._position < end_offset:
-            data = self._storage.log.read(self._position, READ_BYTES, end_offset)
-            at = 0
-            while at < len(data):
-                header = read_header(data, at, check_crc=False)
-                if header.last_offset >= self._position and not header.is_control:
-                    for record in decode_batch(data, at, check_crc=False):
-                        if record.offset >= self._position:
-                            yield bytes(record.value or b"")
-                at = header.end
-                self._position = header.last_offset + 1
+        for header, data in self._storage.log.batches(self._position, end_offset):
+            if not header.is_control:
+                for record in decode_batch(data, header.position, check_crc=False):
+                    if record.offset >= self._position:
+                        yield bytes(record.value or b"")
+            self._position = header.last_offset + 1
 
     def _bootstrap_values(self) -> Iterator[bytes]:
         directory = self._storage.directory
@@ -137,9 +132,4 @@ class SecurityRecords:
             data = read_whole(directory.files, f"{directory.path}/{BOOTSTRAP_NAME}")
         except FileNotFoundError:
             return
-        at = 0
-        while at < len(data):
-            header = read_header(data, at)
-            if not header.is_control:
-                yield from (bytes(record.value or b"") for record in decode_batch(data, at))
-            at = header.end
+        yield from data_values(data)

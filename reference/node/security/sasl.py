@@ -1,7 +1,7 @@
 """SASL over Kafka's frames, on both sides: SaslHandshake v1, then SaslAuthenticate (KIP-152).
 
-A server has one ``Authenticator`` a connection. It is fed requests and gives the answers; whatever
-else comes before it is done is none of its business, and the connection's end. Nothing that a peer
+A server has one ``Authenticator`` a connection. It is fed requests and gives the answers; any other
+request before it is done ends the connection. Nothing that a peer
 sends makes it wait or compute for long: the work of SCRAM is the client's.
 """
 
@@ -12,7 +12,7 @@ import hmac
 import logging
 import secrets
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kraftspec.generated.errors import ErrorCode
 from kraftspec.generated.kafka import (
@@ -25,18 +25,21 @@ from kraftspec.reference.node.security import scram
 from kraftspec.reference.node.security.principal import USER
 from kraftspec.reference.node.security.scram import ScramCredential, ScramError
 from kraftspec.reference.node.settings import Mechanism
+from kraftspec.reference.wire.apis import Api
 
 if TYPE_CHECKING:
     from kraftspec.fastpath.message import Message
     from kraftspec.reference.node.settings import Login, SaslConfig
+    from kraftspec.reference.wire.client import Exchange
 
 HANDSHAKE_VERSION: Final = 1  # At version 0 tokens follow without Kafka's headers.
 AUTHENTICATE_VERSION: Final = 2
-HANDSHAKE_KEY: Final = 17
-AUTHENTICATE_KEY: Final = 36
-SASL_APIS: Final[dict[int, Any]] = {
-    HANDSHAKE_KEY: SaslHandshakeRequest,
-    AUTHENTICATE_KEY: SaslAuthenticateRequest,
+SASL_APIS: Final = {
+    api.key: api
+    for api in (
+        Api.of(SaslHandshakeRequest, SaslHandshakeResponse, HANDSHAKE_VERSION),
+        Api.of(SaslAuthenticateRequest, SaslAuthenticateResponse),
+    )
 }
 NAME_CHARS_MAX: Final = 1_024
 _USER_OPTION: Final = "user_"
@@ -46,17 +49,16 @@ _PLAIN_PARTS: Final = 3
 log = logging.getLogger("kraftspec.node.security")
 
 Lookup = Callable[[Mechanism, str], ScramCredential | None]
-Exchange = Callable[[Any, Any, int, Any], Awaitable[Any]]
 
 
 class AuthenticationError(ConnectionError):
-    """The other side does not take us, or is not whom we know; the message has no secret."""
+    """The other side rejects us, or fails to prove its identity; the message has no secret."""
 
 
 class Answer(NamedTuple):
     """What to answer; where ``is_failure``, the connection is closed after it, and after a delay.
 
-    The delay (``connection.failed.authentication.delay.ms``) keeps a guesser waiting.
+    The delay (``connection.failed.authentication.delay.ms``) slows guessing.
     """
 
     response: Message
@@ -64,18 +66,18 @@ class Answer(NamedTuple):
 
 
 class _RefusedError(Exception):
-    """An exchange failed; ``told`` is what the peer hears, the message what the log gets."""
+    """An exchange failed; ``response`` is for the peer, the message for the log."""
 
-    def __init__(self, reason: str, told: str) -> None:
+    def __init__(self, reason: str, response: str) -> None:
         super().__init__(reason)
-        self.told = told
+        self.response = response
 
 
 # ---- the server side ---------------------------------------------------------------------------
 
 
 class Authenticator:
-    """Finds out who a connection's peer is.
+    """Authenticates the peer of a connection.
 
     ``principal`` is None until it is known. A peer may authenticate again on the same connection
     where logins do not last for ever (KIP-368), as the same one and by the same mechanism.
@@ -93,13 +95,13 @@ class Authenticator:
         self._has_failed = False
 
     def allows(self) -> bool:
-        """Whether the peer may ask for anything but authentication now."""
+        """Whether the peer may send any request but authentication now."""
         if self.principal is None or self._has_failed or self._exchange is not None:
             return False
         return self._expires_at_s is None or self._now_s() < self._expires_at_s
 
     def handle(self, request: Message) -> Answer | None:
-        """Answer SaslHandshake or SaslAuthenticate; None: close the connection without a word."""
+        """Answer SaslHandshake or SaslAuthenticate; None: close without a response."""
         if self._has_failed:
             return None
         if isinstance(request, SaslHandshakeRequest):
@@ -108,14 +110,14 @@ class Authenticator:
             return self._authenticate(bytes(request.auth_bytes))
         return None
 
-    def _handshake(self, wanted: str) -> Answer:
+    def _handshake(self, name: str) -> Answer:
         known = [mechanism.value for mechanism in self._sasl.mechanisms]
         is_again = self.principal is not None
         if self._exchange is not None or (is_again and not self._sasl.reauthentication_ms):
             return self._failed_handshake(ErrorCode.ILLEGAL_SASL_STATE, known)
-        if wanted not in known or (is_again and wanted != self._mechanism):
+        if name not in known or (is_again and name != self._mechanism):
             return self._failed_handshake(ErrorCode.UNSUPPORTED_SASL_MECHANISM, known)
-        self._mechanism = Mechanism(wanted)
+        self._mechanism = Mechanism(name)
         if self._mechanism is Mechanism.PLAIN:
             self._exchange = _PlainServer(self._sasl.logins[Mechanism.PLAIN])
         else:
@@ -135,9 +137,9 @@ class Authenticator:
         try:
             if len(token) > self.receive_bytes_max:
                 raise _RefusedError(f"a token of {len(token)} bytes", "The token is too large")
-            said = exchange.receive(token)
+            token = exchange.receive(token)
             if exchange.name is None:
-                return Answer(SaslAuthenticateResponse(auth_bytes=said))
+                return Answer(SaslAuthenticateResponse(auth_bytes=token))
             principal = USER + exchange.name
             if self.principal not in (None, principal):
                 raise _RefusedError(
@@ -148,20 +150,20 @@ class Authenticator:
                 "authentication failed",
                 extra={"mechanism": str(self._mechanism), "reason": str(refused)},
             )
-            return self._failed(ErrorCode.SASL_AUTHENTICATION_FAILED, refused.told)
+            return self._failed(ErrorCode.SASL_AUTHENTICATION_FAILED, refused.response)
         self.principal = principal
         self._exchange = None
-        life_ms = self._sasl.reauthentication_ms
-        self._expires_at_s = self._now_s() + life_ms / 1000 if life_ms else None
-        return Answer(SaslAuthenticateResponse(auth_bytes=said, session_lifetime_ms=life_ms))
+        lifetime_ms = self._sasl.reauthentication_ms
+        self._expires_at_s = self._now_s() + lifetime_ms / 1000 if lifetime_ms else None
+        return Answer(SaslAuthenticateResponse(auth_bytes=token, session_lifetime_ms=lifetime_ms))
 
-    def _failed(self, error: ErrorCode, told: str) -> Answer:
+    def _failed(self, error: ErrorCode, message: str) -> Answer:
         self._has_failed = True
-        return Answer(SaslAuthenticateResponse(error_code=error, error_message=told), True)
+        return Answer(SaslAuthenticateResponse(error_code=error, error_message=message), True)
 
 
 class _PlainServer:
-    """PLAIN (RFC 4616): authorization id, name and password, parted by zero bytes."""
+    """PLAIN (RFC 4616): authorization id, name and password, separated by zero bytes."""
 
     def __init__(self, login: Login) -> None:
         self.name: str | None = None
@@ -180,7 +182,7 @@ class _PlainServer:
         except UnicodeDecodeError as error:
             raise _RefusedError("it is no UTF-8", _BAD_PASSWORD) from error
         known = self._passwords.get(name)
-        # Compared in any case, so that the time does not tell which names there are.
+        # Compared in any case, so that the time does not show which names there are.
         is_right = hmac.compare_digest((known or "").encode(), parts[2])
         if known is None or not is_right:
             raise _RefusedError(
@@ -199,7 +201,7 @@ class _PlainServer:
 class _ScramServer:
     """SCRAM as its server: challenge, then proof."""
 
-    # What an unknown name is answered with, the same each time, as a known one would be.
+    # Makes the challenge of an unknown name, the same each time, like that of a known one.
     _pepper: Final = secrets.token_bytes(32)
 
     def __init__(self, mechanism: Mechanism, lookup: Lookup) -> None:
@@ -213,15 +215,15 @@ class _ScramServer:
         self._is_known = False
 
     def receive(self, token: bytes) -> bytes:
-        told = (
+        message = (
             "Authentication failed during authentication due to invalid credentials with SASL "
             f"mechanism {self._mechanism}"
         )
         try:
-            said = self._challenge(token) if self._first is None else self._judge(token)
+            answer = self._challenge(token) if self._first is None else self._judge(token)
         except ScramError as error:
-            raise _RefusedError(str(error), told) from error
-        return said.encode()
+            raise _RefusedError(str(error), message) from error
+        return answer.encode()
 
     def _challenge(self, token: bytes) -> str:
         first = self._first = scram.read_client_first(token)
@@ -248,8 +250,8 @@ class _ScramServer:
         first = self._first
         assert first is not None
         final = scram.read_client_final(token)
-        said = f"{first.bare},{self._server_first},{final.unproven}".encode()
-        is_proven = scram.is_proven(self._mechanism, self._credential, said, final.proof)
+        messages = f"{first.bare},{self._server_first},{final.unproven}".encode()
+        is_proven = scram.is_proven(self._mechanism, self._credential, messages, final.proof)
         if final.channel != first.header.encode():
             raise ScramError(
                 f"its channel binding is not that of its first message, {first.name!r}"
@@ -259,7 +261,7 @@ class _ScramServer:
         if not self._is_known or not is_proven:
             raise ScramError(f"wrong name or password, of {first.name!r}")
         self.name = first.name
-        signature = scram.signature_of(self._mechanism, self._credential.server_key, said)
+        signature = scram.signature_of(self._mechanism, self._credential.server_key, messages)
         return f"v={scram.encode(signature)}"
 
 
@@ -267,18 +269,14 @@ class _ScramServer:
 
 
 async def authenticate_client(sasl: SaslConfig, exchange: Exchange) -> int:
-    """Show a server who we are, and let it show that it knows our password, too (SCRAM).
+    """Authenticate to a server; with SCRAM the server proves that it knows the password, too.
 
     ``exchange`` sends a request and returns its response: (request class, response class, version,
     request). Returns how many milliseconds the login lasts, 0 for ever. Raises AuthenticationError.
     """
     mechanism = sasl.mechanisms[0]
-    hello = await exchange(
-        SaslHandshakeRequest,
-        SaslHandshakeResponse,
-        HANDSHAKE_VERSION,
-        SaslHandshakeRequest(mechanism=mechanism.value),
-    )
+    request = SaslHandshakeRequest(mechanism=mechanism.value)
+    hello = await exchange(request, HANDSHAKE_VERSION, SaslHandshakeResponse)
     if hello.error_code:
         known = ", ".join(hello.mechanisms)[:200]
         raise AuthenticationError(
@@ -290,22 +288,18 @@ async def authenticate_client(sasl: SaslConfig, exchange: Exchange) -> int:
     name, password = options["username"], options["password"]
 
     async def step(token: str) -> tuple[bytes, int]:
-        said = await exchange(
-            SaslAuthenticateRequest,
-            SaslAuthenticateResponse,
-            AUTHENTICATE_VERSION,
-            SaslAuthenticateRequest(auth_bytes=token.encode()),
-        )
-        if said.error_code:
+        request = SaslAuthenticateRequest(auth_bytes=token.encode())
+        response = await exchange(request, AUTHENTICATE_VERSION, SaslAuthenticateResponse)
+        if response.error_code:
             raise AuthenticationError(
-                f"it does not take {name!r}: {(said.error_message or '')[:200]} "
-                f"(error {said.error_code})"
+                f"it does not take {name!r}: {(response.error_message or '')[:200]} "
+                f"(error {response.error_code})"
             )
-        return bytes(said.auth_bytes), said.session_lifetime_ms
+        return bytes(response.auth_bytes), response.session_lifetime_ms
 
     if mechanism is Mechanism.PLAIN:
-        _, life_ms = await step(f"\0{name}\0{password}")
-        return life_ms
+        _, lifetime_ms = await step(f"\0{name}\0{password}")
+        return lifetime_ms
     try:
         return await _scram_client(mechanism, name, password, step)
     except ScramError as error:
@@ -326,9 +320,9 @@ async def _scram_client(
     # Thousands of rounds: meanwhile the node goes on.
     salted = await asyncio.to_thread(scram.salted_password, mechanism, password, salt, iterations)
     unproven = f"c={scram.encode(header.encode())},r={nonce}"
-    said = f"{bare},{challenge.decode()},{unproven}".encode()
-    proof, signature = scram.proof_of(mechanism, salted, said)
-    verdict, life_ms = await step(f"{unproven},p={scram.encode(proof)}")
+    messages = f"{bare},{challenge.decode()},{unproven}".encode()
+    proof, signature = scram.proof_of(mechanism, salted, messages)
+    verdict, lifetime_ms = await step(f"{unproven},p={scram.encode(proof)}")
     if not hmac.compare_digest(scram.read_server_final(verdict), signature):
         raise ScramError("it does not know our password: it is not the server it seems")
-    return life_ms
+    return lifetime_ms

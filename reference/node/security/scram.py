@@ -54,7 +54,7 @@ _SERVER_FINAL: Final = re.compile(rf"v=({_BASE64})(?:,.*)?|e=([^,]+)(?:,.*)?", r
 
 
 class ScramError(ValueError):
-    """A message is none, or does not prove what it should."""
+    """A message is malformed, or does not prove what it should."""
 
 
 class ScramCredential(NamedTuple):
@@ -116,26 +116,28 @@ def credential_of_record(record: UserScramCredentialRecord) -> ScramCredential:
     )
 
 
-def proof_of(mechanism: Mechanism, salted: bytes, said: bytes) -> tuple[bytes, bytes]:
-    """Return a client's proof for the messages ``said``, and the signature to expect for it."""
+def proof_of(mechanism: Mechanism, salted: bytes, messages: bytes) -> tuple[bytes, bytes]:
+    """Return a client's proof for ``messages``, and the signature to expect for it."""
     key = _client_key(mechanism, salted)
     stored = hashlib.new(HASHES[mechanism], key).digest()
-    proof = _xor(key, _mac(mechanism, stored, said))
-    return proof, signature_of(mechanism, _mac(mechanism, salted, b"Server Key"), said)
+    proof = _xor(key, _mac(mechanism, stored, messages))
+    return proof, signature_of(mechanism, _mac(mechanism, salted, b"Server Key"), messages)
 
 
-def is_proven(mechanism: Mechanism, credential: ScramCredential, said: bytes, proof: bytes) -> bool:
-    """Whether who made ``proof`` knows the password; in the same time whether or not."""
-    signature = _mac(mechanism, credential.stored_key, said)
+def is_proven(
+    mechanism: Mechanism, credential: ScramCredential, messages: bytes, proof: bytes
+) -> bool:
+    """Whether ``proof`` is of the password; the time taken is the same for both."""
+    signature = _mac(mechanism, credential.stored_key, messages)
     if len(proof) != len(signature):
         return False
     stored = hashlib.new(HASHES[mechanism], _xor(proof, signature)).digest()
     return hmac.compare_digest(stored, credential.stored_key)
 
 
-def signature_of(mechanism: Mechanism, server_key: bytes, said: bytes) -> bytes:
-    """Return by what a server shows that it knows the password, too."""
-    return _mac(mechanism, server_key, said)
+def signature_of(mechanism: Mechanism, server_key: bytes, messages: bytes) -> bytes:
+    """Return the signature by which a server proves that it knows the password, too."""
+    return _mac(mechanism, server_key, messages)
 
 
 def _client_key(mechanism: Mechanism, salted: bytes) -> bytes:

@@ -61,7 +61,7 @@ def client_context(tls: TlsConfig) -> ssl.SSLContext:
 
 def _set_up(context: ssl.SSLContext, tls: TlsConfig) -> None:
     context.options |= ssl.OP_NO_RENEGOTIATION
-    # As in Java, whatever is in a trust store is trusted, whoever signed it.
+    # As in Java, whatever is in a trust store is trusted, whichever CA signed it.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     _choose_versions(context, tls)
     if tls.key_store is not None:
@@ -131,10 +131,10 @@ def _load_key(context: ssl.SSLContext, store: Store) -> None:
         with _as_file(pem) as path:
             context.load_cert_chain(path, password=password or no_password)
     except ssl.SSLError as error:
-        said = (error.reason or str(error)).lower().replace("_", " ")
-        if password and "decrypt" in said:
-            said = "wrong password"
-        _refuse(store, f"it has no key with its certificate that could be used ({said})")
+        text = (error.reason or str(error)).lower().replace("_", " ")
+        if password and "decrypt" in text:
+            text = "wrong password"
+        _refuse(store, f"it has no key with its certificate that could be used ({text})")
 
 
 def _key_pem(store: Store) -> tuple[bytes, str]:
@@ -196,9 +196,11 @@ def _open_pkcs12(store: Store, data: bytes) -> tuple[Any, list[str]]:
         opened = load_pkcs12(data, store.password.encode() or None)
     except ValueError as error:
         _refuse(store, f"it is no PKCS #12, or its password is another one ({error})")
-    found = [opened.cert, *opened.additional_certs]
+    opened_certificates = [opened.cert, *opened.additional_certs]
     certificates = [
-        one.certificate.public_bytes(Encoding.PEM).decode() for one in found if one is not None
+        one.certificate.public_bytes(Encoding.PEM).decode()
+        for one in opened_certificates
+        if one is not None
     ]
     return opened.key, certificates
 

@@ -11,7 +11,6 @@ from kraftspec.reference.profiles.common.translation import (
     TOPIC,
     R,
     Translation,
-    api,
     not_about_this_log,
     only_partition,
 )
@@ -26,6 +25,7 @@ from kraftspec.reference.raft.messages import (
     VoteReply,
 )
 from kraftspec.reference.raft.types import NONE, ReplicaKey
+from kraftspec.reference.wire.apis import Api
 
 if TYPE_CHECKING:
     from kraftspec.generated import kafka, kip_853, kip_996
@@ -189,10 +189,8 @@ def get_begin_epoch(message: BeginRequest, version: int) -> BeginEpoch:
 def begin_epoch(request_class: type[BeginRequest], response_class: type[Response]) -> Translation:
     """Return BeginQuorumEpoch of a draft: it has no fields of its own."""
     return Translation(
-        api(request_class),
+        Api.of(request_class, response_class),
         BeginEpoch,
-        request_class,
-        response_class,
         partial(put_begin_epoch, request_class),
         get_begin_epoch,
         partial(put_reply, response_class),
@@ -232,10 +230,8 @@ def get_end_epoch(message: EndRequest, version: int) -> EndEpoch:
 def end_epoch(request_class: type[EndRequest], response_class: type[Response]) -> Translation:
     """Return EndQuorumEpoch of a draft: it has no fields of its own."""
     return Translation(
-        api(request_class),
+        Api.of(request_class, response_class),
         EndEpoch,
-        request_class,
-        response_class,
         partial(put_end_epoch, request_class),
         get_end_epoch,
         partial(put_reply, response_class),

@@ -12,7 +12,6 @@ from kraftspec.reference.profiles.common.translation import (
     TOPIC,
     TOPIC_ID,
     Translation,
-    api,
     not_about_this_log,
 )
 from kraftspec.reference.raft.messages import (
@@ -24,6 +23,7 @@ from kraftspec.reference.raft.messages import (
     FetchSnapshotReply,
 )
 from kraftspec.reference.raft.types import NONE
+from kraftspec.reference.wire.apis import Api
 
 if TYPE_CHECKING:
     from kraftspec.generated import kafka, kip_853, kip_996
@@ -194,16 +194,16 @@ def put_fetch_snapshot(
 def get_fetch_snapshot(message: SnapshotRequest, version: int) -> FetchSnapshot:
     """Return what a request asks."""
     refused = 0
-    asked = [(topic.name, entry) for topic in message.topics for entry in topic.partitions]
-    if len(asked) != 1:
+    requested = [(topic.name, entry) for topic in message.topics for entry in topic.partitions]
+    if len(requested) != 1:
         refused = INVALID
-    elif asked[0][0] != TOPIC or asked[0][1].partition != PARTITION:
+    elif requested[0][0] != TOPIC or requested[0][1].partition != PARTITION:
         refused = UNKNOWN_PARTITION
     if refused:
         return FetchSnapshot(
             cluster_id=message.cluster_id,
             refused=refused,
-            refused_partitions=tuple((name, entry.partition) for name, entry in asked),
+            refused_partitions=tuple((name, entry.partition) for name, entry in requested),
             replica_id=message.replica_id,
             leader_epoch=NONE,
             snapshot_end_offset=NONE,
@@ -211,7 +211,7 @@ def get_fetch_snapshot(message: SnapshotRequest, version: int) -> FetchSnapshot:
             position=NONE,
             max_bytes=message.max_bytes,
         )
-    partition = asked[0][1]
+    partition = requested[0][1]
     return FetchSnapshot(
         cluster_id=message.cluster_id,
         replica_id=message.replica_id,
@@ -277,10 +277,8 @@ def fetch_snapshot(
 ) -> Translation:
     """Return FetchSnapshot of a draft: it has no fields of its own."""
     return Translation(
-        api(request_class),
+        Api.of(request_class, response_class),
         FetchSnapshot,
-        request_class,
-        response_class,
         partial(put_fetch_snapshot, request_class),
         get_fetch_snapshot,
         partial(put_fetch_snapshot_reply, response_class),

@@ -119,12 +119,14 @@ def put_error(
 ) -> DescribeResponse:
     """Return an answer that has an error, and nothing else, for all that was asked about."""
     about: dict[str, list[Any]] = {}
-    asked = request.refused_partitions if request.refused else ((TOPIC, PARTITION),)
-    for topic, index in asked:
+    requested = request.refused_partitions if request.refused else ((TOPIC, PARTITION),)
+    for topic, index in requested:
         partition = kind.PartitionData(partition_index=index, error_code=reply.error)
         about.setdefault(topic, []).append(partition)
     return kind(
-        topics=[kind.TopicData(topic_name=t, partitions=found) for t, found in about.items()]
+        topics=[
+            kind.TopicData(topic_name=t, partitions=partitions) for t, partitions in about.items()
+        ]
     )
 
 
@@ -185,7 +187,7 @@ def put_api_versions_reply(
     version: int,
     listener: str,
 ) -> VersionsResponse:
-    """Return the APIs that the shell serves."""
+    """Return the APIs that the host serves."""
     return kind(
         error_code=reply.top_error or reply.error,
         api_keys=[
@@ -196,5 +198,5 @@ def put_api_versions_reply(
 
 
 def get_api_versions_reply(message: VersionsResponse, listener: str) -> ApiVersionsReply:
-    """Return whether the answer is an error: the APIs are the shell's to read."""
+    """Return whether the answer is an error: the APIs are the host's to read."""
     return ApiVersionsReply(error=message.error_code)

@@ -7,8 +7,9 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from kraftspec.fastpath.types import Uuid
 from kraftspec.generated.errors import ErrorCode
-from kraftspec.reference.raft.messages import Api, Reply, Request
+from kraftspec.reference.raft.messages import Reply, Request
 from kraftspec.reference.raft.types import Endpoint, Endpoints
+from kraftspec.reference.wire.apis import Api
 
 TOPIC = "__cluster_metadata"
 TOPIC_ID = Uuid("AAAAAAAAAAAAAAAAAAAAAQ")
@@ -39,29 +40,15 @@ class Topic(Protocol[P_co]):
 
 
 class Translation(NamedTuple):
-    """One API: its core messages, its generated classes, and the four ways between them."""
+    """One API, what it carries of the core's, and the four ways between their messages."""
 
     api: Api
     asks: type[Request]
-    request_class: Any
-    response_class: Any
     put_request: Callable[[Any, int], Any]  # (core's request, version) → generated request
     get_request: Callable[[Any, int], Request]  # (generated request, version) → core's
     put_reply: Callable[[Any, Any, int, str], Any]  # (request, reply, version, listener)
     get_reply: Callable[[Any, str], Reply]  # (generated response, listener)
     min_version: Callable[[Any], int] = lowest
-
-
-def api(request_class: Any, min_version: int | None = None) -> Api:
-    """Return the API of a generated request; ``min_version`` where not all are served."""
-    versions, flexible = request_class.VALID_VERSIONS, request_class.FLEXIBLE_VERSIONS
-    return Api(
-        request_class.API_KEY,
-        request_class.__name__.removesuffix("Request"),
-        versions.start if min_version is None else min_version,
-        versions.stop - 1,
-        flexible.start if flexible else versions.stop,  # None is: the header of all is the old.
-    )
 
 
 def only_partition(topics: Sequence[Topic[P]], index: str = "partition_index") -> P | None:

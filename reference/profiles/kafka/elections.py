@@ -28,7 +28,6 @@ from kraftspec.reference.profiles.common.elections import (
 from kraftspec.reference.profiles.common.translation import (
     R,
     Translation,
-    api,
     get_endpoints,
     get_leader,
     put_endpoints,
@@ -45,6 +44,7 @@ from kraftspec.reference.raft.messages import (
     VoteReply,
 )
 from kraftspec.reference.raft.types import ReplicaKey
+from kraftspec.reference.wire.apis import Api
 
 Response = TypeVar("Response", VoteResponse, BeginQuorumEpochResponse, EndQuorumEpochResponse)
 
@@ -99,10 +99,8 @@ def _get_vote_reply(message: VoteResponse, listener: str) -> Reply:
 
 
 VOTE = Translation(
-    api(VoteRequest),
+    Api.of(VoteRequest, VoteResponse),
     Vote,
-    VoteRequest,
-    VoteResponse,
     _put_vote,
     _get_vote,
     _put_vote_reply,
@@ -134,10 +132,8 @@ def _get_begin_epoch(message: BeginQuorumEpochRequest, version: int) -> BeginEpo
 
 
 BEGIN_EPOCH = Translation(
-    api(BeginQuorumEpochRequest),
+    Api.of(BeginQuorumEpochRequest, BeginQuorumEpochResponse),
     BeginEpoch,
-    BeginQuorumEpochRequest,
-    BeginQuorumEpochResponse,
     _put_begin_epoch,
     _get_begin_epoch,
     partial(_put_reply, BeginQuorumEpochResponse),
@@ -172,10 +168,8 @@ def _get_end_epoch(message: EndQuorumEpochRequest, version: int) -> EndEpoch:
 
 
 END_EPOCH = Translation(
-    api(EndQuorumEpochRequest),
+    Api.of(EndQuorumEpochRequest, EndQuorumEpochResponse),
     EndEpoch,
-    EndQuorumEpochRequest,
-    EndQuorumEpochResponse,
     _put_end_epoch,
     _get_end_epoch,
     partial(_put_reply, EndQuorumEpochResponse),

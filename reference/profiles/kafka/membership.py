@@ -31,7 +31,6 @@ from kraftspec.reference.profiles.common.tools import (
 )
 from kraftspec.reference.profiles.common.translation import (
     Translation,
-    api,
     get_endpoints,
     put_endpoints,
 )
@@ -50,6 +49,7 @@ from kraftspec.reference.raft.messages import (
     UpdateVoterReply,
 )
 from kraftspec.reference.raft.types import Endpoint, ReplicaKey, VersionRange
+from kraftspec.reference.wire.apis import Api
 
 KRAFT_VERSION = "kraft.version"
 
@@ -117,10 +117,8 @@ def _get_state(state: DescribeQuorumResponse.ReplicaState) -> ReplicaDescription
 
 
 DESCRIBE_QUORUM = Translation(
-    api(DescribeQuorumRequest),
+    Api.of(DescribeQuorumRequest, DescribeQuorumResponse),
     DescribeQuorum,
-    DescribeQuorumRequest,
-    DescribeQuorumResponse,
     partial(put_describe, DescribeQuorumRequest),
     get_describe,
     _put_describe_reply,
@@ -165,10 +163,8 @@ def _get_add_reply(message: AddRaftVoterResponse, listener: str) -> Reply:
 
 
 ADD_VOTER = Translation(
-    api(AddRaftVoterRequest),
+    Api.of(AddRaftVoterRequest, AddRaftVoterResponse),
     AddVoter,
-    AddRaftVoterRequest,
-    AddRaftVoterResponse,
     _put_add,
     _get_add,
     _put_add_reply,
@@ -208,10 +204,8 @@ def _get_remove_reply(message: RemoveRaftVoterResponse, listener: str) -> Reply:
 
 
 REMOVE_VOTER = Translation(
-    api(RemoveRaftVoterRequest),
+    Api.of(RemoveRaftVoterRequest, RemoveRaftVoterResponse),
     RemoveVoter,
-    RemoveRaftVoterRequest,
-    RemoveRaftVoterResponse,
     _put_remove,
     _get_remove,
     _put_remove_reply,
@@ -272,10 +266,8 @@ def _get_update_reply(message: UpdateRaftVoterResponse, listener: str) -> Reply:
 
 
 UPDATE_VOTER = Translation(
-    api(UpdateRaftVoterRequest),
+    Api.of(UpdateRaftVoterRequest, UpdateRaftVoterResponse),
     UpdateVoter,
-    UpdateRaftVoterRequest,
-    UpdateRaftVoterResponse,
     _put_update,
     _get_update,
     _put_update_reply,
@@ -283,7 +275,7 @@ UPDATE_VOTER = Translation(
 )
 
 
-# ---- ApiVersions: the core answers for kraft.version, the shell for the APIs that it serves -----
+# ---- ApiVersions: the core answers for kraft.version, the host for the APIs that it serves -----
 
 
 def _put_api_versions_reply(
@@ -317,10 +309,8 @@ def _get_api_versions_reply(message: ApiVersionsResponse, listener: str) -> Repl
 
 
 API_VERSIONS = Translation(
-    api(ApiVersionsRequest),
+    Api.of(ApiVersionsRequest, ApiVersionsResponse),
     ApiVersions,
-    ApiVersionsRequest,
-    ApiVersionsResponse,
     partial(put_api_versions, ApiVersionsRequest),
     get_api_versions,
     _put_api_versions_reply,

@@ -7,11 +7,17 @@ of version 0, and whose first field is written 0 as well.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
-from kraftspec.fastpath.batch_reader import decode_batch, read_header
+from kraftspec.fastpath.batch_reader import decode_batch
 from kraftspec.fastpath.errors import CodecError
+from kraftspec.fastpath.walk import iterate_headers
 from kraftspec.generated.control_records import ControlRecordType
-from kraftspec.generated.kafka import KRaftVersionRecord, LeaderChangeMessage, VotersRecord
+from kraftspec.generated.kafka import (
+    KRaftVersionRecord,
+    LeaderChangeMessage,
+    VotersRecord,
+)
 from kraftspec.reference.profiles.common.translation import get_endpoints, put_endpoints
 from kraftspec.reference.raft.control import ControlRecord, KRaftVersion, LeaderChange, Voters
 from kraftspec.reference.raft.messages import Batch, Bytes
@@ -26,13 +32,7 @@ def encode_control(record: ControlRecord) -> tuple[int, bytes]:
     """Return the control type and the value of a record of the core."""
     match record:
         case LeaderChange():
-            kind = LeaderChangeMessage
-            change = kind(
-                leader_id=record.leader_id,
-                voters=[kind.Voter(voter_id=id) for id in record.voters],
-                granting_voters=[kind.Voter(voter_id=id) for id in record.granting_voters],
-            )
-            return ControlRecordType.LEADER_CHANGE, change.encode(VERSION)
+            return ControlRecordType.LEADER_CHANGE, put_leader_change(LeaderChangeMessage, record)
         case KRaftVersion():
             level = KRaftVersionRecord(k_raft_version=record.level)
             return ControlRecordType.KRAFT_VERSION, level.encode(VERSION)
@@ -44,17 +44,32 @@ def encode_control(record: ControlRecord) -> tuple[int, bytes]:
 def decode_control(control_type: int, value: Bytes) -> ControlRecord | None:
     """Return a record that the core acts on, or None; CodecError if its value is no such record."""
     if control_type == ControlRecordType.LEADER_CHANGE:
-        change = LeaderChangeMessage.decode(value, VERSION)
-        return LeaderChange(
-            change.leader_id,
-            tuple(voter.voter_id for voter in change.voters),
-            tuple(voter.voter_id for voter in change.granting_voters),
-        )
+        return get_leader_change(LeaderChangeMessage, value)
     if control_type == ControlRecordType.KRAFT_VERSION:
         return KRaftVersion(KRaftVersionRecord.decode(value, VERSION).k_raft_version)
     if control_type == ControlRecordType.KRAFT_VOTERS:
         return Voters(_get_voters(VotersRecord.decode(value, VERSION)))
     return None
+
+
+def put_leader_change(kind: Any, record: LeaderChange) -> bytes:
+    """Return the value of the first record of an epoch."""
+    encoded: bytes = kind(
+        leader_id=record.leader_id,
+        voters=[kind.Voter(voter_id=id) for id in record.voters],
+        granting_voters=[kind.Voter(voter_id=id) for id in record.granting_voters],
+    ).encode(VERSION)
+    return encoded
+
+
+def get_leader_change(kind: Any, value: Bytes) -> LeaderChange:
+    """Return what the first record of an epoch says."""
+    change = kind.decode(value, VERSION)
+    return LeaderChange(
+        change.leader_id,
+        tuple(voter.voter_id for voter in change.voters),
+        tuple(voter.voter_id for voter in change.granting_voters),
+    )
 
 
 def _put_voters(voters: VoterSet) -> VotersRecord:
@@ -98,34 +113,31 @@ def read_batches(
     """
     view = memoryview(data)
     batches = []
-    position = 0
-    while position < len(view):
-        try:
-            header = read_header(view, position)
+    try:
+        for header in iterate_headers(view):
+            position = header.position
             control = _controls(view, position, decode) if header.attributes & CONTROL else ()
-        except CodecError:
-            break
-        end = header.end
-        batches.append(
-            Batch(
-                header.base_offset,
-                header.last_offset,
-                header.partition_leader_epoch,
-                view[position:end],
-                control,
+            batches.append(
+                Batch(
+                    header.base_offset,
+                    header.last_offset,
+                    header.partition_leader_epoch,
+                    view[position : header.end],
+                    control,
+                )
             )
-        )
-        position = end
+    except CodecError:
+        pass
     return tuple(batches)
 
 
 def _controls(
     view: memoryview, position: int, decode: Callable[[int, Bytes], ControlRecord | None]
 ) -> tuple[tuple[int, ControlRecord], ...]:
-    found = []
+    controls = []
     for record in decode_batch(view, position, check_crc=False):
         control_type = int.from_bytes((record.key or b"")[2:4], "big", signed=True)
         control = decode(control_type, record.value or b"")
         if control is not None:
-            found.append((record.offset, control))
-    return tuple(found)
+            controls.append((record.offset, control))
+    return tuple(controls)

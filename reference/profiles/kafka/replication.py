@@ -20,7 +20,7 @@ from kraftspec.reference.profiles.common.replication import (
     put_fetch_snapshot_reply,
     put_replica_id,
 )
-from kraftspec.reference.profiles.common.translation import Translation, api, get_leader, put_leader
+from kraftspec.reference.profiles.common.translation import Translation, get_leader, put_leader
 from kraftspec.reference.profiles.kafka.records import read_batches
 from kraftspec.reference.raft.messages import (
     Fetch,
@@ -29,6 +29,7 @@ from kraftspec.reference.raft.messages import (
     FetchSnapshotReply,
     Reply,
 )
+from kraftspec.reference.wire.apis import Api
 
 TOPIC_IDS_FROM = 13  # Older versions name the topic, and a quorum is known by its id alone.
 NODE_ENDPOINTS_FROM = 17
@@ -70,10 +71,8 @@ def _get_fetch_reply(message: FetchResponse, listener: str) -> Reply:
 
 
 FETCH = Translation(
-    api(FetchRequest),
+    Api.of(FetchRequest, FetchResponse),
     Fetch,
-    FetchRequest,
-    FetchResponse,
     _put_fetch,
     _get_fetch,
     _put_fetch_reply,
@@ -116,10 +115,8 @@ def _get_fetch_snapshot_reply(message: FetchSnapshotResponse, listener: str) -> 
 
 
 FETCH_SNAPSHOT = Translation(
-    api(FetchSnapshotRequest),
+    Api.of(FetchSnapshotRequest, FetchSnapshotResponse),
     FetchSnapshot,
-    FetchSnapshotRequest,
-    FetchSnapshotResponse,
     _put_fetch_snapshot,
     _get_fetch_snapshot,
     _put_fetch_snapshot_reply,

@@ -2,6 +2,7 @@
 
 A node that knows no leader asks the servers that it was configured with, and the voters that it
 has heard of, all of them, in rounds that come the later the more were in vain (KIP-580's formula).
+So does a candidate that misses a voter's address, and a leader that has resigned or restarted.
 Followers ask their leader once in a while, too: the draft has a voter that was added tell its
 address, and no request but this one that could ("Bootstrapping", step 4).
 """
@@ -10,8 +11,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from kraftspec.reference.profiles.kip_595.assignment import Assignment
 from kraftspec.reference.profiles.kip_595.messages import Connection, FindQuorum, FindQuorumReply
+from kraftspec.reference.raft import effects as fx
 from kraftspec.reference.raft.rules import learn
 from kraftspec.reference.raft.transitions import FatalError
 from kraftspec.reference.raft.types import NONE, Node, RoleName
@@ -21,22 +25,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from kraftspec.reference.profiles.kip_595.memory import Memory
-    from kraftspec.reference.profiles.kip_595.policy import DraftPolicy
-    from kraftspec.reference.raft.core import Core
+    from kraftspec.reference.raft.role import QuorumState
 
 ROUND_US_MIN = 1_000  # However short the backoff is set, the network gets its turn.
 
 
-def own_connection(core: Core) -> Connection:
-    """Return where this node is reached, and since when: its clock at its first question."""
-    memory: Memory = core.memory
-    memory.boot_timestamp_ms = memory.boot_timestamp_ms or core.now_us // 1000
+def own_connection(core: QuorumState) -> Connection:
+    """Return where this node is reached, and since when: its clock at its start."""
     for endpoint in core.config.endpoints:
         if endpoint.name == core.config.listener_name:
             protocol = getattr(endpoint, "security_protocol", 0)
             return Connection(
                 core.config.node_id,
-                memory.boot_timestamp_ms,
+                core.started_us // 1000,
                 endpoint.host,
                 endpoint.port,
                 protocol,
@@ -44,34 +45,59 @@ def own_connection(core: Core) -> Connection:
     return Connection(core.config.node_id)
 
 
-def targets_of(core: Core) -> tuple[int, ...] | None:
+def targets_of(core: QuorumState) -> tuple[int, ...] | None:
     """Return the target voters in force, or None."""
     voters = core.log.voters.last
     return voters.targets if isinstance(voters, Assignment) else None
 
 
-def question(core: Core) -> FindQuorum:
+def question(core: QuorumState) -> FindQuorum:
     """Return what is asked."""
     return FindQuorum(sender=own_connection(core))
+
+
+# ---- the cluster's id --------------------------------------------------------------------------
+
+
+def settle(core: QuorumState, cluster_id: str) -> None:
+    """Be sure of the cluster that this node is of, and cache it in meta.properties."""
+    memory: Memory = core.memory
+    if memory.cluster_id and memory.cluster_id != cluster_id:
+        raise FatalError(f"the log is of the cluster {cluster_id}, not of {memory.cluster_id}")
+    if memory.cluster_id != cluster_id:
+        memory.cluster_id = cluster_id
+        memory.settled_us = core.now_us
+        core.emit(fx.ClusterIdLearned(cluster_id))
+    name_cluster(core, memory)
+
+
+def name_cluster(core: QuorumState, memory: Memory) -> None:
+    """Let requests carry the cluster id: the settled one, or else what an assignment says."""
+    cluster_id = memory.cluster_id
+    last = core.log.voters.last
+    if not cluster_id and isinstance(last, Assignment):
+        cluster_id = last.cluster_id
+    if core.config.cluster_id != cluster_id:
+        core.config = msgspec.structs.replace(core.config, cluster_id=cluster_id)
 
 
 # ---- asking ------------------------------------------------------------------------------------
 
 
-def look(policy: DraftPolicy, core: Core) -> int:
+def look(core: QuorumState, asks_back: bool) -> int:
     """Ask everybody that is ready, if a round is due; return when the next one is."""
     memory: Memory = core.memory
     if core.now_us >= memory.find_us:
         memory.rounds += 1
-        backoff_us = policy.retry_backoff_us(core, memory.rounds)
+        backoff_us = core.policy.retry_backoff_us(core, memory.rounds)
         memory.find_us = core.now_us + max(backoff_us, ROUND_US_MIN)
-        for node in _servers(policy, core):
+        for node in _servers(core, asks_back):
             if core.connections.ready(node.id, core.now_us):
                 core.ask(node, question(core))
     return min(memory.find_us, core.connections.check_us)
 
 
-def contacts(core: Core) -> list[Node]:
+def contacts(core: QuorumState) -> list[Node]:
     """Return the servers of ``bootstrap.servers``, this node left out."""
     own = own_connection(core)
     return [
@@ -81,14 +107,14 @@ def contacts(core: Core) -> list[Node]:
     ]
 
 
-def publish(core: Core) -> None:
+def publish(core: QuorumState) -> None:
     """Tell the servers to begin with where this node is ("Bootstrapping", step 4)."""
     for node in contacts(core):
         if core.connections.ready(node.id, core.now_us):
             core.ask(node, question(core))
 
 
-def _servers(policy: DraftPolicy, core: Core) -> list[Node]:
+def _servers(core: QuorumState, asks_back: bool) -> list[Node]:
     """Return the servers to begin with, and the voters that are known; and who asked this node.
 
     The last is no rule of the draft's: where the voters have moved on, and the server that others
@@ -101,7 +127,7 @@ def _servers(policy: DraftPolicy, core: Core) -> list[Node]:
         if node is not None and (node.host, node.port) not in places:
             servers.append(node)
             places.add((node.host, node.port))
-    if policy.asks_back:
+    if asks_back:
         callers = core.memory.callers.values()
         servers += [Node(c[0], c.host, c.port) for c in callers if (c.host, c.port) not in places]
     return servers
@@ -110,7 +136,7 @@ def _servers(policy: DraftPolicy, core: Core) -> list[Node]:
 # ---- answering ---------------------------------------------------------------------------------
 
 
-def on_find_quorum(core: Core, token: int, request: FindQuorum) -> None:
+def on_find_quorum(core: QuorumState, token: int, request: FindQuorum) -> None:
     """FindQuorum: note where a voter is, and say all that is known ("FindQuorum Request").
 
     Neither cluster id nor epoch are checked: who asks may know neither.
@@ -128,6 +154,7 @@ def on_find_quorum(core: Core, token: int, request: FindQuorum) -> None:
             role.election_deadline_us = core.election_deadline_us()
     elif sender.voter_id != core.config.node_id:
         memory.called(sender)
+    memory.asks_itself |= sender == own_connection(core)
     reply = core.reply(FindQuorumReply)
     reply.cluster_id = memory.cluster_id
     reply.voters = _known(core, voter_ids)
@@ -135,7 +162,7 @@ def on_find_quorum(core: Core, token: int, request: FindQuorum) -> None:
     core.answer(token, reply)
 
 
-def _known(core: Core, ids: Iterable[int]) -> tuple[Connection, ...]:
+def _known(core: QuorumState, ids: Iterable[int]) -> tuple[Connection, ...]:
     """Return the connections of voters; of one that nobody knows, its id alone."""
     memory: Memory = core.memory
     own_id = core.config.node_id
@@ -148,9 +175,8 @@ def _known(core: Core, ids: Iterable[int]) -> tuple[Connection, ...]:
 # ---- what an answer means ------------------------------------------------------------------------
 
 
-def on_find_quorum_reply(policy: DraftPolicy, core: Core, source: Node, reply: object) -> bool:
+def on_find_quorum_reply(core: QuorumState, source: Node, reply: FindQuorumReply) -> bool:
     """Take in an answer, in the draft's order ("FindQuorum Response")."""
-    assert isinstance(reply, FindQuorumReply)
     memory: Memory = core.memory
     if reply.error or reply.top_error:
         return False
@@ -158,17 +184,17 @@ def on_find_quorum_reply(policy: DraftPolicy, core: Core, source: Node, reply: o
         raise FatalError(
             f"this node is of the cluster {memory.cluster_id}, and has found {reply.cluster_id}"
         )
-    memory.heard[source.id] = tuple(connection.voter_id for connection in reply.voters)
+    memory.expected_voters[source.id] = tuple(connection.voter_id for connection in reply.voters)
     if reply.leader_epoch < core.epoch:
         return True
     for connection in (*reply.voters, *(reply.targets or ())):
         if connection.voter_id != core.config.node_id:
             memory.merge(connection)
     if reply.cluster_id and not memory.cluster_id:
-        policy.settle(core, reply.cluster_id)
+        settle(core, reply.cluster_id)
     if reply.leader_id != NONE:
         leader_id = reply.leader_id
-        learn(core, leader_id, reply.leader_epoch, policy.endpoints(core, leader_id))
+        learn(core, leader_id, reply.leader_epoch, core.policy.endpoints(core, leader_id))
         if core.role.name is RoleName.FOLLOWER:
             memory.rounds = 0
         return True
@@ -184,30 +210,48 @@ def on_find_quorum_reply(policy: DraftPolicy, core: Core, source: Node, reply: o
 # ---- the first election --------------------------------------------------------------------------
 
 
-def knows_majority(core: Core) -> bool:
+def unknown_voters(core: QuorumState) -> list[int]:
+    """Return the voters whose addresses nobody has told."""
+    ids = core.log.voters.last.ids
+    return [voter_id for voter_id in ids if not core.policy.endpoints(core, voter_id)]
+
+
+def knows_majority(core: QuorumState) -> bool:
     """Whether it is known where a majority of the voters are, this one among them."""
     voters = core.log.voters.last
-    known = sum(core.policy.endpoints(core, voter_id) != () for voter_id in voters.ids)
-    return known >= voters.majority
+    return len(voters) - len(unknown_voters(core)) >= voters.majority
 
 
-def is_first(core: Core) -> bool:
+def is_first(core: QuorumState) -> bool:
     """Whether an election now would be the first that this node knows of: its log is empty."""
     return core.log.end_offset == 0 and not isinstance(core.log.voters.last, Assignment)
 
 
-def others_agree(core: Core) -> bool:
-    """Whether every server to begin with has answered, and expects these very voters, or none.
+def expectations(core: QuorumState) -> dict[str, tuple[int, ...] | None]:
+    """Return the first voters that each server of ``bootstrap.servers`` expects, by its address.
 
-    A server that is no voter by its own configuration, nor knows a quorum, expects none.
+    None stands for one that has not answered; no voters for one that was told none, as a broker
+    that only observes.
     """
-    memory: Memory = core.memory
-    expected = core.log.voters.last.ids
-    return all(memory.heard.get(node.id) in ((), expected) for node in contacts(core))
+    expected = core.memory.expected_voters
+    return {f"{node.host}:{node.port}": expected.get(node.id) for node in contacts(core)}
 
 
-def others_asked(core: Core) -> bool:
-    """Whether the servers to begin with were asked, and had the time of a round to answer."""
+def majority_agrees(core: QuorumState) -> bool:
+    """Whether a majority of ``bootstrap.servers`` and this node expects the voters that it expects.
+
+    Who expects none does not count. Two majorities of the same servers have one in common, and a
+    server expects one set of voters: so no second set has a majority, whoever is down or not heard.
+    """
+    own_ids = core.log.voters.last.ids
+    expected = list(expectations(core).values())
+    if not core.memory.asks_itself:  # Else it is one of the servers, under another name.
+        expected.append(own_ids)
+    return 2 * expected.count(own_ids) > len(expected) - expected.count(())
+
+
+def contacts_queried(core: QuorumState) -> bool:
+    """Whether the first servers were queried, and had the time of a round to answer."""
     memory: Memory = core.memory
     contact_ids = [node.id for node in contacts(core)]
-    return memory.rounds > 1 or all(id in memory.heard for id in contact_ids)
+    return memory.rounds > 1 or all(id in memory.expected_voters for id in contact_ids)

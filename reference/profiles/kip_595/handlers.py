@@ -15,7 +15,8 @@ from kraftspec.reference.profiles.kip_595.reassignment import Reassignment
 from kraftspec.reference.raft import replies, requests
 from kraftspec.reference.raft.effects import Answer
 from kraftspec.reference.raft.follower import Follower
-from kraftspec.reference.raft.leader import Leader, Progress, empty_fetch_reply
+from kraftspec.reference.raft.leader import Leader, empty_fetch_reply
+from kraftspec.reference.raft.membership import Progress
 from kraftspec.reference.raft.messages import (
     ApiVersions,
     ApiVersionsReply,
@@ -32,13 +33,13 @@ from kraftspec.reference.raft.rules import learn
 from kraftspec.reference.raft.types import NEVER_US, NONE, Node, ReplicaKey
 
 if TYPE_CHECKING:
-    from kraftspec.reference.raft.core import Core
+    from kraftspec.reference.raft.role import QuorumState
 
 
 # ---- replication -------------------------------------------------------------------------------
 
 
-def on_fetch(core: Core, token: int, request: Fetch) -> None:
+def on_fetch(core: QuorumState, token: int, request: Fetch) -> None:
     """FetchQuorumRecords: first tell a voter that was removed that it is none any more."""
     error = requests.top_level_error(core, request) or core.leader_error(request.leader_epoch)
     role = core.role
@@ -54,7 +55,7 @@ def on_fetch(core: Core, token: int, request: Fetch) -> None:
     requests.on_fetch(core, token, request)
 
 
-def on_fetch_reply(core: Core, source: Node, reply: Reply) -> bool:
+def on_fetch_reply(core: QuorumState, source: Node, reply: Reply) -> bool:
     """NOT_FOLLOWER: fetch on as an observer, though the log has not got there yet."""
     role = core.role
     is_dismissal = reply.error == DraftErrorCode.NOT_FOLLOWER and reply.leader_epoch == core.epoch
@@ -67,7 +68,7 @@ def on_fetch_reply(core: Core, source: Node, reply: Reply) -> bool:
     return replies.on_fetch_reply(core, source, reply)
 
 
-def on_end_epoch(core: Core, token: int, request: EndEpoch) -> None:
+def on_end_epoch(core: QuorumState, token: int, request: EndEpoch) -> None:
     """EndQuorumEpoch: as ever; from a candidate that gives up, which names no leader, its epoch."""
     error = requests.top_level_error(core, request)
     if error or request.leader_id != NONE:
@@ -80,7 +81,7 @@ def on_end_epoch(core: Core, token: int, request: EndEpoch) -> None:
     core.answer(token, core.reply(EndEpochReply, error))
 
 
-def on_begin_epoch(core: Core, token: int, request: BeginEpoch) -> None:
+def on_begin_epoch(core: QuorumState, token: int, request: BeginEpoch) -> None:
     """BeginQuorumEpoch: as ever; a leader that this node cannot reach is none that it knows."""
     requests.on_begin_epoch(core, token, request)
     answer = core.effects[-1]
@@ -89,7 +90,7 @@ def on_begin_epoch(core: Core, token: int, request: BeginEpoch) -> None:
         answer.reply.leader_id = NONE
 
 
-def on_begin_epoch_reply(core: Core, source: Node, reply: Reply) -> bool:
+def on_begin_epoch_reply(core: QuorumState, source: Node, reply: Reply) -> bool:
     """A voter knows who leads; one that does not know where is told by FindQuorum.
 
     Addresses are in memory alone, and BeginQuorumEpoch has none: a voter that started again, and
@@ -105,7 +106,7 @@ def on_begin_epoch_reply(core: Core, source: Node, reply: Reply) -> bool:
 # ---- for tools ---------------------------------------------------------------------------------
 
 
-def on_alter_quorum(core: Core, token: int, request: AlterQuorum) -> None:
+def on_alter_quorum(core: QuorumState, token: int, request: AlterQuorum) -> None:
     """AlterQuorum, of a leader alone; answered when the targets are committed."""
     error = requests.top_level_error(core, request)
     if error:
@@ -126,7 +127,7 @@ def on_alter_quorum(core: Core, token: int, request: AlterQuorum) -> None:
         role.membership.alter(token, request)
 
 
-def on_describe_quorum(core: Core, token: int, request: DescribeQuorum) -> None:
+def on_describe_quorum(core: QuorumState, token: int, request: DescribeQuorum) -> None:
     """DescribeQuorum: current voters, target voters, observers."""
     role = core.role
     error = request.refused
@@ -147,6 +148,6 @@ def on_describe_quorum(core: Core, token: int, request: DescribeQuorum) -> None:
     core.answer(token, reply)
 
 
-def on_api_versions(core: Core, token: int, request: ApiVersions) -> None:
+def on_api_versions(core: QuorumState, token: int, request: ApiVersions) -> None:
     """ApiVersions: there are no features."""
     core.answer(token, ApiVersionsReply(error=request.refused))

@@ -26,24 +26,25 @@ class Stored(NamedTuple):
 
 
 class Memory:
-    """See the module.
+    """What a node of KIP-595's draft knows beside its core.
 
     ``cluster_id`` is the one that this node is sure of: cached, committed, or told by FindQuorum;
     empty if it knows none. ``is_strict``: an assignment is known to be committed, so requests are
     held against it. ``is_dismissed``: the leader has said NOT_FOLLOWER, and the log does not yet.
     ``callers`` are the last who asked for the quorum and are no voters by this node's log.
-    ``heard`` has whom other servers expect as voters, by the id under which they were asked.
+    ``expected_voters`` are the voters that other servers expect, by the id of the server;
+    ``asks_itself``: one of these servers is this node, by another name or behind a proxy.
     """
 
     __slots__ = (
         "applied",
         "applied_offset",
-        "boot_timestamp_ms",
+        "asks_itself",
         "callers",
         "cluster_id",
         "connections",
+        "expected_voters",
         "find_us",
-        "heard",
         "heeded",
         "is_dismissed",
         "is_strict",
@@ -57,11 +58,11 @@ class Memory:
         self.applied_offset = stored.applied_offset
         self.is_strict = stored.applied is not None
         self.is_dismissed = False
-        self.boot_timestamp_ms = 0
+        self.asks_itself = False
         self.connections: dict[int, Connection] = {}
         self.callers: dict[int, Connection] = {}
         self.heeded: dict[int, int] = {}  # Non-voters that asked for votes → when one was heeded.
-        self.heard: dict[int, tuple[int, ...]] = {}
+        self.expected_voters: dict[int, tuple[int, ...]] = {}
         self.settled_us = LONG_AGO_US  # When it became sure of its cluster, in this life.
         self.find_us = 0  # When to look for the quorum again.
         self.rounds = 0  # How often it was looked for in vain.
@@ -74,15 +75,15 @@ class Memory:
                 del self.callers[next(iter(self.callers))]
             self.callers[caller.voter_id] = caller
 
-    def heeds(self, stranger_id: int, now_us: int, period_us: int) -> bool:
+    def heeds(self, node_id: int, now_us: int, period_us: int) -> bool:
         """Whether a non-voter that disturbs a leader is heeded: once in a period."""
-        last_us = self.heeded.get(stranger_id, LONG_AGO_US)
+        last_us = self.heeded.get(node_id, LONG_AGO_US)
         if now_us - last_us < period_us:
             return False
-        self.heeded.pop(stranger_id, None)
+        self.heeded.pop(node_id, None)
         if len(self.heeded) >= CALLERS_MAX:
             del self.heeded[next(iter(self.heeded))]
-        self.heeded[stranger_id] = now_us
+        self.heeded[node_id] = now_us
         return True
 
     def merge(self, connection: Connection) -> bool:

@@ -1,15 +1,13 @@
 """What the draft of KIP-595 decides, and the rules beside it for its flaws.
 
-No pre-votes: a follower that hears nothing becomes a candidate, and a candidate that loses steps
-down. Voters are ids, their addresses are what FindQuorum tells; votes are for voters alone.
+No pre-votes: a follower without a live leader becomes a candidate, and a candidate that loses steps
+down. Voters are ids, FindQuorum returns their addresses; votes are for voters alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
-
-import msgspec
 
 from kraftspec.fastpath.types import Uuid
 from kraftspec.generated.errors import DraftErrorCode
@@ -18,7 +16,6 @@ from kraftspec.reference.profiles.kip_595.assignment import Assignment
 from kraftspec.reference.profiles.kip_595.memory import Memory, Stored
 from kraftspec.reference.profiles.kip_595.messages import AlterQuorum, FindQuorum, FindQuorumReply
 from kraftspec.reference.profiles.kip_595.reassignment import Reassignment
-from kraftspec.reference.raft import effects as fx
 from kraftspec.reference.raft.control import ControlRecord, LeaderChange, Voters
 from kraftspec.reference.raft.follower import Follower
 from kraftspec.reference.raft.messages import (
@@ -32,32 +29,39 @@ from kraftspec.reference.raft.messages import (
     Reply,
     Request,
 )
-from kraftspec.reference.raft.policy import Policy, draw_below
+from kraftspec.reference.raft.policy import Policy
+from kraftspec.reference.raft.state import draw_below
 from kraftspec.reference.raft.transitions import TRANSITIONS, Cause, FatalError, Transitions
-from kraftspec.reference.raft.types import ElectionState, Endpoint, Endpoints, ReplicaKey, RoleName
+from kraftspec.reference.raft.types import (
+    NEVER_US,
+    ElectionState,
+    Endpoint,
+    Endpoints,
+    ReplicaKey,
+    RoleName,
+)
 
 if TYPE_CHECKING:
-    from kraftspec.reference.raft.core import Core
-    from kraftspec.reference.raft.leader import Leader
-    from kraftspec.reference.raft.policy import ReplyHandler, RequestHandler
+    from kraftspec.reference.raft.membership import Leadership
+    from kraftspec.reference.raft.role import QuorumState, ReplyHandler, RequestHandler
 
 OWN_EPOCH_COMMIT = "own-epoch-commit"
 ONE_FIRST_QUORUM = "one-first-quorum"
-DEAF_TO_STRANGERS = "deaf-to-strangers"
-STRANGERS_IN_NEED = "strangers-in-need"
+DEAF_TO_NON_VOTERS = "deaf-to-strangers"
+NON_VOTERS_IN_NEED = "strangers-in-need"
 CAUGHT_UP_FIRST = "caught-up-first"
 SETTLED_CLUSTER_ID = "settled-cluster-id"
 CHECK_QUORUM = "check-quorum"
 ASK_BACK = "ask-back"
 
-CURES: Mapping[str, str] = {
+FIXES: Mapping[str, str] = {
     OWN_EPOCH_COMMIT: "A new leader changes the voters before it has committed anything of its own "
     "epoch: two leaders each make a majority of sets that do not overlap.",
     ONE_FIRST_QUORUM: "Nodes that are started with different quorum.voters elect a first leader "
     "for each of those sets: two logs, two clusters.",
-    DEAF_TO_STRANGERS: "Who is asked for a vote by a non-voter becomes a candidate: a node that "
+    DEAF_TO_NON_VOTERS: "Who is asked for a vote by a non-voter becomes a candidate: a node that "
     "was removed, and cannot hear it, deposes a leader that the others hear again and again.",
-    STRANGERS_IN_NEED: "No non-voter ever gets a vote: a voter whose log lacks the last changes "
+    NON_VOTERS_IN_NEED: "No non-voter ever gets a vote: a voter whose log lacks the last changes "
     "refuses the only one that could be elected, and cannot be elected itself, for good.",
     CAUGHT_UP_FIRST: "A new voter is added as soon as it is known, however far it is behind: "
     "nothing is committed until it has fetched all there is.",
@@ -71,7 +75,7 @@ CURES: Mapping[str, str] = {
 NOT_FOLLOWER = int(DraftErrorCode.NOT_FOLLOWER)
 BACKOFF_BASE_US = 50_000  # The draft gives a cap, and no first bound: this one doubles each time.
 DOUBLINGS_MAX = 20  # Whatever the cap is, this is beyond it.
-STRANGER_PERIODS = 5  # Fetch time-outs in which a non-voter is heeded once.
+NON_VOTER_PERIODS = 5  # Fetch time-outs in which a non-voter is heeded once.
 JITTER_PERMILLE = 200  # KIP-580: 20 % less or more.
 
 _UNATTACHED = RoleName.UNATTACHED
@@ -105,10 +109,11 @@ DRAFT_TRANSITIONS: Transitions = {
 
 
 class DraftPolicy(Policy):
-    """See the module; ``without`` names the cures that it does without."""
+    """The decisions of KIP-595's draft. ``without`` names the fixes that it does without."""
 
     transitions = DRAFT_TRANSITIONS
     flushes_always = True
+    leader_keeps_vote = True
     discovers_by_fetch = False
 
     def __init__(self, without: Sequence[str] = ()) -> None:
@@ -124,19 +129,15 @@ class DraftPolicy(Policy):
             DescribeQuorum: handlers.on_describe_quorum,
             ApiVersions: handlers.on_api_versions,
         }
-        found: ReplyHandler = self._on_find_quorum_reply
         self.reply_handlers: Mapping[type[Reply], ReplyHandler] = {
-            FindQuorumReply: found,
+            FindQuorumReply: discovery.on_find_quorum_reply,
             FetchReply: handlers.on_fetch_reply,
             BeginEpochReply: handlers.on_begin_epoch_reply,
         }
 
-    def _on_find_quorum_reply(self, core: Core, source: Any, reply: Reply) -> bool:
-        return discovery.on_find_quorum_reply(self, core, source, reply)
-
     # ---- state ---------------------------------------------------------------------------------
 
-    def remember(self, core: Core, rest: Any) -> Memory:
+    def remember(self, core: QuorumState, rest: Any) -> Memory:
         """Return the memory of a new core, which knows from now on which cluster it is of."""
         stored = rest or Stored()
         cached = core.config.cluster_id
@@ -145,26 +146,30 @@ class DraftPolicy(Policy):
                 f"quorum-state is of the cluster {stored.cluster_id}, and this node of {cached}"
             )
         memory = Memory(cached, stored)
-        _name_cluster(core, memory)
+        discovery.name_cluster(core, memory)
         return memory
 
-    def written(self, core: Core) -> Stored:
+    def written(self, core: QuorumState) -> Stored:
         """Return what quorum-state has of it: voters only once they are committed."""
         memory: Memory = core.memory
         _apply(core)
         return Stored(memory.cluster_id, memory.applied_offset, memory.applied)
 
-    def committed(self, core: Core) -> None:
-        """Write newly committed voters down; from the first of them on, know the cluster id."""
+    def committed(self, core: QuorumState) -> None:
+        """Know the cluster id from the first committed voters on, and write voters down."""
         memory: Memory = core.memory
         settled = core.log.voters.at(core.committed_offset - 1)
         if isinstance(settled, Assignment) and not memory.is_strict:
             memory.is_strict = True
-            self.settle(core, settled.cluster_id)
+            discovery.settle(core, settled.cluster_id)
+        self.flushed(core)
+
+    def flushed(self, core: QuorumState) -> None:
+        """Write down voters that are committed and on this disk, whichever came last."""
         if _apply(core):
             core.persist(ElectionState(core.epoch, core.leader_id, core.voted))
 
-    def voters_changed(self, core: Core) -> None:
+    def voters_changed(self, core: QuorumState) -> None:
         """Act on an assignment that was appended or cut, as far as it is not the core's to do."""
         memory: Memory = core.memory
         last = core.log.voters.last
@@ -174,21 +179,10 @@ class DraftPolicy(Policy):
             core.is_voter = False
         is_named = memory.cluster_id != ""
         if SETTLED_CLUSTER_ID in self.without and isinstance(last, Assignment) and not is_named:
-            self.settle(core, last.cluster_id)
-        _name_cluster(core, memory)
+            discovery.settle(core, last.cluster_id)
+        discovery.name_cluster(core, memory)
 
-    def settle(self, core: Core, cluster_id: str) -> None:
-        """Be sure of the cluster that this node is of, and cache it in meta.properties."""
-        memory: Memory = core.memory
-        if memory.cluster_id and memory.cluster_id != cluster_id:
-            raise FatalError(f"the log is of the cluster {cluster_id}, not of {memory.cluster_id}")
-        if memory.cluster_id != cluster_id:
-            memory.cluster_id = cluster_id
-            memory.settled_us = core.now_us
-            core.emit(fx.ClusterIdLearned(cluster_id))
-        _name_cluster(core, memory)
-
-    def is_of_cluster(self, core: Core, cluster_id: str | None) -> bool:
+    def is_of_cluster(self, core: QuorumState, cluster_id: str | None) -> bool:
         """Whether a request may be served: once an assignment is committed, only of this cluster.
 
         Before, who asks cannot know an id, or knows one that nobody has agreed to yet.
@@ -196,7 +190,7 @@ class DraftPolicy(Policy):
         memory: Memory = core.memory
         return cluster_id is None or not memory.is_strict or cluster_id == memory.cluster_id
 
-    def met_other_cluster(self, core: Core, reply: Reply) -> None:
+    def met_other_cluster(self, core: QuorumState, reply: Reply) -> None:
         """End this node, which asks another cluster; one that knows of none asks who they are."""
         memory: Memory = core.memory
         # An answer may yet come to what was asked without an id, or with one of no consequence.
@@ -210,7 +204,7 @@ class DraftPolicy(Policy):
 
     # ---- who is where ----------------------------------------------------------------------------
 
-    def endpoints(self, core: Core, voter_id: int) -> Endpoints:
+    def endpoints(self, core: QuorumState, voter_id: int) -> Endpoints:
         """Return where a voter is, as FindQuorum has told."""
         if voter_id == core.config.node_id:
             return core.config.endpoints
@@ -219,29 +213,35 @@ class DraftPolicy(Policy):
             return ()
         return (Endpoint(core.config.listener_name, known.host, known.port),)
 
-    def discover(self, core: Core) -> int:
+    def discover(self, core: QuorumState) -> int:
         """Send FindQuorum to whoever may know the leader."""
-        next_us = discovery.look(self, core)
+        next_us = discovery.look(core, self.asks_back)
         if core.role.name is _FOLLOWER:  # Its leader is left alone for a while, not for good.
             next_us = min(next_us, core.connections.next_ready_us(core.now_us))
         return next_us
 
-    def membership_request(self, core: Core, has_updated_leader: bool) -> Request | None:
+    def seek(self, core: QuorumState) -> int:
+        """Send FindQuorum as a former leader; and as a candidate, while it misses an address."""
+        if core.role.name is _CANDIDATE and not discovery.unknown_voters(core):
+            return NEVER_US
+        return discovery.look(core, self.asks_back)
+
+    def membership_request(self, core: QuorumState, has_updated_leader: bool) -> Request | None:
         """Tell the leader where this node is, and learn where the others are."""
         return discovery.question(core)
 
     # ---- elections -------------------------------------------------------------------------------
 
-    def election_timeout_us(self, core: Core) -> int:
+    def election_timeout_us(self, core: QuorumState) -> int:
         """Return quorum.election.timeout.ms: what is random is the delay before an election."""
         return core.config.election_timeout_us
 
-    def election_backoff_us(self, core: Core) -> int:
+    def election_backoff_us(self, core: QuorumState) -> int:
         """Draw the delay before an election: uniform below a bound that doubles, up to the cap."""
         bound_us = BACKOFF_BASE_US << min(core.campaigns, DOUBLINGS_MAX)
         return draw_below(core.random, min(core.config.election_backoff_max_us, bound_us) + 1)
 
-    def retry_backoff_us(self, core: Core, failures: int) -> int:
+    def retry_backoff_us(self, core: QuorumState, failures: int) -> int:
         """Return KIP-580's backoff: twice as long each time, up to the maximum, ±20 %."""
         config = core.config
         doubled_us = config.retry_backoff_us << min(max(failures - 1, 0), DOUBLINGS_MAX)
@@ -249,8 +249,8 @@ class DraftPolicy(Policy):
         permille = 1000 - JITTER_PERMILLE + draw_below(core.random, 2 * JITTER_PERMILLE + 1)
         return longest_us * permille // 1000
 
-    def may_campaign(self, core: Core) -> bool:
-        """Whether it is known where a majority is; and, before a first election, who they are.
+    def may_campaign(self, core: QuorumState) -> bool:
+        """Whether it is known where a majority is; before a first election, that others agree.
 
         The draft has a node ask ``bootstrap.servers`` first, and fall back on ``quorum.voters``
         when nobody could tell ("Bootstrapping", steps 3 to 5).
@@ -260,10 +260,10 @@ class DraftPolicy(Policy):
         if not discovery.is_first(core):
             return True
         if ONE_FIRST_QUORUM in self.without:
-            return discovery.others_asked(core)
-        return discovery.others_agree(core)
+            return discovery.contacts_queried(core)
+        return discovery.majority_agrees(core)
 
-    def may_vote_for(self, core: Core, candidate: ReplicaKey) -> bool:
+    def may_vote_for(self, core: QuorumState, candidate: ReplicaKey) -> bool:
         """Whether a candidate is a voter by this node's own log; or, in need, whether it is none.
 
         Need is when this node has no say in who votes, being no voter itself by its log; and when
@@ -271,35 +271,35 @@ class DraftPolicy(Policy):
         """
         if candidate.id in core.log.voters.last:
             return True
-        return STRANGERS_IN_NEED not in self.without and (not core.is_voter or core.campaigns > 0)
+        return NON_VOTERS_IN_NEED not in self.without and (not core.is_voter or core.campaigns > 0)
 
-    def met_stranger(self, core: Core, candidate: ReplicaKey) -> None:
-        """Become a candidate, if a voter: the stranger may know voters that this log does not."""
+    def met_non_voter(self, core: QuorumState, candidate: ReplicaKey) -> None:
+        """Become a candidate, if a voter: the non-voter may know voters that this log does not."""
         if core.is_voter:
             core.role.hurry()
 
-    def vote_error(self, core: Core, candidate: ReplicaKey) -> int:
-        """Refuse a stranger's vote, its epoch too, as long as there is a leader; but not each time.
+    def vote_error(self, core: QuorumState, candidate: ReplicaKey) -> int:
+        """Reject a non-voter's vote and its epoch as long as there is a leader, but not each time.
 
-        NOT_FOLLOWER tells it why; and being an error, to ask less often. Once in a while it is
-        heeded: with an epoch above everybody's it could never fetch again.
+        NOT_FOLLOWER is the reason, and an error makes it send fewer requests. Once in a while the
+        epoch is adopted: a node with a higher epoch than all others could never fetch again.
         """
-        if DEAF_TO_STRANGERS in self.without or candidate.id in core.log.voters.last:
+        if DEAF_TO_NON_VOTERS in self.without or candidate.id in core.log.voters.last:
             return 0
         role = core.role
-        hears = role.name is _LEADER or (
+        has_leader = role.name is _LEADER or (
             isinstance(role, Follower) and role.has_fetched and core.now_us < role.fetch_deadline_us
         )
-        if not hears:
+        if not has_leader:
             return 0
-        period_us = STRANGER_PERIODS * core.config.fetch_timeout_us
+        period_us = NON_VOTER_PERIODS * core.config.fetch_timeout_us
         memory: Memory = core.memory
         return 0 if memory.heeds(candidate.id, core.now_us, period_us) else NOT_FOLLOWER
 
     # ---- leading ---------------------------------------------------------------------------------
 
     def epoch_start_records(
-        self, core: Core, granting: tuple[int, ...]
+        self, core: QuorumState, granting: tuple[int, ...]
     ) -> tuple[ControlRecord, ...]:
         """Return a LeaderChangeMessage; before it, if the log is empty, who votes and where.
 
@@ -312,7 +312,7 @@ class DraftPolicy(Policy):
         cluster_id = core.config.cluster_id or _new_cluster_id(core)
         return (Voters(Assignment(cluster_id, voters.ids)), change)
 
-    def membership(self, core: Core, leader: Leader) -> Reassignment:
+    def membership(self, core: QuorumState, leader: Leadership) -> Reassignment:
         """Return what moves the voters towards their targets."""
         return Reassignment(
             core,
@@ -322,17 +322,7 @@ class DraftPolicy(Policy):
         )
 
 
-def _name_cluster(core: Core, memory: Memory) -> None:
-    """Let requests carry the cluster id: the settled one, or else what an assignment says."""
-    cluster_id = memory.cluster_id
-    last = core.log.voters.last
-    if not cluster_id and isinstance(last, Assignment):
-        cluster_id = last.cluster_id
-    if core.config.cluster_id != cluster_id:
-        core.config = msgspec.structs.replace(core.config, cluster_id=cluster_id)
-
-
-def _apply(core: Core) -> bool:
+def _apply(core: QuorumState) -> bool:
     """Take over the newest assignment that is committed, and on this disk; tell if it is news."""
     memory: Memory = core.memory
     end_offset = min(core.committed_offset, core.log.flushed_offset)
@@ -347,7 +337,7 @@ def _apply(core: Core) -> bool:
     return is_news
 
 
-def _new_cluster_id(core: Core) -> str:
+def _new_cluster_id(core: QuorumState) -> str:
     """Draw an id such as ``kafka-storage random-uuid`` makes: none that begins with a dash."""
     while True:
         words = [core.random.getrandbits(32).to_bytes(4, "big") for _ in range(4)]

@@ -22,12 +22,12 @@ from kraftspec.reference.raft.types import NONE, ReplicaKey
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from kraftspec.reference.raft.core import Core
     from kraftspec.reference.raft.events import UpgradeRequested
-    from kraftspec.reference.raft.leader import Leader
+    from kraftspec.reference.raft.membership import Leadership
+    from kraftspec.reference.raft.role import QuorumState
 
 
-UNKNOWN_TOLD_MAX = 20  # Of ids that nobody knows, however many a request has.
+UNKNOWN_IDS_MAX = 20  # Of ids that nobody knows, however many a request has.
 
 
 class Waiting:
@@ -58,7 +58,7 @@ class Reassignment(Membership):
     )
 
     def __init__(
-        self, core: Core, leader: Leader, *, waits_for_epoch: bool, waits_for_log: bool
+        self, core: QuorumState, leader: Leadership, *, waits_for_epoch: bool, waits_for_log: bool
     ) -> None:
         super().__init__(core, leader)
         self.waits_for_epoch = waits_for_epoch
@@ -76,8 +76,8 @@ class Reassignment(Membership):
         unknown = [id for id in targets if not self._is_known(id)]
         if unknown:
             reply = core.reply(AlterQuorumReply, DraftErrorCode.UNKNOWN_VOTER_ID)
-            told = f"{unknown[:UNKNOWN_TOLD_MAX]}"
-            reply.message = f"{told} neither vote nor have fetched from this leader"
+            ids = f"{unknown[:UNKNOWN_IDS_MAX]}"
+            reply.message = f"{ids} neither vote nor have fetched from this leader"
             core.answer(token, reply)
             return
         deadline_us = core.now_us + max(request.timeout_us, 0)
@@ -202,9 +202,11 @@ class Reassignment(Membership):
 
         Once: after that it fetches as an observer, and its log will say it, too. The older draft
         had a field for what a replica takes itself for; its log at its fetch offset says as much.
+        What was applied is committed, also before a new leader has a high watermark.
         """
-        voters = self.core.log.voters
-        committed = voters.at(self.core.high_watermark - 1)
+        core = self.core
+        voters = core.log.voters
+        committed = voters.at(max(core.committed_offset - 1, core.memory.applied_offset))
         if (
             replica_id in self.dismissed
             or replica_id in voters.last

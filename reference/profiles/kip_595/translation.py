@@ -1,4 +1,4 @@
-"""The draft's flat messages: version 0 of each, by private API keys ("5 core RPCs").
+"""The draft's messages: version 0 of each, flat and by private API keys ("5 core RPCs").
 
 One error code says both what concerns the request as a whole and what concerns the log. Whatever it
 is, the response has the leader and the epoch that its sender knows.
@@ -6,6 +6,7 @@ is, the response has the leader and the epoch that its sender knows.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from kraftspec.generated.errors import ErrorCode
@@ -14,6 +15,8 @@ from kraftspec.generated.kip_595 import (
     AlterQuorumResponse,
     BeginQuorumEpochRequest,
     BeginQuorumEpochResponse,
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
     EndQuorumEpochRequest,
     EndQuorumEpochResponse,
     FetchQuorumRecordsRequest,
@@ -23,27 +26,32 @@ from kraftspec.generated.kip_595 import (
     VoteRequest,
     VoteResponse,
 )
-from kraftspec.reference.profiles.common.translation import Translation, api
+from kraftspec.reference.profiles.common.tools import get_describe, get_description, put_describe
+from kraftspec.reference.profiles.common.translation import PARTITION, TOPIC, Translation
 from kraftspec.reference.profiles.kip_595.assignment import batches_of
 from kraftspec.reference.profiles.kip_595.messages import (
     AlterQuorum,
     AlterQuorumReply,
     Connection,
+    DraftDescribeQuorumReply,
     FindQuorum,
     FindQuorumReply,
 )
 from kraftspec.reference.raft.messages import (
     BeginEpoch,
     BeginEpochReply,
+    DescribeQuorum,
     EndEpoch,
     EndEpochReply,
     Fetch,
     FetchReply,
+    ReplicaDescription,
     Reply,
     Vote,
     VoteReply,
 )
 from kraftspec.reference.raft.types import ReplicaKey
+from kraftspec.reference.wire.apis import Api
 
 RESPONSE_BYTES_MAX = 1 << 20  # Of records; a request does not say how many it takes.
 _ABOUT_THE_REQUEST = frozenset(
@@ -75,10 +83,8 @@ def _get(kind: type[Reply], response: Any, /, **fields: Any) -> Any:
 # ---- Vote ------------------------------------------------------------------------------------
 
 VOTE = Translation(
-    api(VoteRequest),
+    Api.of(VoteRequest, VoteResponse),
     Vote,
-    VoteRequest,
-    VoteResponse,
     lambda request, version: VoteRequest(
         cluster_id=request.cluster_id or "",
         candidate_epoch=request.epoch,
@@ -102,10 +108,8 @@ VOTE = Translation(
 # ---- BeginQuorumEpoch, EndQuorumEpoch ----------------------------------------------------------
 
 BEGIN_EPOCH = Translation(
-    api(BeginQuorumEpochRequest),
+    Api.of(BeginQuorumEpochRequest, BeginQuorumEpochResponse),
     BeginEpoch,
-    BeginQuorumEpochRequest,
-    BeginQuorumEpochResponse,
     lambda request, version: BeginQuorumEpochRequest(
         cluster_id=request.cluster_id or "",
         leader_id=request.leader_id,
@@ -121,10 +125,8 @@ BEGIN_EPOCH = Translation(
 )
 
 END_EPOCH = Translation(
-    api(EndQuorumEpochRequest),
+    Api.of(EndQuorumEpochRequest, EndQuorumEpochResponse),
     EndEpoch,
-    EndQuorumEpochRequest,
-    EndQuorumEpochResponse,
     # Only leaders send it here, so the sender is the leader.
     lambda request, version: EndQuorumEpochRequest(
         cluster_id=request.cluster_id or "",
@@ -180,10 +182,8 @@ def _get_fetch_reply(message: FetchQuorumRecordsResponse, listener: str) -> Repl
 
 
 FETCH = Translation(
-    api(FetchQuorumRecordsRequest),
+    Api.of(FetchQuorumRecordsRequest, FetchQuorumRecordsResponse),
     Fetch,
-    FetchQuorumRecordsRequest,
-    FetchQuorumRecordsResponse,
     lambda request, version: FetchQuorumRecordsRequest(
         cluster_id=request.cluster_id or "",
         replica_id=request.replica_id,
@@ -224,7 +224,7 @@ def _get_connection(voter: FindQuorumResponse.Voter) -> Connection:
     )
 
 
-def _put_found(
+def _put_quorum(
     request: FindQuorum, reply: FindQuorumReply, version: int, listener: str
 ) -> FindQuorumResponse:
     targets = reply.targets
@@ -238,7 +238,7 @@ def _put_found(
     return message
 
 
-def _get_found(message: FindQuorumResponse, listener: str) -> Reply:
+def _get_quorum(message: FindQuorumResponse, listener: str) -> Reply:
     targets = message.target_voters
     reply: FindQuorumReply = _get(
         FindQuorumReply,
@@ -251,10 +251,8 @@ def _get_found(message: FindQuorumResponse, listener: str) -> Reply:
 
 
 FIND_QUORUM = Translation(
-    api(FindQuorumRequest),
+    Api.of(FindQuorumRequest, FindQuorumResponse),
     FindQuorum,
-    FindQuorumRequest,
-    FindQuorumResponse,
     lambda request, version: FindQuorumRequest(
         replica_id=request.sender.voter_id,
         boot_timestamp=request.sender.boot_timestamp_ms,
@@ -271,18 +269,16 @@ FIND_QUORUM = Translation(
             message.security_protocol,
         )
     ),
-    _put_found,
-    _get_found,
+    _put_quorum,
+    _get_quorum,
 )
 
 # ---- AlterQuorum -------------------------------------------------------------------------------
 
 
 ALTER_QUORUM = Translation(
-    api(AlterQuorumRequest),
+    Api.of(AlterQuorumRequest, AlterQuorumResponse),
     AlterQuorum,
-    AlterQuorumRequest,
-    AlterQuorumResponse,
     lambda request, version: AlterQuorumRequest(
         cluster_id=request.cluster_id,
         target_voters=[AlterQuorumRequest.Voter(voter_id=id) for id in request.targets],
@@ -297,4 +293,65 @@ ALTER_QUORUM = Translation(
         AlterQuorumResponse, reply, error_message=reply.message
     ),
     lambda message, listener: _get(AlterQuorumReply, message, message=message.error_message),
+)
+
+# ---- DescribeQuorum, as the late prototype had it: by topics and partitions ----------------------
+
+
+def _put_description(
+    request: DescribeQuorum, reply: DraftDescribeQuorumReply, version: int, listener: str
+) -> DescribeQuorumResponse:
+    requested = request.refused_partitions if request.refused else ((TOPIC, PARTITION),)
+    topics: dict[str, list[Any]] = {}
+    for name, index in requested:
+        partition = DescribeQuorumResponse.PartitionData(
+            partition_index=index,
+            error_code=reply.error,
+            leader_id=reply.leader_id,
+            leader_epoch=reply.leader_epoch,
+            high_watermark=reply.high_watermark,
+            current_voters=[_put_replica(replica) for replica in reply.voters],
+            target_voters=[_put_replica(replica) for replica in reply.targets],
+            observers=[_put_replica(replica) for replica in reply.observers],
+        )
+        topics.setdefault(name, []).append(partition)
+    return DescribeQuorumResponse(
+        topics=[
+            DescribeQuorumResponse.TopicData(topic_name=name, partitions=partitions)
+            for name, partitions in topics.items()
+        ]
+    )
+
+
+def _put_replica(replica: ReplicaDescription) -> DescribeQuorumResponse.ReplicaState:
+    return DescribeQuorumResponse.ReplicaState(
+        replica_id=replica.key.id,
+        log_end_offset=replica.end_offset,
+        last_caught_up_time_ms=replica.last_caught_up_timestamp_ms,
+    )
+
+
+def _get_description(message: DescribeQuorumResponse, listener: str) -> Reply:
+    reply = get_description(DraftDescribeQuorumReply, message, _get_replica)
+    if not reply.top_error:
+        targets = message.topics[0].partitions[0].target_voters
+        reply.targets = tuple(map(_get_replica, targets))
+    return reply
+
+
+def _get_replica(state: DescribeQuorumResponse.ReplicaState) -> ReplicaDescription:
+    return ReplicaDescription(
+        ReplicaKey(state.replica_id),
+        state.log_end_offset,
+        last_caught_up_timestamp_ms=state.last_caught_up_time_ms,
+    )
+
+
+DESCRIBE_QUORUM = Translation(
+    Api.of(DescribeQuorumRequest, DescribeQuorumResponse),
+    DescribeQuorum,
+    partial(put_describe, DescribeQuorumRequest),
+    get_describe,
+    _put_description,
+    _get_description,
 )

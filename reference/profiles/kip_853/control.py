@@ -120,12 +120,12 @@ def batches_of(data: Bytes) -> tuple[Batch, ...]:
 
 def get_endpoints(entries: Any) -> Endpoints:
     """Return endpoints that a message names; listeners' names are upper-cased, as Kafka does."""
-    found: list[Endpoint] = []
+    endpoints: list[Endpoint] = []
     for entry in entries:
         where = entry.name.upper(), entry.host, entry.port
         protocol = entry.security_protocol
-        found.append(DraftEndpoint(*where, protocol) if protocol else Endpoint(*where))
-    return tuple(found)
+        endpoints.append(DraftEndpoint(*where, protocol) if protocol else Endpoint(*where))
+    return tuple(endpoints)
 
 
 def put_endpoints(kind: Any, endpoints: Endpoints) -> list[Any]:

@@ -1,7 +1,7 @@
 """Vote 0-1, BeginQuorumEpoch 0, EndQuorumEpoch 0 (KIP-853's first draft, "Vote").
 
-Version 1 of Vote names the candidate and the voter by id, at the top, and by uuid. No answer says
-where the leader is: its id is all.
+Version 1 of Vote names the candidate and the voter by id, at the top, and by uuid; one without the
+voter's id fails as a whole. No answer says where the leader is: its id is all.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import partial
 
 from kraftspec.fastpath.types import ZERO_UUID
+from kraftspec.generated.errors import ErrorCode
 from kraftspec.generated.kip_853 import (
     BeginQuorumEpochRequest,
     BeginQuorumEpochResponse,
@@ -28,11 +29,11 @@ from kraftspec.reference.profiles.common.translation import (
     PARTITION,
     TOPIC,
     Translation,
-    api,
     only_partition,
 )
 from kraftspec.reference.raft.messages import Vote
 from kraftspec.reference.raft.types import NONE
+from kraftspec.reference.wire.apis import Api
 
 
 def _put_vote(request: Vote, version: int) -> VoteRequest:
@@ -61,8 +62,10 @@ def _get_vote(message: VoteRequest, version: int) -> Vote:
     if partition is None:
         return refused_vote(message.cluster_id)
     names_keys = version > 0
+    is_unnamed = names_keys and message.voter_id < 0
     return Vote(
         cluster_id=message.cluster_id,
+        refused=ErrorCode.INVALID_VOTER_KEY if is_unnamed else 0,
         epoch=partition.candidate_epoch,
         replica_id=message.candidate_id if names_keys else partition.candidate_id,
         replica_directory_id=partition.candidate_uuid if names_keys else ZERO_UUID,
@@ -74,10 +77,8 @@ def _get_vote(message: VoteRequest, version: int) -> Vote:
 
 
 VOTE = Translation(
-    api(VoteRequest),
+    Api.of(VoteRequest, VoteResponse),
     Vote,
-    VoteRequest,
-    VoteResponse,
     _put_vote,
     _get_vote,
     partial(put_vote_reply, VoteResponse),

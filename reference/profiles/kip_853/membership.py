@@ -14,7 +14,7 @@ from kraftspec.fastpath.types import ZERO_UUID
 from kraftspec.generated.errors import ErrorCode
 from kraftspec.reference.profiles.kip_853.control import VoterAdded, VoterRemoved
 from kraftspec.reference.raft.leader import Leader
-from kraftspec.reference.raft.membership import Membership
+from kraftspec.reference.raft.membership import Leadership, Membership, Progress
 from kraftspec.reference.raft.messages import (
     AddVoter,
     AddVoterReply,
@@ -27,33 +27,34 @@ from kraftspec.reference.raft.types import NEVER_US, NONE, ReplicaKey, Voter
 
 if TYPE_CHECKING:
     from kraftspec.reference.raft.control import ControlRecord
-    from kraftspec.reference.raft.core import Core
+    from kraftspec.reference.raft.role import QuorumState
 
 WAITING_MAX = 100  # Requests that wait at once; more are refused, and may be asked again.
 
 
-class Cure(StrEnum):
-    """Rules beside the draft. `CURES` says what each is against."""
+class Fix(StrEnum):
+    """Rules beside the draft. `FIXES` says what each is against."""
 
     OWN_EPOCH_FIRST = "own-epoch-first"
     REMOVED_BEFORE_REPLACED = "removed-before-replaced"
-    LEADER_HANDS_OVER = "leader-hands-over"
+    REMOVED_WHEN_COMMITTED = "removed-when-committed"
     VOTER_UUID = "voter-uuid"
     LOSER_STEPS_DOWN = "loser-steps-down"
     CHECK_QUORUM = "check-quorum"
 
 
-CURES: dict[str, str] = {
-    Cure.OWN_EPOCH_FIRST: "a leader that changes voters before it has committed anything in its "
+FIXES: dict[str, str] = {
+    Fix.OWN_EPOCH_FIRST: "a leader that changes voters before it has committed anything in its "
     "epoch can make a majority that does not meet the one before it",
-    Cure.REMOVED_BEFORE_REPLACED: "another uuid for a voter in one record changes two voters at "
+    Fix.REMOVED_BEFORE_REPLACED: "another uuid for a voter in one record changes two voters at "
     "once: one that goes, and one that comes",
-    Cure.LEADER_HANDS_OVER: "a leader that writes its own removal, and goes down before any has "
-    "it too, is no voter by its log, which is too long for it to vote for the others",
-    Cure.VOTER_UUID: "a voter that lost its disk votes again, and what it had acknowledged counts",
-    Cure.LOSER_STEPS_DOWN: "a removed voter that was away campaigns again and again, looks for no "
+    Fix.REMOVED_WHEN_COMMITTED: "a voter that alone has the record of its removal, as a leader "
+    "that removes itself and goes down, does not campaign, and its log is too long for it to vote "
+    "for the others",
+    Fix.VOTER_UUID: "a voter that lost its disk votes again, and what it had acknowledged counts",
+    Fix.LOSER_STEPS_DOWN: "a removed voter that was away campaigns again and again, looks for no "
     "leader, and deposes one after another",
-    Cure.CHECK_QUORUM: "a leader that nobody fetches from leads on, and nobody else can be told",
+    Fix.CHECK_QUORUM: "a leader that nobody fetches from leads on, and nobody else can be told",
 }
 
 
@@ -75,17 +76,23 @@ class Waiting:
 
 
 class DraftMembership(Membership):
-    """See the module. ``queue`` has the requests in order of arrival, the one in the log first."""
+    """The queue of AddVoter and RemoveVoter requests of one leader.
+
+    ``queue`` has the requests in order of arrival, the one in the log first.
+    """
 
     __slots__ = ("has_committed", "queue", "without")
 
-    def __init__(self, core: Core, leader: Leader, without: tuple[str, ...]) -> None:
+    def __init__(self, core: QuorumState, leader: Leadership, without: tuple[str, ...]) -> None:
         self.core = core
         self.leader = leader
         self.adding = self.removing = self.upgraded_to = self.volatile_voters = None
         self.without = without
         self.queue: list[Waiting] = []
         self.has_committed = False  # In this step.
+        own = leader.voters.get(core.config.node_id)
+        if own is not None:
+            own.identify(core.config.key)
 
     # ---- what goes on by itself ----------------------------------------------------------------
 
@@ -109,16 +116,24 @@ class DraftMembership(Membership):
         if self.queue:
             self.leader.wake(0)
 
+    def voter_fetched(self, progress: Progress, key: ReplicaKey) -> None:
+        """Know a voter of the properties by its uuid from its first fetch on ("Fetch").
+
+        A disk that takes its place has another uuid, and is another replica: an observer.
+        """
+        if Fix.VOTER_UUID not in self.without:
+            progress.identify(key)
+
     def high_watermark_moved(self, offset: int) -> None:
         """End the change that is committed; a leader that is no voter by it resigns."""
+        core = self.core
+        if not core.is_voter and (core.log.voters.last_offset or 0) < offset:
+            self.leader.resign_requested = True
         for waiting in [w for w in self.queue if NONE < w.last_offset < offset]:
             if waiting.voter is not None and waiting.key not in self._keys():
                 waiting.last_offset = NONE  # Its old disk is removed; now it is added.
             else:
                 self._end(waiting)
-        core = self.core
-        if not core.is_voter and (core.log.voters.last_offset or 0) < offset:
-            self.leader.resign_requested = True
         self.has_committed = bool(self.queue)
         self.leader.wake(0)
 
@@ -166,7 +181,7 @@ class DraftMembership(Membership):
     def _committed(self) -> int | None:
         """Return up to where the log is committed; None as long as this leader cannot tell."""
         core = self.core
-        if Cure.OWN_EPOCH_FIRST in self.without:
+        if Fix.OWN_EPOCH_FIRST in self.without:
             return max(core.high_watermark, core.committed_offset)
         return None if core.high_watermark == NONE else core.high_watermark
 
@@ -202,8 +217,6 @@ class DraftMembership(Membership):
                 self._end(waiting, ErrorCode.VOTER_NOT_FOUND, f"{waiting.key} is no voter")
             elif len(voters) == 1:
                 self._end(waiting, ErrorCode.INVALID_REQUEST, "the last voter cannot be removed")
-            elif waiting.key == self.core.config.key and self._hands_over():
-                return True
             else:
                 self._append(waiting, VoterRemoved(waiting.key))
                 return True
@@ -211,7 +224,7 @@ class DraftMembership(Membership):
             known is not None
             and known.key.directory_id != ZERO_UUID
             and len(voters) > 1
-            and Cure.REMOVED_BEFORE_REPLACED not in self.without
+            and Fix.REMOVED_BEFORE_REPLACED not in self.without
         ):
             self._append(waiting, VoterRemoved(known.key))
             return True
@@ -219,17 +232,6 @@ class DraftMembership(Membership):
             self._append(waiting, VoterAdded(voter))
             return True
         return False
-
-    def _hands_over(self) -> bool:
-        """Resign, where this leader is to be removed: the next one may do that.
-
-        Of this the draft says nothing. As it is written a leader removes itself like any other, and
-        leads until the others have committed that.
-        """
-        if Cure.LEADER_HANDS_OVER in self.without:
-            return False
-        self.leader.resign_requested = True
-        return True
 
     def _append(self, waiting: Waiting, record: ControlRecord) -> None:
         # Known before it is appended, since a quorum of one commits it in the same breath.
@@ -242,10 +244,7 @@ class DraftMembership(Membership):
         Asked each time: who had caught up and had to wait for its turn may be gone by then.
         """
         core, leader = self.core, self.leader
-        progress = leader.observers.get(key)
-        if progress is None and key.id in leader.voters:
-            same = leader.voters[key.id]  # Known by its id alone so far, or added already.
-            progress = same if same.key.matches(key) else None
+        progress = progress_of(leader, key)
         if key == core.config.key:
             return True
         return (
@@ -255,10 +254,17 @@ class DraftMembership(Membership):
         )
 
 
+def progress_of(leader: Leadership, key: ReplicaKey) -> Progress | None:
+    """Return what a leader knows of a replica, which may be a voter known by its id alone."""
+    voter = leader.voters.get(key.id)
+    is_voter = voter is not None and voter.key.matches(key)
+    return leader.observers.get(key) or (voter if is_voter else None)
+
+
 # ---- requests ------------------------------------------------------------------------------------
 
 
-def on_add_voter(core: Core, token: int, request: AddVoter) -> None:
+def on_add_voter(core: QuorumState, token: int, request: AddVoter) -> None:
     """AddVoter: refuse what can be refused at once, in the draft's order; the rest waits."""
     top_error = top_level_error(core, request)
     if top_error:
@@ -268,6 +274,11 @@ def on_add_voter(core: Core, token: int, request: AddVoter) -> None:
     message = None
     static = core.config.voters
     endpoints = request.endpoints
+    key = ReplicaKey(request.voter_id, request.voter_directory_id)
+    role = core.role
+    if not endpoints and not len(static) and isinstance(role, Leader):
+        known = progress_of(role, key)
+        endpoints = known.endpoints if known is not None else ()
     if error:
         pass
     elif request.voter_id < 0 or request.voter_directory_id == ZERO_UUID:
@@ -282,15 +293,13 @@ def on_add_voter(core: Core, token: int, request: AddVoter) -> None:
     elif Voter(core.config.key, endpoints).node(core.config.listener_name) is None:
         error = ErrorCode.INVALID_REQUEST
         message = f"there is no endpoint named {core.config.listener_name}"
-    role = core.role
     if error or not isinstance(role, Leader):
         _answer(core, token, False, error, message)
         return
-    key = ReplicaKey(request.voter_id, request.voter_directory_id)
     _membership(role).ask(token, key, Voter(key, endpoints))
 
 
-def on_remove_voter(core: Core, token: int, request: RemoveVoter) -> None:
+def on_remove_voter(core: QuorumState, token: int, request: RemoveVoter) -> None:
     """RemoveVoter. Its second step speaks of endpoints, which the request does not have.
 
     What it must mean: with static voters none is removed, for their ids stand in the properties.
@@ -317,16 +326,23 @@ def on_remove_voter(core: Core, token: int, request: RemoveVoter) -> None:
 
 
 def _membership(leader: Leader) -> DraftMembership:
-    found = leader.membership
-    assert isinstance(found, DraftMembership)
-    return found
+    membership = leader.membership
+    assert isinstance(membership, DraftMembership)
+    return membership
 
 
-def _answer(core: Core, token: int, is_removal: bool, error: int, message: str | None) -> None:
+def _answer(
+    core: QuorumState, token: int, is_removal: bool, error: int, message: str | None
+) -> None:
     kind: type[AddVoterReply | RemoveVoterReply] = AddVoterReply
     if is_removal:
         kind = RemoveVoterReply
     reply: Reply = core.reply(kind, error)
     if isinstance(reply, AddVoterReply | RemoveVoterReply):
         reply.message = message
+    role = core.role
+    if reply.leader_id == core.config.node_id and (
+        not isinstance(role, Leader) or role.resign_requested
+    ):
+        reply.leader_id = NONE  # It led, and who asks goes on elsewhere.
     core.answer(token, reply)

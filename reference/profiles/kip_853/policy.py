@@ -7,7 +7,7 @@ answer says where a leader is reached.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -21,13 +21,14 @@ from kraftspec.reference.profiles.kip_853.control import (
     VoterRemoved,
     folded,
 )
-from kraftspec.reference.profiles.kip_853.membership import Cure
+from kraftspec.reference.profiles.kip_853.membership import Fix
 from kraftspec.reference.profiles.kip_853.quorum import DraftDescription
 from kraftspec.reference.raft import replies, requests
 from kraftspec.reference.raft.candidate import Candidate
 from kraftspec.reference.raft.control import ControlRecord, Voters
 from kraftspec.reference.raft.effects import Answer
 from kraftspec.reference.raft.follower import Follower
+from kraftspec.reference.raft.leader import Leader
 from kraftspec.reference.raft.messages import (
     AddVoter,
     DescribeQuorum,
@@ -41,15 +42,14 @@ from kraftspec.reference.raft.messages import (
     Vote,
     VoteReply,
 )
-from kraftspec.reference.raft.policy import (
+from kraftspec.reference.raft.policy import Policy
+from kraftspec.reference.raft.role import (
     ControlHandler,
-    Policy,
-    Random,
     ReplyHandler,
     RequestHandler,
-    draw_below,
+    up_to_date,
 )
-from kraftspec.reference.raft.role import up_to_date
+from kraftspec.reference.raft.state import Random, draw_below
 from kraftspec.reference.raft.transitions import TRANSITIONS, Cause, Transitions
 from kraftspec.reference.raft.types import (
     NEVER_US,
@@ -62,8 +62,9 @@ from kraftspec.reference.raft.types import (
 from kraftspec.reference.raft.voters import VoterSet
 
 if TYPE_CHECKING:
-    from kraftspec.reference.raft.core import Core
-    from kraftspec.reference.raft.leader import Leader
+    from kraftspec.reference.raft.config import Config
+    from kraftspec.reference.raft.membership import Leadership
+    from kraftspec.reference.raft.role import QuorumState
 
 _CANDIDATE = RoleName.CANDIDATE
 _ARROWS: dict[RoleName, dict[Cause, RoleName]] = {
@@ -83,7 +84,7 @@ STEPS_DOWN: Transitions = {
 }
 
 
-STRANGER_WAITS = 10  # Fetch time-outs between two campaigns of who was told that it is no voter.
+NON_VOTER_WAITS = 10  # Fetch time-outs between two campaigns of who was told that it is no voter.
 
 
 class Kept(NamedTuple):
@@ -96,14 +97,14 @@ class Kept(NamedTuple):
 class Memory:
     """What the policy knows of a replica: what it ``kept``, and that it was told that it is none.
 
-    ``is_told`` is about a voter that campaigns, whom a voter that knows more does not know.
+    ``is_removed`` is about a voter that campaigns, whom a voter that knows more does not know.
     """
 
-    __slots__ = ("is_told", "kept")
+    __slots__ = ("is_removed", "kept")
 
     def __init__(self, kept: Kept) -> None:
         self.kept = kept
-        self.is_told = False
+        self.is_removed = False
 
 
 def make_uuid(random: Random) -> Uuid:
@@ -119,31 +120,28 @@ def make_uuid(random: Random) -> Uuid:
 
 
 class KipPolicy(Policy):
-    """See the module. ``without`` are names of `Cure` to do without."""
+    """The decisions of KIP-853's first version. ``without`` are names of `Fix` to do without."""
 
     flushes_always = True
+    leader_keeps_vote = True
 
-    def __init__(self, without: tuple[str, ...] = ()) -> None:
-        self.without = without
-        self.checks_quorum = Cure.CHECK_QUORUM not in without
-        steps_down = Cure.LOSER_STEPS_DOWN not in without
+    def __init__(self, without: Sequence[str] = ()) -> None:
+        self.without = tuple(without)
+        self.checks_quorum = Fix.CHECK_QUORUM not in without
+        steps_down = Fix.LOSER_STEPS_DOWN not in without
         self.transitions = STEPS_DOWN if steps_down else AS_DRAFTED
         self.request_handlers: Mapping[type[Request], RequestHandler] = {
             AddVoter: membership.on_add_voter,
             RemoveVoter: membership.on_remove_voter,
             DescribeQuorum: on_describe_quorum,
             FetchSnapshot: on_fetch_snapshot,
+            Vote: self._on_vote,
         }
         self.reply_handlers: Mapping[type[Reply], ReplyHandler] = {FetchReply: on_fetch_reply}
         if steps_down:
-            self.request_handlers = {**self.request_handlers, Vote: on_vote}
             self.reply_handlers = {**self.reply_handlers, VoteReply: on_vote_reply}
-        if Cure.VOTER_UUID in without:
-            self.request_handlers = {
-                **self.request_handlers,
-                Vote: on_vote_by_id,
-                Fetch: on_fetch_by_id,
-            }
+        if Fix.VOTER_UUID in without:
+            self.request_handlers = {**self.request_handlers, Fetch: on_fetch_by_id}
         self.control_handlers: Mapping[type[ControlRecord], ControlHandler] = {
             VoterAdded: self._on_voter_record,
             VoterRemoved: self._on_voter_record,
@@ -151,10 +149,10 @@ class KipPolicy(Policy):
 
     # ---- who a replica is ("Quorum State") ------------------------------------------------------
 
-    def remember(self, core: Core, rest: Kept | None) -> Memory:
+    def remember(self, core: QuorumState, rest: Kept | None) -> Memory:
         """Know this replica's uuid: what quorum-state has, or one that is made now.
 
-        A shell may bring one as ``directory_id``, which is taken where no file has one. A replica
+        A host may bring one as ``directory_id``, which is taken where no file has one. A replica
         that cannot become a voter does not show its uuid: a fetch without one says just that.
         """
         config = core.config
@@ -163,10 +161,10 @@ class KipPolicy(Policy):
             uuid = make_uuid(core.random)
         shown = uuid if config.can_become_voter else ZERO_UUID
         core.config = msgspec.structs.replace(config, directory_id=shown)
-        core.is_voter = core.log.voters.last.is_voter(core.config.key)
+        self.voters_changed(core)
         return Memory(Kept(uuid, config.voters.ids if len(config.voters) else None))
 
-    def written(self, core: Core) -> Kept:
+    def written(self, core: QuorumState) -> Kept:
         """Return what quorum-state keeps beside the vote."""
         memory: Memory = core.memory
         return memory.kept
@@ -187,57 +185,92 @@ class KipPolicy(Policy):
             )
         return self.folded(record, voters)
 
-    def snapshot_voters(self, core: Core, last_offset: int) -> VoterSet | None:
+    def snapshot_voters(self, core: QuorumState, last_offset: int) -> VoterSet | None:
         """Return the voters at an offset; None as long as they are those of the properties."""
         entries = core.log.voters.entries()
         known = bool(entries) and entries[0][0] <= last_offset
         return core.log.voters.at(last_offset) if known else None
 
-    def _on_voter_record(self, core: Core, offset: int, record: ControlRecord) -> None:
+    def _on_voter_record(self, core: QuorumState, offset: int, record: ControlRecord) -> None:
         """Act on a record as soon as it is in the log, committed or not."""
         voters = self.folded(record, core.log.voters.last)
         assert voters is not None
         core.control_handlers[Voters](core, offset, Voters(voters))
 
-    def membership(self, core: Core, leader: Leader) -> membership.DraftMembership:
+    def voters_changed(self, core: QuorumState) -> None:
+        """Let a voter campaign on until its removal is committed (Ongaro's thesis, 4.2.2).
+
+        Where it alone has that record, the others cannot elect anybody without it: its log is
+        longer. It counts for no majority of the set that it is not in.
+        """
+        voters, key, committed = core.log.voters, core.config.key, core.committed_offset
+        core.is_voter = voters.last.is_voter(key)
+        if not core.is_voter and Fix.REMOVED_WHEN_COMMITTED not in self.without:
+            sets = [one for offset, one in voters.entries() if offset >= committed]
+            core.is_voter = any(one.is_voter(key) for one in (voters.at(committed - 1), *sets))
+
+    committed = voters_changed
+
+    def membership(self, core: QuorumState, leader: Leadership) -> membership.DraftMembership:
         """Return what carries out AddVoter and RemoveVoter."""
         return membership.DraftMembership(core, leader, self.without)
 
-    def membership_request(self, core: Core, has_updated_leader: bool) -> None:
+    def membership_request(self, core: QuorumState, has_updated_leader: bool) -> None:
         """Ask nothing: in this draft a replica is added by a person."""
 
     def epoch_start_records(
-        self, core: Core, granting: tuple[int, ...]
+        self, core: QuorumState, granting: tuple[int, ...]
     ) -> tuple[ControlRecord, ...]:
         """Return what a leader writes first, with the voters' uuids."""
-        voters = core.log.voters.last
-        keys = tuple(voter.key for voter in voters)
+        own = core.config.key  # Static voters have no uuid in the properties.
+        keys = tuple(own if voter.key.id == own.id else voter.key for voter in core.log.voters.last)
         granted = tuple(key for key in keys if key.id in granting)
         return (LeaderChange(core.config.node_id, keys, granted),)
 
     # ---- elections ("Vote") ----------------------------------------------------------------------
 
-    def may_vote_for(self, core: Core, candidate: ReplicaKey) -> bool:
+    def _on_vote(self, core: QuorumState, token: int, request: Vote) -> None:
+        """Vote, if this very replica is meant: that is looked at before the epoch ("Handling" 1).
+
+        A candidate that is no voter is told so, if this replica's log knows more than its.
+        """
+        if Fix.VOTER_UUID in self.without:
+            request.voter_directory_id = core.config.directory_id
+        if not requests.top_level_error(core, request) and not _is_meant(core.config, request):
+            core.answer(token, core.reply(VoteReply, ErrorCode.INVALID_VOTER_KEY))
+            return
+        requests.on_vote(core, token, request)
+        if Fix.LOSER_STEPS_DOWN not in self.without:
+            _tell_non_voter(core, request)
+
+    def may_vote_for(self, core: QuorumState, candidate: ReplicaKey) -> bool:
         """Let every replica vote that can become a voter, whether it is one or not."""
         return core.config.can_become_voter
 
-    def election_backoff_us(self, core: Core) -> int:
+    def election_backoff_us(self, core: QuorumState) -> int:
         """Wait after a lost election, so long that others may win one; the draft does not say.
 
         Who was told that it is no voter waits longer, and looks for the leader meanwhile.
         """
         memory: Memory = core.memory
         if core.campaigns == 0 or Cause.ELECTION_LOST not in self.transitions[_CANDIDATE]:
-            memory.is_told = False
+            memory.is_removed = False
             return 0
         config = core.config
-        if memory.is_told:
-            return STRANGER_WAITS * config.fetch_timeout_us
+        if memory.is_removed:
+            return NON_VOTER_WAITS * config.fetch_timeout_us
         return config.retry_backoff_us + draw_below(core.random, config.election_backoff_max_us)
+
+    def fetch_request(self, core: QuorumState) -> Fetch:
+        """Say where this replica listens, unless that is in the log or in the properties."""
+        request = core.fetch_request()
+        if not core.is_voter:
+            request.replica_endpoints = core.config.endpoints
+        return request
 
     # ---- the leader ("controller.quorum.bootstrap.servers") --------------------------------------
 
-    def discover(self, core: Core) -> int:
+    def discover(self, core: QuorumState) -> int:
         """Fetch from all bootstrap servers, until one does not refuse; return when to go on.
 
         Where the properties have neither servers nor voters, those of the log are asked. Nobody is
@@ -258,7 +291,7 @@ class KipPolicy(Policy):
         return next_us
 
 
-def _contacts(core: Core) -> list[Node]:
+def _contacts(core: QuorumState) -> list[Node]:
     """Return whom to ask who leads: the servers of the properties, without this node itself."""
     config = core.config
     own = {(e.host, e.port) for e in config.endpoints}
@@ -273,7 +306,7 @@ def _contacts(core: Core) -> list[Node]:
 # ---- handlers ------------------------------------------------------------------------------------
 
 
-def on_fetch_reply(core: Core, source: Node, reply: FetchReply) -> bool:
+def on_fetch_reply(core: QuorumState, source: Node, reply: FetchReply) -> bool:
     """Take the sender of an answer that is no refusal for the leader, since nobody else gives one.
 
     Other servers that were asked at the same time are asked no more: what they answer is about the
@@ -292,9 +325,20 @@ def on_fetch_reply(core: Core, source: Node, reply: FetchReply) -> bool:
     return good
 
 
-def on_vote(core: Core, token: int, request: Vote) -> None:
-    """Vote; and tell a candidate that is no voter so, if this replica's log knows more than its."""
-    requests.on_vote(core, token, request)
+def _is_meant(config: Config, request: Vote) -> bool:
+    """Whether a request names this replica by id and uuid; version 0 names nobody.
+
+    Null for the uuid is for whom the sender knows by its id alone: a voter of
+    ``controller.quorum.voters``, as long as no AddVoter record has given it a uuid.
+    """
+    if request.voter_id == NONE:
+        return True
+    uuid = request.voter_directory_id
+    is_null = uuid == ZERO_UUID and len(config.voters) > 0
+    return request.voter_id == config.node_id and (is_null or uuid == config.directory_id)
+
+
+def _tell_non_voter(core: QuorumState, request: Vote) -> None:
     answer = core.effects[-1]
     assert isinstance(answer, Answer)
     reply = answer.reply
@@ -308,31 +352,25 @@ def on_vote(core: Core, token: int, request: Vote) -> None:
         reply.error = ErrorCode.INCONSISTENT_VOTER_SET
 
 
-def on_vote_reply(core: Core, source: Node, reply: VoteReply) -> bool:
+def on_vote_reply(core: QuorumState, source: Node, reply: VoteReply) -> bool:
     """Count a vote; step down on being told that this replica is no voter any more."""
-    is_told = reply.error == ErrorCode.INCONSISTENT_VOTER_SET
-    if is_told and isinstance(core.role, Candidate) and reply.leader_epoch == core.epoch:
-        core.memory.is_told = True
+    is_removed = reply.error == ErrorCode.INCONSISTENT_VOTER_SET
+    if is_removed and isinstance(core.role, Candidate) and reply.leader_epoch == core.epoch:
+        core.memory.is_removed = True
         core.move(Cause.ELECTION_LOST)
         return True
     return replies.on_vote_reply(core, source, reply)
 
 
-def on_vote_by_id(core: Core, token: int, request: Vote) -> None:
-    """Vote, whatever uuid the voter should have."""
-    request.voter_directory_id = ZERO_UUID
-    on_vote(core, token, request)
-
-
-def on_fetch_snapshot(core: Core, token: int, request: FetchSnapshot) -> None:
+def on_fetch_snapshot(core: QuorumState, token: int, request: FetchSnapshot) -> None:
     """Hear a voter by its id, for this request has no uuid: who loads a snapshot is there."""
-    known = core.log.voters.last.get(request.replica_id)
-    if known is not None:
-        request.replica_directory_id = known.key.directory_id
+    role = core.role
+    if isinstance(role, Leader) and request.replica_id in role.voters:
+        request.replica_directory_id = role.voters[request.replica_id].key.directory_id
     requests.on_fetch_snapshot(core, token, request)
 
 
-def on_fetch_by_id(core: Core, token: int, request: Fetch) -> None:
+def on_fetch_by_id(core: QuorumState, token: int, request: Fetch) -> None:
     """Take what any disk of a voter has for the voter's."""
     known = core.log.voters.last.get(request.replica_id)
     if known is not None:
@@ -340,7 +378,7 @@ def on_fetch_by_id(core: Core, token: int, request: Fetch) -> None:
     requests.on_fetch(core, token, request)
 
 
-def on_describe_quorum(core: Core, token: int, request: DescribeQuorum) -> None:
+def on_describe_quorum(core: QuorumState, token: int, request: DescribeQuorum) -> None:
     """Say of each observer too whether it should become a voter ("DescribeQuorum").
 
     It should if it fetches with an id and a uuid. With static voters it must have the id of one.
@@ -357,7 +395,7 @@ def on_describe_quorum(core: Core, token: int, request: DescribeQuorum) -> None:
             observer.end_offset,
             observer.last_fetch_timestamp_ms,
             observer.last_caught_up_timestamp_ms,
-            observer.endpoints,
+            observer.endpoints or static.endpoints(observer.key.id),
             observer.key.directory_id != ZERO_UUID
             and (not len(static) or observer.key.id in static),
         )

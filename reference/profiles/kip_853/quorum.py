@@ -35,7 +35,6 @@ from kraftspec.reference.profiles.common.translation import (
     PARTITION,
     TOPIC,
     Translation,
-    api,
     not_about_this_log,
     only_partition,
 )
@@ -52,6 +51,7 @@ from kraftspec.reference.raft.messages import (
     Reply,
 )
 from kraftspec.reference.raft.types import NONE, ReplicaKey
+from kraftspec.reference.wire.apis import Api
 
 UUIDS_FROM = 2  # Of DescribeQuorum.
 INVALID = int(ErrorCode.INVALID_REQUEST)
@@ -105,10 +105,8 @@ def _get_state(state: DescribeQuorumResponse.ReplicaState) -> ReplicaDescription
 
 
 DESCRIBE_QUORUM = Translation(
-    api(DescribeQuorumRequest),
+    Api.of(DescribeQuorumRequest, DescribeQuorumResponse),
     DescribeQuorum,
-    DescribeQuorumRequest,
-    DescribeQuorumResponse,
     partial(put_describe, DescribeQuorumRequest),
     get_describe,
     _put_describe_reply,
@@ -183,10 +181,8 @@ def _get_add(message: AddVoterRequest, version: int) -> AddVoter:
 
 
 ADD_VOTER = Translation(
-    api(AddVoterRequest),
+    Api.of(AddVoterRequest, AddVoterResponse),
     AddVoter,
-    AddVoterRequest,
-    AddVoterResponse,
     _put_add,
     _get_add,
     _put_change_reply(AddVoterResponse),
@@ -213,10 +209,8 @@ def _get_remove(message: RemoveVoterRequest, version: int) -> RemoveVoter:
 
 
 REMOVE_VOTER = Translation(
-    api(RemoveVoterRequest),
+    Api.of(RemoveVoterRequest, RemoveVoterResponse),
     RemoveVoter,
-    RemoveVoterRequest,
-    RemoveVoterResponse,
     _put_remove,
     _get_remove,
     _put_change_reply(RemoveVoterResponse),
@@ -224,14 +218,12 @@ REMOVE_VOTER = Translation(
 )
 
 
-# ---- ApiVersions: no features here; the shell says which APIs it serves -----------------------
+# ---- ApiVersions: no features here; the host says which APIs it serves -----------------------
 
 
 API_VERSIONS = Translation(
-    api(ApiVersionsRequest),
+    Api.of(ApiVersionsRequest, ApiVersionsResponse),
     ApiVersions,
-    ApiVersionsRequest,
-    ApiVersionsResponse,
     partial(put_api_versions, ApiVersionsRequest),
     lambda message, version: ApiVersions(),
     partial(put_api_versions_reply, ApiVersionsResponse),

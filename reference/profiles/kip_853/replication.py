@@ -1,7 +1,8 @@
 """Fetch 0-14, of which a quorum uses 12 and later, and FetchSnapshot 0 ("Fetch").
 
-Version 14 has the replica's uuid, beside its id, for the whole request. Up to 12 the topic is
-named; from 13 on it has an id.
+Version 14 has the replica's uuid, beside its id, for the whole request; and of an observer where it
+listens, so that DescribeQuorum has all that adding it needs. Up to 12 the topic is named; from 13
+on it has an id.
 """
 
 from __future__ import annotations
@@ -23,13 +24,21 @@ from kraftspec.reference.profiles.common.replication import (
     put_fetch,
     put_fetch_reply,
 )
-from kraftspec.reference.profiles.common.translation import TOPIC, TOPIC_ID, Translation, api
-from kraftspec.reference.profiles.kip_853.control import batches_of
+from kraftspec.reference.profiles.common.translation import TOPIC, TOPIC_ID, Translation
+from kraftspec.reference.profiles.kip_853.control import (
+    batches_of,
+    get_endpoints,
+    put_endpoints,
+)
 from kraftspec.reference.raft.messages import Fetch, FetchReply
 from kraftspec.reference.raft.types import NONE
+from kraftspec.reference.wire.apis import Api
 
 EPOCHS_FROM = 12  # Cluster id, last fetched epoch, and where logs part: older ones lack them.
 UUIDS_FROM = 14
+# More than any node has: who makes replicas up gets no more of the leader's memory.
+ENDPOINTS_MAX = 16
+NAME_CHARS_MAX = 255
 
 
 def _put_names(
@@ -55,6 +64,8 @@ def _put_fetch(request: Fetch, version: int) -> FetchRequest:
     message.replica_id = request.replica_id
     if version >= UUIDS_FROM:
         message.replica_uuid = request.replica_directory_id
+        kind = FetchRequest.ReplicaEndpoint
+        message.replica_end_points = put_endpoints(kind, request.replica_endpoints)
     return message
 
 
@@ -63,6 +74,11 @@ def _get_fetch(message: FetchRequest, version: int) -> Fetch:
     request = get_fetch(message, message.replica_id)
     if not request.refused:
         request.replica_directory_id = message.replica_uuid
+        request.replica_endpoints = get_endpoints(
+            one
+            for one in message.replica_end_points[:ENDPOINTS_MAX]
+            if max(len(one.name), len(one.host)) <= NAME_CHARS_MAX
+        )
     return request
 
 
@@ -84,10 +100,8 @@ def _get_fetch_reply(message: FetchResponse, listener: str) -> FetchReply:
 
 
 FETCH = Translation(
-    api(FetchRequest),
+    Api.of(FetchRequest, FetchResponse),
     Fetch,
-    FetchRequest,
-    FetchResponse,
     _put_fetch,
     _get_fetch,
     _put_fetch_reply,

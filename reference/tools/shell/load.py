@@ -12,13 +12,17 @@ import msgspec
 from kraftspec.generated import kafka
 from kraftspec.reference.log.directory import METADATA_NAME
 from kraftspec.reference.log.quorum_state import NAME, QuorumStateFile
-from kraftspec.reference.metadata.frames import KAFKA
 from kraftspec.reference.metadata.image import MetadataImage
-from kraftspec.reference.metadata.join import Row, checkpoints_below, join
-from kraftspec.reference.metadata.reader import MetadataFile, file_of, files_of, read_rows
-from kraftspec.reference.profiles import profile_named
-from kraftspec.reference.tools.shell.drafts import DraftVoters, as_kafka
-from kraftspec.reference.tools.whose import profile_near
+from kraftspec.reference.metadata.load import Row, checkpoints_below, load_image
+from kraftspec.reference.metadata.reader import (
+    MetadataFile,
+    file_of,
+    files_of,
+    profile_near,
+    read_rows,
+)
+from kraftspec.reference.profiles import KAFKA, parts_of, profile_named
+from kraftspec.reference.profiles.common.admin import LogVoters
 
 LEADER_CHANGES_MAX: Final = 1000  # A log may have any number; the last ones are kept.
 _LISTINGS_COUNT: Final = 5  # Of a directory whose owner deletes what was listed.
@@ -76,7 +80,7 @@ class Loaded(msgspec.Struct):
     files: list[str]
     problems: list[str] = []
     state: dict[str, Any] | None = None
-    draft: DraftVoters | None = None
+    draft: LogVoters | None = None
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
@@ -164,8 +168,9 @@ def _load(
     _check_offset(files, segments, offset)
     problems: list[str] = []
     partial: Loaded | None = None
+    kind = parts_of(profile).admin.voters
     for checkpoint in checkpoints:
-        draft = None if profile == KAFKA else DraftVoters(profile)
+        draft = None if kind is None else kind(profile)
         loaded = Loaded(MetadataImage(), Control(), checkpoint, [], draft=draft)
         try:
             _join(loaded, segments, offset, advance)
@@ -224,9 +229,9 @@ def _join(
             if loaded.draft is not None:
                 if counts:
                     loaded.draft.note(found.message)
-                row = msgspec.structs.replace(found, message=as_kafka(found.message))
+                row = msgspec.structs.replace(found, message=loaded.draft.as_kafka(found.message))
             if counts:
                 loaded.control.note(file, row)
             yield row
 
-    join(loaded.image, loaded.checkpoint, segments, rows, offset, advance=advance)
+    load_image(loaded.image, loaded.checkpoint, segments, rows, offset, advance=advance)

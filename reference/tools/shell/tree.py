@@ -31,9 +31,9 @@ from kraftspec.reference.metadata.names import (
     CONFIG_RESOURCES,
     MECHANISMS,
 )
+from kraftspec.reference.profiles.common.admin import LogVoters
 from kraftspec.reference.tools.features import METADATA_VERSION, NAMES
 from kraftspec.reference.tools.shell import text
-from kraftspec.reference.tools.shell.drafts import DraftVoters
 from kraftspec.reference.tools.shell.load import Loaded
 
 DEFAULT_ENTITY: Final = "<default>"
@@ -296,7 +296,7 @@ def _quorum(loaded: Loaded) -> Directory:
     return _fixed(children)
 
 
-def _draft(draft: DraftVoters) -> dict[str, Callable[[], Node]]:
+def _draft(draft: LogVoters) -> dict[str, Callable[[], Node]]:
     """What the control records of a draft say beside leader changes."""
     children: dict[str, Callable[[], Node]] = {
         "profile": lambda: Leaf(draft.profile, draft.profile),

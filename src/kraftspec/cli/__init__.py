@@ -1,7 +1,7 @@
 """The ``kraftspec`` command.
 
-Sub-commands are named here and imported only when one is asked for; each in turn imports the room
-it drives inside its function. So ``kraftspec --help`` costs click and nothing else.
+Sub-commands are named here and imported only when one is used; each imports the package that it
+calls inside its function. So ``kraftspec --help`` imports click and nothing else.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ class LazyGroup(click.Group):
             ) from error
 
 
-def _show_version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
-    if not wanted or context.resilient_parsing:
+def _show_version(context: click.Context, _: click.Parameter, is_requested: bool) -> None:
+    if not is_requested or context.resilient_parsing:
         return
     from kraftspec.fastpath.native import describe
 

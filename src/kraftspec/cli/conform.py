@@ -8,12 +8,12 @@ import click
 
 from kraftspec.cli.conform_bugs import bugs
 from kraftspec.cli.conform_capture import capture
-from kraftspec.cli.conform_exits import harness_failed
 from kraftspec.cli.conform_fuzz import fuzz
 from kraftspec.cli.conform_node import record_node
 from kraftspec.cli.conform_report import badge, compare, export, report
 from kraftspec.cli.conform_run import adapters, doctor, run
 from kraftspec.cli.conform_strength import strength
+from kraftspec.cli.exits import no_verdict
 from kraftspec.cli.output import (
     check_set,
     counted,
@@ -29,7 +29,7 @@ from kraftspec.cli.output import (
 @click.option(
     "--codec",
     type=click.Choice(["native", "python"]),
-    help="Which of our codecs answers.  [default: native where it is built, else python]",
+    help="The codec that answers.  [default: native where it is built, else python]",
 )
 def adapter(codec: str | None) -> None:
     """Answer harness requests with our own codec.
@@ -42,7 +42,7 @@ def adapter(codec: str | None) -> None:
         native.PURE = True  # Before any module asks for its compiled half.
     elif codec == "native" and native.load("_engine") is None:
         raise click.BadParameter(f"only {native.describe()}", param_hint="--codec")
-    from kraftspec.conformance.adapter import serve
+    from kraftspec.conformance.adapters.ours import serve
 
     name = "kraftspec-python" if codec == "python" else "kraftspec"
     runs = "pure Python (--codec python)" if codec == "python" else native.describe()
@@ -51,7 +51,7 @@ def adapter(codec: str | None) -> None:
 
 @click.group()
 def conform() -> None:
-    """Make golden vectors, and judge codecs by them."""
+    """Judge codecs by golden vectors, and make vectors."""
 
 
 @conform.command()
@@ -70,10 +70,10 @@ def make(set_names: tuple[str, ...], name: str, out: Path | None, as_json: bool)
 
     Needs a JDK and Maven. Making them again changes no file.
     """
-    from kraftspec.conformance.harness import AdapterError
-    from kraftspec.conformance.java import RefusedError as KafkaRefused
-    from kraftspec.conformance.java import java_missing
-    from kraftspec.conformance.make import make as make_vectors
+    from kraftspec.conformance.adapters.harness import AdapterError
+    from kraftspec.conformance.adapters.kafka import RefusedError as KafkaRefused
+    from kraftspec.conformance.adapters.registry import java_missing
+    from kraftspec.conformance.making.make import make as make_vectors
     from kraftspec.conformance.vectors import vectors_root
     from kraftspec.specs import specs_root
 
@@ -83,9 +83,9 @@ def make(set_names: tuple[str, ...], name: str, out: Path | None, as_json: bool)
         with refusals(), progress("Making vectors") as advance:
             report = make_vectors(specs_root(), out or vectors_root(), set_names, name, advance)
     except (AdapterError, KafkaRefused) as error:
-        raise harness_failed(java_missing() or error) from error
+        raise no_verdict(java_missing() or error) from error
     if report.messages == 0:
-        raise click.BadParameter(f"no message is called {name!r} or so", param_hint="--filter")
+        raise click.BadParameter(f"no message name contains {name!r}", param_hint="--filter")
     if as_json:
         emit_json(report.to_json())
         return

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kraftspec.cli.conform_exits import harness_failed
+from kraftspec.cli.exits import no_verdict
 from kraftspec.cli.output import EXIT_FINDINGS, counted, emit_json, json_option, progress
 
 if TYPE_CHECKING:
@@ -15,9 +15,11 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--filter", "name", default="", metavar="FLAG", help="Only bugs with this in it.")
+@click.option(
+    "--filter", "name", default="", metavar="FLAG", help="Only bugs with this in their flag."
+)
 @click.option("--verify", is_flag=True, help="Fetch, build and try the releases again.")
-@click.option("--record", is_flag=True, help="Keep what --verify finds (all bugs only).")
+@click.option("--record", is_flag=True, help="Record the results of --verify (only for all bugs).")
 @click.option(
     "--write",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -26,18 +28,18 @@ if TYPE_CHECKING:
 )
 @json_option
 def bugs(name: str, verify: bool, record: bool, write: Path | None, as_json: bool) -> None:
-    """List known bugs of implementations, and what releases did with their vectors.
+    """List known bugs of implementations, and the results of releases.
 
-    With --verify, releases with the bug and without it are fetched from their registries (Go, Java,
-    Maven and Python are needed) and put to the vectors.
+    With --verify, releases with and without the bug are fetched from their registries and run
+    against the vectors. Go, Java, Maven and Python are needed.
 
-    Exit code 0: each release did as it should: with the bug fails, without it passes. 1: one did
-    otherwise. 3: a release could not be built.
+    Exit code 0: each release with the bug fails and each without it passes. 1: otherwise. 3: a
+    release could not be built.
     """
-    from kraftspec.conformance import bug_trials
+    from kraftspec.conformance.adapters.harness import AdapterError
     from kraftspec.conformance.bugs import bugs as known
-    from kraftspec.conformance.bugs_page import write_page
-    from kraftspec.conformance.harness import AdapterError
+    from kraftspec.conformance.bugs import trials as bug_trials
+    from kraftspec.conformance.bugs.page import write_page
 
     if record and (name or not verify):
         raise click.UsageError("--record goes with --verify, and without --filter")
@@ -50,13 +52,13 @@ def bugs(name: str, verify: bool, record: bool, write: Path | None, as_json: boo
             with progress("Trying releases") as advance:
                 verdicts = bug_trials.verify(name, progress=advance)
         else:
-            verdicts = [found for found in bug_trials.recorded() if found.flag in flags]
+            verdicts = [trial for trial in bug_trials.recorded() if trial.flag in flags]
         if record:
             bug_trials.record(verdicts)
         if write is not None:
             write_page(write, bug_trials.recorded())
     except AdapterError as error:
-        raise harness_failed(error) from error
+        raise no_verdict(error) from error
     except ValueError as error:
         raise click.ClickException(str(error)) from error
     wrong = [verdict for verdict in verdicts if not bug_trials.as_expected(verdict)]
@@ -75,7 +77,7 @@ def _shown(flags: set[str], verdicts: list[Verdict]) -> list[dict[str, Any]]:
     return [
         {
             **to_builtins(bug),
-            "verdicts": [to_builtins(found) for found in verdicts if found.flag == bug.flag],
+            "verdicts": [to_builtins(trial) for trial in verdicts if trial.flag == bug.flag],
         }
         for bug in known()
         if bug.flag in flags
@@ -85,22 +87,22 @@ def _shown(flags: set[str], verdicts: list[Verdict]) -> list[dict[str, Any]]:
 def _print(flags: set[str], verdicts: list[Verdict], wrong: list[Verdict]) -> None:
     for flag in sorted(flags):
         click.echo(flag)
-        for found in verdicts:
-            if found.flag != flag:
+        for trial in verdicts:
+            if trial.flag != flag:
                 continue
-            kind = "bug" if found.is_buggy else "fixed"
+            kind = "bug" if trial.is_buggy else "fixed"
             click.echo(
-                f"    {found.test} {found.direction} {found.adapter} {found.release} "
-                f"({kind}): {found.verdict}"
+                f"    {trial.test} {trial.direction} {trial.adapter} {trial.release} "
+                f"({kind}): {trial.verdict}"
             )
     tried = {verdict.flag for verdict in verdicts}
-    for found in wrong:
+    for trial in wrong:
         click.echo(
-            f"{found.flag}: {found.adapter} {found.release} {found.verdict} {found.message} "
-            f"v{found.version} {found.test}: {found.detail}",
+            f"{trial.flag}: {trial.adapter} {trial.release} {trial.verdict} {trial.message} "
+            f"v{trial.version} {trial.test}: {trial.detail}",
             err=True,
         )
     click.echo(
         f"{counted(len(flags), 'bug')}, {len(tried)} tried on releases: "
-        f"{counted(len(verdicts), 'verdict')}, {len(wrong)} otherwise than they should be"
+        f"{counted(len(verdicts), 'verdict')}, {len(wrong)} unexpected"
     )

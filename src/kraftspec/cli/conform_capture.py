@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kraftspec.cli.exits import no_verdict
 from kraftspec.cli.output import EXIT_FINDINGS, counted, emit_json, json_option, progress
 
 if TYPE_CHECKING:
-    from kraftspec.conformance.capture.capture import CaptureReport
+    from kraftspec.conformance.making.capture.capture import CaptureReport
 
-HARNESS_FAILED = 3  # As of `conform run`: neither as expected nor a finding.
 SHOWN_MAX = 20
 
 
@@ -34,23 +34,24 @@ SHOWN_MAX = 20
 @click.option(
     "--directory",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Where the cluster lies; brokers tell clients its name.  [default: one without a user]",
+    help="The cluster's directory; brokers send its name to clients.  [default: one "
+    "without a user]",
     metavar="DIR",
 )
 @json_option
 def capture(out: Path, workloads: tuple[str, ...], directory: Path | None, as_json: bool) -> None:
-    """Record what clients and nodes of a real Kafka cluster say.
+    """Record frames of clients and nodes of a real Kafka cluster.
 
-    Starts three controllers and two brokers on loopback behind a recording proxy, lets clients in
-    Java, Go and Python do ordinary work, and holds every frame against our codecs and Kafka's.
+    Starts three controllers and two brokers on loopback behind a recording proxy, runs clients in
+    Java, Go and Python, and checks every frame with our codecs and Kafka's.
 
-    Exit code 0: nobody disagreed and all work was done. 1: not so. 3: the cluster failed. Needs a
-    JDK, Maven and Go.
+    Exit code 0: all codecs agreed and all work was done. 1: otherwise. 3: the cluster failed. Needs
+    a JDK, Maven and Go.
     """
-    from kraftspec.conformance.capture.capture import capture as run_capture
-    from kraftspec.conformance.capture.session import NEUTRAL_DIRECTORY
+    from kraftspec.conformance.adapters.harness import AdapterError
     from kraftspec.conformance.cluster import ClusterError
-    from kraftspec.conformance.harness import AdapterError
+    from kraftspec.conformance.making.capture.capture import capture as run_capture
+    from kraftspec.conformance.making.capture.session import NEUTRAL_DIRECTORY
 
     try:
         with progress("Capturing") as advance:
@@ -58,20 +59,19 @@ def capture(out: Path, workloads: tuple[str, ...], directory: Path | None, as_js
                 out.resolve(),
                 workloads,
                 directory=(directory or NEUTRAL_DIRECTORY).absolute(),
-                heard=lambda phase: advance(phase, 0, 1),
+                on_phase=lambda phase: advance(phase, 0, 1),
                 progress=advance,
             )
     except (ClusterError, AdapterError) as error:
-        click.echo(f"Error: {error}", err=True)
-        raise click.exceptions.Exit(HARNESS_FAILED) from error
+        raise no_verdict(error) from error
     if as_json:
         from msgspec import to_builtins
 
         emit_json(to_builtins(report))
     else:
         _print(report)
-    found = report.disagreements or report.failures
-    raise click.exceptions.Exit(EXIT_FINDINGS if found else 0)
+    has_findings = report.disagreements or report.failures
+    raise click.exceptions.Exit(EXIT_FINDINGS if has_findings else 0)
 
 
 def _print(report: CaptureReport) -> None:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from kraftspec.conformance.raw.results import Failure
 
+FAILURES_SHOWN_MAX = 20  # A codec that is wrong once is often wrong ten thousand times.
 ROW_BYTES = 16
 ROWS_AFTER_MAX = 2  # After the first that differs: what is inserted shifts all that follows.
 PRINTABLE = range(0x20, 0x7F)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kraftspec.cli.exits import no_verdict
 from kraftspec.cli.output import (
     EXIT_FINDINGS,
     SECONDS,
@@ -19,12 +20,11 @@ from kraftspec.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from kraftspec.conformance.fuzz.findings import Finding
+    from kraftspec.conformance.fuzz.findings import Disagreement
     from kraftspec.conformance.fuzz.run import Report
 
 SIDES = 2
 GROUPS_SHOWN_MAX = 40
-HARNESS_FAILED = 3  # As of a run: an adapter did not start.
 RUNS = 20_000
 
 
@@ -34,20 +34,20 @@ RUNS = 20_000
     "names",
     multiple=True,
     metavar="NAME",
-    help="An adapter (see conform adapters); two of them, the one to trust last.",
+    help="An adapter (see conform adapters). Give two, the trusted one last.",
 )
 @click.option(
     "--exec", "commands", multiple=True, metavar="CMD", help="A command in place of an adapter."
 )
-@click.option("--runs", type=click.IntRange(1), help=f"Inputs to ask about.  [default: {RUNS}]")
+@click.option("--runs", type=click.IntRange(1), help=f"Number of inputs.  [default: {RUNS}]")
 @click.option("--seconds", type=SECONDS, help="How long, instead of --runs.")
-@click.option("--seed", default=0, help="The same seed asks the same questions.")
+@click.option("--seed", default=0, help="The same seed sends the same requests.")
 @click.option("--filter", "name", default="", metavar="MESSAGE", help="Only these: SET/MESSAGE.")
 @click.option("--jobs", default=1, type=click.IntRange(1), help="Pairs of processes.")
 @click.option(
     "--timeout", "timeout_s", type=SECONDS, default=30.0, help="How long to wait for one reply."
 )
-@click.option("--policies", is_flag=True, help="Count what is a matter of policy, too.")
+@click.option("--policies", is_flag=True, help="Also report differences of policy.")
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
@@ -56,14 +56,14 @@ RUNS = 20_000
 @click.option(
     "--replay",
     type=click.Path(exists=True, path_type=Path),
-    help="Ask the findings of a file or directory again, and nothing else.",
+    help="Only repeat the findings of a file or directory.",
 )
 @click.option(
     "--write-vector",
     "vectors",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR",
-    help="Add the findings to the vectors of this directory, with Kafka's answers (needs Java).",
+    help="Add the findings as vectors to this directory, with Kafka's answers (needs Java).",
 )
 @json_option
 def fuzz(
@@ -81,16 +81,16 @@ def fuzz(
     vectors: Path | None,
     as_json: bool,
 ) -> None:
-    """Ask two adapters the same random questions, and keep where they part.
+    """Send two adapters the same random requests, and keep the differences.
 
-    Values and changed bytes are made from the plans. What parts is made small, and named so that
-    the next run finds the same finding, not another one.
+    Values and changed bytes are made from the plans. Each difference is minimised, and has a
+    signature that is the same in the next run.
 
     Exit code 0: nothing new. 1: findings that --out did not have yet. 3: an adapter failed.
     """
+    from kraftspec.conformance.adapters.harness import AdapterError
     from kraftspec.conformance.fuzz.campaign import Campaign, campaign, replayed
     from kraftspec.conformance.fuzz.findings import keep
-    from kraftspec.conformance.harness import AdapterError
 
     if len(names) + len(commands) != SIDES:
         raise click.UsageError("give two of --adapter NAME and --exec CMD")
@@ -112,8 +112,7 @@ def fuzz(
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     except AdapterError as error:
-        click.echo(f"Error: {printable(str(error))}", err=True)
-        raise click.exceptions.Exit(HARNESS_FAILED) from error
+        raise no_verdict(error) from error
     if report.pairs == 0:
         raise click.BadParameter(
             f"there is no pair of {name!r} that both serve", param_hint="--filter"
@@ -127,7 +126,7 @@ def fuzz(
     raise click.exceptions.Exit(EXIT_FINDINGS if fresh else 0)
 
 
-def _written(findings: list[Finding], vectors: Path | None) -> list[str]:
+def _written(findings: list[Disagreement], vectors: Path | None) -> list[str]:
     """Write findings as vectors; return a line about each that was, or could not be."""
     if vectors is None or not findings:
         return []
@@ -166,11 +165,11 @@ def _print(report: Report, fresh: int) -> None:
     policies = ", ".join(f"{count:,} {name}" for name, count in sorted(report.policies.items()))
     click.echo(
         f"{counted(report.pairs, 'pair')}, {counted(report.inputs, 'input')}: "
-        f"{report.agreed:,} alike, {report.refused:,} refused by both, {report.skipped:,} skipped, "
-        f"{report.differed:,} parted; policies: {policies or 'none'}"
+        f"{report.agreed:,} equal, {report.refused:,} refused by both, {report.skipped:,} skipped, "
+        f"{report.differed:,} different; policies: {policies or 'none'}"
     )
     if report.loose_ends:
         click.echo(
-            f"{report.loose_ends} times an adapter ended, or parted, and did not do it again"
+            f"{report.loose_ends} times an adapter ended or differed and did not do so again"
         )
     click.echo(f"{counted(len(report.findings), 'finding')}, {fresh} new, {report.seconds:.1f} s")

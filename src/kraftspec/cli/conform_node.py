@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kraftspec.cli.conform_exits import FAILURES_SHOWN_MAX, UNEXPECTED_PASS, harness_failed
+from kraftspec.cli.exits import UNEXPECTED_PASS, no_verdict
 from kraftspec.cli.output import (
     EXIT_FINDINGS,
     console,
@@ -20,8 +20,8 @@ from kraftspec.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from kraftspec.conformance.known import KnownFailures
-    from kraftspec.conformance.node import NodeReport
+    from kraftspec.conformance.runner.known import KnownFailures
+    from kraftspec.conformance.runner.node import NodeReport
 
 
 def run_node(
@@ -29,8 +29,8 @@ def run_node(
 ) -> None:
     """Put node vectors to a node, say what came of it, and exit as a run of vectors does."""
     from kraftspec.conformance.cluster import ClusterError
-    from kraftspec.conformance.exchanges.nodes import NODES, node_maker
-    from kraftspec.conformance.node import run_node as replay_all
+    from kraftspec.conformance.making.exchanges.nodes import NODES, node_maker
+    from kraftspec.conformance.runner.node import run_node as replay_all
 
     if name not in NODES:
         raise click.BadParameter(
@@ -45,11 +45,11 @@ def run_node(
                 progress=advance,
             )
     except (ClusterError, ValueError) as error:
-        raise harness_failed(error) from error
+        raise no_verdict(error) from error
     for warning in report.warnings:
         click.echo(f"Warning: {printable(warning)}", err=True)
     if not report.vectors:
-        raise harness_failed(f"no node vector has {' and '.join(filters)!r} in its id")
+        raise no_verdict(f"no node vector has {' and '.join(filters)!r} in its id")
     if as_json:
         emit_json({"node": name, **asdict(report)})
     else:
@@ -62,6 +62,8 @@ def run_node(
 def _print(name: str, report: NodeReport) -> None:
     from rich import box
     from rich.table import Table
+
+    from kraftspec.cli.conform_failures import FAILURES_SHOWN_MAX
 
     shown = console()
     for failure in report.failures[:FAILURES_SHOWN_MAX]:
@@ -79,7 +81,7 @@ def _print(name: str, report: NodeReport) -> None:
         box=box.SIMPLE_HEAD, safe_box=True, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False
     )
     table.add_column("API", overflow="fold")
-    for title in ("as recorded", "otherwise", "known", "passes now"):
+    for title in ("as recorded", "different", "known", "passes now"):
         table.add_column(title, justify="right")
     for api, counts in report.apis.items():
         numbers = (
@@ -94,8 +96,8 @@ def _print(name: str, report: NodeReport) -> None:
     known = sum(counts.known_failures for counts in report.apis.values())
     shown.print(
         f"{name}: {counted(report.vectors, 'vector')}, {counted(report.steps, 'step')}: "
-        f"{counted(passed, 'answer')} as recorded, {len(report.failures):,} otherwise, "
-        f"{known:,} known to be otherwise",
+        f"{counted(passed, 'answer')} as recorded, {len(report.failures):,} different, "
+        f"{known:,} known to differ",
         soft_wrap=True,
     )
 
@@ -114,17 +116,17 @@ def _print(name: str, report: NodeReport) -> None:
     type=click.IntRange(min=0),
     default=1,
     show_default=True,
-    help="How many more processes have to answer the same.",
+    help="How many more processes must give the same answers.",
 )
 @json_option
 def record_node(name: str, out: Path | None, repeats: int, as_json: bool) -> None:
-    """Record what a real Kafka controller answers, as node vectors.
+    """Record the answers of a real Kafka controller as node vectors.
 
     Needs a JDK and Maven. Recorded bytes hold times, so recording again changes every file. Exit
-    code 1: another process answered otherwise, and what it did is not written. 3: no recording.
+    code 1: a second process answered differently, and that vector is not written. 3: no recording.
     """
     from kraftspec.conformance.cluster import ClusterError
-    from kraftspec.conformance.exchanges.make import make_node_vectors
+    from kraftspec.conformance.making.exchanges.make import make_node_vectors
     from kraftspec.conformance.vectors import vectors_root
 
     try:
@@ -132,7 +134,7 @@ def record_node(name: str, out: Path | None, repeats: int, as_json: bool) -> Non
             made = make_node_vectors(out or vectors_root(), name, advance, repeats=repeats)
     except (ClusterError, OSError, ValueError) as error:
         notes = "\n".join([str(error), *getattr(error, "__notes__", ())])
-        raise harness_failed(notes) from error
+        raise no_verdict(notes) from error
     if not made.vectors:
         raise click.BadParameter(f"no scenario has {name!r} in its id", param_hint="--filter")
     if as_json:

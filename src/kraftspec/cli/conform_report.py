@@ -42,7 +42,8 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 def report(results: tuple[Path, ...], run_every: bool, out: Path, screenshot: Path | None) -> None:
     """Make one HTML page of the results of runs.
 
-    RESULTS are what `kraftspec conform run --json` wrote, a file a run. The page needs no network.
+    RESULTS are outputs of `kraftspec conform run --json`, one file a run. The page needs no
+    network.
     """
     from kraftspec.conformance.report import read_results
     from kraftspec.conformance.report.badge import badge as badge_svg
@@ -95,31 +96,31 @@ def _spoken(advance: Callable[[str, int, int], None]) -> Callable[[str, int, int
 @click.argument("new", type=_RESULTS)
 @json_option
 def compare(old: Path, new: Path, as_json: bool) -> None:
-    """Say what changed from one run to another.
+    """Compare the results of two runs.
 
-    Exit code 1: something fails that did not, or less is answered than was.
+    Exit code 1: a test newly fails, or is no longer answered.
     """
     from kraftspec.conformance.report import read_results
     from kraftspec.conformance.report.compare import compare as hold
 
     with refusals():
-        found = hold(read_results(old), read_results(new))
+        changes = hold(read_results(old), read_results(new))
     if as_json:
-        emit_json(found.to_json())
+        emit_json(changes.to_json())
     else:
         pairs = {
-            "added": [f"{spec}/{message} v{version}" for spec, message, version in found.added],
-            "gone": [f"{spec}/{message} v{version}" for spec, message, version in found.gone],
+            "added": [f"{spec}/{message} v{version}" for spec, message, version in changes.added],
+            "gone": [f"{spec}/{message} v{version}" for spec, message, version in changes.gone],
         }
-        _print_changes("newly failing", [str(one) for one in found.newly_failing])
-        _print_changes("answered less", [str(one) for one in found.answered_less])
-        _print_changes("no longer answered", [str(one) for one in found.no_longer_answered])
-        _print_changes("newly passing", [str(one) for one in found.newly_passing])
-        _print_changes("now known to fail", [str(one) for one in found.now_known])
+        _print_changes("newly failing", [str(one) for one in changes.newly_failing])
+        _print_changes("answered less", [str(one) for one in changes.answered_less])
+        _print_changes("no longer answered", [str(one) for one in changes.no_longer_answered])
+        _print_changes("newly passing", [str(one) for one in changes.newly_passing])
+        _print_changes("now known to fail", [str(one) for one in changes.now_known])
         for title, lines in pairs.items():
             _print_changes(title, lines)
-        click.echo("regressed" if found.regressed else "no regression")
-    raise click.exceptions.Exit(EXIT_FINDINGS if found.regressed else 0)
+        click.echo("regressed" if changes.regressed else "no regression")
+    raise click.exceptions.Exit(EXIT_FINDINGS if changes.regressed else 0)
 
 
 def _print_changes(title: str, lines: list[str]) -> None:
@@ -155,7 +156,7 @@ def export(out: Path | None) -> None:
 
     The same vectors give the same archive.
     """
-    from kraftspec.conformance.export import archive_name, write_archive
+    from kraftspec.conformance.vectors.export import archive_name, write_archive
 
     target = out or Path(f"{archive_name()}.tar.gz")
     with refusals():

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
@@ -12,12 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from kraftspec.cli.conform_exits import (
-    FAILURES_SHOWN_MAX,
-    INTERRUPTED,
-    UNEXPECTED_PASS,
-    harness_failed,
-)
+from kraftspec.cli.exits import UNEXPECTED_PASS, no_verdict, verdicts
 from kraftspec.cli.output import (
     EXIT_FINDINGS,
     SECONDS,
@@ -30,35 +23,17 @@ from kraftspec.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from kraftspec.conformance.harness import Adapter
-    from kraftspec.conformance.known import KnownFailures
+    from kraftspec.conformance.adapters.harness import Adapter
     from kraftspec.conformance.raw.results import Results
+    from kraftspec.conformance.runner.known import KnownFailures
 
 SKIPS_SHOWN_MAX = 5
 JOBS_MAX = 4  # One process judges what all of them answer.
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
 
-@contextmanager
-def _verdicts() -> Iterator[None]:
-    """Let nothing that ends a run too early have the exit code of a verdict."""
-    try:
-        yield
-    # Those that click, or the group of all commands, makes a line and an exit code of.
-    except (click.ClickException, click.exceptions.Exit, ModuleNotFoundError, BrokenPipeError):
-        raise
-    except KeyboardInterrupt as error:
-        click.echo("Interrupted: there is no verdict.", err=True)
-        raise click.exceptions.Exit(INTERRUPTED) from error
-    except Exception as error:
-        from traceback import print_exc
-
-        print_exc()
-        raise harness_failed("this is a mistake in kraftspec: there is no verdict") from error
-
-
 def _complete_adapters(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    from kraftspec.conformance.registry import adapters as known
+    from kraftspec.conformance.adapters.registry import adapters as known
 
     return [spec.name for spec in known() if spec.name.startswith(incomplete)]
 
@@ -67,7 +42,7 @@ class _FilterHelp(click.Option):
     """An option whose help is where the filters are, and is read only when it is asked for."""
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
-        from kraftspec.conformance.cases import FILTER_HELP
+        from kraftspec.conformance.runner.cases import FILTER_HELP
 
         self.help = FILTER_HELP
         return super().get_help_record(ctx)
@@ -79,23 +54,23 @@ class _FilterHelp(click.Option):
     "adapter_name",
     metavar="NAME",
     shell_complete=_complete_adapters,
-    help="One of the project's adapters, or another release of it: NAME@VERSION. See "
+    help="One of the project's adapters; NAME@VERSION takes another release. See "
     "`conform adapters`.",
 )
 @click.option("--exec", "command", metavar="CMD", help="The command that starts an adapter.")
 @click.option(
     "--node",
     metavar="NAME",
-    help="Instead of a codec, put the node vectors to a node: reference, or kafka (needs Java). "
-    "--filter is then a part of a vector's id.",
+    help="Run the node vectors against a node instead of a codec: reference, or "
+    "kafka (needs Java). --filter is then a part of a vector's id.",
 )
 @click.option("--filter", "filters", multiple=True, metavar="FILTER", cls=_FilterHelp)
-@click.option("--shard", metavar="I/N", help="Only this part of so many.")
-@click.option("--seed", type=int, help="Put the tests in another order, always the same of a seed.")
+@click.option("--shard", metavar="I/N", help="Only part I of N parts.")
+@click.option("--seed", type=int, help="Shuffle the tests; the same seed gives the same order.")
 @click.option(
     "--jobs",
     type=click.IntRange(min=1),
-    help=f"Adapter processes at a time.  [default: one a processor, at most {JOBS_MAX}]",
+    help=f"Number of adapter processes.  [default: one a processor, at most {JOBS_MAX}]",
 )
 @click.option(
     "--known",
@@ -113,9 +88,9 @@ class _FilterHelp(click.Option):
     help="How long to wait for one reply.",
 )
 @click.option("--junit", type=_FILE, help="Write JUnit XML to this file as well.")
-@click.option("--stats", is_flag=True, help="Say how fast it went.")
+@click.option("--stats", is_flag=True, help="Print the speed.")
 @json_option
-@_verdicts()
+@verdicts("Interrupted: no verdict.")
 def run(
     adapter_name: str | None,
     command: str | None,
@@ -131,16 +106,16 @@ def run(
     stats: bool,
     as_json: bool,
 ) -> None:
-    """Hold a codec against the golden vectors, or a node against those of nodes.
+    """Run a codec against the golden vectors, or a node against the node vectors.
 
     Exit code 0: all as expected. 1: a regression. 2: a known failure passed. 3: the harness failed.
     130: interrupted.
     """
     from msgspec import to_builtins
 
-    from kraftspec.conformance.cases import Filters, Shard
-    from kraftspec.conformance.harness import AdapterError
-    from kraftspec.conformance.run import run as run_vectors
+    from kraftspec.conformance.adapters.harness import AdapterError
+    from kraftspec.conformance.runner.cases import Filters, Shard
+    from kraftspec.conformance.runner.run import run as run_vectors
 
     if [adapter_name, command, node].count(None) != 2:  # noqa: PLR2004 # All but one.
         raise click.UsageError("give one of --adapter NAME, --exec CMD and --node NAME")
@@ -157,7 +132,7 @@ def run(
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     except AdapterError as error:
-        raise harness_failed(error) from error
+        raise no_verdict(error) from error
     source = f"--adapter {adapter_name}" if adapter_name else f"--exec {quote(command or '')}"
     try:
         with progress("Running") as advance:
@@ -172,9 +147,9 @@ def run(
                 progress=advance,
             )
     except AdapterError as error:
-        raise harness_failed(error) from error
+        raise no_verdict(error) from error
     if results.tests == 0:
-        raise harness_failed(f"no vectors match {' '.join(filters)!r}, so nothing was proven")
+        raise no_verdict(f"no vectors match {' '.join(filters)!r}: nothing was tested")
     if as_json:
         emit_json(to_builtins(results))
     else:
@@ -203,7 +178,7 @@ def _run_node(
 
 
 def _known(path: Path | None, adapter_name: str | None) -> KnownFailures:
-    from kraftspec.conformance.known import KnownFailures, known_file
+    from kraftspec.conformance.runner.known import KnownFailures, known_file
 
     if path is None and adapter_name is not None:
         path = known_file(adapter_name)
@@ -211,8 +186,8 @@ def _known(path: Path | None, adapter_name: str | None) -> KnownFailures:
 
 
 def _adapters(name: str | None, command: str | None, jobs: int, timeout_s: float) -> list[Adapter]:
-    from kraftspec.conformance.registry import find
-    from kraftspec.conformance.run import adapter_exec
+    from kraftspec.conformance.adapters.registry import find
+    from kraftspec.conformance.runner.run import adapter_exec
 
     if command is not None:
         made = [adapter_exec(command) for _ in range(jobs)]
@@ -241,7 +216,7 @@ def _write_junit(results: Results, path: Path) -> None:
     try:
         path.write_text(junit(results), encoding="utf-8")
     except OSError as error:
-        raise harness_failed(f"--junit {path} was not written: {error.strerror}") from error
+        raise no_verdict(f"--junit {path} was not written: {error.strerror}") from error
 
 
 def _exit_code(results: Results, strict: bool) -> int:
@@ -251,16 +226,16 @@ def _exit_code(results: Results, strict: bool) -> int:
         click.echo(f"Warning: {printable(warning)}", err=True)
     answered = counts.passed + counts.failed + counts.known_failures + counts.unexpected_passes
     if results.harness_failure:
-        return harness_failed(results.harness_failure.detail).exit_code
+        return no_verdict(results.harness_failure.detail).exit_code
     if not answered:
-        return harness_failed("every case was skipped, so nothing was proven").exit_code
+        return no_verdict("every case was skipped: nothing was tested").exit_code
     if counts.failed or (strict and results.warnings):
         return EXIT_FINDINGS
     return UNEXPECTED_PASS if counts.unexpected_passes else 0
 
 
 def _print(results: Results, with_stats: bool) -> None:
-    from kraftspec.cli.conform_failures import show
+    from kraftspec.cli.conform_failures import FAILURES_SHOWN_MAX, show
 
     shown = console()
     new = [failure for failure in results.failures if not failure.known]
@@ -308,7 +283,7 @@ def _print(results: Results, with_stats: bool) -> None:
 
 
 def _adapter_rows() -> list[dict[str, Any]]:
-    from kraftspec.conformance.registry import adapters as known
+    from kraftspec.conformance.adapters.registry import adapters as known
 
     rows = []
     for spec in known():
@@ -351,7 +326,7 @@ def adapters(as_json: bool) -> None:
 @click.command()
 @json_option
 def doctor(as_json: bool) -> None:
-    """Say what the adapters need that this machine lacks, and how to install it.
+    """List what the adapters need and this machine lacks, and how to install it.
 
     Exit code 1: something is missing.
     """

@@ -27,9 +27,7 @@ KILLED_PERCENT_MIN = 95.0
 @click.option(
     "--filter", "name", default="", metavar="MESSAGE", help="Only messages of these: SET/MESSAGE."
 )
-@click.option(
-    "--one-in", default=1, type=click.IntRange(1), help="Take a sample: one mutant in so many."
-)
+@click.option("--one-in", default=1, type=click.IntRange(1), help="A sample: one mutant in N.")
 @click.option("--seed", default=0, help="Which sample.")
 @click.option("--jobs", default=1, type=click.IntRange(1), help="Processes.  [default: 1]")
 @click.option(
@@ -53,54 +51,54 @@ def strength(
     write: Path | None,
     as_json: bool,
 ) -> None:
-    """Measure the vectors: how many wrong plans do they notice?
+    """Measure the vectors: how many wrong plans do they detect?
 
     Changes the plan of every message and version in every place (widths, signs, nulls, order, tags,
-    defaults, versions, lengths), runs each wrong codec against the vectors, and lists those that
-    none of them fails.
+    defaults, versions, lengths), runs each wrong codec against the vectors, and lists those that no
+    vector fails.
 
-    Exit code 0: at least 95 % are noticed. 1: fewer.
+    Exit code 0: at least 95 % are detected. 1: fewer.
     """
     from kraftspec.conformance.strength import strength as measure
-    from kraftspec.conformance.strength_page import write_page
+    from kraftspec.conformance.strength.page import write_page
 
     with progress("Running mutants") as advance:
-        found = measure(
+        result = measure(
             name=name, root=vectors, one_in=one_in, seed=seed, jobs=jobs, progress=advance
         )
-    if found.total.mutants == 0:
-        raise click.BadParameter(f"no message is called {name!r} or so", param_hint="--filter")
+    if result.total.mutants == 0:
+        raise click.BadParameter(f"no message name contains {name!r}", param_hint="--filter")
     if write is not None:
         try:
-            write_page(write, found)
+            write_page(write, result)
         except ValueError as error:
             raise click.ClickException(str(error)) from error
     if as_json:
-        emit_json(found.to_json())
+        emit_json(result.to_json())
     else:
-        _print(found)
-    low = found.percent < KILLED_PERCENT_MIN
+        _print(result)
+    low = result.percent < KILLED_PERCENT_MIN
     raise click.exceptions.Exit(EXIT_FINDINGS if low else 0)
 
 
-def _print(found: Strength) -> None:
+def _print(result: Strength) -> None:
     from rich.table import Table
 
     table = Table("operator", box=None, pad_edge=False)
     for title in ("mutants", "killed", "by encode", "by decode"):
         table.add_column(title, justify="right")
-    for operator, tally in sorted(found.operators.items()):
+    for operator, tally in sorted(result.operators.items()):
         counts = (tally.mutants, tally.killed, tally.by_encode, tally.by_decode)
         table.add_row(operator, *(f"{count:,}" for count in counts))
     console().print(table)
-    for survivor in sorted(found.survivors)[:SURVIVORS_SHOWN_MAX]:
+    for survivor in sorted(result.survivors)[:SURVIVORS_SHOWN_MAX]:
         click.echo(f"survived the {survivor.codec}: {survivor}")
-    hidden = len(found.survivors) - SURVIVORS_SHOWN_MAX
+    hidden = len(result.survivors) - SURVIVORS_SHOWN_MAX
     if hidden > 0:
         click.echo(f"and {hidden:,} more; --json has them all")
-    total = found.total
-    runs = ", ".join(f"{count:,} {codec}" for codec, count in found.runs.items())
+    total = result.total
+    runs = ", ".join(f"{count:,} {codec}" for codec, count in result.runs.items())
     click.echo(
-        f"{counted(found.pairs, 'pair')}, {counted(total.mutants, 'mutant')} ({runs}): "
-        f"{total.killed:,} killed, {found.percent:.2f} %, {found.seconds:.1f} s"
+        f"{counted(result.pairs, 'pair')}, {counted(total.mutants, 'mutant')} ({runs}): "
+        f"{total.killed:,} killed, {result.percent:.2f} %, {result.seconds:.1f} s"
     )

@@ -26,13 +26,13 @@ NARROW_COLUMNS = 78
 
 
 @click.command()
-@click.option("--kafka/--no-kafka", default=None, help="Ask Kafka's own classes too: needs Java.")
+@click.option("--kafka/--no-kafka", default=None, help="Also run Kafka's own classes (needs Java).")
 @json_option
 def demo(kafka: bool | None, as_json: bool) -> None:
-    """Check, generate, verify, and say what was proven.
+    """Check the specs, generate the codecs, verify the golden vectors.
 
-    Every golden vector is put to our codec in both directions, and where there is a JDK and Maven
-    also to Apache Kafka's own classes, which the bytes came from.
+    Every golden vector is run against our codec in both directions and, if there is a JDK and
+    Maven, against Apache Kafka's own classes.
     """
     started = time.perf_counter()
     rows = [_check(), _generate()]
@@ -48,18 +48,18 @@ def demo(kafka: bool | None, as_json: bool) -> None:
         raise click.exceptions.Exit(EXIT_FINDINGS)
 
 
-def _kafka(wanted: bool | None) -> list[str]:
+def _kafka(is_requested: bool | None) -> list[str]:
     """Return Kafka's adapter where it can run; say what is missing where it cannot."""
-    from kraftspec.conformance.java import java_missing
+    from kraftspec.conformance.adapters.registry import java_missing
 
-    if wanted is False:
+    if is_requested is False:
         return []
     missing = java_missing()
     if missing is None:
         return ["kafka"]
-    if wanted:
+    if is_requested:
         raise click.ClickException(missing)
-    click.echo(f"Apache Kafka's own classes are not asked: {missing}", err=True)
+    click.echo(f"Apache Kafka's own classes are not run: {missing}", err=True)
     return []
 
 
@@ -103,8 +103,8 @@ def _generate() -> dict[str, Any]:
 
 
 def _verify(adapter: str, set_name: str) -> dict[str, Any]:
-    from kraftspec.conformance.harness import AdapterError
-    from kraftspec.conformance.run import adapter_named, run
+    from kraftspec.conformance.adapters.harness import AdapterError
+    from kraftspec.conformance.runner.run import adapter_named, run
 
     try:
         with progress(f"Verifying {adapter}") as advance:
@@ -126,7 +126,7 @@ def _verify(adapter: str, set_name: str) -> dict[str, Any]:
 
 
 def _print_failures(results: Results) -> None:
-    from kraftspec.conformance.run import describe
+    from kraftspec.conformance.runner.run import describe
 
     for failure in results.failures[:FAILURES_SHOWN_MAX]:
         click.echo(describe(failure), err=True)

@@ -43,18 +43,20 @@ def _java_class(option: str, what: str) -> Callable[[_Command], _Command]:
 @click.argument("paths", nargs=-1, metavar="[FILE]…")
 @click.option("--files", metavar="FILE1,FILE2,…", help="The files to dump, separated by commas.")
 @click.option(
-    "--cluster-metadata-decoder", is_flag=True, help="Read data as cluster metadata records."
+    "--cluster-metadata-decoder", is_flag=True, help="Decode data as cluster metadata records."
 )
-@click.option("--deep-iteration", is_flag=True, help="Show records, not batches alone.")
+@click.option("--deep-iteration", is_flag=True, help="Show records, not only batches.")
 @click.option("--print-data-log", is_flag=True, help="Show keys and values, too.")
 @click.option(
     "--skip-record-metadata",
     is_flag=True,
-    help="Of records show data alone; control records are left out.",
+    help="Show only the data of records; control records are left out.",
 )
-@click.option("--index-sanity-check", is_flag=True, help="Of indexes only say whether they fit.")
 @click.option(
-    "--verify-index-only", is_flag=True, help="Of indexes only say where the log disagrees."
+    "--index-sanity-check", is_flag=True, help="Only report whether indexes can be valid."
+)
+@click.option(
+    "--verify-index-only", is_flag=True, help="Only report where indexes disagree with the log."
 )
 @click.option(
     "--max-bytes",
@@ -63,17 +65,17 @@ def _java_class(option: str, what: str) -> Callable[[_Command], _Command]:
     help="How much to read of a segment, in bytes.",
 )
 @click.option(
-    "--max-message-size", type=click.IntRange(0), metavar="SIZE", help="Taken and not used."
+    "--max-message-size", type=click.IntRange(0), metavar="SIZE", help="Accepted and ignored."
 )
 @_java_class("--key-decoder-class", "keys")
 @_java_class("--value-decoder-class", "values")
 @click.option(
     "--profile",
     type=click.Choice(PROFILES),
-    help="Whose control records these are.  [default: what meta.properties says, or kafka]",
+    help="The profile of the control records.  [default: what meta.properties says, or kafka]",
 )
-@click.option("-f", "--follow", is_flag=True, help="Go on showing what is added; ^C ends it.")
-@click.option("--version", is_flag=True, help="Show which Kafka's words these are.")
+@click.option("-f", "--follow", is_flag=True, help="Follow the log; ^C ends it.")
+@click.option("--version", is_flag=True, help="Show the version of Kafka whose tool this follows.")
 @json_option
 def dump_log(
     paths: tuple[str, ...],
@@ -95,8 +97,8 @@ def dump_log(
 ) -> None:
     """Dump segments, checkpoints, indexes and the other files of a log directory.
 
-    FILE may be a directory: then it is all of its files. Nothing is locked: a live node's files
-    can be read. With --json there is an object a line. Exit code 1 when something is damaged.
+    FILE may be a directory: all of its files. Nothing is locked: the files of a running node can be
+    read. --json prints one object a line. Exit code 1: damage.
     """
     from kraftspec.reference.tools.dump import BYTES_MAX, Dump, DumpRequest
     from kraftspec.reference.tools.dump_files import IndexOptions

@@ -9,17 +9,18 @@ from typing import TYPE_CHECKING
 import click
 
 from kraftspec.cli.output import RefusedError, explained
-from kraftspec.cli.profiles import profile_option
+from kraftspec.cli.profiles import profile_option, without_option
 
 if TYPE_CHECKING:
     import asyncio
 
     from kraftspec.reference.node.logs import Form
     from kraftspec.reference.node.runtime import Node
-    from kraftspec.reference.node.settings import NodeConfig
 
 PORT_MAX = 65_535
 EXIT_FAILED = 3  # It ran and then failed; 1 is that it never ran.
+# Whether the node resigns when it is elected; None leaves it to the profile.
+TRANSFERS = {"auto": None, "always": True, "never": False}
 
 
 @click.command()
@@ -32,46 +33,49 @@ EXIT_FAILED = 3  # It ran and then failed; 1 is that it never ran.
     help="Kafka's controller properties, or those of the draft that --profile names.",
 )
 @profile_option()
+@without_option()
 @click.option(
-    "--hand-back/--keep-leading",
-    "hand_back",
-    default=None,
-    help="When elected: let another voter lead at once, or lead on. By default it is let where "
-    "another voter is a Kafka controller, for this node is none.",
+    "--transfer-leadership",
+    type=click.Choice(tuple(TRANSFERS)),
+    default="auto",
+    show_default=True,
+    help="Resign when elected, so that another voter leads. auto: if another voter is a Kafka "
+    "controller, since this node is not one.",
 )
 @click.option(
     "--metrics",
     metavar="[HOST:]PORT",
-    help="Serve Kafka's raft-metrics to Prometheus there; without a host, on loopback alone.",
+    help="Serve Kafka's raft-metrics to Prometheus; on loopback if there is no host.",
 )
 @click.option(
     "--log-format",
     type=click.Choice(["text", "json"]),
     default="text",
     show_default=True,
-    help="How events are written to stderr: a line or a JSON object each.",
+    help="Write events to stderr as lines or as JSON objects.",
 )
 @click.option(
     "--log-level",
     type=click.Choice(["debug", "info", "warning", "error"]),
     default="info",
     show_default=True,
-    help="The least that is worth a line.",
+    help="The lowest level that is logged.",
 )
 def node(
     path: Path,
     profile: str,
-    hand_back: bool | None,
+    without: tuple[str, ...],
+    transfer_leadership: str,
     metrics: str | None,
     log_format: Form,
     log_level: str,
 ) -> None:
-    """Run a controller: a voter or an observer of a KRaft quorum, Kafka's or our own.
+    """Run a controller: a voter or an observer of a KRaft quorum.
 
-    Its log directory is formatted before, by kraftspec storage format or by Kafka's kafka-storage.
-    SIGTERM and Ctrl-C let it resign and leave; a second one ends it at once.
+    Format its log directory first, with kraftspec storage format or Kafka's kafka-storage. On
+    SIGTERM or Ctrl-C it resigns and stops; a second signal ends it at once.
 
-    Exit codes: 0 it left as it was told to, 1 it did not start, 3 it failed while it ran.
+    Exit codes: 0 stopped as requested, 1 it did not start, 3 it failed while running.
     """
     import asyncio
 
@@ -79,6 +83,7 @@ def node(
     from kraftspec.reference.node.descriptors import raise_soft_limit
     from kraftspec.reference.node.logs import written
     from kraftspec.reference.node.settings import ConfigError
+    from kraftspec.reference.node.startup import make_node
 
     try:
         config = load_config(path, profile)
@@ -89,7 +94,13 @@ def node(
     raise_soft_limit()
     try:
         with written(log_format, log_level.upper()):
-            failure = asyncio.run(_run(config, profile, hand_back, _address(metrics)))
+            running = make_node(
+                config,
+                profile,
+                without=without,
+                transfer_leadership=TRANSFERS[transfer_leadership],
+            )
+            failure = asyncio.run(_run(running, _address(metrics)))
     except (OSError, ValueError) as error:
         raise RefusedError(error) from error
     if failure is not None:
@@ -107,17 +118,13 @@ def _address(text: str | None) -> tuple[str, int] | None:
     return host.strip("[]") or "127.0.0.1", int(port)
 
 
-async def _run(
-    config: NodeConfig, profile: str, hand_back: bool | None, metrics: tuple[str, int] | None
-) -> BaseException | None:
+async def _run(running: Node, metrics: tuple[str, int] | None) -> BaseException | None:
     """Run until a signal or a failure; return the failure."""
     import asyncio
     import signal
 
     from kraftspec.reference.node.settings import host_port
-    from kraftspec.reference.node.starting import make_node
 
-    running = make_node(config, profile, hand_back=hand_back)
     told = asyncio.Event()
     hurried = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -162,7 +169,7 @@ async def _until_told(
         await asyncio.wait({leaving, hurry}, return_when=asyncio.FIRST_COMPLETED)
         if not leaving.done():
             leaving.cancel()
-            click.echo(f"node {config.node_id} leaves at once")
+            click.echo(f"node {config.node_id} stops at once")
             await running.end_now()
     await asyncio.wait({ended})
     asked.cancel()

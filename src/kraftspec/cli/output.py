@@ -35,7 +35,7 @@ class _Seconds(click.FloatRange):
         """Read the option; NaN, which is in every range, is wrong usage like what is outside."""
         seconds = float(super().convert(value, param, ctx))
         if isnan(seconds):
-            self.fail("nan is no number of seconds.", param, ctx)
+            self.fail("nan is not a number of seconds.", param, ctx)
         return seconds
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kraftspec.cli.exits import NO_VERDICT, unread
 from kraftspec.cli.output import (
     EXIT_FINDINGS,
     console,
@@ -18,7 +19,6 @@ from kraftspec.cli.output import (
     printable,
     progress,
 )
-from kraftspec.cli.pipeline_exits import EXIT_UNREAD, unread
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -41,14 +41,14 @@ TOPICS_SHOWN_MAX = 30
 @click.option(
     "--master",
     metavar="URL",
-    help="Spread the files over Spark executors: local[*], spark://…  [default: no Spark]",
+    help="Distribute the files over Spark executors: local[*], spark://…  [default: no Spark]",
 )
 def audit(paths: tuple[str, ...], as_json: bool, html: Path | None, master: str | None) -> None:
-    """Tell whether logs are what Kafka would have written.
+    """Check that logs are what Kafka would have written.
 
     PATH is a log directory, a partition's directory, a segment or a snapshot of the metadata log;
-    s3://… and other stores work too. Each batch is decoded and encoded again, and held against
-    those before it and against the indexes and checkpoints beside the log.
+    s3://… and other stores work too. Each batch is decoded, encoded again, and compared with those
+    before it and with the indexes and checkpoints of the log.
 
     Exit code: 0 no errors (notes do not count), 1 errors were found, 2 wrong usage, 3 something
     could not be read, or the page not be written.
@@ -66,7 +66,7 @@ def audit(paths: tuple[str, ...], as_json: bool, html: Path | None, master: str 
             _write(html, report)
         click.echo(f"wrote {html}", err=as_json)
     if report.unread:
-        raise click.exceptions.Exit(EXIT_UNREAD)
+        raise click.exceptions.Exit(NO_VERDICT)
     raise click.exceptions.Exit(EXIT_FINDINGS if report.errors else 0)
 
 
@@ -88,10 +88,10 @@ def _session(master: str | None) -> Iterator[Any]:
         finally:
             spark.stop()
     except (PySparkException, Py4JError, ConnectionError) as error:
-        said = (
+        reason = (
             str(error).split("\n\tat ")[0].strip() or type(error).__name__
         )  # Without Java's trace.
-        raise ValueError(f"Spark at {master} did not finish: {said}") from error
+        raise ValueError(f"Spark at {master} did not finish: {reason}") from error
 
 
 def _write(path: Path, report: Report) -> None:
@@ -123,7 +123,7 @@ def _show(report: Report) -> None:
     for kind in kinds(report):
         _show_kind(kind, out)
     for path, reason in report.ignored.items():
-        out.print(f"passed over: {printable(_from_here(path))}: {reason}")
+        out.print(f"skipped: {printable(_from_here(path))}: {reason}")
     for path, reason in report.unread.items():
         out.print(f"not read: {printable(_from_here(path))}: {printable(reason)}")
     verdict = [counted(report.errors, "error"), counted(report.notes, "note")]

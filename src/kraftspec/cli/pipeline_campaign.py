@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from kraftspec.cli.exits import no_verdict, verdicts
 from kraftspec.cli.output import (
     EXIT_FINDINGS,
     SECONDS,
@@ -20,15 +21,13 @@ from kraftspec.cli.output import (
     json_option,
     printable,
 )
-from kraftspec.cli.profiles import PROFILES
+from kraftspec.cli.profiles import profile_option, without_option
 
 if TYPE_CHECKING:
     from kraftspec.pipeline.campaign.kind import Kind, Unit
     from kraftspec.pipeline.campaign.store import Store
     from kraftspec.pipeline.campaign.summary import Summary
 
-COULD_NOT_RUN = 3
-INTERRUPTED = 130  # As a shell has it of what Ctrl-C has ended.
 CASES = 100_000
 FINDINGS_SHOWN_MAX = 20
 TOLD_EVERY_S = 30.0  # Where there is no terminal: a line.
@@ -41,22 +40,22 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 @click.group()
 def campaign() -> None:
-    """Run much work over Spark, and go on where it was interrupted.
+    """Run large jobs on Spark, and resume them.
 
-    The same command again does what is not done yet; results are Parquet in --out.
+    The same command again resumes an interrupted campaign; results are Parquet files in --out.
     """
 
 
 def _common(command: _Command) -> _Command:
     for option in (
-        click.option("--new", is_flag=True, help="Throw away the results that --out has."),
+        click.option("--new", is_flag=True, help="Delete the results in --out."),
         click.option(
             "--master", default="local[*]", show_default=True, metavar="URL",
             help="Spark's master; --out must be a directory that its executors share.",
         ),
         click.option(
             "--conf", "settings", multiple=True, metavar="KEY=VALUE",
-            help="A setting of Spark; repeatable.",
+            help="A Spark setting; repeatable.",
         ),
         click.option(
             "--out", "directory", type=click.Path(file_okay=False, path_type=Path), metavar="DIR",
@@ -83,7 +82,7 @@ _TIMEOUT = click.option(
 @campaign.command()
 @_ADAPTERS
 @_EXECS
-@click.option("--filter", "filters", multiple=True, metavar="FILTER", help="As conform run has it.")
+@click.option("--filter", "filters", multiple=True, metavar="FILTER", help="As for conform run.")
 @_TIMEOUT
 @click.option("--unit-cases", type=click.IntRange(1), help="Cases of a unit of work.")
 @_common
@@ -95,7 +94,7 @@ def conform(
     unit_cases: int | None,
     **where: Any,
 ) -> None:
-    """Hold adapters against the golden vectors.
+    """Run adapters against the golden vectors.
 
     Exit code 0: all as expected. 1: findings. 3: it could not run. 130: interrupted.
     """
@@ -117,12 +116,12 @@ def conform(
 )  # fmt: skip
 @click.option(
     "--twins-one-in", "one_in", type=click.IntRange(1), metavar="N",
-    help="One input in so many goes through the Python twins too.",
+    help="One input in N also goes through the Python twins.",
 )  # fmt: skip
 @_ADAPTERS
 @_EXECS
 @click.option("--filter", "name", default="", metavar="MESSAGE", help="Only these: SET/MESSAGE.")
-@click.option("--policies", is_flag=True, help="Count what is a matter of policy, too.")
+@click.option("--policies", is_flag=True, help="Also report differences of policy.")
 @_TIMEOUT
 @click.option(
     "--unit-cases", type=click.IntRange(1), help="Inputs of a unit of work; of adapters, pairs."
@@ -143,10 +142,10 @@ def fuzz(
     shown: str | None,
     **where: Any,
 ) -> None:
-    """Throw changed vectors at our codecs, or random questions at two adapters.
+    """Fuzz our codecs with changed vectors, or two adapters with random requests.
 
     Without --adapter and --exec every input goes through native code, and some through its Python
-    twins. With two of them they are asked as by conform fuzz, the one to trust last.
+    twins. Two of them are compared as by conform fuzz, the trusted one last.
 
     Exit code 0: nothing found. 1: findings. 3: it could not run. 130: interrupted.
     """
@@ -196,24 +195,13 @@ def fuzz(
     default=10_000,
     show_default=True,
     type=click.IntRange(1),
-    help="Of a run, before its faults end.",
+    help="Events of a run before its faults end.",
 )
 @click.option(
     "--bug", "bugs", multiple=True, metavar="NAME", help="Plant a seeded bug; repeatable."
 )
-@click.option(
-    "--profile",
-    type=click.Choice(PROFILES),
-    default="kafka",
-    show_default=True,
-    help="The protocol that the nodes speak.",
-)
-@click.option(
-    "--without",
-    multiple=True,
-    metavar="CURE",
-    help="Do without a rule that cures a draft's flaw; repeatable.",
-)
+@profile_option()
+@without_option()
 @click.option("--unit-seeds", type=click.IntRange(1), help="Runs of a unit of work.")
 @_common
 def simulate(
@@ -247,7 +235,7 @@ def simulate(
 
 def _check_input(targets: tuple[str, ...], shown: str, as_json: bool) -> None:
     """Give one input to a target."""
-    from kraftspec.conformance.fuzz.within import Within
+    from kraftspec.conformance.fuzz.subprocess_target import SubprocessTarget
 
     if len(targets) != 1:
         raise click.UsageError("--input needs the --target that it is for")
@@ -255,40 +243,21 @@ def _check_input(targets: tuple[str, ...], shown: str, as_json: bool) -> None:
         data = bytes.fromhex(shown)
     except ValueError as error:
         raise click.BadParameter("it is not two hex digits a byte", param_hint="--input") from error
-    with _exits(), Within(targets[0]) as within:
-        kind, text = within.check(data)
+    with _exits(), SubprocessTarget(targets[0]) as process:
+        kind, text = process.check(data)
     if as_json:
         emit_json({"target": targets[0], "kind": kind, "detail": text})
     else:
-        click.echo(printable(text) if kind else "Nothing is wrong with it.")
+        click.echo(printable(text) if kind else "No error.")
     raise click.exceptions.Exit(EXIT_FINDINGS if kind else 0)
 
 
-class _CouldNotRun(click.ClickException):
-    """There is no verdict, and why."""
-
-    exit_code = COULD_NOT_RUN
-
-
-@contextmanager
-def _exits() -> Iterator[None]:
+def _exits() -> AbstractContextManager[None]:
     """Give what ends a campaign its line and its exit code."""
-    from kraftspec.conformance.harness import AdapterError
+    from kraftspec.conformance.adapters.harness import AdapterError
 
-    try:
-        yield
-    except (click.ClickException, click.exceptions.Exit, ModuleNotFoundError, BrokenPipeError):
-        raise
-    except KeyboardInterrupt as error:
-        click.echo("Interrupted. The same command again goes on from here.", err=True)
-        raise click.exceptions.Exit(INTERRUPTED) from error
-    except (ValueError, OSError, AdapterError) as error:
-        raise _CouldNotRun(printable(str(error))) from error
-    except Exception as error:
-        from traceback import print_exc
-
-        print_exc()
-        raise _CouldNotRun("this is a mistake in kraftspec: there is no verdict") from error
+    again = "Interrupted. Run the same command again to continue."
+    return verdicts(again, (ValueError, OSError, AdapterError))
 
 
 def _run(
@@ -365,12 +334,12 @@ def _on_spark(
         done = store.count_done(names)[0]
         said = printable(str(error)).strip().splitlines() or [type(error).__name__]
         click.echo("\n".join(said[:20]), err=True)
-        raise _CouldNotRun(
+        raise no_verdict(
             f"Spark did not finish: {done:,} of {counted(len(units), 'unit')} are done and kept. "
-            "The same command again goes on from here"
+            "Run the same command again to continue"
         ) from error
     except CountError as error:
-        raise _CouldNotRun(str(error)) from error
+        raise no_verdict(str(error)) from error
 
 
 def _stop(spark: Any) -> None:
@@ -427,13 +396,14 @@ def _print(summary: Summary, directory: Path, resumed: int) -> None:
     for row in summary.by_class:
         who = f"{row['adapter']} {row['set']}".strip()
         shown.print(f"{who}: {row['cases']:,} {row['class']}", soft_wrap=True)
-    for found in summary.findings[:FINDINGS_SHOWN_MAX]:
+    for finding in summary.findings[:FINDINGS_SHOWN_MAX]:
         shown.print(
-            f"finding {found.signature}, {counted(found.cases, 'case')}: {printable(found.title)}",
+            f"finding {finding.signature}, {counted(finding.cases, 'case')}: "
+            f"{printable(finding.title)}",
             soft_wrap=True,
         )
-        if found.reproduce:
-            shown.print(f"    {printable(found.reproduce)}", soft_wrap=True)
+        if finding.reproduce:
+            shown.print(f"    {printable(finding.reproduce)}", soft_wrap=True)
     hidden = len(summary.findings) - FINDINGS_SHOWN_MAX
     if hidden > 0:
         shown.print(f"and {counted(hidden, 'finding')} more; --json has them all")

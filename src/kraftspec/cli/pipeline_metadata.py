@@ -12,6 +12,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
+from kraftspec.cli.exits import refuse_existing, unread
 from kraftspec.cli.output import (
     EXIT_FINDINGS,
     console,
@@ -21,7 +22,6 @@ from kraftspec.cli.output import (
     printable,
     progress,
 )
-from kraftspec.cli.pipeline_exits import refuse_existing, unread
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -53,7 +53,7 @@ SHOWN = {
     "--to",
     "form",
     type=click.Choice(["table", "json", "parquet"]),
-    help="What to make of it.  [default: parquet with --out, else table]",
+    help="Output format.  [default: parquet with --out, else table]",
 )
 @click.option(
     "--out",
@@ -73,7 +73,7 @@ SHOWN = {
     "--as-of",
     type=click.IntRange(min=0),
     metavar="N",
-    help="With --image: what the offsets below N give.  [default: all]",
+    help="With --image: the state after the offsets below N.  [default: all]",
 )
 @click.option("--table", "names", multiple=True, metavar="NAME", help="With --image; repeatable.")
 @click.option(
@@ -81,7 +81,7 @@ SHOWN = {
     type=click.IntRange(min=0),
     default=ROWS_SHOWN,
     show_default=True,
-    help="Rows of a table that are shown; 0 shows all.",
+    help="Rows of a table to show; 0 shows all.",
 )
 @json_option
 def metadata(
@@ -96,10 +96,10 @@ def metadata(
     limit: int,
     as_json: bool,
 ) -> None:
-    """Read metadata logs: their records, or the state that they give.
+    """Read metadata logs: their records, or the cluster's state.
 
     PATH is a directory of segments and checkpoints, one of them, or a log directory; s3://… and
-    other stores work too. With --json what was read is reported as JSON, and rows only go to --out.
+    other stores work too. --json reports what was read as JSON; rows go only to --out.
 
     Exit code: 0 all was read, 1 there was damage, 2 wrong usage, 3 it could not be read or written.
     """
@@ -263,17 +263,17 @@ def _records(
 
 def _say(report: Report, *, err: bool) -> None:
     """Print what was read, and what of it was damaged."""
-    said = [counted(report.rows, "record")]
+    parts = [counted(report.rows, "record")]
     if report.filtered_rows:
-        said.append(f"{report.filtered_rows:,} of other types")
+        parts.append(f"{report.filtered_rows:,} of other types")
     if report.damaged_regions:
-        said.append(f"{report.damaged_regions:,} damaged ({report.damaged_bytes:,} bytes)")
+        parts.append(f"{report.damaged_regions:,} damaged ({report.damaged_bytes:,} bytes)")
     if report.dropped_regions:
-        said.append(f"{report.dropped_regions:,} of them dropped")
-    click.echo(", ".join(said), err=err)
-    for found in report.damaged[:DAMAGE_SHOWN_MAX]:
-        text = f"{found.file}, byte {found.position}: {found.detail}"
-        name = f" [{found.error_class}]"
+        parts.append(f"{report.dropped_regions:,} of them dropped")
+    click.echo(", ".join(parts), err=err)
+    for damage in report.damaged[:DAMAGE_SHOWN_MAX]:
+        text = f"{damage.file}, byte {damage.position}: {damage.detail}"
+        name = f" [{damage.error_class}]"
         text += "" if text.endswith(name) else name  # What a batch is refused for ends in it.
         click.echo(f"  {printable(text)}", err=err)
     if len(report.damaged) > DAMAGE_SHOWN_MAX:

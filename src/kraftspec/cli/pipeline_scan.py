@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kraftspec.cli.exits import refuse_existing, unread
 from kraftspec.cli.output import (
     EXIT_FINDINGS,
     console,
@@ -18,7 +19,6 @@ from kraftspec.cli.output import (
     printable,
     progress,
 )
-from kraftspec.cli.pipeline_exits import refuse_existing, unread
 
 if TYPE_CHECKING:
     from kraftspec.pipeline import Report
@@ -90,17 +90,17 @@ def _listed(text: str | None) -> list[str] | None:
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.option("--columns", metavar="A,B", help="Only these columns, in this order.")
 @click.option("--where", "conditions", multiple=True, metavar="'offset>=5'",
-              help="Only rows for which this holds; repeatable, all must hold.")  # fmt: skip
+              help="Only rows that match; repeatable, all must match.")  # fmt: skip
 @click.option("--mode", default="PERMISSIVE", show_default=True,
               type=click.Choice(["PERMISSIVE", "DROPMALFORMED", "FAILFAST"], case_sensitive=False),
-              help="What to do about damage: rows of it, counts of it, or stop.")  # fmt: skip
+              help="Damage becomes rows, is counted, or ends the read.")  # fmt: skip
 @click.option("--isolation", default="read_uncommitted", show_default=True,
               type=click.Choice(["read_uncommitted", "read_committed"]),
-              help="Whether aborted and undecided data is left out.")  # fmt: skip
+              help="read_committed leaves out aborted and undecided data.")  # fmt: skip
 @click.option("--use-txn-indexes", is_flag=True,
-              help="With committed data, know a damaged marker from the .txnindex.")  # fmt: skip
+              help="With read_committed: use .txnindex where a marker is damaged.")  # fmt: skip
 @click.option("--limit", type=click.IntRange(1),
-              help="Stop reading after so many rows.  "
+              help="Stop after N rows.  "
                    f"[default: {SHOWN_ROWS} for a table; all with --json and --to]")  # fmt: skip
 @click.option("--to", "target", type=click.Path(dir_okay=False, path_type=Path),
               metavar="OUT.parquet", help="Write the rows to a new Parquet file.")  # fmt: skip
@@ -118,12 +118,12 @@ def scan(
 ) -> None:
     """Read the records of Kafka logs.
 
-    PATH is a segment, a checkpoint, a partition's directory, a log directory, or a URI of an
-    object store (s3://bucket/logs). With --json a row is a line; bytes that are no UTF-8 are
-    {"base64": ...}. What was read, left out and damaged is said on stderr.
+    PATH is a segment, a checkpoint, a partition's directory, a log directory, or a URI of an object
+    store (s3://bucket/logs). --json prints a row a line; bytes that are not UTF-8 are {"base64":
+    ...}. What was read, left out and damaged is reported on stderr.
 
-    Exit code: 0 no damage in what was read (up to --limit), 1 there was damage, 2 wrong usage,
-    3 something could not be read or written.
+    Exit code: 0 no damage in what was read (up to --limit), 1 damage, 2 wrong usage, 3 something
+    could not be read or written.
     """
     from kraftspec.pipeline import DamagedLogError, Report
     from kraftspec.pipeline.rows import read_options
@@ -184,11 +184,11 @@ def _batches(
     from kraftspec.pipeline import plan_splits, read_split
     from kraftspec.pipeline.layout import survey
 
-    found = survey(paths)
-    for one in found.ignored:
-        click.echo(printable(f"passed over {one.path}: {one.reason}"), err=True)
+    files = survey(paths)
+    for one in files.ignored:
+        click.echo(printable(f"skipped {one.path}: {one.reason}"), err=True)
     splits = plan_splits(
-        found.files, filters=options.filter, isolation=options.isolation,
+        files.files, filters=options.filter, isolation=options.isolation,
         use_txn_indexes=use_txn_indexes,
     )  # fmt: skip
     for number, split in enumerate(splits):
@@ -296,7 +296,7 @@ def _say(report: Report, taken: _Taken, how: str) -> None:
     click.echo(printable(said), err=True)
     if taken.is_cut:
         click.echo(
-            f"stopped at the limit of {counted(taken.rows, 'row')}: the rest was not looked at "
+            f"stopped at the limit of {counted(taken.rows, 'row')}: the rest was not read "
             "(see --limit)",
             err=True,
         )
@@ -308,8 +308,8 @@ def _say(report: Report, taken: _Taken, how: str) -> None:
     if left_out:
         click.echo(f"left out: {', '.join(left_out)}", err=True)
     for fault in report.txn_index_faults:
-        click.echo(printable(f"not believed: {fault.file}, byte {fault.position}: {fault.detail}"),
-                   err=True)  # fmt: skip
+        where = f"{fault.file}, byte {fault.position}"
+        click.echo(printable(f"index not used: {where}: {fault.detail}"), err=True)
     if report.indexed:
         told = counted(len(report.indexed), "aborted transaction")
         click.echo(f"{told} known from an index alone", err=True)
@@ -320,8 +320,8 @@ def _say(report: Report, taken: _Taken, how: str) -> None:
         return
     regions = counted(report.damaged_regions, "damaged region")
     click.echo(f"{regions}, {counted(report.damaged_bytes, 'byte')}:", err=True)
-    for found in report.damaged[:SHOWN_DAMAGE]:
-        click.echo(printable(f"  {found.file}, byte {found.position}, {found.size:,} bytes: "
-                             f"{found.detail}"), err=True)  # fmt: skip
+    for damage in report.damaged[:SHOWN_DAMAGE]:
+        click.echo(printable(f"  {damage.file}, byte {damage.position}, {damage.size:,} bytes: "
+                             f"{damage.detail}"), err=True)  # fmt: skip
     if report.damaged_regions > SHOWN_DAMAGE:
         click.echo(f"  and {report.damaged_regions - SHOWN_DAMAGE:,} more", err=True)

@@ -1,8 +1,8 @@
-"""``--profile``: which protocol a node, a directory or a quorum speaks."""
+"""``--profile`` and ``--without``: which protocol a node or a quorum speaks, and how."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import click
@@ -14,7 +14,7 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 def profile_option(
-    *names: str, default: str = KAFKA, text: str = "What is spoken: Kafka's, or a draft of a KIP."
+    *names: str, default: str = KAFKA, text: str = "The protocol: Kafka's, or the draft of a KIP."
 ) -> Callable[[_Command], _Command]:
     """Give a command ``--profile``; of all profiles, or of those that are named."""
     return click.option(
@@ -25,3 +25,28 @@ def profile_option(
         is_eager=True,  # What else is asked for may depend on it.
         help=text,
     )
+
+
+def without_option() -> Callable[[_Command], _Command]:
+    """Give a command with ``--profile`` the option ``--without``, its parameter ``without``."""
+    return click.option(
+        "--without",
+        multiple=True,
+        metavar="FIX",
+        callback=_known_fixes,
+        help="Switch off a rule that corrects a flaw of a draft; repeatable.",
+    )
+
+
+def _known_fixes(
+    context: click.Context, option: click.Parameter, names: Sequence[str]
+) -> Sequence[str]:
+    """Return the names; BadParameter for one that the profile does not have."""
+    if names:
+        from kraftspec.reference.profiles import profile_named
+
+        try:
+            profile_named(context.params["profile"], without=names)
+        except ValueError as error:
+            raise click.BadParameter(str(error)) from None
+    return names

@@ -17,12 +17,13 @@ import click
 
 from kraftspec.cli import LazyGroup
 from kraftspec.cli.output import emit_json, json_option, printable
-from kraftspec.cli.profiles import KAFKA, profile_option
+from kraftspec.cli.profiles import profile_option
 from kraftspec.cli.quorum_options import (
     client_config,
     connection_options,
     endpoint_text,
     given_options,
+    opened_client,
 )
 
 if TYPE_CHECKING:
@@ -50,8 +51,8 @@ def quorum(context: click.Context, /, **given: Any) -> None:
 
 @click.command()
 @click.option("--status", is_flag=True, help="A short summary of the quorum.")
-@click.option("--replication", is_flag=True, help="How far each replica is.")
-@click.option("--human-readable", is_flag=True, help="With --replication: times as so long ago.")
+@click.option("--replication", is_flag=True, help="The lag of each replica.")
+@click.option("--human-readable", is_flag=True, help="With --replication: times relative to now.")
 @profile_option()
 @connection_options
 @json_option
@@ -71,10 +72,14 @@ def describe(
         raise click.UsageError(
             "Only one of --status or --replication should be specified with describe sub-command"
         )
-    if profile != KAFKA:
+    from kraftspec.reference.profiles import parts_of
+    from kraftspec.reference.profiles.common.admin import DraftAdminPart
+
+    part = parts_of(profile).admin
+    if isinstance(part, DraftAdminPart):
         from kraftspec.cli.quorum_drafts import describe_draft
 
-        describe_draft(context, given, profile, replication=replication, as_json=as_json)
+        describe_draft(context, given, part, replication=replication, as_json=as_json)
         return
     if not status and not replication:
         raise click.UsageError(
@@ -86,11 +91,11 @@ def describe(
         )
     with _admin(context, given) as (admin, _):
         if replication:
-            found = admin.describe_quorum()
+            quorum = admin.describe_quorum()
             if as_json:
-                emit_json({"replicas": [row for _, row in _rows(found)]})
+                emit_json({"replicas": [row for _, row in _rows(quorum)]})
             else:
-                click.echo(_replication_text(found, is_human=human_readable))
+                click.echo(_replication_text(quorum, is_human=human_readable))
             return
         cluster_id = admin.describe_cluster().cluster_id
         state = _status(cluster_id, admin.describe_quorum())
@@ -116,21 +121,21 @@ def add_controller(context: click.Context, /, dry_run: bool, as_json: bool, **gi
             "add-controller."
         )
     with _admin(context, given) as (admin, config):
-        from kraftspec.reference.admin.joiner import joiner_of
+        from kraftspec.reference.admin.added_controller import added_controller_of
 
         try:
-            joiner = joiner_of(config.properties)
+            added = added_controller_of(config.properties)
         except ValueError as error:
             raise click.ClickException(printable(f"{config.path}: {error}")) from error
         if not dry_run:
-            admin.add_voter(joiner.node_id, joiner.directory_id, joiner.endpoints)
-    endpoints = [endpoint_text(one) for one in joiner.endpoints]
+            admin.add_voter(added.node_id, added.directory_id, added.endpoints)
+    endpoints = [endpoint_text(one) for one in added.endpoints]
     if as_json:
-        _emit_change("add", dry_run, joiner.node_id, str(joiner.directory_id), endpoints)
+        _emit_change("add", dry_run, added.node_id, str(added.directory_id), endpoints)
         return
     done = "DRY RUN of adding" if dry_run else "Added"
     click.echo(
-        f"{done} controller {joiner.node_id} with directory id {joiner.directory_id} and "
+        f"{done} controller {added.node_id} with directory id {added.directory_id} and "
         f"endpoints: {', '.join(endpoints)}"
     )
 
@@ -203,48 +208,43 @@ def _admin(
         raise click.UsageError(
             "argument --bootstrap-server: not allowed with argument --bootstrap-controller"
         )
-    from kraftspec.reference.admin import AdminClient, AdminError
+    from kraftspec.reference.admin import AdminClient
 
     config = client_config(given["command_config"], given["timeout_s"])
     hint = "--bootstrap-server" if controllers is None else "--bootstrap-controller"
-    try:
-        admin = AdminClient(
-            servers if controllers is None else controllers,
-            to_controllers=controllers is not None,
-            config=config,
-            on_retry=lambda why: click.echo(f"{printable(why)}; trying on ...", err=True),
-        )
-    except ValueError as error:
-        raise click.BadParameter(str(error), param_hint=hint) from error
-    try:
-        with admin:
-            yield admin, config
-    except AdminError as error:
-        raise click.ClickException(printable(str(error))) from error
+    to_controllers = controllers is not None
+    with opened_client(
+        AdminClient,
+        servers or controllers or "",
+        hint,
+        config=config,
+        to_controllers=to_controllers,
+    ) as admin:
+        yield admin, config
 
 
 # ---- what is said ------------------------------------------------------------------------------
 
 
-def _status(cluster_id: str, found: QuorumInfo) -> dict[str, Any]:
+def _status(cluster_id: str, quorum: QuorumInfo) -> dict[str, Any]:
     return {
         "clusterId": cluster_id,
-        "leaderId": found.leader_id,
-        "leaderEpoch": found.leader_epoch,
-        "highWatermark": found.high_watermark,
-        "maxFollowerLag": found.max_follower_lag,
-        "maxFollowerLagTimeMs": found.max_follower_lag_ms,
-        "currentVoters": [_member(found, one) for one in found.voters],
-        "currentObservers": [_member(found, one) for one in found.observers],
+        "leaderId": quorum.leader_id,
+        "leaderEpoch": quorum.leader_epoch,
+        "highWatermark": quorum.high_watermark,
+        "maxFollowerLag": quorum.max_follower_lag,
+        "maxFollowerLagTimeMs": quorum.max_follower_lag_ms,
+        "currentVoters": [_member(quorum, one) for one in quorum.voters],
+        "currentObservers": [_member(quorum, one) for one in quorum.observers],
     }
 
 
-def _member(found: QuorumInfo, replica: Replica) -> dict[str, Any]:
+def _member(quorum: QuorumInfo, replica: Replica) -> dict[str, Any]:
     """Return who a replica is; what nobody knows of it is left out."""
     member: dict[str, Any] = {"id": replica.id}
     if any(replica.directory_id):
         member["directoryId"] = str(replica.directory_id)
-    endpoints = [endpoint_text(one) for one in found.endpoints.get(replica.id, ())]
+    endpoints = [endpoint_text(one) for one in quorum.endpoints.get(replica.id, ())]
     if endpoints:
         member["endpoints"] = endpoints
     return member
@@ -261,14 +261,14 @@ def _status_text(state: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _rows(found: QuorumInfo) -> Iterator[tuple[Replica, dict[str, Any]]]:
+def _rows(quorum: QuorumInfo) -> Iterator[tuple[Replica, dict[str, Any]]]:
     """Yield each replica and its row: the leader, the other voters, the observers."""
-    leader = found.leader
-    others = [voter for voter in found.voters if voter.id != found.leader_id]
+    leader = quorum.leader
+    others = [voter for voter in quorum.voters if voter.id != quorum.leader_id]
     for status, replicas in (
         ("Leader", [leader]),
         ("Follower", others),
-        ("Observer", list(found.observers)),
+        ("Observer", list(quorum.observers)),
     ):
         for one in replicas:
             yield (
@@ -285,12 +285,12 @@ def _rows(found: QuorumInfo) -> Iterator[tuple[Replica, dict[str, Any]]]:
             )
 
 
-def _replication_text(found: QuorumInfo, *, is_human: bool) -> str:
+def _replication_text(quorum: QuorumInfo, *, is_human: bool) -> str:
     heads = ["NodeId", "DirectoryId", "LogEndOffset", "Lag", "LastFetchTimestamp"]
     heads += ["LastCaughtUpTimestamp", "Status"]
     now_ms = time.time_ns() // 1_000_000
     rows = []
-    for replica, row in _rows(found):
+    for replica, row in _rows(quorum):
         if is_human:
             row["lastFetchTimestamp"] = _ago(now_ms, replica.last_fetch_ms)
             row["lastCaughtUpTimestamp"] = _ago(now_ms, replica.last_caught_up_ms)

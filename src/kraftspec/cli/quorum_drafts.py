@@ -19,21 +19,26 @@ from kraftspec.cli.profiles import profile_option
 from kraftspec.cli.quorum_options import (
     client_config,
     connection_options,
-    endpoint_text,
     given_options,
+    opened_client,
 )
 
 if TYPE_CHECKING:
     from kraftspec.fastpath.types import Uuid
     from kraftspec.reference.admin import Endpoint
-    from kraftspec.reference.admin.drafts import DraftQuorum, DraftReplica
+    from kraftspec.reference.profiles.common.admin import (
+        AdminPart,
+        DraftAdminPart,
+        DraftQuorum,
+        DraftReplica,
+    )
 
 COLUMNS = 80
 _LABEL_CHARS = 24  # As Kafka's own tool pads what it says.
 
 
 @contextmanager
-def _admin(context: click.Context, own: dict[str, Any], profile: str) -> Iterator[Any]:
+def _client(context: click.Context, own: dict[str, Any], part: AdminPart) -> Iterator[Any]:
     """Make the client; what it refuses is a line on stderr and exit code 1."""
     given = given_options(context, own)
     servers = given["bootstrap_server"] or given["bootstrap_controller"]
@@ -41,53 +46,47 @@ def _admin(context: click.Context, own: dict[str, Any], profile: str) -> Iterato
         raise click.UsageError("give --bootstrap-server HOST:PORT,…: some of the nodes")
     if given["bootstrap_server"] and given["bootstrap_controller"]:
         raise click.UsageError("--bootstrap-server and --bootstrap-controller are the same here")
-    from kraftspec.reference.admin import AdminError
-    from kraftspec.reference.admin.drafts import ADMINS
-
-    try:
-        admin = ADMINS[profile](
-            servers,
-            config=client_config(given["command_config"], given["timeout_s"]),
-            on_retry=lambda why: click.echo(f"{printable(why)}; trying on ...", err=True),
-        )
-    except ValueError as error:
-        raise click.BadParameter(str(error), param_hint="--bootstrap-server") from error
-    try:
-        with admin:
-            yield admin
-    except AdminError as error:
-        raise click.ClickException(printable(str(error))) from error
+    config = client_config(given["command_config"], given["timeout_s"])
+    with opened_client(part.client, servers, "--bootstrap-server", config=config) as client:
+        yield client
 
 
 # ---- describe ----------------------------------------------------------------------------------
 
 
 def describe_draft(
-    context: click.Context, own: dict[str, Any], profile: str, *, replication: bool, as_json: bool
+    context: click.Context,
+    own: dict[str, Any],
+    part: DraftAdminPart,
+    *,
+    replication: bool,
+    as_json: bool,
 ) -> None:
     """Describe a quorum of a draft: ``--replication``, or the state of it as a whole."""
-    with _admin(context, own, profile) as admin:
-        found = admin.describe_quorum()
-        text = describe_text(profile, found, replication=replication)
-        rows = _rows(profile, found)
-        state = {"replicas": rows} if replication else _state(found)
-        members = {} if replication else _members(profile, found, rows)
+    with _client(context, own, part) as admin:
+        quorum = admin.describe_quorum()
+        text = describe_text(part, quorum, replication=replication)
+        if replication:
+            described = {"replicas": part.rows(quorum)}
+        else:
+            described = _state(quorum) | part.members(quorum)
     if as_json:
-        emit_json(state | members)
+        emit_json(described)
     else:
         click.echo(text)
 
 
-def describe_text(profile: str, found: DraftQuorum, *, replication: bool = False) -> str:
+def describe_text(part: DraftAdminPart, quorum: DraftQuorum, *, replication: bool = False) -> str:
     """Return a quorum for people: within 80 columns, whatever hosts are called."""
-    rows = _rows(profile, found)
+    rows = part.rows(quorum)
     if replication:
-        return _replication_text(profile, rows)
-    lines = [_line(key, value) for key, value in _state(found).items()]
-    if profile != "kip-595":
-        return "\n".join([*lines, "", _members_text(profile, rows)])
-    members = _members(profile, found, rows)
-    lines += [_line(key, _listed(members[key])) for key in ("currentVoters", "targetVoters")]
+        heads = [head for head, _ in part.replication_columns]
+        cells = [[_cell(row.get(key, "-")) for _, key in part.replication_columns] for row in rows]
+        return _columns([heads, *cells])
+    lines = [_line(key, value) for key, value in _state(quorum).items()]
+    if part.member_columns:
+        return "\n".join([*lines, "", _members_text(part, rows)])
+    lines += [_line(key, _listed(ids)) for key, ids in part.members(quorum).items()]
     return "\n".join(lines)
 
 
@@ -100,89 +99,23 @@ def _listed(ids: Sequence[int] | None) -> str:
     return "[]" if not ids else f"[{','.join(map(str, ids))}]"
 
 
-def _state(found: DraftQuorum) -> dict[str, Any]:
+def _state(quorum: DraftQuorum) -> dict[str, Any]:
     return {
-        "leaderId": found.leader_id,
-        "leaderEpoch": found.leader_epoch,
-        "highWatermark": found.high_watermark,
-        "maxFollowerLag": found.max_follower_lag,
-        "maxFollowerLagTimeMs": found.max_follower_lag_ms,
+        "leaderId": quorum.leader_id,
+        "leaderEpoch": quorum.leader_epoch,
+        "highWatermark": quorum.high_watermark,
+        "maxFollowerLag": quorum.max_follower_lag,
+        "maxFollowerLagTimeMs": quorum.max_follower_lag_ms,
     }
 
 
-def _members(profile: str, found: DraftQuorum, rows: list[dict[str, Any]]) -> dict[str, Any]:
-    if profile == "kip-595":
-        target = found.target_voters
-        return {
-            "currentVoters": sorted(voter.id for voter in found.voters),
-            "targetVoters": None if target is None else sorted(target),
-        }
-    named = ("replicaId", "replicaUuid", "endpoints", "status", "shouldBecomeVoter")
-    return {"replicas": [{key: row[key] for key in named if key in row} for row in rows]}
-
-
-def _replicas(found: DraftQuorum) -> Iterator[tuple[DraftReplica, str]]:
-    for voter in sorted(found.voters, key=lambda one: (one.id != found.leader_id, one.id)):
-        yield voter, "Leader" if voter.id == found.leader_id else "Follower"
-    for observer in found.observers:
-        leads = observer.id == found.leader_id
-        yield observer, "Leader" if leads else "Observer"
-
-
-def _rows(profile: str, found: DraftQuorum) -> list[dict[str, Any]]:
-    return [_row(profile, found, *one) for one in _replicas(found)]
-
-
-def _row(profile: str, found: DraftQuorum, replica: DraftReplica, status: str) -> dict[str, Any]:
-    row: dict[str, Any] = {
-        "replicaId": replica.id,
-        "logEndOffset": replica.log_end_offset,
-        "lag": found.lag(replica),
-        "lagTimeMs": found.lag_ms(replica),
-        "status": status,
-    }
-    if profile == "kip-595":
-        row["isReassignTarget"] = replica.id in (found.target_voters or ())
-    if any(replica.uuid):
-        row["replicaUuid"] = str(replica.uuid)
-        row["shouldBecomeVoter"] = replica.should_become_voter
-        row["endpoints"] = [endpoint_text(one) for one in replica.endpoints]
-    return row
-
-
-def _replication_text(profile: str, rows: list[dict[str, Any]]) -> str:
-    heads = ["ReplicaId", "LogEndOffset", "Lag", "LagTimeMs", "Status"]
-    keys = ["replicaId", "logEndOffset", "lag", "lagTimeMs", "status"]
-    if profile == "kip-595":
-        heads, keys = [*heads, "IsReassignTarget"], [*keys, "isReassignTarget"]
-    if profile == "kip-853":
-        heads.insert(1, "ReplicaUuid")
-        keys.insert(1, "replicaUuid")
-    cells = [[_cell(row.get(key, "-")) for key in keys] for row in rows]
-    return _columns([heads, *cells])
-
-
-def _members_text(profile: str, rows: list[dict[str, Any]]) -> str:
-    if profile == "kip-996":
-        return _columns(
-            [["ReplicaId", "Status"], *([_cell(row["replicaId"]), row["status"]] for row in rows)]
-        )
-    lines = [["Id", "Uuid", "Status", "CanBeAdded", "Endpoints"]]
-    for row in rows:
-        is_observer = row["status"] == "Observer"
-        lines.append(
-            [
-                _cell(row["replicaId"]),
-                row.get("replicaUuid", "-"),
-                row["status"],
-                _cell(row.get("shouldBecomeVoter", False)) if is_observer else "-",
-                ",".join(row.get("endpoints", ())) or "-",
-            ]
-        )
+def _members_text(part: DraftAdminPart, rows: list[dict[str, Any]]) -> str:
+    lines = [[head for head, _ in part.member_columns]]
+    lines += [[_cell(shown(row)) for _, shown in part.member_columns] for row in rows]
     text = _columns(lines)
     if max(map(len, text.splitlines())) <= COLUMNS:
         return text
-    # Long names of hosts stand below, each on a line of its own.
+    # Endpoints, which stand last, are long: each has a line of its own below.
     head, *narrow = _columns([line[:-1] for line in lines]).splitlines()
     below = [head]
     for row, line in zip(rows, narrow, strict=True):
@@ -220,11 +153,9 @@ class _Ids(click.ParamType):  # type: ignore[type-arg] # Generic for checkers al
 
 
 @click.command()
-@profile_option("kip-595", default="kip-595", text="KIP-595 alone has it.")
-@click.option(
-    "--voters", required=True, type=_Ids(), metavar="ID,ID,…", help="The voters that are wished."
-)
-@click.option("--wait", is_flag=True, help="Until they are the voters, not only the target.")
+@profile_option("kip-595", default="kip-595", text="Only KIP-595 has this command.")
+@click.option("--voters", required=True, type=_Ids(), metavar="ID,ID,…", help="The new voters.")
+@click.option("--wait", is_flag=True, help="Wait until they are the voters.")
 @connection_options
 @json_option
 @click.pass_context
@@ -237,11 +168,13 @@ def alter(
     as_json: bool,
     **given: Any,
 ) -> None:
-    """Give a quorum of KIP-595 its target voters (AlterQuorum).
+    """Set the target voters of a KIP-595 quorum (AlterQuorum).
 
-    It is done once the target is committed; the leader then moves towards it, voter by voter.
+    The command returns once the target is committed; the leader then changes the voters one by one.
     """
-    with _admin(context, given, profile) as admin:
+    from kraftspec.reference.profiles import parts_of
+
+    with _client(context, given, parts_of(profile).admin) as admin:
         admin.alter_quorum(voters, wait=wait)
     if as_json:
         emit_json({"action": "alter", "targetVoters": list(voters), "isReached": wait})
@@ -267,7 +200,7 @@ def _uuid(context: click.Context, parameter: click.Parameter, value: str | None)
 def _endpoints(
     context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
 ) -> tuple[Endpoint, ...]:
-    from kraftspec.reference.admin.joiner import parse_endpoint
+    from kraftspec.reference.admin.added_controller import parse_endpoint
 
     try:
         return tuple(parse_endpoint("--endpoint", value) for value in values)
@@ -288,7 +221,7 @@ _voter_uuid = click.option(
 
 
 @click.command("add-voter")
-@profile_option("kip-853", default="kip-853", text="KIP-853 alone has it.")
+@profile_option("kip-853", default="kip-853", text="Only KIP-853 has this command.")
 @_voter_id
 @_voter_uuid
 @click.option(
@@ -297,13 +230,13 @@ _voter_uuid = click.option(
     multiple=True,
     callback=_endpoints,
     metavar="NAME://HOST:PORT",
-    help="Where it is reached; none of a static voter. Repeatable.",
+    help="Its endpoint; static voters have none. Repeatable.",
 )
 @click.option(
     "-c",
     "--config",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Its properties, from which come id, uuid and endpoints.",
+    help="Its properties file, with id, uuid and endpoints.",
 )
 @connection_options
 @json_option
@@ -319,26 +252,25 @@ def add_voter(
     as_json: bool,
     **given: Any,
 ) -> None:
-    """Make a replica that has caught up a voter of a quorum of KIP-853 (AddVoter)."""
+    """Add a replica that has caught up as a voter of a KIP-853 quorum (AddVoter)."""
+    from kraftspec.reference.profiles import parts_of
+
     if config is not None:
         if voter_id is not None or voter_uuid is not None or endpoints:
             raise click.UsageError("--config has id, uuid and endpoints: leave them out")
-        voter_id, voter_uuid, endpoints = _joiner(config, profile)
+        voter_id, voter_uuid, endpoints = _joiner(config)
     if voter_id is None:
-        raise click.UsageError("say which: --voter-id ID, or --config FILE")
-    with _admin(context, given, profile) as admin:
+        raise click.UsageError("give --voter-id ID, or --config FILE")
+    with _client(context, given, parts_of(profile).admin) as admin:
         if voter_uuid is None:
             found = admin.describe_quorum()
-            among = [one for one in found.observers if one.id == voter_id] or [
-                one for one in found.voters if one.id == voter_id
-            ]
-            voter_uuid = _only_uuid(voter_id, among)
+            voter_uuid = _uuid_of(voter_id, found.observers, found.voters)
         admin.add_voter(voter_id, voter_uuid, endpoints)
     _tell("add", "Added", voter_id, voter_uuid, as_json=as_json)
 
 
 @click.command("remove-voter")
-@profile_option("kip-853", default="kip-853", text="KIP-853 alone has it.")
+@profile_option("kip-853", default="kip-853", text="Only KIP-853 has this command.")
 @_voter_id
 @_voter_uuid
 @connection_options
@@ -353,36 +285,44 @@ def remove_voter(
     as_json: bool,
     **given: Any,
 ) -> None:
-    """Take a voter out of a quorum of KIP-853 (RemoveVoter)."""
+    """Remove a voter from a KIP-853 quorum (RemoveVoter)."""
+    from kraftspec.reference.profiles import parts_of
+
     if voter_id is None:
-        raise click.UsageError("say which: --voter-id ID")
-    with _admin(context, given, profile) as admin:
+        raise click.UsageError("give --voter-id ID")
+    with _client(context, given, parts_of(profile).admin) as admin:
         if voter_uuid is None:
-            voters = admin.describe_quorum().voters
-            voter_uuid = _only_uuid(voter_id, [one for one in voters if one.id == voter_id])
+            voter_uuid = _uuid_of(voter_id, admin.describe_quorum().voters)
         admin.remove_voter(voter_id, voter_uuid)
     _tell("remove", "Removed", voter_id, voter_uuid, as_json=as_json)
 
 
-def _joiner(config: Path, profile: str) -> tuple[int, Uuid, tuple[Endpoint, ...]]:
+def _joiner(config: Path) -> tuple[int, Uuid, tuple[Endpoint, ...]]:
     """Return who a node is by its own files."""
-    from kraftspec.reference.admin.joiner import draft_joiner_of
+    from kraftspec.reference.profiles.kip_853.admin import draft_joiner_of
 
     try:
-        found = draft_joiner_of(config, profile)
+        found = draft_joiner_of(config)
     except (OSError, ValueError) as error:
         raise click.ClickException(printable(f"{config}: {error}")) from error
     return found.node_id, found.directory_id, found.endpoints
 
 
-def _only_uuid(voter_id: int, among: Sequence[DraftReplica]) -> Uuid:
-    uuids = sorted({one.uuid for one in among})
-    if len(uuids) != 1:
-        what = "no replica" if not uuids else f"{len(uuids)} replicas"
-        raise click.ClickException(
-            f"the leader knows {what} of id {voter_id}: give --voter-uuid, as describe has it"
-        )
-    return uuids[0]
+def _uuid_of(voter_id: int, *groups: Sequence[DraftReplica]) -> Uuid:
+    """Return the uuid of an id in the first group that knows one."""
+    for group in groups:
+        uuids = sorted({one.uuid for one in group if one.id == voter_id and any(one.uuid)})
+        if len(uuids) > 1:
+            raise click.ClickException(
+                f"the leader knows {len(uuids)} replicas of id {voter_id}: give --voter-uuid, as "
+                f"describe has it"
+            )
+        if uuids:
+            return uuids[0]
+    raise click.ClickException(
+        f"the leader knows no uuid of id {voter_id}: a controller fetches with one, a broker "
+        f"without"
+    )
 
 
 def _tell(action: str, done: str, voter_id: int, uuid: Uuid, *, as_json: bool) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -22,7 +23,7 @@ def connection_options(command: _Command) -> _Command:
             "--timeout",
             "timeout_s",
             type=SECONDS,
-            help="Give up after so long.  [default: 60, or default.api.timeout.ms]",
+            help="Time-out.  [default: 60, or default.api.timeout.ms]",
         ),
         click.option(
             "--command-config",
@@ -77,3 +78,25 @@ def endpoint_text(endpoint: Endpoint) -> str:
     """Return ``NAME://host:port``."""
     host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
     return f"{endpoint.name}://{host}:{endpoint.port}"
+
+
+@contextmanager
+def opened_client(
+    make: Callable[..., Any], servers: str, hint: str, **options: Any
+) -> Iterator[Any]:
+    """Make a client; what it refuses is a line on stderr and exit code 1."""
+    from kraftspec.reference.admin import AdminError
+
+    try:
+        client = make(
+            servers,
+            on_retry=lambda why: click.echo(f"{printable(why)}; trying on ...", err=True),
+            **options,
+        )
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint=hint) from error
+    try:
+        with client:
+            yield client
+    except AdminError as error:
+        raise click.ClickException(printable(str(error))) from error

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kraftspec.cli.output import SECONDS, RefusedError, console, counted, json_option
-from kraftspec.cli.profiles import KAFKA, profile_option
+from kraftspec.cli.profiles import profile_option, without_option
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from kraftspec.reference.node.local import LocalQuorum
-    from kraftspec.reference.node.watched import Watched
+    from kraftspec.reference.local.live_view import LiveView
+    from kraftspec.reference.local.quorum import LocalQuorum
 
 NODES_MAX = 9
 PORT_MAX = 65_535
@@ -29,27 +29,28 @@ _HEADS = ("node", "role", "epoch", "leader", "log end", "high watermark", "lag")
 
 @click.command()
 @profile_option()
+@without_option()
 @click.option(
     "--nodes",
     default=3,
     show_default=True,
     type=click.IntRange(1, NODES_MAX),
-    help="How many voters.",
+    help="Number of voters.",
 )
 @click.option(
     "--observers",
     default=0,
     show_default=True,
     type=click.IntRange(0, NODES_MAX),
-    help="How many nodes more that only observe, until they are added (add-controller; by the "
-    "drafts alter, add-voter).",
+    help="Number of observers. add-controller makes them voters; in the drafts "
+    "alter and add-voter.",
 )
-@click.option("--for", "for_s", type=SECONDS, help="Stop after so long.  [default: at Ctrl-C]")
+@click.option("--for", "for_s", type=SECONDS, help="Stop after this time.  [default: at Ctrl-C]")
 @click.option(
     "--directory",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Where the nodes are kept; nodes that are there are started as they are.  [default: a "
-    "temporary one, removed at the end]",
+    help="The directory of the nodes; existing nodes are started as they are.  "
+    "[default: a temporary one, removed at the end]",
 )
 @click.option(
     "--port",
@@ -57,7 +58,7 @@ _HEADS = ("node", "role", "epoch", "leader", "log end", "high watermark", "lag")
     default=9093,
     show_default=True,
     type=click.IntRange(1024, PORT_MAX),
-    help="Free ports are looked for from here on.",
+    help="The first port to try.",
 )
 @click.option(
     "--first-id",
@@ -77,7 +78,7 @@ _HEADS = ("node", "role", "epoch", "leader", "log end", "high watermark", "lag")
     "--kill-leader-every",
     "kill_leader_every_s",
     type=SECONDS,
-    help="End the leader that often, see who follows, and start it again.",
+    help="Kill the leader at this interval, wait for the next one, and restart it.",
 )
 @click.option(
     "--interval",
@@ -85,11 +86,12 @@ _HEADS = ("node", "role", "epoch", "leader", "log end", "high watermark", "lag")
     default=1.0,
     show_default=True,
     type=SECONDS,
-    help="Seconds between two states, where there is no terminal.",
+    help="Seconds between two states, without a terminal.",
 )
 @json_option
 def up(
     profile: str,
+    without: tuple[str, ...],
     nodes: int,
     observers: int,
     for_s: float | None,
@@ -101,15 +103,15 @@ def up(
     interval_s: float,
     as_json: bool,
 ) -> None:
-    """Run a quorum of nodes on loopback, to try things on.
+    """Run a quorum of nodes on loopback, for trying things.
 
-    Apache Kafka's tools operate it, and its controllers can observe it. With --json, each line is
-    an object: what is up, states, what happens, and in the end a summary.
+    Apache Kafka's tools can operate it, and its controllers can observe it. With --json each line
+    is an object: addresses, states, events, and a summary at the end.
     """
     import asyncio
 
-    from kraftspec.reference.node.local import LocalQuorum
-    from kraftspec.reference.node.watched import NodeFailedError, Wishes
+    from kraftspec.reference.local.live_view import LiveViewOptions, NodeFailedError
+    from kraftspec.reference.local.quorum import LocalQuorum
 
     view: _View
     if as_json:
@@ -118,7 +120,7 @@ def up(
         view, interval_s = _LiveView(), 1 / FRAMES_A_SECOND
     else:
         view = _PlainView()
-    wishes = Wishes(
+    options = LiveViewOptions(
         rate=rate, interval_s=interval_s, kill_leader_every_s=kill_leader_every_s, for_s=for_s
     )
     try:
@@ -130,8 +132,9 @@ def up(
                 first_id=first_id,
                 first_port=first_port,
                 profile=profile,
+                without=without,
             )
-            asyncio.run(_run(quorum, wishes, view))
+            asyncio.run(_run(quorum, options, view))
     except BrokenPipeError:
         raise  # Who reads has had enough: click ends quietly.
     except (OSError, ValueError, NodeFailedError) as error:
@@ -151,20 +154,20 @@ def _home(directory: Path | None) -> Iterator[Path]:
         yield Path(made)
 
 
-async def _run(quorum: LocalQuorum, wishes: Any, view: _View) -> None:
+async def _run(quorum: LocalQuorum, options: Any, view: _View) -> None:
     import asyncio
     import signal
 
-    from kraftspec.reference.node.watched import LogTeller, Watched
+    from kraftspec.reference.local.live_view import LiveView, LogEvents
 
-    watched = Watched(quorum, wishes, view.tell)
+    live = LiveView(quorum, options, view.emit)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, watched.stop.set)
-    with view.showing(watched), LogTeller(watched):
+        loop.add_signal_handler(number, live.stop.set)
+    with view.showing(live), LogEvents(live):
         async with quorum:
             nodes = {str(node_id): str(path) for node_id, path in quorum.properties.items()}
-            view.tell(
+            view.emit(
                 "up",
                 {
                     "profile": quorum.profile,
@@ -173,20 +176,20 @@ async def _run(quorum: LocalQuorum, wishes: Any, view: _View) -> None:
                     "properties": nodes,
                 },
             )
-            await watched.run()
-            summary = watched.summary()
-    view.tell("summary", summary)
+            await live.run()
+            summary = live.summary()
+    view.emit("summary", summary)
 
 
 class _View:
-    """Is told what happens; the subclasses show it."""
+    """Receives the events; the subclasses show them."""
 
-    def tell(self, event: str, told: dict[str, Any]) -> None:
+    def emit(self, event: str, fields: dict[str, Any]) -> None:
         """Take an event."""
         raise NotImplementedError
 
     @contextlib.contextmanager
-    def showing(self, watched: Watched) -> Iterator[None]:
+    def showing(self, live: LiveView) -> Iterator[None]:
         """Be there while the quorum runs."""
         yield
 
@@ -194,17 +197,17 @@ class _View:
 class _JsonView(_View):
     """A line of JSON an event."""
 
-    def tell(self, event: str, told: dict[str, Any]) -> None:
+    def emit(self, event: str, fields: dict[str, Any]) -> None:
         import json
 
-        click.echo(json.dumps({"event": event, **told}))
+        click.echo(json.dumps({"event": event, **fields}))
 
 
 class _PlainView(_View):
     """A line an event."""
 
-    def tell(self, event: str, told: dict[str, Any]) -> None:
-        for line in _lines(event, told):
+    def emit(self, event: str, fields: dict[str, Any]) -> None:
+        for line in _lines(event, fields):
             click.echo(line)
 
 
@@ -216,20 +219,20 @@ class _LiveView(_View):
         self.events: deque[str] = deque(maxlen=EVENTS_SHOWN)
         self.is_shown = False
 
-    def tell(self, event: str, told: dict[str, Any]) -> None:
+    def emit(self, event: str, fields: dict[str, Any]) -> None:
         if event == "state":
-            self.state = told
+            self.state = fields
         elif event == "up":
             # Above what is drawn, as it is: a command that the table's width broke is no command.
-            self.drawn.console.print("\n".join(_lines(event, told)), soft_wrap=True)
+            self.drawn.console.print("\n".join(_lines(event, fields)), soft_wrap=True)
         elif self.is_shown:
-            self.events += _lines(event, told)
+            self.events += _lines(event, fields)
         else:
-            for line in _lines(event, told):
+            for line in _lines(event, fields):
                 click.echo(line)
 
     @contextlib.contextmanager
-    def showing(self, watched: Watched) -> Iterator[None]:
+    def showing(self, live: LiveView) -> Iterator[None]:
         from rich.live import Live
 
         self.is_shown = True
@@ -274,46 +277,49 @@ def _summary_line(state: dict[str, Any]) -> str:
     )
 
 
-def _lines(event: str, told: dict[str, Any]) -> list[str]:
+def _lines(event: str, fields: dict[str, Any]) -> list[str]:
     """Say an event in words."""
-    at = f"{told['seconds']:8.1f} s  " if "seconds" in told else ""
+    at = f"{fields['seconds']:8.1f} s  " if "seconds" in fields else ""
     match event:
         case "up":
-            first = next(iter(told["properties"].values()))
-            cluster = f"Cluster {told['clusterId']}" if told["clusterId"] else "A new cluster"
-            profile = told["profile"]
+            from kraftspec.reference.profiles import parts_of
+
+            first = next(iter(fields["properties"].values()))
+            cluster = f"Cluster {fields['clusterId']}" if fields["clusterId"] else "A new cluster"
+            option = parts_of(fields["profile"]).admin.option
             return [
                 f"{cluster}, its nodes in {Path(first).parents[1]}",
-                f"kraftspec quorum --bootstrap-controller {told['bootstrapController']} "
-                f"describe {'--status' if profile == KAFKA else f'--profile {profile}'}",
+                f"kraftspec quorum --bootstrap-controller {fields['bootstrapController']} "
+                f"describe {option or '--status'}",
             ]
         case "state":
             nodes = "; ".join(
                 f"{cells[0]} {cells[1]}" + (f" to {cells[4]}" if cells[4] else "")
-                for cells in map(_cells, told["nodes"])
+                for cells in map(_cells, fields["nodes"])
             )
-            return [f"{_summary_line(told)}: {nodes}"]
+            return [f"{_summary_line(fields)}: {nodes}"]
         case "leader":
-            return [f"{at}node {told['id']} leads in epoch {told['epoch']}"]
+            return [f"{at}node {fields['id']} leads in epoch {fields['epoch']}"]
         case "killed":
-            return [f"{at}node {told['id']}, which led, was ended"]
+            return [f"{at}the leader, node {fields['id']}, was killed"]
         case "failover":
-            return [f"{at}node {told['id']} leads {told['ms']:,.0f} ms after that"]
+            return [f"{at}node {fields['id']} leads {fields['ms']:,.0f} ms after that"]
         case "started":
-            return [f"{at}node {told['id']} was started again"]
+            return [f"{at}node {fields['id']} was started again"]
         case "log":
-            return [f"{at}node {told.get('node', '?')}: {told['message']} {told.get('reason', '')}"]
-    return _summary_lines(told)
+            node, reason = fields.get("node", "?"), fields.get("reason", "")
+            return [f"{at}node {node}: {fields['message']} {reason}"]
+    return _summary_lines(fields)
 
 
-def _summary_lines(told: dict[str, Any]) -> list[str]:
+def _summary_lines(fields: dict[str, Any]) -> list[str]:
     lines = [
-        f"{told['seconds']:.1f} s, {counted(len(told['leaders']), 'leader')}; "
-        f"{told['acknowledged']:,} of {told['appended']:,} records acknowledged"
+        f"{fields['seconds']:.1f} s, {counted(len(fields['leaders']), 'leader')}; "
+        f"{fields['acknowledged']:,} of {fields['appended']:,} records acknowledged"
     ]
-    if told["appendMsP50"] is not None:
-        lines[0] += f", after {told['appendMsP50']:g} ms (p99 {told['appendMsP99']:g} ms)"
-    if told["failoverMs"]:
-        shown = ", ".join(f"{found:,.0f}" for found in told["failoverMs"])
+    if fields["appendMsP50"] is not None:
+        lines[0] += f", after {fields['appendMsP50']:g} ms (p99 {fields['appendMsP99']:g} ms)"
+    if fields["failoverMs"]:
+        shown = ", ".join(f"{ms:,.0f}" for ms in fields["failoverMs"])
         lines.append(f"Without a leader for {shown} ms")
     return lines

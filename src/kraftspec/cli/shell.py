@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from kraftspec import __version__
+from kraftspec.cli.exits import unread
 from kraftspec.cli.output import console, emit_json, json_option, printable, progress
-from kraftspec.cli.pipeline_exits import unread
 from kraftspec.cli.profiles import PROFILES
 
 if TYPE_CHECKING:
@@ -39,12 +39,12 @@ PROMPT = ">> "
     "--offset",
     type=click.IntRange(min=0),
     metavar="N",
-    help="The image that the offsets below N give.  [default: all]",
+    help="The image after the offsets below N.  [default: all]",
 )
 @click.option(
     "--profile",
     type=click.Choice(PROFILES),
-    help="Whose control records these are.  [default: what meta.properties says, or kafka]",
+    help="The profile of the control records.  [default: what meta.properties says, or kafka]",
 )
 @json_option
 @click.argument("command", nargs=-1, metavar="[COMMAND...]")
@@ -56,13 +56,13 @@ def shell(
     as_json: bool,
     command: tuple[str, ...],
 ) -> None:
-    """Walk about in the image of a metadata log, as kafka-metadata-shell.
+    """Show the image of a metadata log as a tree, like kafka-metadata-shell.
 
-    COMMAND is ls, cat, find, tree or man; without it lines are read: from a terminal with
-    completion and history, else as they come. A node may be using the directory: nothing is locked.
+    COMMAND is ls, cat, find, tree or man. Without it, commands are read from standard input; a
+    terminal has completion and history. A running node may use the directory: nothing is locked.
 
-    Exit code: 0 all was done, 1 there is damage or a path found nothing, 2 wrong usage, 3 nothing
-    could be read.
+    Exit code: 0 success, 1 damage or a path that matches nothing, 2 wrong usage, 3 nothing could be
+    read.
     """
     from kraftspec.reference.tools.shell.commands import Shell, Status
     from kraftspec.reference.tools.shell.load import Source

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kraftspec.cli.output import EXIT_FINDINGS, console, counted, emit_json, json_option, progress
-from kraftspec.cli.profiles import PROFILES
+from kraftspec.cli.profiles import profile_option, without_option
 
 if TYPE_CHECKING:
-    from kraftspec.conformance.simulation.minimise import Minimal
-    from kraftspec.conformance.simulation.run import Result
     from kraftspec.reference.raft.profile import Profile
+    from kraftspec.simulation.minimise import Minimal
+    from kraftspec.simulation.run import Result
 
 EVENTS = 10_000
 VOTERS_MAX = 7
@@ -41,21 +41,8 @@ class _Seeds(click.ParamType):  # type: ignore[type-arg] # Generic for checkers 
 @click.command()
 @click.option("--seed", type=click.IntRange(0), help="Run this seed.")
 @click.option("--seeds", type=_Seeds(), metavar="A..B", help="Run these seeds, both included.")
-@click.option(
-    "--profile",
-    "profile_name",
-    type=click.Choice(PROFILES),
-    default="kafka",
-    show_default=True,
-    help="The protocol that the nodes speak.",
-)
-@click.option(
-    "--without",
-    "cures",
-    multiple=True,
-    metavar="CURE",
-    help="Do without a rule that cures a draft's flaw; repeatable.",
-)
+@profile_option()
+@without_option()
 @click.option(
     "--nodes",
     type=click.IntRange(1, VOTERS_MAX),
@@ -68,12 +55,12 @@ class _Seeds(click.ParamType):  # type: ignore[type-arg] # Generic for checkers 
     show_default=True,
     type=click.IntRange(1),
     metavar="N",
-    help="Events with faults; then faults end, and liveness is looked at.",
+    help="Events with faults; then the faults end and liveness is checked.",
 )
 @click.option(
     "--bug", "bugs", multiple=True, metavar="NAME", help="Plant a seeded bug; repeatable."
 )
-@click.option("--minimise", is_flag=True, help="Make the trace of a failure small.")
+@click.option("--minimise", is_flag=True, help="Minimise the trace of a failure.")
 @click.option(
     "--svg",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -84,8 +71,8 @@ class _Seeds(click.ParamType):  # type: ignore[type-arg] # Generic for checkers 
 def simulate(
     seed: int | None,
     seeds: range | None,
-    profile_name: str,
-    cures: tuple[str, ...],
+    profile: str,
+    without: tuple[str, ...],
     nodes: int | None,
     events: int,
     bugs: tuple[str, ...],
@@ -95,12 +82,11 @@ def simulate(
 ) -> None:
     """Run quorums of the reference node over a virtual network, disks and clocks.
 
-    The same seed is the same run, event by event. Exit code 1: a property does not hold; the seed
-    is printed, and --minimise says in words, and in an SVG, how it came.
+    The same seed is the same run, event by event. Exit code 1: a property does not hold. The seed
+    is printed; --minimise explains the failure as text and as an SVG.
     """
-    from kraftspec.conformance.simulation.catalogue import all_bugs, planted
-    from kraftspec.conformance.simulation.protocols import protocol_of
     from kraftspec.reference.profiles import profile_named
+    from kraftspec.simulation.catalogue import all_bugs, planted
 
     if (seed is None) == (seeds is None):
         raise click.UsageError("give one of --seed N and --seeds A..B")
@@ -111,36 +97,33 @@ def simulate(
         )
     chosen = range(seed, seed + 1) if seed is not None else seeds
     assert chosen is not None
-    try:
-        profile = profile_named(profile_name, without=cures)
-        protocol_of(profile)
-    except ValueError as error:
-        raise click.BadParameter(str(error), param_hint="--without") from None
-    except LookupError as error:
-        raise click.BadParameter(str(error), param_hint="--profile") from None
+    protocol = profile_named(profile, without=without)
     with planted(*bugs):
-        results = _run(chosen, profile, events, nodes)
+        results = _run(chosen, protocol, events, nodes)
         failed = [result for result in results if result.violation is not None]
         minimal = None
         if failed and (minimise or svg is not None):
-            minimal = _minimise(failed[0], profile, events, nodes)
-        told = _tell(minimal, profile, svg) if minimal is not None else []
+            minimal = _minimise(failed[0], protocol, events, nodes)
+        trace = _tell(minimal, protocol, svg) if minimal is not None else []
     if as_json:
         values = [result.to_json() for result in results]
-        if told:
-            next(v for v in values if v["violation"])["trace"] = told
+        if trace:
+            next(v for v in values if v["violation"])["trace"] = trace
         emit_json(values[0] if seed is not None else values)
     else:
-        _print(results, told)
+        _print(results, trace)
     if failed:
         if (minimise or svg is not None) and minimal is None:
-            click.echo("This is seen in what does not happen, so no trace is smaller.", err=True)
+            click.echo(
+                "A liveness failure is something that does not happen: no trace is smaller.",
+                err=True,
+            )
         raise click.exceptions.Exit(EXIT_FINDINGS)
 
 
 def _run(seeds: range, profile: Profile, events: int, nodes: int | None) -> list[Result]:
     """Run seeds, up to the first that fails."""
-    from kraftspec.conformance.simulation.run import simulate as run
+    from kraftspec.simulation.run import simulate as run
 
     results = []
     with progress("Simulating") as advance:
@@ -153,7 +136,7 @@ def _run(seeds: range, profile: Profile, events: int, nodes: int | None) -> list
 
 
 def _minimise(failed: Result, profile: Profile, events: int, nodes: int | None) -> Minimal | None:
-    from kraftspec.conformance.simulation.minimise import minimise
+    from kraftspec.simulation.minimise import minimise
 
     with progress("Minimising") as advance:
         return minimise(
@@ -164,19 +147,19 @@ def _minimise(failed: Result, profile: Profile, events: int, nodes: int | None) 
 
 def _tell(minimal: Minimal, profile: Profile, svg: Path | None) -> list[str]:
     """Return a minimised trace in words, and draw it."""
-    from kraftspec.conformance.simulation.diagram import draw
-    from kraftspec.conformance.simulation.narrate import narrate, told
+    from kraftspec.simulation.diagram import draw
+    from kraftspec.simulation.trace_text import event_text, trace_events
 
-    events, _ = narrate(minimal.seed, minimal.swarm, profile, minimal.decisions)
+    events, _ = trace_events(minimal.seed, minimal.swarm, profile, minimal.decisions)
     name, text = minimal.violation
     path = svg or Path(f"simulation-{minimal.seed}.svg")
     title = f"Seed {minimal.seed}: {counted(len(events), 'event')} of {minimal.recorded:,}"
     path.write_text(draw(events, title, f"{name}: {text}"), encoding="utf-8")
     click.echo(f"The diagram: {path}", err=True)
-    return [told(event) for event in events]
+    return [event_text(event) for event in events]
 
 
-def _print(results: list[Result], told: list[str]) -> None:
+def _print(results: list[Result], trace: list[str]) -> None:
     events = sum(result.events for result in results)
     seconds = sum(result.seconds for result in results)
     faults: dict[str, int] = {}
@@ -198,5 +181,5 @@ def _print(results: list[Result], told: list[str]) -> None:
         if result.violation is not None:
             name, text = result.violation
             out.print(f"\nSeed {result.seed} breaks {name}: {text}", style="bold red")
-            for line in told:
+            for line in trace:
                 out.print(line)

@@ -36,7 +36,7 @@ def spec() -> None:
 @click.argument("paths", nargs=-1, metavar="[PATH]…", type=click.Path(path_type=Path))
 @json_option
 def check(paths: tuple[Path, ...], as_json: bool) -> None:
-    """Find every mistake in specs, each with its place.
+    """Find all mistakes in specs, each with its position.
 
     PATH is a spec or a directory of specs; without one, all specs of this package are checked.
     Mistakes are printed one a line, path:line:col: first. Exit code 1 when there is one.
@@ -66,7 +66,7 @@ def check(paths: tuple[Path, ...], as_json: bool) -> None:
 )
 @json_option
 def import_(jars: tuple[Path, ...], out: Path, as_json: bool) -> None:
-    """Take the schemas out of Kafka's published jars."""
+    """Import the schemas from Kafka's published jars."""
     from kraftspec.codegen.importer import import_jars
 
     with refusals():
@@ -106,40 +106,40 @@ def plan(message: str, version: int, set_name: str, as_json: bool) -> None:
 
     MESSAGE is the name of a message, or the path of a spec.
     """
-    _, found = _planned(message, set_name, version)
+    _, message_plan = _planned(message, set_name, version)
     if as_json:
-        emit_json(found.to_json())
+        emit_json(message_plan.to_json())
         return
     from kraftspec.cli.tree import layout_tree
 
-    for line in layout_tree(found):
+    for line in layout_tree(message_plan):
         click.echo(line)
 
 
 @spec.command()
 @message_argument
 @click.option("--version", type=int, required=True, help="The version of the message.")
-@click.option("--hex", "digits", help="Bytes to hold against the layout; - reads them from stdin.")
-@click.option("--lenient", is_flag=True, help="Let pass what Kafka's own decoder lets pass.")
+@click.option("--hex", "digits", help="Bytes to explain; - reads them from stdin.")
+@click.option("--lenient", is_flag=True, help="Accept what Kafka's own decoder accepts.")
 @set_option
 @json_option
 def show(
     message: str, version: int, digits: str | None, lenient: bool, set_name: str, as_json: bool
 ) -> None:
-    """Print a message's byte layout, or bytes against it.
+    """Print a message's byte layout, or explain bytes by it.
 
     MESSAGE is the name of a message, or the path of a spec. With --hex, each field is shown with
-    its offset and bytes; bytes that do not fit end in the error, and exit code 1.
+    its offset and bytes; invalid bytes end with the error and exit code 1.
     """
     from kraftspec.cli.tree import dump_tree, layout_tree
     from kraftspec.codegen.show import dump, parse_hex
 
-    read, found = _planned(message, set_name, version)
+    read, message_plan = _planned(message, set_name, version)
     if digits is None:
         if as_json:
-            emit_json(found.to_json())
+            emit_json(message_plan.to_json())
         else:
-            click.echo("\n".join(layout_tree(found)))
+            click.echo("\n".join(layout_tree(message_plan)))
         return
     try:
         data = parse_hex(sys.stdin.read() if digits == "-" else digits)
@@ -159,10 +159,10 @@ def show(
 @click.argument("new")
 @json_option
 def diff(old: str, new: str, as_json: bool) -> None:
-    """Say what changed from OLD to NEW, and what breaks.
+    """Report what changed from OLD to NEW, and what breaks.
 
-    Each side is a directory of specs, a jar, or a git revision. Exit code 1 when a version that is
-    already released would change.
+    Each side is a directory of specs, a jar, or a git revision. Exit code 1: a released version
+    changes.
     """
     from kraftspec.codegen.diff import SideError, render, run_diff
 

@@ -14,7 +14,7 @@ import click
 
 from kraftspec.cli.kafka_words import KafkaGroup, refusals
 from kraftspec.cli.output import EXIT_FINDINGS, emit_json, json_option, printable
-from kraftspec.cli.profiles import KAFKA, profile_option
+from kraftspec.cli.profiles import profile_option
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -57,37 +57,26 @@ def info(config: Path, profile: str, as_json: bool) -> None:
 
     Exit code 1 when there is a problem.
     """
-    found = _found(config, profile)
+    from kraftspec.reference.profiles import parts_of
+
+    with refusals():
+        formatted = parts_of(profile).node.info(config)
     if as_json:
         emit_json(
             {
-                "directories": list(found.directories),
-                "metadata": found.metadata,
-                "problems": list(found.problems),
+                "directories": list(formatted.directories),
+                "metadata": formatted.metadata,
+                "problems": list(formatted.problems),
             }
         )
     else:
-        _list("Found log directory:", "Found log directories:", found.directories)
-        if found.metadata is not None:
-            said = ", ".join(f"{key}={value}" for key, value in found.metadata.items())
-            click.echo(f"Found metadata: {{{printable(said)}}}\n")
-        _list("Found problem:", "Found problems:", found.problems)
-    if found.problems:
+        _list("Found log directory:", "Found log directories:", formatted.directories)
+        if formatted.metadata is not None:
+            pairs = ", ".join(f"{key}={value}" for key, value in formatted.metadata.items())
+            click.echo(f"Found metadata: {{{printable(pairs)}}}\n")
+        _list("Found problem:", "Found problems:", formatted.problems)
+    if formatted.problems:
         raise click.exceptions.Exit(EXIT_FINDINGS)
-
-
-def _found(config: Path, profile: str) -> Any:
-    if profile != KAFKA:
-        from kraftspec.reference.node.config import load_config
-        from kraftspec.reference.tools.storage_drafts import draft_info
-
-        with refusals():
-            return draft_info(load_config(config, profile), profile)
-    from kraftspec.reference.tools.storage import storage_info
-    from kraftspec.reference.tools.storage_config import load_storage_config
-
-    with refusals():
-        return storage_info(load_storage_config(config).log_dirs)
 
 
 def _list(one: str, several: str, lines: tuple[str, ...]) -> None:
@@ -99,8 +88,10 @@ def _list(one: str, several: str, lines: tuple[str, ...]) -> None:
 def _cluster_id(
     context: click.Context, parameter: click.Parameter, value: str | None
 ) -> str | None:
-    """Return the option; only the first leader of KIP-595 makes a cluster id itself."""
-    if value is None and context.params.get("profile") == KAFKA:
+    """Return the option; a draft says itself whether it needs one."""
+    from kraftspec.reference.profiles import parts_of
+
+    if value is None and parts_of(context.params["profile"]).is_metadata_log:
         raise click.MissingParameter(ctx=context, param=parameter)
     return value
 
@@ -123,9 +114,7 @@ def _cluster_id(
     help="A SCRAM credential to begin with: 'SCRAM-SHA-256=[name=alice,password=alice-secret]'; "
     "also iterations, salt and saltedpassword. Repeatable.",
 )
-@click.option(
-    "-g", "--ignore-formatted", is_flag=True, help="Pass over directories that are formatted."
-)
+@click.option("-g", "--ignore-formatted", is_flag=True, help="Skip directories that are formatted.")
 @click.option(
     "-r",
     "--release-version",
@@ -140,20 +129,23 @@ def _cluster_id(
     help="The level of a feature, feature=level, such as kraft.version=1. Repeatable.",
 )
 @click.option(
-    "-s", "--standalone", is_flag=True, help="This controller is a dynamic quorum of its own."
+    "-s",
+    "--standalone",
+    is_flag=True,
+    help="This controller is the only voter of a dynamic quorum.",
 )
 @click.option(
     "-N",
     "--no-initial-controllers",
     is_flag=True,
-    help="A dynamic quorum, which this node will join: no first voters here.",
+    help="A dynamic quorum that this node will join: no initial voters here.",
 )
 @click.option(
     "-I",
     "--initial-controllers",
     metavar="INITIAL_CONTROLLERS",
-    help="The first voters of a dynamic quorum, id@hostname:port:directory separated by commas; "
-    "the same for every node.",
+    help="The initial voters of a dynamic quorum, id@hostname:port:directory "
+    "separated by commas; the same for every node.",
 )
 @json_option
 def format_(
@@ -181,22 +173,19 @@ def format_(
     given = [name for name, is_given in chosen.items() if is_given]
     if len(given) > 1:
         raise click.UsageError(f"argument {given[1]}: not allowed with argument {given[0]}")
-    if profile != KAFKA:
-        only_kafkas = {
-            "--add-scram/-S": add_scram,
-            "--release-version/-r": release_version,
-            "--feature/-f": feature,
-            "--initial-controllers/-I": initial_controllers,
-        }
-        for name, value in only_kafkas.items():
-            if value:
-                raise click.UsageError(f"argument {name}: not allowed with --profile {profile}")
-        wishes = (standalone, no_initial_controllers, ignore_formatted)
-        _format_draft(config, profile, cluster_id or "", wishes, as_json=as_json)
-        return
-    from kraftspec.reference.tools.storage import FormatRequest, format_storage
-    from kraftspec.reference.tools.storage_config import load_storage_config
+    from kraftspec.reference.profiles import parts_of
+    from kraftspec.reference.tools.storage import FormatRequest
 
+    of_metadata = {
+        "--add-scram/-S": add_scram,
+        "--release-version/-r": release_version,
+        "--feature/-f": feature,
+        "--initial-controllers/-I": initial_controllers,
+    }
+    parts = parts_of(profile)
+    for name, value in of_metadata.items():
+        if value and not parts.is_metadata_log:
+            raise click.UsageError(f"argument {name}: not allowed with --profile {profile}")
     request = FormatRequest(
         cluster_id=cluster_id or "",
         standalone=standalone,
@@ -209,66 +198,15 @@ def format_(
     )
     lines: list[str] = []
     with refusals():
-        settings = load_storage_config(config)
-        report = format_storage(settings, request, lines.append if as_json else _say)
-    for warning in settings.warnings:
+        done = parts.node.format(config, request, lines.append if as_json else _say)
+    for warning in done.warnings:
         click.echo(f"warning: {warning}", err=True)
     if as_json:
-        emit_json(_format_json(report))
-
-
-def _format_draft(
-    config: Path, profile: str, cluster_id: str, wishes: tuple[bool, bool, bool], *, as_json: bool
-) -> None:
-    from kraftspec.reference.node.config import load_config
-    from kraftspec.reference.tools.storage_drafts import DraftFormat, format_draft
-
-    standalone, no_initial_controllers, ignore_formatted = wishes
-    with refusals():
-        settings = load_config(config, profile)
-        report = format_draft(
-            settings,
-            DraftFormat(
-                profile=profile,
-                cluster_id=cluster_id,
-                standalone=standalone,
-                no_initial_controllers=no_initial_controllers,
-                ignore_formatted=ignore_formatted,
-            ),
-        )
-    for warning in settings.warnings:
-        click.echo(f"warning: {warning}", err=True)
-    if not as_json:
-        for line in report.lines:
-            _say(line)
-        return
-    said: dict[str, Any] = {
-        "profile": profile,
-        "clusterId": report.cluster_id or None,
-        "nodeId": report.node_id,
-        "formatted": [report.directory] if report.is_new else [],
-        "alreadyFormatted": [] if report.is_new else [report.directory],
-    }
-    if standalone:
-        said["voterUuid"] = str(report.uuid)
-    emit_json(said)
+        emit_json(done.report)
 
 
 def _say(line: str) -> None:
     click.echo(printable(line))
-
-
-def _format_json(report: Any) -> dict[str, Any]:
-    return {
-        "clusterId": report.cluster_id,
-        "nodeId": report.node_id,
-        "features": report.features,
-        "formatted": [
-            {"directory": one.path, "kind": one.kind, "directoryId": str(one.directory_id)}
-            for one in report.directories
-        ],
-        "alreadyFormatted": list(report.skipped),
-    }
 
 
 @storage.command("version-mapping")

@@ -84,11 +84,11 @@ def _hex(data: bytes, span: Span) -> str:
 
 def guides(depths: Sequence[int]) -> list[str]:
     """Return what stands before each line of a tree whose lines have these depths."""
-    found: list[str] = []
+    stems: list[str] = []
     open_levels: set[int] = set()  # Levels that have a later line under the same parent.
     for depth in reversed(depths):
         open_levels = {level for level in open_levels if level <= depth}
         stem = "".join("│  " if level in open_levels else "   " for level in range(depth))
-        found.append(stem + ("├─ " if depth in open_levels else "└─ "))
+        stems.append(stem + ("├─ " if depth in open_levels else "└─ "))
         open_levels.add(depth)
-    return found[::-1]
+    return stems[::-1]

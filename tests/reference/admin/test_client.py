@@ -148,14 +148,13 @@ def test_who_hangs_up_may_want_security() -> None:
         assert str(told.value).count(str(port)) == 1
 
 
-def test_whose_time_is_up_is_told_what_sets_it() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        dead = closed.getsockname()[1]
-    arguments = ["quorum", "--bootstrap-controller", f"127.0.0.1:{dead}", "describe", "--status"]
+def test_whose_time_is_up_is_told_what_sets_it(dead_port: int) -> None:
+    address = f"127.0.0.1:{dead_port}"
+    arguments = ["quorum", "--bootstrap-controller", address, "describe", "--status"]
     done = CliRunner().invoke(main, [*arguments, "--timeout", "0.5"])
     assert done.exit_code == 1
     assert "within 500 ms (--timeout)" in done.stderr
-    assert f"127.0.0.1:{dead}: Connection refused; trying on ..." in done.stderr
+    assert f"{address}: Connection refused; trying on ..." in done.stderr
     assert "default.api" not in done.stderr
 
 
@@ -183,14 +182,12 @@ def test_a_search_for_the_leader_is_not_told() -> None:
     assert told == ["NOT_LEADER_OR_FOLLOWER (6) 6"]  # Each attempt asks for versions, too.
 
 
-def test_the_next_address_is_tried() -> None:
+def test_the_next_address_is_tried(dead_port: int) -> None:
     """Nobody listens at the first; the second does not know DescribeCluster."""
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        dead = closed.getsockname()[1]
     with (
         peer(lambda request: request[4:8] + versions((18, 0, 4), version=4)) as (port, asked),
         AdminClient(
-            f"127.0.0.1:{dead}, 127.0.0.1:{port}", to_controllers=True, config=QUICK
+            f"127.0.0.1:{dead_port}, 127.0.0.1:{port}", to_controllers=True, config=QUICK
         ) as admin,
     ):
         with pytest.raises(AdminError, match=r"does not answer DescribeCluster: at no version"):

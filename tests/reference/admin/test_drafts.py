@@ -16,18 +16,14 @@ from kraftspec.conformance.cluster.node import free_port
 from kraftspec.fastpath.types import Uuid
 from kraftspec.reference.admin import AdminError, AnswerError, ClientConfig, TimedOutError
 from kraftspec.reference.admin.client import DraftEndpoint
-from kraftspec.reference.admin.drafts import (
-    ADMINS,
-    NOT_QUORUM_LEADER,
-    DraftQuorum,
-    DraftReplica,
-    Kip595Admin,
-    Kip853Admin,
-    Kip996Admin,
-)
+from kraftspec.reference.local.quorum import LocalQuorum, is_leading
 from kraftspec.reference.log.properties import parse_properties, render_properties
-from kraftspec.reference.node.local import LocalQuorum, is_leading
 from kraftspec.reference.node.runtime import Node
+from kraftspec.reference.profiles import parts_of
+from kraftspec.reference.profiles.common.admin import DraftQuorum, DraftReplica
+from kraftspec.reference.profiles.kip_595.admin import NOT_QUORUM_LEADER, Kip595Admin
+from kraftspec.reference.profiles.kip_853.admin import Kip853Admin
+from kraftspec.reference.profiles.kip_996.admin import Kip996Admin
 from kraftspec.reference.raft import events as ev
 from kraftspec.reference.raft.leader import Leader
 
@@ -51,7 +47,7 @@ async def local(
     ) as quorum:
         await quorum.begin(await quorum.wait_leader(WAIT_S))
         addresses = ",".join(f"{one.host}:{one.port}" for one in where(quorum))
-        with ADMINS[profile](addresses) as admin:
+        with parts_of(profile).admin.client(addresses) as admin:
             yield quorum, admin
 
 

@@ -13,10 +13,10 @@ from kraftspec.conformance.cluster.node import free_port
 from kraftspec.fastpath.types import Uuid
 from kraftspec.generated.kafka import AddRaftVoterRequest, RemoveRaftVoterRequest
 from kraftspec.reference.admin import AdminClient, AnswerError
+from kraftspec.reference.admin.added_controller import AddedController, added_controller_of
 from kraftspec.reference.admin.config import load_client_config
 from kraftspec.reference.admin.connection import Connection
-from kraftspec.reference.admin.joiner import Joiner, joiner_of
-from kraftspec.reference.node.local import LocalQuorum
+from kraftspec.reference.local.quorum import LocalQuorum
 
 PATIENCE_S = 60.0
 
@@ -53,8 +53,8 @@ def admin(quorum: LocalQuorum) -> Iterator[AdminClient]:
 
 
 @pytest.fixture
-def joiner(quorum: LocalQuorum) -> Joiner:
-    return joiner_of(load_client_config(str(quorum.properties[2])).properties)
+def added(quorum: LocalQuorum) -> AddedController:
+    return added_controller_of(load_client_config(str(quorum.properties[2])).properties)
 
 
 def lose(monkeypatch: pytest.MonkeyPatch, kind: type[Any], *, is_sent: bool) -> list[Any]:
@@ -83,42 +83,42 @@ def voters_of(admin: AdminClient) -> set[int]:
 
 @pytest.mark.parametrize("is_sent", [True, False])
 def test_a_change_is_made_once_though_its_answer_is_lost(
-    admin: AdminClient, joiner: Joiner, monkeypatch: pytest.MonkeyPatch, is_sent: bool
+    admin: AdminClient, added: AddedController, monkeypatch: pytest.MonkeyPatch, is_sent: bool
 ) -> None:
     adds = lose(monkeypatch, AddRaftVoterRequest, is_sent=is_sent)
-    admin.add_voter(*joiner)
+    admin.add_voter(*added)
     assert len(adds) == 2
     assert voters_of(admin) == {1, 2}
     monkeypatch.undo()
     removes = lose(monkeypatch, RemoveRaftVoterRequest, is_sent=is_sent)
-    admin.remove_voter(joiner.node_id, joiner.directory_id)
+    admin.remove_voter(added.node_id, added.directory_id)
     assert len(removes) == 2
     assert voters_of(admin) == {1}
 
 
 def test_what_somebody_else_did_is_no_success(
-    admin: AdminClient, joiner: Joiner, monkeypatch: pytest.MonkeyPatch
+    admin: AdminClient, added: AddedController, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The id is there with another directory: whatever was lost, this was not done."""
-    admin.add_voter(*joiner)
+    admin.add_voter(*added)
     try:
         adds = lose(monkeypatch, AddRaftVoterRequest, is_sent=False)
-        other = joiner._replace(directory_id=Uuid.random())
+        other = added._replace(directory_id=Uuid.random())
         with pytest.raises(AnswerError, match=r"DUPLICATE_VOTER \(126\)"):
             admin.add_voter(*other)
         assert len(adds) == 2
     finally:
         monkeypatch.undo()
-        admin.remove_voter(joiner.node_id, joiner.directory_id)
+        admin.remove_voter(added.node_id, added.directory_id)
 
 
-def test_a_refusal_of_the_first_attempt_stands(admin: AdminClient, joiner: Joiner) -> None:
+def test_a_refusal_of_the_first_attempt_stands(admin: AdminClient, added: AddedController) -> None:
     with pytest.raises(AnswerError, match=r"VOTER_NOT_FOUND \(127\)"):
-        admin.remove_voter(joiner.node_id, joiner.directory_id)
+        admin.remove_voter(added.node_id, added.directory_id)
 
 
-def test_a_cluster_id_that_is_given_is_compared(admin: AdminClient, joiner: Joiner) -> None:
+def test_a_cluster_id_that_is_given_is_compared(admin: AdminClient, added: AddedController) -> None:
     with pytest.raises(AnswerError, match=r"INCONSISTENT_CLUSTER_ID \(104\)"):
-        admin.add_voter(*joiner, cluster_id="another")
+        admin.add_voter(*added, cluster_id="another")
     with pytest.raises(AnswerError, match=r"INCONSISTENT_CLUSTER_ID \(104\)"):
-        admin.remove_voter(joiner.node_id, joiner.directory_id, cluster_id="another")
+        admin.remove_voter(added.node_id, added.directory_id, cluster_id="another")

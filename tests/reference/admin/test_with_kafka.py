@@ -25,7 +25,7 @@ from kraftspec.reference.admin import (
     load_client_config,
 )
 
-pytestmark = pytest.mark.java
+pytestmark = pytest.mark.kafka
 
 QUICK = ClientConfig(api_timeout_ms=1_500, request_timeout_ms=1_000)
 PATIENCE_S = 60.0
@@ -43,12 +43,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         format_arguments=["--add-scram", f'SCRAM-SHA-256=[name="me",password="{PASSWORD}"]'],
     ) as running:
         yield running
-
-
-@pytest.fixture(scope="module")
-def kafka(cluster: Cluster) -> Iterator[KafkaTools]:
-    with KafkaTools() as tools:
-        yield tools
 
 
 def ours(*arguments: str) -> Result:

@@ -11,8 +11,9 @@ from typing import Any
 
 import msgspec
 
-from kraftspec.fastpath import decode_batch, read_header
+from kraftspec.fastpath import decode_batch
 from kraftspec.fastpath.message import Message
+from kraftspec.fastpath.walk import iterate_headers
 from kraftspec.generated import kafka
 from kraftspec.generated.control_records import ControlRecordType
 from kraftspec.reference.log.control import control_type_of, decode_control_record
@@ -91,11 +92,9 @@ def parse_dump(text: str) -> list[Batch]:
 
 def read_batches(data: bytes) -> Iterator[Batch]:
     """Read batches with our own codecs, records and all."""
-    position = 0
-    while position < len(data):
-        header = read_header(data, position)
+    for header in iterate_headers(data):
         records = []
-        for record in decode_batch(data, position):
+        for record in decode_batch(data, header.position):
             key_size = -1 if record.key is None else len(record.key)
             value_size = -1 if record.value is None else len(record.value)
             if header.is_control:
@@ -108,10 +107,9 @@ def read_batches(data: bytes) -> Iterator[Batch]:
             records.append((record.offset, record.timestamp, key_size, value_size, name, content))
         yield Batch(
             header.base_offset, header.last_offset, header.record_count,
-            header.partition_leader_epoch, header.is_control, position, header.max_timestamp,
-            header.size, header.crc, records,
+            header.partition_leader_epoch, header.is_control, header.position,
+            header.max_timestamp, header.size, header.crc, records,
         )  # fmt: skip
-        position = header.end
 
 
 def _metadata(value: bytes) -> dict[str, Any]:

@@ -16,9 +16,10 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from kraftspec.conformance.cluster import Cluster, Node, ask
+from kraftspec.conformance.cluster import Cluster, Node
 from kraftspec.conformance.cluster.cluster import CONTROLLER
 from kraftspec.generated.kafka import AlterClientQuotasRequest, AlterClientQuotasResponse
+from kraftspec.reference.wire.blocking import ask
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 DUMP_TOOL = "org.apache.kafka.tools.DumpLogSegments"

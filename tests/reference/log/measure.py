@@ -14,9 +14,9 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from kraftspec.conformance.simulation.disk import MemoryFiles
 from kraftspec.fastpath import encode_batch
 from kraftspec.reference.log import LocalFiles, LogConfig, MetadataLog
+from kraftspec.reference.log.memory_files import MemoryFiles
 
 VALUES = [bytes(range(100))] * 100
 BATCHES_A_FLUSH = 4

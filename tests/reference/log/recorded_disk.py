@@ -2,7 +2,7 @@
 
 The kernel's own file system (ext4) lies on a loop device, whose file is served by this process over
 FUSE: so each write of sectors arrives here, and each flush of the disk's cache. What a disk may
-have after a power cut follows: all that was written before the last flush that was over, and any
+have after a power loss follows: all that was written before the last flush that was over, and any
 sectors of what was written since. (A loop device over a plain file has no cache that could be lost;
 the kernel's own device for this, dm-log-writes, is often not there.)
 
@@ -86,7 +86,7 @@ class RecordedDisk:
         self._device = os.open("/dev/fuse", os.O_RDWR)
         self._server = threading.Thread(target=self._serve, daemon=True)
 
-    def after_a_power_cut(self, count: int, random: Random) -> bytes:
+    def after_a_power_loss(self, count: int, random: Random) -> bytes:
         """Return what the disk may have when its power goes after ``count`` of ``written``."""
         image = bytearray(self.first)
         before = self.written[:count]
@@ -184,7 +184,7 @@ def formatted(work: Path) -> bytes:
 
 @contextmanager
 def mounted(image: Path, directory: Path) -> Iterator[Path]:
-    """Mount an image by a loop device, its journal replayed, as after a power cut."""
+    """Mount an image by a loop device, its journal replayed, as after a power loss."""
     directory.mkdir(exist_ok=True)
     _run("mount", "-o", "loop", str(image), str(directory))
     try:

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kraftspec.conformance.simulation.disk import MemoryFiles
 from kraftspec.fastpath.types import Uuid
 from kraftspec.generated.kafka import QuorumStateData
 from kraftspec.reference.log import LogDirectory, MetaProperties, NotFormattedError
 from kraftspec.reference.log.directory import META_NAME, METADATA_NAME
 from kraftspec.reference.log.epochs import EpochEntry, EpochList
 from kraftspec.reference.log.files import read_whole
+from kraftspec.reference.log.memory_files import MemoryFiles
 from kraftspec.reference.log.properties import parse_properties, render_properties
 from kraftspec.reference.log.quorum_state import render
 
@@ -69,7 +69,7 @@ def test_formatting_that_ends_amid_is_whole_or_none(operation: int) -> None:
             LogDirectory.format(PATH, META, {"bootstrap.checkpoint": b"bytes" * 200}, files)
             is_done = True
         files.hook = None
-        files.power_cut(Random(seed))
+        files.power_loss(Random(seed))
         try:
             LogDirectory.open(PATH, files).close()
         except NotFormattedError:
@@ -203,7 +203,7 @@ TEXTS = [
 ]
 
 
-@pytest.mark.java
+@pytest.mark.kafka
 def test_properties_are_read_as_java_reads_them(tmp_path: Path) -> None:
     random = Random(1)
     alphabet = "ab=: \t\\\n\r#!u0041\xe9"

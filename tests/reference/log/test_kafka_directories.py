@@ -16,7 +16,7 @@ from kraftspec.reference.log.snapshots import parse_name
 from . import kafka_directories
 from .corpus import METADATA, SHAPES, Batch, dump_of, parse_dump, read_batches, unpack
 
-FRESH = pytest.param("fresh", marks=pytest.mark.java)
+FRESH = pytest.param("fresh", marks=pytest.mark.kafka)
 
 
 @pytest.fixture(scope="module", params=[*SHAPES, FRESH])

@@ -29,7 +29,7 @@ from kraftspec.reference.raft.types import SnapshotId
 from .corpus import METADATA, METADATA_MESSAGES, Batch, parse_dump, read_batches
 from .kafka_directories import SNAPSHOTS, dump, write_records
 
-pytestmark = pytest.mark.java
+pytestmark = pytest.mark.kafka
 
 NOW_MS = 1_795_279_280_000
 SMALL = LogConfig(segment_bytes=8192, index_interval_bytes=4096)

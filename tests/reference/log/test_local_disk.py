@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from kraftspec.fastpath import iterate_records
+from kraftspec.fastpath.files import LocalFile
 from kraftspec.reference.log import (
     LocalFiles,
     LogConfig,
@@ -22,7 +23,6 @@ from kraftspec.reference.log import (
     MetadataLog,
     MetaProperties,
 )
-from kraftspec.reference.log.files import LocalFile
 from kraftspec.reference.log.recovery import recover
 
 VALUE = bytes(range(1, 251)) * 4
@@ -224,14 +224,14 @@ def test_a_directory_is_open_in_one_process(tmp_path: Path) -> None:
 def test_a_sealed_segment_is_whole_before_the_next_begins(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else a power cut could leave a zero tail amid the log, and Kafka drop what follows."""
+    """Else a power loss could leave a zero tail amid the log, and Kafka drop what follows."""
     calls: list[tuple[str, str]] = []
 
     def spy(name: str) -> None:
         real = getattr(LocalFile, name)
 
         def called(self: LocalFile, *arguments: object) -> object:
-            where = os.readlink(f"/proc/self/fd/{self._descriptor}")
+            where = os.readlink(f"/proc/self/fd/{self.descriptor}")
             calls.append((name, Path(where).name))
             return real(self, *arguments)
 

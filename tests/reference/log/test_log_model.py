@@ -12,11 +12,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from kraftspec.conformance.simulation.disk import MemoryFiles
 from kraftspec.fastpath import encode_batch
 from kraftspec.generated.kafka import SnapshotHeaderRecord
 from kraftspec.reference.log import LogConfig, MetadataLog
 from kraftspec.reference.log.control import control_value
+from kraftspec.reference.log.memory_files import MemoryFiles
 from kraftspec.reference.raft.types import SnapshotId
 
 DIR = "/log"
@@ -334,7 +334,7 @@ class LogMachine(RuleBasedStateMachine):
         if seed is None:
             self.files.kill()
         else:
-            self.files.power_cut(Random(seed))
+            self.files.power_loss(Random(seed))
         self.log = log = MetadataLog.open(DIR, self.files, self.config)
         assert log.recovery.segments_dropped == []
         self.start_after_opening()

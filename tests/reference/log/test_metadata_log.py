@@ -7,9 +7,9 @@ from itertools import pairwise
 
 import pytest
 
-from kraftspec.conformance.simulation.disk import MemoryFiles
 from kraftspec.fastpath import decode_batch, encode_batch, read_header
 from kraftspec.fastpath.types import Uuid
+from kraftspec.fastpath.walk import iterate_headers
 from kraftspec.generated.kafka import (
     KRaftVersionRecord,
     LeaderChangeMessage,
@@ -25,8 +25,9 @@ from kraftspec.reference.log.control import (
     encode_control_values,
 )
 from kraftspec.reference.log.files import read_whole
+from kraftspec.reference.log.memory_files import MemoryFiles
 from kraftspec.reference.log.segment import OFFSET_ENTRY, TIME_ENTRY
-from kraftspec.reference.log.snapshots import BATCH_BYTES_MAX
+from kraftspec.reference.raft import config
 from kraftspec.reference.raft.types import SnapshotId
 
 DIR = "/log"
@@ -81,11 +82,20 @@ def test_what_a_leader_may_not_append() -> None:
         log.append_records(4, [b"x"], 1)
     with pytest.raises(ValueError, match="epoch -1"):
         open_log().append_records(-1, [b"x"], 1)
-    with pytest.raises(ValueError, match=f"at most {BATCH_BYTES_MAX}"):
-        log.append_records(5, [bytes(BATCH_BYTES_MAX)], 1)
-    assert log.end_offset == 1
+    with pytest.raises(ValueError, match=f"at most {config.BATCH_BYTES_MAX}"):
+        log.append_records(5, [bytes(config.BATCH_BYTES_MAX)], 1)
     log.append_records(5, [b"y"], 1)
     assert log.end_offset == 2
+
+
+@pytest.mark.parametrize("record_count", [1, 2, 70_000])
+def test_what_a_leader_accepts_at_most_fits_into_a_batch(record_count: int) -> None:
+    """The core knows the bytes of values alone, and adds what a batch and a record take at most."""
+    overhead = config.BATCH_OVERHEAD_BYTES + config.RECORD_OVERHEAD_BYTES_MAX * record_count
+    values = [bytes((config.BATCH_BYTES_MAX - overhead) // record_count)] * record_count
+    log = open_log()
+    log.append_records(5, values, 2**62)
+    assert log.end_offset == record_count
 
 
 def test_a_follower_takes_batches_as_they_are() -> None:
@@ -183,11 +193,8 @@ def test_index_entries_point_at_batches() -> None:
         assert all(1000 < after[1] - before[1] < 1400 for before, after in pairwise(entries))
         times = list(TIME_ENTRY.iter_unpack(read_whole(files, f"{DIR}/{base:020d}.timeindex")))
         assert all(before < after for before, after in pairwise(times))
-        position = 0
-        while position < len(data):
-            header = read_header(data, position)
-            position = header.end
-        assert times[-1][0] == header.max_timestamp
+        (*_, last) = iterate_headers(data)
+        assert times[-1][0] == last.max_timestamp
         checked += len(entries)
     assert checked > 10
 

@@ -12,7 +12,6 @@ from random import Random
 
 import pytest
 
-from kraftspec.conformance.simulation.disk import MemoryFiles
 from kraftspec.fastpath import crc32c, encode_batch
 from kraftspec.fastpath.errors import CodecError
 from kraftspec.generated.kafka import QuorumStateData, SnapshotHeaderRecord
@@ -27,6 +26,7 @@ from kraftspec.reference.log import (
 )
 from kraftspec.reference.log.control import control_value
 from kraftspec.reference.log.files import read_whole
+from kraftspec.reference.log.memory_files import MemoryFiles
 from kraftspec.reference.raft.types import SnapshotId
 
 DIR = "/log"
@@ -99,7 +99,7 @@ def test_a_killed_node_loses_nothing_that_was_written() -> None:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_a_power_cut_takes_only_what_was_not_flushed(seed: int) -> None:
+def test_a_power_loss_takes_only_what_was_not_flushed(seed: int) -> None:
     files = MemoryFiles()
     random = Random(seed)
     log = open_log(files)
@@ -110,7 +110,7 @@ def test_a_power_cut_takes_only_what_was_not_flushed(seed: int) -> None:
             log.flush()
             kept = b"".join(log.read(offset, 1) for offset in range(0, log.end_offset, 3))
     flushed, end = log.flushed_offset, log.end_offset
-    files.power_cut(random)
+    files.power_loss(random)
     again = open_log(files)
     assert flushed <= again.end_offset <= end
     found = b"".join(again.read(offset, 1) for offset in range(0, again.end_offset, 3))
@@ -358,7 +358,7 @@ def test_power_goes_anywhere_in_a_full_truncation(operation: int) -> None:
     with suppress(KeyboardInterrupt):
         open_log(files)
     files.hook = None
-    files.power_cut(Random(operation))
+    files.power_loss(Random(operation))
     again = open_log(files)
     assert (again.start_offset, again.end_offset, again.snapshots) == (500, 500, [(500, 3)])
 
@@ -421,7 +421,7 @@ def test_a_half_written_vote_is_the_old_or_the_new(operation: int, how: str) -> 
             is_done = True
         files.hook = None
         if how == "power":
-            files.power_cut(Random(seed))
+            files.power_loss(Random(seed))
         else:
             files.kill()
         stored = LogDirectory.open("/data", files).quorum_state.read()
@@ -543,7 +543,7 @@ def test_power_goes_anywhere_in_a_cut_of_many_segments(operation: int) -> None:
         log = filled(files, close=False)
         assert len(log.segment_offsets) > 3
         is_done = lose_power_at(files, operation, partial(log.truncate_to, 21))
-        files.power_cut(Random(seed))
+        files.power_loss(Random(seed))
         again = open_log(files)
         assert again.end_offset == 21 if is_done else 21 <= again.end_offset <= 90
         assert again.read(18, 1) == log.read(18, 1)
@@ -557,7 +557,7 @@ def test_power_goes_anywhere_in_deleting_the_front(operation: int) -> None:
         snapshot(log, 30, 1)
         id_ = snapshot(log, 60, 2)
         is_done = lose_power_at(files, operation, partial(log.delete_before, id_))
-        files.power_cut(Random(seed))
+        files.power_loss(Random(seed))
         again = open_log(files)
         assert again.end_offset == 90
         assert again.start_offset in ({60} if is_done else {0, 30, 60})
@@ -575,7 +575,7 @@ def test_power_goes_anywhere_in_a_snapshot(operation: int) -> None:
         files = MemoryFiles()
         log = filled(files, close=False)
         is_done = lose_power_at(files, operation, partial(snapshot, log, 30, 1))
-        files.power_cut(Random(seed))
+        files.power_loss(Random(seed))
         again = open_log(files)
         assert again.snapshots == [(30, 1)] if is_done else again.snapshots in ([], [(30, 1)])
         if again.snapshots:

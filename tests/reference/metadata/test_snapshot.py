@@ -12,16 +12,20 @@ import pytest
 from tests.pipeline.metadata_corpus import DATA, oracle, read_gzip
 from tests.pipeline.metadata_writer import Writer, frame, write_log
 
-from kraftspec.conformance.interop.snapshots import in_order, values_in
 from kraftspec.fastpath import encode_batch
 from kraftspec.fastpath.errors import CodecError
 from kraftspec.fastpath.message import Message
 from kraftspec.fastpath.types import Uuid
 from kraftspec.generated import kafka
+from kraftspec.interop.snapshots import in_order, values_in
+from kraftspec.reference.log import LogDirectory, MetaProperties
+from kraftspec.reference.log.directory import METADATA_NAME
 from kraftspec.reference.metadata.checkpoint import read_image
 from kraftspec.reference.metadata.frames import read_frame, write_frame
 from kraftspec.reference.metadata.image import ImageError, MetadataImage
 from kraftspec.reference.metadata.snapshot import snapshot_values
+from kraftspec.reference.profiles.kip_853.bootstrap import bootstrap_files
+from kraftspec.reference.raft.types import ReplicaKey, Voter
 
 LEVELS = range(7, 32)  # Of metadata.version, in Kafka 4.3.1.
 
@@ -29,6 +33,25 @@ LEVELS = range(7, 32)  # Of metadata.version, in Kafka 4.3.1.
 def kinds(values: Iterable[bytes]) -> list[str]:
     """The kinds of records in the order in which they come first."""
     return list(dict.fromkeys(read_frame(value).cls.__name__ for value in values))
+
+
+def test_of_a_draft_control_records_are_its_own_and_data_records_all_metadata(
+    tmp_path: Path,
+) -> None:
+    """What an image would lose is no part of a snapshot: then there is none."""
+    voter = Voter(ReplicaKey(1, Uuid(b"u" * 16)))
+    meta = MetaProperties(profile="kip-853", cluster_id="c", node_id=1)
+    LogDirectory.format(str(tmp_path), meta, bootstrap_files(voter.key.directory_id, [voter]))
+    metadata = str(tmp_path / METADATA_NAME)
+    feature = frame(kafka.FeatureLevelRecord(name="metadata.version", feature_level=30))
+    with LogDirectory.open(str(tmp_path), profile="kip-853") as directory:
+        log = directory.open_log()
+        log.append_records(1, [feature], 0)
+        log.append_records(1, [b"no record of Kafka's"], 0)
+        log.close()
+    assert list(snapshot_values(read_image(metadata, 2))) == [feature]
+    with pytest.raises(ValueError, match="record at offset 2"):
+        read_image(metadata, 3)
 
 
 def values_of(image: dict[str, Any]) -> list[bytes]:
@@ -57,7 +80,7 @@ def test_images_of_a_real_log() -> None:
         assert in_order(found) == in_order(values_of(wanted)), wanted["asOf"]
 
 
-@pytest.mark.java
+@pytest.mark.kafka
 def test_images_of_random_records(tmp_path: Path) -> None:
     for seed in range(10, 12):
         directory = tmp_path / str(seed)
@@ -103,7 +126,7 @@ def log_of_an_old_cluster() -> list[bytes]:
     return values
 
 
-@pytest.mark.java
+@pytest.mark.kafka
 def test_each_metadata_version(tmp_path: Path) -> None:
     """Records have the version that the cluster's metadata.version gives them, not the log's."""
     values = log_of_an_old_cluster()

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kraftspec.conformance.cluster import Cluster, ask
-from kraftspec.conformance.interop.logs import compare_logs
-from kraftspec.conformance.interop.ours import Ours, describe, wait_until
+from kraftspec.conformance.cluster import Cluster
 from kraftspec.fastpath.errors import CodecError
 from kraftspec.generated.kafka import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from kraftspec.interop.logs import compare_logs
+from kraftspec.interop.ours import Ours, describe, wait_until
+from kraftspec.reference.wire.blocking import ask
 
 BROKER_RESOURCE = 4
 

@@ -9,28 +9,28 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from click.testing import CliRunner
 from tests.reference.node.loaded import OVER
 
 from kraftspec.cli import main
 from kraftspec.conformance.cluster.node import free_port
-from kraftspec.fastpath.batch_reader import decode_batch, read_header
+from kraftspec.fastpath.batch_reader import decode_batch
+from kraftspec.reference.local.quorum import LocalQuorum
 from kraftspec.reference.log import LogDirectory
 from kraftspec.reference.log.properties import parse_properties
-from kraftspec.reference.node.local import LocalQuorum
 
 ROOT = Path(__file__).parents[3]
 WAIT_S = 120.0  # What takes long on a loaded machine; a wait ends as soon as it may.
 STOP_S = 10.0
-_READ_BYTES = 1 << 20
 
 
 class Processes:
     """``with Processes(directory, "kip-853", voters=3, observers=2) as quorum``: all are started.
 
-    With ``first`` only so many are, and the others by ``start``.
+    With ``first`` only so many are, and the others by ``start``. Without ``load`` they are plain
+    ``kraftspec node``, and nothing is appended.
     """
 
     def __init__(
@@ -41,8 +41,10 @@ class Processes:
         voters: int,
         observers: int = 0,
         first: int | None = None,
+        load: bool = True,
     ) -> None:
         self.first = first
+        self.load = load
         self.directory = directory
         self.profile = profile
         self.local = LocalQuorum(
@@ -56,7 +58,7 @@ class Processes:
         self.properties: Mapping[int, Path] = self.local.properties
         self.running: dict[int, subprocess.Popen[bytes]] = {}
 
-    def __enter__(self) -> Processes:
+    def __enter__(self) -> Self:
         for node_id in list(self.properties)[: self.first]:
             self.start(node_id)
         return self
@@ -71,16 +73,15 @@ class Processes:
 
     def start(self, node_id: int) -> None:
         home = self.directory / str(node_id)
+        properties = str(self.properties[node_id])
+        if self.load:
+            acknowledged = str(home / "acknowledged.txt")
+            command = ["tests.reference.node.loaded", self.profile, properties, acknowledged]
+        else:
+            command = ["kraftspec", "node", "--profile", self.profile, "-c", properties]
         with (home / "output.txt").open("ab") as output:
             self.running[node_id] = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-m",
-                    "tests.reference.node.loaded",
-                    self.profile,
-                    str(self.properties[node_id]),
-                    str(home / "acknowledged.txt"),
-                ],
+                [sys.executable, "-m", *command],
                 cwd=ROOT,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -193,19 +194,12 @@ class Processes:
         found = []
         with LogDirectory.open(path, profile=self.profile) as directory:
             log = directory.open_log()
-            offset = log.start_offset
-            while offset < log.end_offset:
-                data = log.read(offset, _READ_BYTES)
-                position = 0
-                while position < len(data):
-                    header = read_header(data, position)
-                    if not header.is_control:
-                        found += [
-                            (record.offset, bytes(record.value or b"").decode())
-                            for record in decode_batch(data, position)
-                        ]
-                    position = header.end
-                offset = header.last_offset + 1
+            for header, data in log.batches(log.start_offset):
+                if not header.is_control:
+                    found += [
+                        (record.offset, bytes(record.value or b"").decode())
+                        for record in decode_batch(data, header.position)
+                    ]
             log.close()
         return found
 

@@ -18,7 +18,7 @@ from kraftspec.reference.log.directory import METADATA_NAME
 from kraftspec.reference.log.snapshots import snapshot_name
 from kraftspec.reference.node.runtime import Node, NotAppendedError
 from kraftspec.reference.node.settings import Limits, Listener, NodeConfig
-from kraftspec.reference.profiles.kafka import KafkaProfile
+from kraftspec.reference.profiles.kafka.profile import KafkaProfile
 from kraftspec.reference.raft import Config, ReplicaKey, RoleName, Voter, VoterSet
 from kraftspec.reference.raft import types as raft
 from kraftspec.reference.raft.config import MS

@@ -97,7 +97,7 @@ def verdicts(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Changes, Pa
     return list(zip(cases, paths, said, strict=True))
 
 
-@pytest.mark.java
+@pytest.mark.kafka
 def test_kafka_and_we_refuse_the_same(verdicts: list[tuple[Changes, Path, Any]]) -> None:
     stricter, laxer = [], []
     refused = 0
@@ -127,7 +127,7 @@ def doubtful_voters(changes: Changes) -> bool:
     return any(word in (changes.get(VOTERS) or "") for word in ("@:", ":0", "-1@"))
 
 
-@pytest.mark.java
+@pytest.mark.kafka
 def test_kafka_and_we_understand_the_same(verdicts: list[tuple[Changes, Path, Any]]) -> None:
     compared = 0
     for changes, path, said in verdicts:
@@ -206,7 +206,7 @@ def understood(config: NodeConfig) -> dict[str, str]:
     return {key: str(value) for key, value in found.items()}
 
 
-@pytest.mark.java
+@pytest.mark.kafka
 def test_the_keys_are_those_of_kafka() -> None:
     assert keys_of_kafka() == KEYS_FILE.read_text("utf-8")
 

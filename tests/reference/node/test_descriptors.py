@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shlex
 import socket
-import struct
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,16 +14,18 @@ from typing import Any
 
 import pytest
 from tests.cli.test_node import CLUSTER_ID, WAIT_S, Home, end, wait
-from tests.reference.node.test_server import describe_quorum, framed, request_bytes
+from tests.reference.node.test_server import request_bytes
 
 from kraftspec.conformance.cluster.node import HOST
 from kraftspec.fastpath.types import Uuid
+from kraftspec.generated import kafka
 from kraftspec.generated.kafka import (
     DescribeQuorumResponse,
-    ResponseHeader,
     VoteRequest,
     VoteResponse,
 )
+from kraftspec.reference.admin.client import quorum_request
+from kraftspec.reference.wire.frames import read_response, sized
 
 HARD_LIMIT = 256
 SOFT_LIMIT = 100  # Too few for what follows: it must be raised.
@@ -63,15 +64,14 @@ def running(tmp_path: Path) -> Iterator[Running]:
 
 
 def asked(connection: socket.socket, message: Any, version: int, kind: Any) -> Any:
-    connection.sendall(framed(request_bytes(message, version)))
+    connection.sendall(sized(request_bytes(message, version)))
     with connection.makefile("rb") as reader:
-        data = reader.read(struct.unpack(">i", reader.read(4))[0])
-    _, offset = ResponseHeader.decode_from(data, 0, kind.header_version(version))
-    return kind.decode(data[offset:], version, copy=True)
+        data = reader.read(int.from_bytes(reader.read(4), "big"))
+    return read_response(data, kind, version)
 
 
 def quorum_of(connection: socket.socket) -> DescribeQuorumResponse.PartitionData:
-    said = asked(connection, describe_quorum(), 2, DescribeQuorumResponse)
+    said = asked(connection, quorum_request(kafka), 2, DescribeQuorumResponse)
     partition: DescribeQuorumResponse.PartitionData = said.topics[0].partitions[0]
     return partition
 
@@ -85,6 +85,7 @@ def is_closed(connection: socket.socket) -> bool:
         return True
 
 
+@pytest.mark.soak
 def test_a_crowd_leaves_a_node_the_descriptors_that_its_log_needs(running: Running) -> None:
     where = (HOST, running.home.port)
     with ExitStack() as opened:

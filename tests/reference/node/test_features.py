@@ -12,18 +12,19 @@ import pytest
 from tests.reference.kafka_tools import FEATURES, KafkaTools
 from tests.reference.node.quorum import WAIT_S, run, seen
 
-from kraftspec.conformance.cluster import Cluster, ask
+from kraftspec.conformance.cluster import Cluster
 from kraftspec.conformance.cluster.node import free_port
 from kraftspec.generated.errors import ErrorCode
 from kraftspec.generated.kafka import UpdateFeaturesRequest, UpdateFeaturesResponse
 from kraftspec.reference.admin import AdminClient, AnswerError
+from kraftspec.reference.local.quorum import HOST, LocalQuorum, free_ports
 from kraftspec.reference.log.properties import render_properties
-from kraftspec.reference.node.layouts import PROPERTIES_NAME
-from kraftspec.reference.node.local import HOST, LocalQuorum, free_ports
 from kraftspec.reference.node.runtime import Node
+from kraftspec.reference.profiles.common.node import PROPERTIES_NAME
 from kraftspec.reference.raft.leader import Leader
 from kraftspec.reference.tools.storage import FormatRequest, format_storage
 from kraftspec.reference.tools.storage_config import load_storage_config
+from kraftspec.reference.wire.blocking import ask
 
 KRAFT = "kraft.version"
 # What is asked, at which version: (feature, level, upgrade type), …; then whether only to validate.
@@ -105,7 +106,7 @@ def kafkas(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[UpdateFeat
         yield [answers(port, asked) for asked in ASKED]
 
 
-@pytest.mark.java
+@pytest.mark.kafka
 def test_the_answers_are_kafkas(kafkas: list[UpdateFeaturesResponse], tmp_path: Path) -> None:
     """The same error, result and text, but for the id of the node."""
 
@@ -122,8 +123,8 @@ def test_the_answers_are_kafkas(kafkas: list[UpdateFeaturesResponse], tmp_path: 
     run(main())
 
 
-@pytest.mark.java
-def test_kafkas_tool_raises_kraft_version(tmp_path: Path) -> None:
+@pytest.mark.kafka
+def test_kafkas_tool_raises_kraft_version(kafka: KafkaTools, tmp_path: Path) -> None:
     """Three static voters of ours become those of a log, and a fourth can be added."""
 
     async def main() -> None:
@@ -134,29 +135,26 @@ def test_kafkas_tool_raises_kraft_version(tmp_path: Path) -> None:
             await seen(lambda: knows_all(leader))
             where = ["--bootstrap-controller", addresses(quorum)]
             upgrade = [*where, "upgrade", "--feature", "kraft.version=1"]
-            with KafkaTools() as tools:
-                done = await asyncio.to_thread(tools.run, FEATURES, *upgrade)
-                assert (done.code, done.out) == (0, "kraft.version was upgraded to 1.\n"), done
-                for node in quorum.nodes.values():
-                    await node.until(lambda it: it.core.log.kraft_versions.last == 1, WAIT_S)
-                    offset = node.core.log.voters.last_offset
-                    assert offset is not None
-                    await committed(node, offset)
-                ids = {
-                    voter.key.id: voter.key.directory_id for voter in leader.core.log.voters.last
-                }
-                assert ids == {
-                    node_id: node.config.core.directory_id for node_id, node in quorum.nodes.items()
-                }
-                told = await asyncio.to_thread(tools.run, FEATURES, *where, "describe")
-                line = next(line for line in told.out.splitlines() if "kraft.version" in line)
-                assert re.search(r"FinalizedVersionLevel: 1\b", line)
-                again = await asyncio.to_thread(tools.run, FEATURES, *upgrade)
-                assert again.code == 0
-                other = [*where, "upgrade", "--feature", "group.version=1"]
-                refused = await asyncio.to_thread(tools.run, FEATURES, *other)
-                assert refused.code == 1
-                assert "does not support this feature" in refused.out + refused.err
+            done = await asyncio.to_thread(kafka.run, FEATURES, *upgrade)
+            assert (done.code, done.out) == (0, "kraft.version was upgraded to 1.\n"), done
+            for node in quorum.nodes.values():
+                await node.until(lambda it: it.core.log.kraft_versions.last == 1, WAIT_S)
+                offset = node.core.log.voters.last_offset
+                assert offset is not None
+                await committed(node, offset)
+            ids = {voter.key.id: voter.key.directory_id for voter in leader.core.log.voters.last}
+            assert ids == {
+                node_id: node.config.core.directory_id for node_id, node in quorum.nodes.items()
+            }
+            told = await asyncio.to_thread(kafka.run, FEATURES, *where, "describe")
+            line = next(line for line in told.out.splitlines() if "kraft.version" in line)
+            assert re.search(r"FinalizedVersionLevel: 1\b", line)
+            again = await asyncio.to_thread(kafka.run, FEATURES, *upgrade)
+            assert again.code == 0
+            other = [*where, "upgrade", "--feature", "group.version=1"]
+            refused = await asyncio.to_thread(kafka.run, FEATURES, *other)
+            assert refused.code == 1
+            assert "does not support this feature" in refused.out + refused.err
 
     run(main())
 

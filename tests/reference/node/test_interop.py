@@ -13,11 +13,12 @@ import pytest
 from tests.reference.node.mixed import assert_agrees, dump, set_configs
 
 from kraftspec.conformance.cluster import Cluster
+from kraftspec.conformance.cluster.cluster import quorum_at
 from kraftspec.conformance.cluster.node import free_port
-from kraftspec.conformance.interop.logs import compare_logs, leaders_of
-from kraftspec.conformance.interop.ours import Ours, describe, describe_by, wait_until
+from kraftspec.interop.logs import compare_logs, leaders_of
+from kraftspec.interop.ours import Ours, describe, wait_until
 
-pytestmark = pytest.mark.java
+pytestmark = pytest.mark.kafka
 
 SMALL = {
     "internal.metadata.log.segment.bytes": "4096",
@@ -48,6 +49,7 @@ def restore(cluster: Cluster) -> None:
             node.wait_healthy()
 
 
+@pytest.mark.smoke
 def test_it_observes_is_added_votes_and_is_removed(cluster: Cluster, tmp_path: Path) -> None:
     ours = Ours(cluster, tmp_path / "ours", 101)
     ours.format()
@@ -170,27 +172,29 @@ def test_it_leads_and_hands_back(cluster: Cluster, tmp_path: Path) -> None:
 
     # And now it leads for longer, with both controllers as its followers.
     ours.stop()
-    ours.options = ("--keep-leading",)
+    ours.options = ("--transfer-leadership", "never")
     ours.start()
     ours.wait_caught_up()
 
     def leads() -> bool:
         old = cluster.leader()
         old.stop()
-        wait_until("somebody leads", lambda: (describe(cluster) or describe_by(ours)) is not None)
+        wait_until(
+            "somebody leads", lambda: (describe(cluster) or quorum_at(ours.port)) is not None
+        )
         restore(cluster)
-        return describe_by(ours) is not None
+        return quorum_at(ours.port) is not None
 
     wait_until("our node leads", leads)
 
     def all_have_all() -> bool:
-        said = describe_by(ours)
+        said = quorum_at(ours.port)
         assert said is not None
         ends = {voter.replica_id: voter.log_end_offset for voter in said.current_voters}
         return len(ends) == 3 and set(ends.values()) == {said.high_watermark}
 
     wait_until("both controllers have all that it has", all_have_all)
-    said = describe_by(ours)
+    said = quorum_at(ours.port)
     assert said is not None
     assert (said.leader_id, said.leader_epoch) == (ours.id, ours.quorum_state()["leaderEpoch"])
     for node in cluster.controllers:

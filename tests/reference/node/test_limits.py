@@ -8,13 +8,16 @@ from pathlib import Path
 
 import pytest
 from tests.reference.node.quorum import Quorum, run, seen
-from tests.reference.node.test_server import describe_quorum, framed, request_bytes
+from tests.reference.node.test_server import request_bytes
 
 from kraftspec.conformance.cluster.node import HOST, free_port
+from kraftspec.generated import kafka
+from kraftspec.reference.admin.client import quorum_request
 from kraftspec.reference.node.client import Peer
 from kraftspec.reference.node.server import Pace, Server, ServerConnection
 from kraftspec.reference.node.settings import Limits, Listener
 from kraftspec.reference.raft import types as raft
+from kraftspec.reference.wire.frames import sized
 
 
 def test_no_more_requests_are_queued_than_may_be() -> None:
@@ -31,19 +34,19 @@ def test_no_more_requests_are_queued_than_may_be() -> None:
         host, port = await server.listen(where, None)
         opened = [await asyncio.open_connection(host, port) for _ in range(10)]
         for number, (_, writer) in enumerate(opened):
-            writer.write(framed(bytes([number]) * 12) * 2)
+            writer.write(sized(bytes([number]) * 12) * 2)
         await seen(lambda: len(server.waiting) == 7)
         assert len(queued) == 3
         answered = 0
         while answered < 20:
             await seen(lambda: bool(queued))
             connection, frame = queued.pop(0)
-            connection.reply(framed(frame))
+            connection.reply(sized(frame))
             answered += 1
             server.go_on()
             assert len(queued) <= 3
         for number, (reader, _) in enumerate(opened):
-            assert await reader.readexactly(32) == framed(bytes([number]) * 12) * 2
+            assert await reader.readexactly(32) == sized(bytes([number]) * 12) * 2
         assert not server.waiting
         for _, writer in opened:
             writer.transport.abort()
@@ -66,7 +69,7 @@ def test_a_node_queues_no_more_requests_than_it_may(tmp_path: Path) -> None:
             leader.take_turn(slow_disk)
             opened = [await asyncio.open_connection(HOST, quorum.ports[1]) for _ in range(12)]
             for _, writer in opened:
-                writer.write(framed(request_bytes(describe_quorum(), 2)))
+                writer.write(sized(request_bytes(quorum_request(kafka), 2)))
             await seen(lambda: len(leader.server.waiting) == 8)
             free.set()
             for reader, writer in opened:

@@ -19,9 +19,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from kraftspec.conformance.cluster import class_path
 from kraftspec.conformance.cluster.node import HOST
 from kraftspec.reference.node import logs
-from kraftspec.reference.node.meters import SAMPLE_S, Window
 from kraftspec.reference.node.metrics import AT_ONCE_MAX, PREFIX, STATES, MetricsServer, _Handler
 from kraftspec.reference.node.runtime import Node
+from kraftspec.reference.node.sensors import SAMPLE_S, Window
 
 from .quorum import WAIT_S, Quorum, run
 
@@ -36,7 +36,7 @@ NAMES = {
 OF_LEADERS = {"number-of-observers", "uncommitted-voter-change"}
 
 
-@pytest.mark.java
+@pytest.mark.kafka
 def test_the_names_are_those_of_kafka() -> None:
     """All words of Kafka's class that look like names of metrics, and no others."""
     (jar,) = [path for path in class_path() if path.name.startswith("kafka-raft-")]
@@ -221,7 +221,7 @@ def test_an_object_a_line() -> None:
     assert said[0]["at"].endswith("Z")
 
 
-def test_what_asyncio_says_is_of_the_same_form_and_seldom() -> None:
+def test_asyncio_events_have_the_same_form_and_are_rate_limited() -> None:
     stream = io.StringIO()
     with logs.written("json", "DEBUG", stream):
         for number in range(100):
@@ -237,10 +237,10 @@ def test_what_asyncio_says_is_of_the_same_form_and_seldom() -> None:
 
 def test_what_was_left_out_is_counted() -> None:
     now_s = 0.0
-    seldom = logs.Seldom(lambda: now_s)
+    rate_limit = logs.RateLimitFilter(lambda: now_s)
     record = logging.makeLogRecord({"msg": "again"})
-    assert seldom.filter(record)
-    assert [seldom.filter(record) for _ in range(3)] == [False] * 3
-    now_s = logs.SELDOM_S
-    assert seldom.filter(record)
+    assert rate_limit.filter(record)
+    assert [rate_limit.filter(record) for _ in range(3)] == [False] * 3
+    now_s = logs.RATE_LIMIT_S
+    assert rate_limit.filter(record)
     assert logs.fields_of(record) == {"left_out": 3}

@@ -21,13 +21,13 @@ from tests.reference.kafka_tools import KafkaTools
 
 from kraftspec.conformance.cluster import Cluster, Node
 from kraftspec.conformance.cluster.node import free_port
-from kraftspec.fastpath.batch_reader import read_header
 from kraftspec.fastpath.types import Uuid
+from kraftspec.fastpath.walk import iterate_headers
 from kraftspec.reference.admin import AdminClient, QuorumInfo
 from kraftspec.reference.log import LocalFiles, MetadataLog
 from kraftspec.reference.log.directory import META_NAME, METADATA_NAME, MetaProperties
 
-pytestmark = pytest.mark.java
+pytestmark = pytest.mark.kafka
 
 VOTERS = {101, 102, 103}
 OBSERVER = 104
@@ -111,12 +111,6 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ours]:
         yield running
     finally:
         running.stop()
-
-
-@pytest.fixture(scope="module")
-def kafka(ours: Ours) -> Iterator[KafkaTools]:
-    with KafkaTools() as tools:
-        yield tools
 
 
 def test_status(ours: Ours, kafka: KafkaTools) -> None:
@@ -279,11 +273,8 @@ def test_kafka_servers_observe(ours: Ours, servers: list[Node]) -> None:
     assert all(node.running() for node in servers)
     theirs = (controller.metadata_log / "00000000000000000000.log").read_bytes()
     mine = (ours.log_dir(101) / METADATA_NAME / "00000000000000000000.log").read_bytes()
-    position = offset = 0
-    while offset < target:
-        header = read_header(theirs, position)
-        position, offset = header.end, header.last_offset + 1
-    assert theirs[:position] == mine[:position]
+    end = next(header.end for header in iterate_headers(theirs) if header.last_offset + 1 >= target)
+    assert theirs[:end] == mine[:end]
 
 
 def test_a_kafka_controller_becomes_a_voter_of_ours(

@@ -21,16 +21,16 @@ from tests.reference.node.quorum import WAIT_S, Quorum, leads, run, seen
 
 from kraftspec.conformance.cluster import Cluster
 from kraftspec.conformance.cluster.node import free_port
-from kraftspec.conformance.interop.snapshots import in_order, values_in
 from kraftspec.fastpath.types import Uuid
 from kraftspec.generated import kafka
 from kraftspec.generated.kafka import SnapshotHeaderRecord
+from kraftspec.interop.snapshots import in_order, values_in
+from kraftspec.reference.local.quorum import LocalQuorum
 from kraftspec.reference.log.control import control_value
 from kraftspec.reference.log.directory import METADATA_NAME
 from kraftspec.reference.metadata.checkpoint import PROGRAM, Order, Settled, Written, read_image
 from kraftspec.reference.metadata.frames import write_frame
 from kraftspec.reference.metadata.snapshot import snapshot_values
-from kraftspec.reference.node.local import LocalQuorum
 from kraftspec.reference.node.runtime import Node
 from kraftspec.reference.raft.config import MS
 from kraftspec.reference.raft.events import CleanRequested, SnapshotDamaged, SnapshotStored
@@ -150,6 +150,7 @@ def test_a_snapshot_is_written_when_it_is_time(tmp_path: Path) -> None:
     run(main())
 
 
+@pytest.mark.soak
 def test_what_it_covers_goes_and_a_node_starts_from_it(tmp_path: Path) -> None:
     async def main() -> None:
         quorum = quorum_of(tmp_path, snapshot_bytes=10_000)
@@ -362,8 +363,10 @@ def test_two_that_write_the_same_leave_each_other_alone(log_of_three: Path) -> N
 # ---- Kafka's -----------------------------------------------------------------------------------
 
 
-@pytest.mark.java
-def test_a_kafka_controller_joins_from_a_snapshot_of_ours(tmp_path: Path) -> None:
+@pytest.mark.kafka
+def test_a_kafka_controller_joins_from_a_snapshot_of_ours(
+    kafka: KafkaTools, tmp_path: Path
+) -> None:
     """It fetches the snapshot, loads it, and its own later one has the same records as ours."""
 
     async def main() -> None:
@@ -411,12 +414,11 @@ def test_a_kafka_controller_joins_from_a_snapshot_of_ours(tmp_path: Path) -> Non
                 assert theirs.running()
 
     run(main())
-    with KafkaTools() as tools:
-        for path in checkpoints(tmp_path / "ours" / "301" / "log"):
-            done = tools.run(DUMP, "--cluster-metadata-decoder", "--files", str(path))
-            assert done.code == 0, done
-            assert "SnapshotHeader" in done.out
-            assert "SnapshotFooter" in done.out
-            assert '"type":"TOPIC_RECORD"' in done.out
-            assert done.out.count("isvalid: true") >= 3
-            assert "isvalid: false" not in done.out
+    for path in checkpoints(tmp_path / "ours" / "301" / "log"):
+        done = kafka.run(DUMP, "--cluster-metadata-decoder", "--files", str(path))
+        assert done.code == 0, done
+        assert "SnapshotHeader" in done.out
+        assert "SnapshotFooter" in done.out
+        assert '"type":"TOPIC_RECORD"' in done.out
+        assert done.out.count("isvalid: true") >= 3
+        assert "isvalid: false" not in done.out

@@ -8,12 +8,10 @@ import pytest
 
 from kraftspec.cli.profiles import PROFILES
 from kraftspec.generated import kip_595, kip_853
-from kraftspec.reference.metadata.frames import DRAFT_MESSAGES
 from kraftspec.reference.node.config import load_config
-from kraftspec.reference.node.kinds import KINDS
 from kraftspec.reference.node.security.authorizer import Operation, needs_of
-from kraftspec.reference.node.settings import ConfigError, NodeConfig
-from kraftspec.reference.profiles import PROFILE_NAMES, profile_named
+from kraftspec.reference.node.settings import ConfigError, NodeConfig, Protocol
+from kraftspec.reference.profiles import PROFILE_NAMES, parts_of, profile_named
 from kraftspec.reference.raft.config import MS
 from kraftspec.reference.raft.types import Endpoint
 
@@ -49,12 +47,11 @@ def mistakes(path: Path, profile: str, properties: dict[str, str]) -> str:
 
 
 def test_every_table_has_every_profile() -> None:
-    assert PROFILES == PROFILE_NAMES == tuple(KINDS)
-    assert ("kafka", *DRAFT_MESSAGES) == PROFILES
+    assert PROFILES == PROFILE_NAMES
     for name in PROFILES:
         profile = profile_named(name, listener="CONTROLLER")
         assert profile.name == name
-        messages = KINDS[name].messages
+        messages = parts_of(name).messages
         keys = {entry[2] for entry in messages.CATALOGUE.values() if entry[1] == "request"}
         # What is served is served by messages of its own set, and each has its need.
         assert set(profile.apis) <= keys
@@ -174,6 +171,64 @@ def test_kip_853_has_static_voters_or_servers(tmp_path: Path) -> None:
     assert (len(found.voters), len(found.bootstrap_servers)) == (0, 1)
     said = mistakes(tmp_path, "kip-853", CONTROLLER | STATIC | SERVERS)
     assert "kip-853 has it instead of controller.quorum.voters: remove one of the two" in said
+
+
+def test_a_broker_of_kip_853_observes(tmp_path: Path) -> None:
+    """It has listeners of its own, and reaches controllers as the first of their names says."""
+    own = {"process.roles": "broker", "node.id": "9", "listeners": "CLIENTS://localhost:9092"}
+    protocols = {"listener.security.protocol.map": "CLIENTS:PLAINTEXT,CONTROLLER:PLAINTEXT"}
+    broker = CONTROLLER | own | protocols
+    for quorum in (STATIC, SERVERS):
+        config = load(tmp_path, "kip-853", broker | quorum)
+        assert not config.core.can_become_voter
+        assert config.core.listener_name == "CONTROLLER"
+        assert config.core.endpoints == (Endpoint("CLIENTS", "localhost", 9092),)
+        assert [one.name for one in config.listeners] == ["CLIENTS"]
+        assert config.core.contacts[0].port == 9093
+    assert load(tmp_path, "kip-853", CONTROLLER | SERVERS).core.can_become_voter
+    logins = {
+        "listener.security.protocol.map": "CLIENTS:PLAINTEXT,CONTROLLER:SASL_PLAINTEXT",
+        "sasl.mechanism.controller.protocol": "PLAIN",
+        "listener.name.controller.plain.sasl.jaas.config": "org.apache.kafka.common.security.plain."
+        'PlainLoginModule required username="9" password="x";',
+    }
+    security = load(tmp_path, "kip-853", broker | SERVERS | logins).security
+    assert (security.protocol, security.has_secure_listener) == (Protocol.SASL_PLAINTEXT, False)
+    assert security.sasl is not None
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"process.roles": "broker,controller"}, "this node is a controller and never a broker"),
+        ({"listeners": "CONTROLLER://localhost:9092"}, "CONTROLLER is the controllers', and this"),
+        ({"node.id": "2"}, "2 is in it, and a broker: correct node.id"),
+        (
+            {"listener.security.protocol.map": "CLIENTS:PLAINTEXT"},
+            "it has no protocol for the listener CONTROLLER",
+        ),
+        (
+            {"listener.security.protocol.map": "CONTROLLER:PLAINTEXT"},
+            "it has no protocol for the listener CLIENTS",
+        ),
+    ],
+)
+def test_a_broker_of_kip_853_that_is_wrong_is_told(
+    tmp_path: Path, changes: dict[str, str], text: str
+) -> None:
+    broker = {
+        "process.roles": "broker",
+        "node.id": "9",
+        "listeners": "CLIENTS://localhost:9092",
+        "listener.security.protocol.map": "CLIENTS:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    }
+    assert text in mistakes(tmp_path, "kip-853", CONTROLLER | broker | STATIC | changes)
+
+
+@pytest.mark.parametrize("profile", ["kafka", "kip-996"])
+def test_other_profiles_have_no_brokers(tmp_path: Path, profile: str) -> None:
+    said = mistakes(tmp_path, profile, CONTROLLER | STATIC | {"process.roles": "broker"})
+    assert "this node is a controller and never a broker" in said
 
 
 def test_kip_996_has_static_voters_alone(tmp_path: Path) -> None:

@@ -17,11 +17,11 @@ from kraftspec.conformance.cluster.node import free_port
 from kraftspec.fastpath.batch_reader import decode_batch, read_header
 from kraftspec.fastpath.types import Uuid
 from kraftspec.generated.kip_853 import AddVoterRecord
+from kraftspec.reference.local.quorum import HOST, is_leading
 from kraftspec.reference.log import LogDirectory, MetaProperties
 from kraftspec.reference.log.directory import META_NAME, METADATA_NAME, NotFormattedError
 from kraftspec.reference.node.config import load_config
-from kraftspec.reference.node.local import HOST, is_leading
-from kraftspec.reference.node.starting import make_node
+from kraftspec.reference.node.startup import make_node
 from kraftspec.reference.profiles import profile_named
 from kraftspec.reference.storage import Storage
 

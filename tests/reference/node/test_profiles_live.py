@@ -37,6 +37,7 @@ def change(quorum: Processes, voters: list[int]) -> None:
             quorum.quorum("remove-voter", "--voter-id", str(node_id))
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("profile", PROFILES)
 def test_it_survives_kill_9_of_any_one_of_three(tmp_path: Path, profile: str) -> None:
     with Processes(tmp_path, profile, voters=3) as quorum:
@@ -53,6 +54,7 @@ def test_it_survives_kill_9_of_any_one_of_three(tmp_path: Path, profile: str) ->
         quorum.check_logs([1, 2, 3])
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("profile", ["kip-595", "kip-853"])
 def test_voters_change_from_three_to_five_to_three_under_load(tmp_path: Path, profile: str) -> None:
     with Processes(tmp_path, profile, voters=3, observers=2) as quorum:

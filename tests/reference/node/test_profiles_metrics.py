@@ -13,13 +13,13 @@ from prometheus_client import CollectorRegistry
 from tests.reference.node.processes import quick
 from tests.reference.node.quorum import WAIT_S, run, seen
 
-from kraftspec.conformance.cluster import ask as ask_once
 from kraftspec.conformance.cluster.node import free_port
 from kraftspec.generated import kafka, kip_595, kip_853, kip_996
-from kraftspec.reference.admin.drafts import Kip595Admin
-from kraftspec.reference.node.local import LocalQuorum
+from kraftspec.reference.local.quorum import LocalQuorum
 from kraftspec.reference.node.metrics import PREFIX, RaftCollector
 from kraftspec.reference.node.runtime import Node
+from kraftspec.reference.profiles.kip_595.admin import Kip595Admin
+from kraftspec.reference.wire.blocking import ask as ask_once
 
 KAFKAS_OWN = {"number_of_voters", "current_epoch", "high_watermark", "uncommitted_voter_change"}
 

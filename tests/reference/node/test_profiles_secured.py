@@ -15,9 +15,9 @@ from kraftspec.fastpath.types import Uuid
 from kraftspec.reference.admin import AdminError, AnswerError, ClientConfig
 from kraftspec.reference.admin.client import DraftEndpoint
 from kraftspec.reference.admin.config import client_config
-from kraftspec.reference.admin.drafts import ADMINS, Kip853Admin
-from kraftspec.reference.admin.joiner import draft_joiner_of
-from kraftspec.reference.node.local import LocalQuorum
+from kraftspec.reference.local.quorum import LocalQuorum
+from kraftspec.reference.profiles import parts_of
+from kraftspec.reference.profiles.kip_853.admin import Kip853Admin, draft_joiner_of
 
 MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 SERVER = f'{MODULE} username="quorum" password="q" user_quorum="q" user_alice="a";'
@@ -81,7 +81,7 @@ def test_a_quorum_behind_sasl(tmp_path: Path, profile: str) -> None:
 
     def join(path: Path, bootstrap: str) -> None:
         """Its endpoints say by which protocol it is spoken to, in the log and to who asks."""
-        joiner = draft_joiner_of(path, profile)
+        joiner = draft_joiner_of(path)
         with Kip853Admin(bootstrap, config=client("quorum", "q")) as admin:
             admin.add_voter(joiner.node_id, joiner.directory_id, joiner.endpoints)
             (told,) = (one for one in admin.describe_quorum().voters if one.id == joiner.node_id)
@@ -90,7 +90,7 @@ def test_a_quorum_behind_sasl(tmp_path: Path, profile: str) -> None:
         assert told.endpoints[0].security_protocol == SASL_PLAINTEXT
 
     def ask_all(profile: str, bootstrap: str) -> None:
-        kind: Any = ADMINS[profile]
+        kind: Any = parts_of(profile).admin.client
         with kind(bootstrap, config=client("quorum", "q")) as admin:
             assert admin.describe_quorum().leader_id > 0
         with (

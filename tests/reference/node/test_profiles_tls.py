@@ -14,9 +14,9 @@ from tests.reference.node.quorum import WAIT_S, run
 from kraftspec.conformance.cluster.node import free_port
 from kraftspec.reference.admin import AdminError, AnswerError, ClientConfig
 from kraftspec.reference.admin.config import client_config
-from kraftspec.reference.admin.drafts import ADMINS, Kip853Admin
-from kraftspec.reference.admin.joiner import draft_joiner_of
-from kraftspec.reference.node.local import LocalQuorum
+from kraftspec.reference.local.quorum import LocalQuorum
+from kraftspec.reference.profiles import parts_of
+from kraftspec.reference.profiles.kip_853.admin import Kip853Admin, draft_joiner_of
 from kraftspec.reference.raft import RoleName
 
 from .certificates import PASSWORD, Authority
@@ -89,7 +89,7 @@ def test_a_quorum_over_tls(tmp_path: Path, profile: str) -> None:
     def add_voters(paths: list[Path], bootstrap: str) -> None:
         with Kip853Admin(bootstrap, config=client(tmp_path / "j", authority, of=authority)) as it:
             for path in paths:
-                joiner = draft_joiner_of(path, profile)
+                joiner = draft_joiner_of(path)
                 it.add_voter(joiner.node_id, joiner.directory_id, joiner.endpoints)
 
     async def append(quorum: LocalQuorum, leader: Any) -> None:
@@ -101,7 +101,7 @@ def test_a_quorum_over_tls(tmp_path: Path, profile: str) -> None:
         assert RoleName.LEADER in roles
 
     def ask(bootstrap: str) -> None:
-        kind: Any = ADMINS[profile]
+        kind: Any = parts_of(profile).admin.client
         with kind(bootstrap, config=client(tmp_path / "a", authority, of=authority)) as admin:
             assert admin.describe_quorum().leader_id > 0
         # A certificate without rights.

@@ -24,9 +24,10 @@ from tests.reference.node.quorum import (
 )
 
 from kraftspec.conformance.cluster.node import HOST, free_port
+from kraftspec.fastpath.files import LocalFile
 from kraftspec.fastpath.types import Uuid
 from kraftspec.reference.log import LogDirectory, LogFailedError, NotFormattedError
-from kraftspec.reference.log.files import LocalFile, LocalFiles
+from kraftspec.reference.log.files import LocalFiles
 from kraftspec.reference.node import runtime
 from kraftspec.reference.node.runtime import Node, NotAppendedError
 from kraftspec.reference.raft import RoleName
@@ -371,9 +372,9 @@ def test_the_clock_of_the_machine_may_jump(tmp_path: Path, monkeypatch: pytest.M
             for jump_s in (86_400, -86_400):
                 monkeypatch.setattr(time, "time_ns", lambda by=jump_s: real() + by * 10**9)
                 monkeypatch.setattr(time, "time", lambda by=jump_s: real() / 1e9 + by)
-                before = leader.now_us()
+                before = leader.clock_us()
                 await leader.append([b"record"])
-                assert before <= leader.now_us() < before + 60_000_000
+                assert before <= leader.clock_us() < before + 60_000_000
             assert leader.core.epoch == epoch
 
     run(main())

@@ -16,13 +16,14 @@ from typing import Any
 import pytest
 from tests.reference.kafka_tools import KafkaTools, Said
 
-from kraftspec.conformance.cluster import ask, java_command
+from kraftspec.conformance.cluster import java_command
 from kraftspec.conformance.cluster.node import HOST, free_port
 from kraftspec.generated import kafka as messages
 from kraftspec.generated.errors import ErrorCode
 from kraftspec.reference.admin import AdminClient, load_client_config
 from kraftspec.reference.node.config import load_config
 from kraftspec.reference.node.runtime import Node
+from kraftspec.reference.wire.blocking import ask
 
 from .certificates import Authority
 from .secured import (
@@ -40,7 +41,7 @@ from .secured import (
     write_properties,
 )
 
-pytestmark = pytest.mark.java
+pytestmark = pytest.mark.kafka
 
 WAIT_S = 180.0  # A server of Kafka's starts on a loaded machine.
 
@@ -78,12 +79,6 @@ def running(loop: Loop, path: Path) -> Iterator[Node]:
 @pytest.fixture(scope="module")
 def authority() -> Authority:
     return Authority()
-
-
-@pytest.fixture(scope="module")
-def kafka() -> Iterator[KafkaTools]:
-    with KafkaTools() as tools:
-        yield tools
 
 
 @pytest.fixture(scope="module")

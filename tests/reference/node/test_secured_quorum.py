@@ -20,6 +20,7 @@ from kraftspec.reference.node.security.authorizer import Operation
 from kraftspec.reference.node.security.scram import credential_of
 from kraftspec.reference.node.settings import Mechanism
 from kraftspec.reference.raft import RoleName
+from kraftspec.reference.wire.frames import request_header, sized
 
 from .certificates import Authority
 from .quorum import leads, run
@@ -185,12 +186,8 @@ def test_what_the_log_says_of_users_and_rights_holds_at_once(tmp_path: Path) -> 
 
 
 def framed_request(message: Any, version: int) -> bytes:
-    header = kafka.RequestHeader(
-        request_api_key=message.API_KEY, request_api_version=version, correlation_id=1,
-        client_id="test",
-    )  # fmt: skip
-    body: bytes = header.encode(message.header_version(version)) + message.encode(version)
-    return len(body).to_bytes(4, "big") + body
+    header = request_header(type(message), version, 1, "test")
+    return sized(header + message.encode(version))
 
 
 async def say(port: int, *frames: bytes) -> tuple[list[bytes], float]:

@@ -20,6 +20,7 @@ from tests.reference.node.quorum import WAIT_S, Quorum, committed_bytes, run, se
 from kraftspec.conformance.cluster.node import HOST
 from kraftspec.fastpath.errors import CodecError
 from kraftspec.fastpath.types import Uuid
+from kraftspec.generated import kafka
 from kraftspec.generated.kafka import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
@@ -38,19 +39,24 @@ from kraftspec.generated.kafka import (
     ControllerRegistrationResponse,
     DescribeClusterRequest,
     DescribeClusterResponse,
-    DescribeQuorumRequest,
     DescribeQuorumResponse,
     EnvelopeRequest,
     EnvelopeResponse,
     FetchRequest,
     FetchResponse,
     FetchSnapshotRequest,
-    RequestHeader,
-    ResponseHeader,
     VoteRequest,
 )
+from kraftspec.reference.admin.client import quorum_request
 from kraftspec.reference.node.server import Server
 from kraftspec.reference.node.settings import Limits, Listener
+from kraftspec.reference.wire.frames import (
+    read_correlation_id,
+    read_request_head,
+    read_response,
+    request_header,
+    sized,
+)
 
 # The long form is what `make interop` runs.
 MALFORMED = int(os.environ.get("KRAFTSPEC_MALFORMED_FRAMES", "2000"))
@@ -60,19 +66,9 @@ OTHER_CLUSTER = "YW5vdGhlci1jbHVzdGVyLQ"
 TOPIC_ID = Uuid("AAAAAAAAAAAAAAAAAAAAAQ")
 
 
-def framed(data: bytes) -> bytes:
-    return struct.pack(">i", len(data)) + data
-
-
 def request_bytes(message: Any, version: int, correlation_id: int = 7) -> bytes:
-    header = RequestHeader(
-        request_api_key=message.API_KEY,
-        request_api_version=version,
-        correlation_id=correlation_id,
-        client_id="test",
-    )
     body: bytes = message.encode(version)
-    return header.encode(message.header_version(version)) + body
+    return request_header(type(message), version, correlation_id, "test") + body
 
 
 def fetch(offset: int = 0, epoch: int = 0, **changes: Any) -> FetchRequest:
@@ -81,12 +77,6 @@ def fetch(offset: int = 0, epoch: int = 0, **changes: Any) -> FetchRequest:
     )
     topic = FetchRequest.FetchTopic(topic_id=TOPIC_ID, partitions=[partition])
     return FetchRequest(topics=[topic], max_bytes=1 << 20, **changes)
-
-
-def describe_quorum() -> DescribeQuorumRequest:
-    partition = DescribeQuorumRequest.PartitionData(partition_index=0)
-    topic = DescribeQuorumRequest.TopicData(topic_name="__cluster_metadata", partitions=[partition])
-    return DescribeQuorumRequest(topics=[topic])
 
 
 def samples() -> list[tuple[Any, int]]:
@@ -98,7 +88,7 @@ def samples() -> list[tuple[Any, int]]:
     snapshot = FetchSnapshotRequest.PartitionSnapshot(partition=0, current_leader_epoch=1)
     return [
         (ApiVersionsRequest(client_software_name="test", client_software_version="1"), 4),
-        (describe_quorum(), 2),
+        (quorum_request(kafka), 2),
         (DescribeClusterRequest(endpoint_type=2), 2),
         (fetch(cluster_id=OTHER_CLUSTER), 17),
         (
@@ -136,8 +126,7 @@ def samples() -> list[tuple[Any, int]]:
 def is_refused(data: bytes, kind: Any, version: int) -> bool:
     """Whether bytes are no request of that kind, header or body."""
     try:
-        _, offset = RequestHeader.decode_from(data, 0, kind.header_version(version))
-        kind.decode(data[offset:], version)
+        kind.decode(data[read_request_head(data, kind).body_at :], version)
     except CodecError:
         return True
     return False
@@ -154,23 +143,23 @@ def malformed(draw: random.Random) -> Iterator[bytes]:
         if how == 0:
             yield struct.pack(">i", draw.choice([-1, 0, 7, 101 << 20, -(1 << 31), (1 << 31) - 1]))
         elif how == 1:
-            yield framed(struct.pack(">hh", draw.randrange(90, 32_000), 0) + draw.randbytes(20))
+            yield sized(struct.pack(">hh", draw.randrange(90, 32_000), 0) + draw.randbytes(20))
         elif how == 2:
             yield (
-                framed(struct.pack(">hhi", kind.API_KEY, draw.randrange(40, 32_000), 1))
+                sized(struct.pack(">hhi", kind.API_KEY, draw.randrange(40, 32_000), 1))
                 if (kind is not ApiVersionsRequest)
-                else framed(struct.pack(">hhi", -3, 0, 1))
+                else sized(struct.pack(">hhi", -3, 0, 1))
             )
         elif how == 3:
-            yield framed(data[: draw.randrange(8, len(data))])
+            yield sized(data[: draw.randrange(8, len(data))])
         elif how == 4:
-            yield framed(data + draw.randbytes(draw.randrange(1, 30)))
+            yield sized(data + draw.randbytes(draw.randrange(1, 30)))
         else:
             spoilt = bytearray(data)
             for _ in range(draw.randrange(1, 6)):
                 spoilt[draw.randrange(8, len(spoilt))] = draw.randrange(256)
             if is_refused(bytes(spoilt), kind, version):
-                yield framed(bytes(spoilt))
+                yield sized(bytes(spoilt))
 
 
 async def answer_of(port: int, data: bytes) -> bytes:
@@ -188,18 +177,17 @@ async def answer_of(port: int, data: bytes) -> bytes:
 async def exchange(port: int, message: Any, version: int, response: Any) -> Any:
     reader, writer = await asyncio.open_connection(HOST, port)
     try:
-        writer.write(framed(request_bytes(message, version)))
-        return await read_response(reader, response, version)
+        writer.write(sized(request_bytes(message, version)))
+        return await answer_to(reader, response, version)
     finally:
         writer.transport.abort()
 
 
-async def read_response(reader: asyncio.StreamReader, response: Any, version: int) -> Any:
+async def answer_to(reader: asyncio.StreamReader, response: Any, version: int) -> Any:
     size = struct.unpack(">i", await asyncio.wait_for(reader.readexactly(4), 30))[0]
     data = await asyncio.wait_for(reader.readexactly(size), 30)
-    header, offset = ResponseHeader.decode_from(data, 0, response.header_version(version))
-    assert header.correlation_id == 7
-    return response.decode(data[offset:], version, copy=True)
+    assert read_correlation_id(data) == 7
+    return read_response(data, response, version)
 
 
 def test_rubbish_costs_a_peer_its_connection_and_the_quorum_nothing(tmp_path: Path) -> None:
@@ -244,7 +232,7 @@ def test_rubbish_costs_a_peer_its_connection_and_the_quorum_nothing(tmp_path: Pa
                         await asyncio.sleep(0)
                     writer.transport.abort()
 
-            wholes = [(framed(request_bytes(message, v)), v) for message, v in samples()]
+            wholes = [(sized(request_bytes(message, v)), v) for message, v in samples()]
             await asyncio.gather(*(disconnect() for _ in range(DISCONNECTS)))
 
             is_over.set()
@@ -281,7 +269,7 @@ def test_a_frame_too_large_and_one_that_does_not_come_are_not_waited_for(tmp_pat
             started = time.monotonic()
             assert await answer_of(port, struct.pack(">i", 1000) + b"x" * 10) == b""
             assert time.monotonic() - started >= 0.3
-            said = await exchange(port, describe_quorum(), 2, DescribeQuorumResponse)
+            said = await exchange(port, quorum_request(kafka), 2, DescribeQuorumResponse)
             assert said.topics[0].partitions[0].error_code == 0
 
     run(main())
@@ -318,7 +306,7 @@ def test_a_peer_that_does_not_read_is_let_go(tmp_path: Path) -> None:
             for _ in range(4):
                 await leader.append([b"x" * 1_000_000])
             _, writer = await asyncio.open_connection(HOST, quorum.ports[1], limit=1024)
-            asked = framed(request_bytes(fetch(epoch=leader.core.epoch), 17))
+            asked = sized(request_bytes(fetch(epoch=leader.core.epoch), 17))
             for _ in range(50):
                 writer.write(asked)
             await seen(lambda: any(c.unread_since for c in leader.server.connections))
@@ -353,14 +341,14 @@ def test_one_connection_too_many_is_closed_and_the_others_stay(
             port = quorum.ports[1]
             opened = [await asyncio.open_connection(HOST, port) for _ in range(3)]
             await seen(lambda: len(quorum.nodes[1].server.connections) == 3)
-            assert await answer_of(port, framed(request_bytes(describe_quorum(), 2))) == b""
+            assert await answer_of(port, sized(request_bytes(quorum_request(kafka), 2))) == b""
             for reader, writer in opened:
-                writer.write(framed(request_bytes(describe_quorum(), 2)))
-                said = await read_response(reader, DescribeQuorumResponse, 2)
+                writer.write(sized(request_bytes(quorum_request(kafka), 2)))
+                said = await answer_to(reader, DescribeQuorumResponse, 2)
                 assert said.error_code == 0
             opened.pop()[1].transport.abort()
             await seen(lambda: len(quorum.nodes[1].server.connections) == 2)
-            await exchange(port, describe_quorum(), 2, DescribeQuorumResponse)
+            await exchange(port, quorum_request(kafka), 2, DescribeQuorumResponse)
             for _, writer in opened:
                 writer.transport.abort()
 
@@ -433,13 +421,13 @@ def test_requests_sent_ahead_are_answered_in_their_order(tmp_path: Path) -> None
             # The first waits for half a second, as it is at the end of the log.
             waits = fetch(end, epoch, max_wait_ms=500)
             waits.topics[0].partitions[0].last_fetched_epoch = epoch
-            writer.write(framed(request_bytes(waits, 17)))
+            writer.write(sized(request_bytes(waits, 17)))
             for _ in range(20):
-                writer.write(framed(request_bytes(describe_quorum(), 2)))
-            first = await read_response(reader, FetchResponse, 17)
+                writer.write(sized(request_bytes(quorum_request(kafka), 2)))
+            first = await answer_to(reader, FetchResponse, 17)
             assert first.responses[0].partitions[0].records in (None, b"")
             for _ in range(20):
-                said = await read_response(reader, DescribeQuorumResponse, 2)
+                said = await answer_to(reader, DescribeQuorumResponse, 2)
                 assert said.topics[0].partitions[0].leader_id == 1
             writer.transport.abort()
 
@@ -479,14 +467,14 @@ def test_an_api_versions_of_the_future_is_answered_in_the_first_version(tmp_path
             who = ApiVersionsRequest(client_software_name="a", client_software_version="1")
             data = bytearray(request_bytes(who, 4))
             data[2:4] = struct.pack(">h", 9)
-            writer.write(framed(bytes(data)))
-            said = await read_response(reader, ApiVersionsResponse, 0)
+            writer.write(sized(bytes(data)))
+            said = await answer_to(reader, ApiVersionsResponse, 0)
             assert said.error_code == 35
             assert [(e.api_key, e.min_version, e.max_version) for e in said.api_keys] == [
                 (18, 0, 4)
             ]
-            writer.write(framed(request_bytes(who, 4)))  # The connection is as good as before.
-            assert (await read_response(reader, ApiVersionsResponse, 4)).error_code == 0
+            writer.write(sized(request_bytes(who, 4)))  # The connection is as good as before.
+            assert (await answer_to(reader, ApiVersionsResponse, 4)).error_code == 0
             writer.transport.abort()
 
     run(main())

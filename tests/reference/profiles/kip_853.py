@@ -16,8 +16,8 @@ from tests.reference.raft.network import (
 )
 
 from kraftspec.fastpath.types import ZERO_UUID
-from kraftspec.reference.profiles.kip_853 import KipProfile, VoterAdded
 from kraftspec.reference.profiles.kip_853.policy import Kept
+from kraftspec.reference.profiles.kip_853.profile import KipProfile, VoterAdded
 from kraftspec.reference.raft import effects as fx
 from kraftspec.reference.raft import events as ev
 from kraftspec.reference.raft import messages as ms

@@ -1,7 +1,7 @@
 """fsync upon every append, in every role: what the drafts ask for, and no release does.
 
 KIP-595: "we should always enforce fsync upon appending to local log". The disk here forgets in a
-power cut whatever was not synced, so what is left says what was.
+power loss whatever was not synced, so what is left says what was.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def begun(profile: str) -> Cluster:
     return cluster
 
 
-def left_after_power_cut(cluster: Cluster, node_id: int) -> int:
+def left_after_power_loss(cluster: Cluster, node_id: int) -> int:
     """Cut a node's power; return where the log on its disk ends."""
     cluster.run(f"crash {node_id}")
     storage = cluster.nodes[node_id].open()
@@ -43,13 +43,13 @@ def left_after_power_cut(cluster: Cluster, node_id: int) -> int:
 
 @pytest.mark.parametrize("node_id", ROLES)
 @pytest.mark.parametrize("profile", DRAFTS)
-def test_what_was_appended_survives_a_power_cut(profile: str, node_id: int) -> None:
+def test_what_was_appended_survives_a_power_loss(profile: str, node_id: int) -> None:
     cluster = begun(profile)
     end_offset = cluster.nodes[LEADER].core.log.end_offset + 1
     cluster.run("append 1 a")
     cluster.run("run 1s")
     assert cluster.nodes[node_id].core.log.end_offset == end_offset
-    assert left_after_power_cut(cluster, node_id) == end_offset
+    assert left_after_power_loss(cluster, node_id) == end_offset
 
 
 def test_a_broker_of_a_release_loses_it() -> None:
@@ -59,7 +59,7 @@ def test_a_broker_of_a_release_loses_it() -> None:
     cluster.run("append 1 a")
     cluster.run("run 1s")
     assert cluster.nodes[OBSERVER].core.log.end_offset == end_offset
-    assert left_after_power_cut(cluster, OBSERVER) < end_offset
+    assert left_after_power_loss(cluster, OBSERVER) < end_offset
 
 
 @pytest.mark.parametrize("node_id", ROLES)
@@ -69,16 +69,16 @@ def test_what_is_not_synced_yet_is_not_acknowledged(profile: str, node_id: int) 
     cluster = begun(profile)
     end_offset = cluster.nodes[LEADER].core.log.end_offset + 1
     cluster.run(f"hold {node_id}")
-    said = cluster.run("append 1 a") + cluster.run("run 300ms")
-    assert f"{node_id} begins to flush end-offset={end_offset}" in said
+    output = cluster.run("append 1 a") + cluster.run("run 300ms")
+    assert f"{node_id} begins to flush end-offset={end_offset}" in output
     fetch = f"{node_id}->1 Fetch"
     acknowledgement = f" fetch-offset={end_offset} "
-    assert not any(line.startswith(fetch) and acknowledgement in line for line in said)
+    assert not any(line.startswith(fetch) and acknowledgement in line for line in output)
     is_needed = node_id != OBSERVER
     commit = f"1 commit high-watermark={end_offset}"
-    assert (commit in said) == (not is_needed)
-    said = cluster.run(f"flush {node_id}") + cluster.run("run 1s")
+    assert (commit in output) == (not is_needed)
+    output = cluster.run(f"flush {node_id}") + cluster.run("run 1s")
     if node_id != LEADER:
-        assert any(line.startswith(fetch) and acknowledgement in line for line in said)
-    assert (commit in said) == is_needed
-    assert left_after_power_cut(cluster, node_id) == end_offset
+        assert any(line.startswith(fetch) and acknowledgement in line for line in output)
+    assert (commit in output) == is_needed
+    assert left_after_power_loss(cluster, node_id) == end_offset

@@ -23,8 +23,7 @@ from kraftspec.generated.kip_595 import (
 from kraftspec.reference.log import LogDirectory, MetaProperties
 from kraftspec.reference.log.directory import NotFormattedError
 from kraftspec.reference.log.quorum_state import QuorumStateFile, render
-from kraftspec.reference.profiles import profile_named
-from kraftspec.reference.profiles.kip_595 import KipProfile
+from kraftspec.reference.profiles import parts_of, profile_named
 from kraftspec.reference.profiles.kip_595.assignment import Assignment
 from kraftspec.reference.profiles.kip_595.memory import CALLERS_MAX, Memory, Stored
 from kraftspec.reference.profiles.kip_595.messages import (
@@ -33,7 +32,8 @@ from kraftspec.reference.profiles.kip_595.messages import (
     Connection,
     FindQuorum,
 )
-from kraftspec.reference.profiles.kip_595.policy import CURES
+from kraftspec.reference.profiles.kip_595.policy import FIXES
+from kraftspec.reference.profiles.kip_595.profile import KipProfile
 from kraftspec.reference.raft import effects as fx
 from kraftspec.reference.raft import events as ev
 from kraftspec.reference.raft import messages as ms
@@ -58,11 +58,11 @@ def draft(ids: tuple[int, ...] = (1, 2, 3), nodes: tuple[int, ...] = (), **chang
     net = Network(profile_named("kip-595", without=without))
     voters = VoterSet(Voter(ReplicaKey(node_id)) for node_id in ids)
     for node_id in nodes or ids:
-        net.add(told(node_id, voters, servers=ids, **changes))
+        net.add(configured(node_id, voters, servers=ids, **changes))
     return net
 
 
-def told(node_id: int, voters: VoterSet, servers: tuple[int, ...], **changes: Any) -> Any:
+def configured(node_id: int, voters: VoterSet, servers: tuple[int, ...], **changes: Any) -> Any:
     contacts = tuple(Node(-2 - one, f"node{one}", 9000 + one) for one in servers)
     values: dict[str, Any] = {
         "cluster_id": "",
@@ -138,26 +138,26 @@ def test_assignments_differ_by_their_targets_and_by_their_cluster() -> None:
 
 def test_a_response_has_one_error_and_always_the_leader() -> None:
     profile = KipProfile()
-    asked = ms.Vote(epoch=3, replica_id=1, last_epoch=1, end_offset=4)
+    request = ms.Vote(epoch=3, replica_id=1, last_epoch=1, end_offset=4)
     refused = ms.VoteReply(top_error=ErrorCode.INCONSISTENT_CLUSTER_ID, leader_id=2, leader_epoch=7)
-    body = profile.encode_reply(asked, refused, 0, LISTENER)
+    body = profile.encode_reply(request, refused, 0, LISTENER)
     message = VoteResponse.decode(body, 0)
     assert (message.error_code, message.leader_id, message.leader_epoch) == (104, 2, 7)
-    reply = profile.decode_reply(asked, 0, body)
+    reply = profile.decode_reply(request, 0, body)
     assert (reply.error, reply.top_error) == (0, 104)
 
 
 def test_where_logs_part_is_an_error_with_a_hint() -> None:
     profile = KipProfile()
-    asked = ms.Fetch(replica_id=1, leader_epoch=3, fetch_offset=9, last_fetched_epoch=2)
+    request = ms.Fetch(replica_id=1, leader_epoch=3, fetch_offset=9, last_fetched_epoch=2)
     reply = ms.FetchReply(
         leader_id=2, leader_epoch=3, diverging_epoch=0, diverging_end_offset=0, high_watermark=5
     )
-    body = profile.encode_reply(asked, reply, 0, LISTENER)
+    body = profile.encode_reply(request, reply, 0, LISTENER)
     message = FetchQuorumRecordsResponse.decode(body, 0)
     assert message.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
     assert (message.next_fetch_offset, message.next_fetch_offset_epoch) == (0, 0)
-    read = profile.decode_reply(asked, 0, body)
+    read = profile.decode_reply(request, 0, body)
     assert isinstance(read, ms.FetchReply)
     assert (read.error, read.diverging_epoch, read.diverging_end_offset) == (0, 0, 0)
 
@@ -165,22 +165,22 @@ def test_where_logs_part_is_an_error_with_a_hint() -> None:
 @pytest.mark.parametrize("hint", [(-1, -1), (-5, 2), (3, -1)])
 def test_an_error_without_a_hint_stays_an_error(hint: tuple[int, int]) -> None:
     """Its sender is left alone for a while, and not asked the same again at once."""
-    asked = ms.Fetch(replica_id=1, leader_epoch=3, fetch_offset=9, last_fetched_epoch=2)
+    request = ms.Fetch(replica_id=1, leader_epoch=3, fetch_offset=9, last_fetched_epoch=2)
     message = FetchQuorumRecordsResponse(
         error_code=ErrorCode.OFFSET_OUT_OF_RANGE, next_fetch_offset=hint[0]
     )
     message.next_fetch_offset_epoch = hint[1]
-    read = KipProfile().decode_reply(asked, 0, message.encode(0))
+    read = KipProfile().decode_reply(request, 0, message.encode(0))
     assert isinstance(read, ms.FetchReply)
     assert (read.error, read.diverging_epoch) == (ErrorCode.OFFSET_OUT_OF_RANGE, -1)
 
 
 def test_an_endpoint_may_say_its_security_protocol() -> None:
     profile = KipProfile()
-    asked = FindQuorum(sender=Connection(4, 9, "h", 1, 3))
-    again = profile.decode_request(10055, 0, profile.encode_request(asked, 0))
+    request = FindQuorum(sender=Connection(4, 9, "h", 1, 3))
+    again = profile.decode_request(10055, 0, profile.encode_request(request, 0))
     assert isinstance(again, FindQuorum)
-    assert again.sender == asked.sender
+    assert again.sender == request.sender
 
 
 # ---- quorum-state --------------------------------------------------------------------------------
@@ -235,7 +235,7 @@ def test_a_cluster_id_that_differs_between_files_is_refused() -> None:
     node = net.replicas[1]
     node.crash()
     node.disk.rest = Stored("another", 0, None)
-    node.config = told(1, node.config.voters, (1,), cluster_id="cached")
+    node.config = configured(1, node.config.voters, (1,), cluster_id="cached")
     with pytest.raises(ValueError, match="of the cluster another, and this node of cached"):
         node.restart()
 
@@ -244,7 +244,10 @@ def test_meta_properties_has_the_brokers_id_and_its_cluster_once_that_is_known(
     tmp_path: Path,
 ) -> None:
     path = str(tmp_path)
-    LogDirectory.format(path, MetaProperties(profile="kip-595", node_id=4))
+    own_property = parts_of("kip-595").id_property
+    LogDirectory.format(
+        path, MetaProperties(profile="kip-595", node_id=4, id_property=own_property)
+    )
     meta = tmp_path / "meta.properties"
     assert meta.read_text() == "version=kip-595\nbroker.id=4\n"
     with pytest.raises(NotFormattedError, match=r"node 4, and this is node 5: broker\.id"):
@@ -252,9 +255,9 @@ def test_meta_properties_has_the_brokers_id_and_its_cluster_once_that_is_known(
     for profile in ("kafka", "kip-853", "kip-996"):
         with pytest.raises(NotFormattedError, match=f"profile kip-595, .* opened as {profile}"):
             LogDirectory.open(path, profile=profile, node_id=4)
-    own = told(4, VoterSet(), (1,))
+    own = configured(4, VoterSet(), (1,))
     storage = Storage.open(path, KipProfile(), own)
-    storage.carry_out(fx.ClusterIdLearned("c"))
+    storage.name_cluster("c")
     storage.close()
     assert meta.read_text() == "version=kip-595\ncluster.id=c\nbroker.id=4\n"
     storage = Storage.open(path, KipProfile(), own)
@@ -429,10 +432,10 @@ def test_who_never_fetched_is_unknown() -> None:
     assert "[2]" in reply.message
 
 
-# ---- what is remembered of strangers -------------------------------------------------------------
+# ---- what is remembered of non-voters ------------------------------------------------------------
 
 
-def test_memory_does_not_grow_by_strangers() -> None:
+def test_memory_does_not_grow_by_non_voters() -> None:
     memory = Memory("", Stored())
     for number in range(3 * CALLERS_MAX):
         memory.called(Connection(number, 1, "h", 1))
@@ -458,8 +461,8 @@ def test_a_late_answer_of_other_times_does_not_end_a_node() -> None:
         node.core.policy.met_other_cluster(node.core, refused)
 
 
-def test_cures_say_what_they_are_for() -> None:
-    assert set(CURES) == {
+def test_fixes_describe_their_flaws() -> None:
+    assert set(FIXES) == {
         "own-epoch-commit",
         "one-first-quorum",
         "deaf-to-strangers",
@@ -469,5 +472,5 @@ def test_cures_say_what_they_are_for() -> None:
         "check-quorum",
         "ask-back",
     }
-    with pytest.raises(ValueError, match="has no cure 'none'"):
+    with pytest.raises(ValueError, match="has no fix 'none'"):
         profile_named("kip-595", without=("none",))

@@ -23,7 +23,7 @@ from kraftspec.reference.raft.config import MS, S
 from kraftspec.reference.raft.types import ReplicaKey
 
 
-def asked(net: Network, leader: Replica, request: ms.Request, us: int = 0) -> ms.Reply | None:
+def call(net: Network, leader: Replica, request: ms.Request, us: int = 0) -> ms.Reply | None:
     """Ask, let time pass, and return the answer, if there is one by then."""
     reply = net.ask(leader.config.node_id, request)
     token = net.last_token
@@ -43,14 +43,14 @@ def test_a_quorum_grows_from_one_to_three_to_five_and_shrinks_again_under_load()
         add(net, node_id)
         net.run(100 * MS)
         append(leader, number := number + 1)
-        reply = asked(net, leader, add_voter(node_id), 500 * MS)
+        reply = call(net, leader, add_voter(node_id), 500 * MS)
         assert reply is not None
         assert not reply.error
     for replica in net.replicas.values():
         assert replica.core.log.voters.last.ids == (1, 2, 3, 4, 5)
     for node_id in (5, 4):
         append(leader, number := number + 1)
-        reply = asked(net, leader, remove_voter(node_id), 500 * MS)
+        reply = call(net, leader, remove_voter(node_id), 500 * MS)
         assert reply is not None
         assert not reply.error
     net.run(2 * S)
@@ -65,7 +65,7 @@ def test_a_change_survives_the_leader_that_made_it() -> None:
     leader = net.elect()
     add(net, 4)
     net.run(S)
-    reply = asked(net, leader, add_voter(4), 500 * MS)
+    reply = call(net, leader, add_voter(4), 500 * MS)
     assert reply is not None
     assert not reply.error
     leader.crash()
@@ -80,7 +80,7 @@ def test_a_change_survives_the_leader_that_made_it() -> None:
 def test_who_waits_is_added_when_it_has_caught_up() -> None:
     net = begun(1)
     leader = net.elect()
-    assert asked(net, leader, add_voter(2), 500 * MS) is None
+    assert call(net, leader, add_voter(2), 500 * MS) is None
     token = net.last_token
     add(net, 2)
     net.run(500 * MS)
@@ -100,8 +100,8 @@ def test_who_had_caught_up_and_is_gone_when_its_turn_comes_is_not_added() -> Non
     net.run(S)
     other.auto_flush = False
     first.crash()  # It has caught up, and was heard of just now: it is added, and pending.
-    assert asked(net, leader, add_voter(3)) is None
-    assert asked(net, leader, add_voter(4)) is None
+    assert call(net, leader, add_voter(3)) is None
+    assert call(net, leader, add_voter(4)) is None
     second.crash()
     net.run(2500 * MS)
     other.auto_flush = True
@@ -118,27 +118,20 @@ def test_no_answer_comes_before_a_majority_of_the_new_set_has_it(cut: bool) -> N
     joiner = add(net, 2)
     net.run(S)
     joiner.auto_flush = not cut  # It takes the record, and does not have it on its disk.
-    reply = asked(net, leader, add_voter(2), 200 * MS)
+    reply = call(net, leader, add_voter(2), 200 * MS)
     assert (reply is None) is cut
     assert leader.core.log.voters.last.ids == (1, 2)
 
 
-@pytest.mark.parametrize("without", [(), ("leader-hands-over",)])
-def test_a_leader_that_is_removed_is_followed_by_one_of_the_others(without: tuple[str]) -> None:
-    net = begun(3, *without)
+def test_a_leader_that_is_removed_is_followed_by_one_of_the_others() -> None:
+    net = begun(3)
     leader = net.elect()
     own_id = leader.config.node_id
-    reply = asked(net, leader, remove_voter(own_id), 500 * MS)
+    reply = call(net, leader, remove_voter(own_id), 500 * MS)
     assert reply is not None
+    assert not reply.error
     other = net.elect()
     assert other is not leader
-    if without:
-        assert not reply.error
-    else:
-        assert reply.error == ErrorCode.NOT_LEADER_OR_FOLLOWER
-        reply = asked(net, other, remove_voter(own_id), 500 * MS)
-        assert reply is not None
-        assert not reply.error
     net.run(3 * S)
     assert own_id not in other.core.log.voters.last
     assert leader.role is RoleName.FOLLOWER
@@ -163,9 +156,9 @@ def test_a_full_queue_refuses() -> None:
 def test_the_same_addition_twice_is_made_once() -> None:
     net = begun(1)
     leader = net.elect()
-    assert asked(net, leader, add_voter(2)) is None
+    assert call(net, leader, add_voter(2)) is None
     first = net.last_token
-    assert asked(net, leader, add_voter(2)) is None
+    assert call(net, leader, add_voter(2)) is None
     second = net.last_token
     add(net, 2)
     net.run(S)
@@ -188,7 +181,7 @@ def test_a_replaced_disk_is_recovered() -> None:
     net.run(S)
     assert again.disk.values() == [b"1"]
     assert not again.core.is_voter
-    reply = asked(net, leader, add_voter(node_id, 1), 500 * MS)
+    reply = call(net, leader, add_voter(node_id, 1), 500 * MS)
     assert reply is not None
     assert not reply.error
     assert again.core.is_voter
@@ -206,7 +199,7 @@ def test_another_uuid_takes_two_records(without: tuple[str, ...]) -> None:
     add(net, node_id, directory_id=directory(node_id, 1))
     net.run(S)
     before = leader.core.log.voters.last_offset
-    assert asked(net, leader, add_voter(node_id, 1), 500 * MS) is not None
+    assert call(net, leader, add_voter(node_id, 1), 500 * MS) is not None
     entries = [at for at, _ in leader.core.log.voters.entries() if at > (before or 0)]
     assert len(entries) == (1 if without else 2)
 
@@ -220,7 +213,7 @@ def test_static_voters_elect_and_are_named_by_their_uuids() -> None:
     assert all(not any(key.directory_id) for key in keys(leader))
     for node_id, replica in net.replicas.items():
         request = ms.AddVoter(voter_id=node_id, voter_directory_id=replica.core.config.directory_id)
-        reply = asked(net, leader, request, 500 * MS)
+        reply = call(net, leader, request, 500 * MS)
         assert reply is not None
         assert not reply.error
     net.run(S)
@@ -242,7 +235,7 @@ def test_static_voters_elect_and_are_named_by_their_uuids() -> None:
 def test_static_voters_are_those_of_the_properties(request_: ms.Request) -> None:
     net = static()
     leader = net.elect()
-    reply = asked(net, leader, request_)
+    reply = call(net, leader, request_)
     assert reply is not None
     assert reply.error == ErrorCode.INVALID_REQUEST
     assert isinstance(reply, ms.AddVoterReply | ms.RemoveVoterReply)
@@ -285,7 +278,7 @@ def disturbed(*without: str) -> tuple[int, int]:
     away, other = (node_id for node_id in (1, 2, 3) if node_id != leader.config.node_id)
     net.isolate(away)
     for request in (add_voter(4), add_voter(5), remove_voter(away), remove_voter(other)):
-        reply = asked(net, leader, request, S)
+        reply = call(net, leader, request, S)
         assert reply is not None
         assert not reply.error
     net.run(5 * S)

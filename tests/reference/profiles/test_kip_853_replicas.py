@@ -9,7 +9,6 @@ import pytest
 from tests.reference.profiles.kip_853 import add, append, begun, endpoints, static
 from tests.reference.raft.network import LISTENER, Network, Replica, directory, joiner, voter
 
-from kraftspec.conformance.simulation.disk import MemoryFiles
 from kraftspec.fastpath import decode_batch
 from kraftspec.fastpath.types import ZERO_UUID, Uuid
 from kraftspec.generated import kip_853 as generated
@@ -17,11 +16,13 @@ from kraftspec.generated.kafka import SnapshotHeaderRecord
 from kraftspec.reference.log import LogDirectory, MetaProperties
 from kraftspec.reference.log.control import control_value
 from kraftspec.reference.log.directory import METADATA_NAME
+from kraftspec.reference.log.memory_files import MemoryFiles
 from kraftspec.reference.log.quorum_state import QuorumStateFile, render
 from kraftspec.reference.log.snapshots import checkpoint_bytes, snapshot_name
-from kraftspec.reference.profiles.kip_853 import KipProfile, VoterAdded, VoterRemoved
+from kraftspec.reference.profiles.common.translation import TOPIC_ID
 from kraftspec.reference.profiles.kip_853.bootstrap import bootstrap_files
 from kraftspec.reference.profiles.kip_853.policy import Kept, make_uuid
+from kraftspec.reference.profiles.kip_853.profile import KipProfile, VoterAdded, VoterRemoved
 from kraftspec.reference.raft import Config, RoleName
 from kraftspec.reference.raft import effects as fx
 from kraftspec.reference.raft import events as ev
@@ -57,10 +58,10 @@ class Ones:
 
 
 def test_uuids_are_random_ones_and_begin_with_no_dash() -> None:
-    made = [make_uuid(random.Random(seed)) for seed in range(2000)]
-    made += [make_uuid(Ones(0)), make_uuid(Ones(1))]
-    assert len({*made}) == len(made)
-    for uuid in made:
+    uuids = [make_uuid(random.Random(seed)) for seed in range(2000)]
+    uuids += [make_uuid(Ones(0)), make_uuid(Ones(1))]
+    assert len({*uuids}) == len(uuids)
+    for uuid in uuids:
         assert uuid.to_uuid().version == 4
         assert uuid != ZERO_UUID
         assert str(uuid)[0] not in "-_"
@@ -89,8 +90,8 @@ def test_a_broker_fetches_without_a_uuid_and_should_not_become_a_voter() -> None
     reply = net.ask(leader.config.node_id, ms.DescribeQuorum())
     assert isinstance(reply, ms.DescribeQuorumReply)
     observers: Any = reply.observers  # The draft's, which say one thing more.
-    found = {observer.key: observer.should_become_voter for observer in observers}
-    assert found == {ReplicaKey(7): False, voter(8).key: True}
+    flags = {observer.key: observer.should_become_voter for observer in observers}
+    assert flags == {ReplicaKey(7): False, voter(8).key: True}
     assert net.replicas[7].disk.rest.uuid != ZERO_UUID  # It has one all the same.
     assert net.replicas[7].disk.synced == net.replicas[7].disk.end  # Every role syncs.
 
@@ -135,8 +136,8 @@ def test_who_looks_for_the_leader_asks_all_servers_but_itself() -> None:
     node = Replica(net, joiner(2, 3), PROFILE.policy, 1)
     net.replicas[2] = node
     node.start()
-    asked = [target for source, target, request in net.sent if isinstance(request, ms.Fetch)]
-    assert asked == [1, 3]
+    targets = [target for source, target, request in net.sent if isinstance(request, ms.Fetch)]
+    assert targets == [1, 3]
 
 
 def test_an_observer_finds_a_leader_that_is_a_bootstrap_server_and_no_other() -> None:
@@ -253,8 +254,8 @@ def test_a_fetched_snapshot_with_a_removal_is_none(removes: bool) -> None:
     records = [VoterAdded(voter(3)), VoterAdded(voter(4))]
     data = snapshot(*records, *([VoterRemoved(voter(3).key)] if removes else []))
     id = SnapshotId(9, 2)
-    storage.carry_out(fx.BeginSnapshot(id))
-    storage.carry_out(fx.ExtendSnapshot(id, 0, data))
+    storage.begin_snapshot(id)
+    storage.extend_snapshot(fx.ExtendSnapshot(id, 0, data))
     stored = storage.finish_snapshot(id)
     if removes:
         assert isinstance(stored, ev.SnapshotDamaged)
@@ -332,6 +333,41 @@ def test_a_fetch_has_its_uuid_from_version_14_on(version: int) -> None:
     assert (read.replica_id, read.fetch_offset, read.max_wait_us) == (3, 7, 500_000)
     message = generated.FetchRequest.decode(body, version)
     assert (message.topics[0].topic == "__cluster_metadata") is (version < 13)
+
+
+def test_where_a_replica_listens_is_read_up_to_a_bound() -> None:
+    """Whoever sends it decides how much memory a leader needs, of that many observers."""
+    kind = generated.FetchRequest
+    names = ["CONTROLLER", "N" * 256, *(f"L{number}" for number in range(100))]
+    partition = kind.FetchPartition(partition=0, fetch_offset=0, last_fetched_epoch=0)
+    message = kind(
+        replica_id=3,
+        replica_uuid=directory(3),
+        topics=[kind.FetchTopic(topic_id=TOPIC_ID, partitions=[partition])],
+        replica_end_points=[kind.ReplicaEndpoint(name=name, host="h", port=1) for name in names],
+    )
+    fetch = PROFILE.decode_request(1, 14, message.encode(14))
+    assert isinstance(fetch, ms.Fetch)
+    told = [endpoint.name for endpoint in fetch.replica_endpoints]
+    assert told == ["CONTROLLER", *(f"L{number}" for number in range(14))]
+
+
+def test_a_fetch_response_of_version_14_has_the_bytes_of_13() -> None:
+    """Source: 001, Fetch 1: "The fetch response version is bump"."""
+    reply = ms.FetchReply(
+        leader_id=2,
+        leader_epoch=5,
+        high_watermark=7,
+        log_start_offset=1,
+        diverging_epoch=4,
+        diverging_end_offset=6,
+        records=b"records",
+    )
+    fetch = ms.Fetch(replica_id=3, leader_epoch=5, fetch_offset=9, last_fetched_epoch=5)
+    bodies = [PROFILE.encode_reply(fetch, reply, v, "CONTROLLER") for v in (12, 13, 14)]
+    assert bodies[1] == bodies[2] != bodies[0]
+    message = generated.FetchResponse.decode(bodies[2], 14)
+    assert bytes(message.responses[0].partitions[0].records or b"") == b"records"
 
 
 def test_a_log_of_the_draft_is_read_by_its_own_records() -> None:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 from tests.reference.raft.network import Network, Replica, config, quorum, voter
 
-from kraftspec.conformance.simulation.disk import MemoryFiles
 from kraftspec.fastpath.errors import CodecError
 from kraftspec.fastpath.types import ZERO_UUID
 from kraftspec.generated.errors import ErrorCode
 from kraftspec.generated.kip_996 import QuorumStateData, VoteRequest, VoteResponse
 from kraftspec.reference.log import LogDirectory, MetaProperties
+from kraftspec.reference.log.memory_files import MemoryFiles
 from kraftspec.reference.profiles import profile_named
-from kraftspec.reference.profiles.kafka import KafkaProfile
-from kraftspec.reference.profiles.kip_996 import Kip996Profile
+from kraftspec.reference.profiles.kafka.profile import KafkaProfile
+from kraftspec.reference.profiles.kip_996.profile import Kip996Profile
 from kraftspec.reference.raft import RoleName
 from kraftspec.reference.raft import messages as ms
 from kraftspec.reference.raft.control import LeaderChange, Voters
@@ -105,7 +105,7 @@ SHARED: list[tuple[ms.Request, ms.Reply, range]] = [
 
 @pytest.mark.parametrize(
     ("request_", "reply", "version"),
-    [(asked, reply, version) for asked, reply, versions in SHARED for version in versions],
+    [(request, reply, version) for request, reply, versions in SHARED for version in versions],
     ids=lambda value: type(value).__name__ if isinstance(value, ms.Request) else "",
 )
 def test_shared_versions_have_kafkas_bytes(
@@ -141,16 +141,16 @@ def test_pre_vote_is_the_last_byte_before_the_tags() -> None:
     pre_vote = ms.Vote(
         cluster_id=CLUSTER, epoch=5, replica_id=2, last_epoch=4, end_offset=17, pre_vote=True
     )
-    standard, asked = DRAFT.encode_request(VOTE, 1), DRAFT.encode_request(pre_vote, 1)
+    standard, encoded = DRAFT.encode_request(VOTE, 1), DRAFT.encode_request(pre_vote, 1)
     of_0 = DRAFT.encode_request(VOTE, 0)
     # Behind the partition's fields: its tags, the topic's and the message's, none of each.
     assert standard == of_0[:-3] + b"\0" + of_0[-3:]
-    assert asked == of_0[:-3] + b"\1" + of_0[-3:]
+    assert encoded == of_0[:-3] + b"\1" + of_0[-3:]
     reply = ms.VoteReply(leader_id=1, leader_epoch=5, vote_granted=True)
     answer_of_0 = DRAFT.encode_reply(VOTE, reply, 0, "CONTROLLER")
     answer = DRAFT.encode_reply(pre_vote, reply, 1, "CONTROLLER")
     assert answer == answer_of_0[:-3] + b"\1" + answer_of_0[-3:]
-    assert DRAFT.decode_request(52, 1, asked) == pre_vote
+    assert DRAFT.decode_request(52, 1, encoded) == pre_vote
     assert DRAFT.decode_reply(pre_vote, 1, answer) == reply
 
 
@@ -165,17 +165,17 @@ def test_version_0_cannot_say_pre_vote() -> None:
 @pytest.mark.parametrize("pre_vote", [False, True])
 def test_an_answer_to_the_other_kind_of_vote_grants_nothing(pre_vote: bool) -> None:
     """What was granted to a pre-vote is no vote, and a vote no pre-vote."""
-    asked = ms.Vote(epoch=5, replica_id=2, last_epoch=4, end_offset=17, pre_vote=pre_vote)
+    request = ms.Vote(epoch=5, replica_id=2, last_epoch=4, end_offset=17, pre_vote=pre_vote)
     granted = ms.VoteReply(leader_epoch=5, vote_granted=True)
-    body = DRAFT.encode_reply(asked, granted, 1, "CONTROLLER")
-    said = VoteResponse.decode(body, 1)
-    assert said.topics[0].partitions[0].pre_vote is pre_vote
-    assert DRAFT.decode_reply(asked, 1, body) == granted
-    said.topics[0].partitions[0].pre_vote = not pre_vote
-    heard = DRAFT.decode_reply(asked, 1, said.encode(1))
-    assert isinstance(heard, ms.VoteReply)
-    assert heard.top_error
-    assert not heard.vote_granted
+    body = DRAFT.encode_reply(request, granted, 1, "CONTROLLER")
+    response = VoteResponse.decode(body, 1)
+    assert response.topics[0].partitions[0].pre_vote is pre_vote
+    assert DRAFT.decode_reply(request, 1, body) == granted
+    response.topics[0].partitions[0].pre_vote = not pre_vote
+    reply = DRAFT.decode_reply(request, 1, response.encode(1))
+    assert isinstance(reply, ms.VoteReply)
+    assert reply.top_error
+    assert not reply.vote_granted
 
 
 @pytest.mark.parametrize(
@@ -260,7 +260,7 @@ def test_without_pre_votes_nobody_is_prospective() -> None:
     net.elect()
     for replica in net.replicas.values():
         assert RoleName.PROSPECTIVE not in [to for *_, to in replica.moves]
-    votes = [asked for _, _, asked in net.sent if isinstance(asked, ms.Vote)]
+    votes = [request for _, _, request in net.sent if isinstance(request, ms.Vote)]
     assert votes
     assert not any(vote.pre_vote for vote in votes)
 
@@ -324,9 +324,9 @@ def test_scenario_b(seed: int) -> None:
     net.run(10_000_000)
     assert [replica.core.epoch for replica in net.replicas.values()] == [led] * 4
     assert leader.role is RoleName.LEADER
-    asked = [request for source, _, request in net.sent if source == 1]
-    assert any(isinstance(one, ms.Vote) and one.pre_vote for one in asked)
-    assert not any(isinstance(one, ms.Vote) and not one.pre_vote for one in asked)
+    requests = [request for source, _, request in net.sent if source == 1]
+    assert any(isinstance(one, ms.Vote) and one.pre_vote for one in requests)
+    assert not any(isinstance(one, ms.Vote) and not one.pre_vote for one in requests)
 
     friend = net.replicas[2 if leader_id == 3 else 3]
     cut(net, leader_id, friend.config.node_id)

@@ -1,20 +1,21 @@
-"""A network, disks and clocks in memory, for a few nodes: just enough of a shell for the core.
+"""A network, disks and clocks in memory, for a few nodes: just enough of a host for the core.
 
 Time moves only when a test lets it. Messages arrive at once and in order, unless their link is cut.
-Effects are carried out as `kraftspec.reference.raft.effects` demands, and what a node has on its
-disk is kept apart from the core, so that a test can crash and restart it.
+A node is a `Host`; what is on its disk is kept apart from the core, so that a test can crash and
+restart it.
 """
 
 from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kraftspec.fastpath import control_record_key, decode_batch, encode_batch
 from kraftspec.fastpath.types import ZERO_UUID, Uuid
-from kraftspec.reference.profiles.kafka import KafkaProfile
+from kraftspec.reference.host import Host
+from kraftspec.reference.profiles.kafka.profile import KafkaProfile
 from kraftspec.reference.profiles.kafka.records import read_batches
 from kraftspec.reference.raft import effects as fx
 from kraftspec.reference.raft import events as ev
@@ -42,11 +43,13 @@ from kraftspec.reference.raft.types import (
     Voter,
 )
 from kraftspec.reference.raft.voters import History, VoterSet
+from kraftspec.reference.storage import Storage
 
 CLUSTER = "a-cluster"
 LISTENER = "CONTROLLER"
 START_US = 1_000_000_000
 SNAPSHOT_BYTES = 30
+Snapshots = dict[SnapshotId, tuple[int, VoterSet | None]]  # kraft.version and voters.
 SNAPSHOT_CHUNK = 12  # A snapshot takes three requests.
 
 
@@ -77,17 +80,20 @@ def config(node_id: int, voters: VoterSet, **changes: Any) -> Config:
     return Config(**{**values, **changes})
 
 
-class Disk:
-    """What survives a crash, and, above ``synced``, what may not: real batches, and snapshots."""
+class Disk(Storage):
+    """A storage in lists, durable to ``synced``; ``shared`` are the snapshots of all nodes."""
 
-    def __init__(self, profile: Profile) -> None:
+    election: ElectionState | None = None
+
+    def __init__(self, profile: Profile, shared: Snapshots) -> None:
         self.profile = profile
-        self.election: ElectionState | None = None
+        self.shared = shared
         self.rest: Any = None  # What quorum-state keeps for the policy.
         self.start = 0
         self.batches: list[ms.Batch] = []
         self.synced = 0
-        self.snapshots: dict[SnapshotId, tuple[int, VoterSet | None]] = {}
+        self.snapshots: Snapshots = {}
+        self.partial: bytearray = bytearray()
 
     @property
     def end(self) -> int:
@@ -104,32 +110,75 @@ class Disk:
             partition_leader_epoch=epoch,
             control=keys is not None,
         )
-        self.append(*read_batches(data, self.profile.decode_control))
+        for batch in read_batches(data, self.profile.decode_control):
+            self.append_batch(batch)
 
-    def append(self, *batches: ms.Batch) -> None:
-        for batch in batches:
-            assert batch.base_offset == self.end, (batch.base_offset, self.end)
-            self.batches.append(batch)
+    def persist_election(self, effect: fx.PersistElection) -> None:
+        self.election, self.rest = effect.state, effect.rest
+
+    def name_cluster(self, cluster_id: str) -> None:
+        """A node's configuration has it already."""
+
+    def append_batch(self, batch: ms.Batch) -> None:
+        assert batch.base_offset == self.end, (batch.base_offset, self.end)
+        self.batches.append(batch)
+
+    def append_records(self, effect: fx.AppendRecords) -> None:
+        self.append_values(effect.epoch, effect.base_offset, [*map(bytes, effect.records)])
 
     def append_control(self, effect: fx.AppendControl) -> None:
         encoded = [self.profile.encode_control(record) for record in effect.records]
         keys = [control_record_key(kind) for kind, _ in encoded]
         self.append_values(effect.epoch, effect.base_offset, [v for _, v in encoded], keys)
 
-    def truncate(self, end: int) -> None:
-        self.batches = [batch for batch in self.batches if batch.last_offset < end]
-        assert self.end == end, (self.end, end)
-        self.synced = min(self.synced, end)
+    def flush(self, effect: fx.FlushLog) -> ev.LogFlushed:
+        self.synced = self.end
+        return ev.LogFlushed(self.end, effect.generation)
 
-    def reset(self, snapshot: SnapshotId) -> None:
+    def truncate(self, end_offset: int) -> None:
+        self.batches = [batch for batch in self.batches if batch.last_offset < end_offset]
+        assert self.end == end_offset, (self.end, end_offset)
+        self.synced = min(self.synced, end_offset)
+
+    def reset(self, snapshot_id: SnapshotId) -> None:
         self.batches.clear()
-        self.start = self.synced = snapshot.end_offset
-        self._forget(snapshot)
+        self.start = self.synced = snapshot_id.end_offset
+        self._forget(snapshot_id)
 
-    def delete_before(self, snapshot: SnapshotId) -> None:
-        self.batches = [b for b in self.batches if b.base_offset >= snapshot.end_offset]
-        self.start = snapshot.end_offset
-        self._forget(snapshot)
+    def delete_before(self, snapshot_id: SnapshotId) -> None:
+        self.batches = [b for b in self.batches if b.base_offset >= snapshot_id.end_offset]
+        self.start = snapshot_id.end_offset
+        self._forget(snapshot_id)
+
+    def fill(self, reply: ms.Reply) -> None:
+        if isinstance(reply, ms.FetchReply) and reply.read_offset >= 0:
+            reply.records = self.read(reply.read_offset)
+        if isinstance(reply, ms.FetchSnapshotReply) and reply.read_max_bytes:
+            id = SnapshotId(reply.snapshot_end_offset, reply.snapshot_epoch)
+            end = reply.position + min(reply.read_max_bytes, SNAPSHOT_CHUNK)
+            reply.data = snapshot_bytes(id)[reply.position : end]
+
+    def write_snapshot(
+        self, effect: fx.WriteSnapshot, values: Sequence[bytes], timestamp_ms: int
+    ) -> ev.SnapshotStored:
+        self.snapshots[effect.id] = self.shared[effect.id] = (effect.kraft_version, effect.voters)
+        return ev.SnapshotStored(effect.id, SNAPSHOT_BYTES)
+
+    def extend_snapshot(self, effect: fx.ExtendSnapshot) -> None:
+        assert effect.position == len(self.partial)
+        self.partial += effect.data
+
+    def abandon_snapshot(self, _: SnapshotId | None = None) -> None:
+        self.partial = bytearray()
+
+    def begin_snapshot(self, snapshot_id: SnapshotId) -> None:
+        self.partial = bytearray()
+
+    def finish_snapshot(self, snapshot_id: SnapshotId) -> ev.SnapshotStored:
+        """Finish a fetched snapshot: its bytes stand for what the one that wrote it put there."""
+        assert bytes(self.partial) == snapshot_bytes(snapshot_id)
+        level, voters = self.snapshots[snapshot_id] = self.shared[snapshot_id]
+        return ev.SnapshotStored(snapshot_id, len(self.partial), 0, level or None, voters)
 
     def _forget(self, snapshot: SnapshotId) -> None:
         self.snapshots = {id: held for id, held in self.snapshots.items() if id >= snapshot}
@@ -197,15 +246,18 @@ class Watched(Core):
         super().move(cause, **facts)
 
 
-class Replica:
+class Replica(Host):
     """One node: a core, its disk, and what its state machine was told."""
 
+    core: Watched
+
     def __init__(self, net: Network, config: Config, policy: Policy, seed: int) -> None:
+        super().__init__()
         self.net = net
         self.config = config
         self.policy = policy
         self.seed = seed
-        self.disk = Disk(net.profile)
+        self.storage = self.disk = Disk(net.profile, net.snapshots)
         self.moves: list[tuple[RoleName, Cause, RoleName]] = []
         self.up = False
         self.auto_flush = True
@@ -220,11 +272,10 @@ class Replica:
             self.disk.rest,
         )
         self.core.moves = self.moves
-        self.flushes: list[fx.FlushLog] = []
+        self.begin_incarnation()
         self.effects: list[fx.Effect] = []
-        self.told: list[tuple[int, int]] = []
+        self.reported_leaders: list[tuple[int, int]] = []
         self.commits: list[int] = []
-        self.partial: bytearray = bytearray()
         self.up = True
         self.step(ev.Start())
 
@@ -255,85 +306,36 @@ class Replica:
         assert isinstance(self.core.role, Campaign)
         return self.core.role
 
-    def step(self, event: ev.Event) -> list[fx.Effect]:
+    def step(self, event: ev.Event) -> list[fx.Effect]:  # type: ignore[override] # For tests.
         effects = self.core.step(event, self.net.now_us)
         self.effects += effects
-        for effect in effects:
-            self._carry_out(effect)
+        self.carry_out(effects)
+        while self.upcoming:
+            self.step(self.upcoming.popleft())
         return effects
 
+    def begin_sync(self) -> None:
+        if self.auto_flush:
+            self.net.later(self, self.flush)
+
     def flush(self) -> None:
-        flushes, self.flushes = self.flushes, []
-        for flush in flushes:
-            if flush.generation == self.core.log_generation:
-                self.disk.synced = max(self.disk.synced, min(flush.end_offset, self.disk.end))
-            self.step(ev.LogFlushed(flush.end_offset, flush.generation))
+        if self.flush_wanted is not None:
+            self.step(self.sync())
 
-    def _carry_out(self, effect: fx.Effect) -> None:
-        disk = self.disk
-        net = self.net
-        match effect:
-            case fx.PersistElection():
-                disk.election = effect.state
-                disk.rest = effect.rest
-            case fx.TruncateLog():
-                assert effect.end_offset < disk.end
-                disk.truncate(effect.end_offset)
-            case fx.AppendRecords():
-                disk.append_values(
-                    effect.epoch, effect.base_offset, [bytes(value) for value in effect.records]
-                )
-            case fx.AppendControl():
-                disk.append_control(effect)
-            case fx.AppendBatches():
-                disk.append(*effect.batches)
-            case fx.FlushLog():
-                self.flushes.append(effect)
-                if self.auto_flush:
-                    net.later(self, self.flush)
-            case fx.Ask():
-                net.send(self, effect)
-            case fx.Answer():
-                self._fill(effect.reply)
-                net.answer(self, effect)
-            case fx.Commit():
-                self.commits.append(effect.high_watermark)
-            case fx.LeaderChanged():
-                self.told.append((effect.epoch, effect.leader_id))
-            case fx.ResetLog():
-                disk.reset(effect.snapshot_id)
-            case fx.DeleteBefore():
-                disk.delete_before(effect.snapshot_id)
-            case fx.WriteSnapshot():
-                disk.snapshots[effect.id] = (effect.kraft_version, effect.voters)
-                stored = ev.SnapshotStored(effect.id, SNAPSHOT_BYTES)
-                net.later(self, lambda: self.step(stored))
-            case fx.BeginSnapshot():
-                self.partial = bytearray()
-            case fx.ExtendSnapshot():
-                assert effect.position == len(self.partial)
-                self.partial += effect.data
-            case fx.FinishSnapshot():
-                net.later(self, lambda: self._store(effect.id))
-            case _:
-                pass
+    def clock_us(self) -> int:
+        return self.net.now_us
 
-    def _store(self, id: SnapshotId) -> None:
-        """Finish a fetched snapshot: its bytes stand for what the one that wrote it put there."""
-        assert bytes(self.partial) == snapshot_bytes(id)
-        level, voters = next(
-            r.disk.snapshots[id] for r in self.net.replicas.values() if id in r.disk.snapshots
-        )
-        self.disk.snapshots[id] = (level, voters)
-        self.step(ev.SnapshotStored(id, len(self.partial), 0, level or None, voters))
+    def on_ask(self, effect: fx.Ask) -> None:
+        self.net.send(self, effect)
 
-    def _fill(self, reply: ms.Reply) -> None:
-        if isinstance(reply, ms.FetchReply) and reply.read_offset >= 0:
-            reply.records = self.disk.read(reply.read_offset)
-        if isinstance(reply, ms.FetchSnapshotReply) and reply.read_max_bytes:
-            id = SnapshotId(reply.snapshot_end_offset, reply.snapshot_epoch)
-            end = reply.position + min(reply.read_max_bytes, SNAPSHOT_CHUNK)
-            reply.data = snapshot_bytes(id)[reply.position : end]
+    def send_answer(self, token: int, reply: ms.Reply) -> None:
+        self.net.answer(self, token, reply)
+
+    def on_commit(self, effect: fx.Commit) -> None:
+        self.commits.append(effect.high_watermark)
+
+    def on_leader_changed(self, effect: fx.LeaderChanged) -> None:
+        self.reported_leaders.append((effect.epoch, effect.leader_id))
 
 
 def snapshot_bytes(id: SnapshotId) -> bytes:
@@ -351,6 +353,7 @@ class Network:
         self.profile = profile or KafkaProfile()
         self.versions: dict[str, int] = {}
         self.replicas: dict[int, Replica] = {}
+        self.snapshots: Snapshots = {}
         self.cut: set[tuple[int, int]] = set()
         self.queue: deque[Callable[[], None]] = deque()
         self.sent: list[tuple[int, int, ms.Request]] = []
@@ -370,7 +373,8 @@ class Network:
             self, config, self.profile.policy, config.node_id * 1_000 if seed is None else seed
         )
         self.replicas[config.node_id] = replica
-        replica.disk.snapshots = dict(snapshots or {})
+        replica.disk.snapshots.update(snapshots or {})
+        self.snapshots.update(snapshots or {})
         replica.start()
         return replica
 
@@ -410,15 +414,15 @@ class Network:
         self._tokens[token] = (source, ask.request_id, ask.request, version)
         self.later(target, lambda: target.step(ev.RequestReceived(token, request)))
 
-    def answer(self, replica: Replica, answer: fx.Answer) -> None:
-        waiting = self._tokens.pop(answer.token, None)
+    def answer(self, replica: Replica, token: int, answer: ms.Reply) -> None:
+        waiting = self._tokens.pop(token, None)
         if waiting is None:
-            self.answers[answer.token] = answer.reply
+            self.answers[token] = answer
             return
         source, request_id, request, version = waiting
         if (replica.config.node_id, source.config.node_id) in self.cut:
             return
-        body = self.profile.encode_reply(request, answer.reply, version, LISTENER)
+        body = self.profile.encode_reply(request, answer, version, LISTENER)
         reply = self.profile.decode_reply(request, version, body)
         self.later(source, lambda: source.step(ev.ReplyReceived(request_id, reply)))
 

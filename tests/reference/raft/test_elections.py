@@ -121,7 +121,7 @@ def test_a_leader_hears_of_itself_after_its_first_commit() -> None:
     kinds = [e for e in leader.effects if isinstance(e, (fx.Commit, fx.LeaderChanged))]
     assert kinds[-2:] == [fx.Commit(1), fx.LeaderChanged(1, leader.config.node_id)]
     for other in others(net, leader):
-        assert other.told[-1] == (1, leader.config.node_id)
+        assert other.reported_leaders[-1] == (1, leader.config.node_id)
 
 
 def test_a_dead_leader_is_replaced() -> None:
@@ -194,8 +194,8 @@ def campaigner(epoch: int = 5, leader: int = -1) -> tuple[Network, Replica]:
 
 
 def last_ask(node: Replica, target: int) -> int:
-    asked = [e for e in node.effects if isinstance(e, fx.Ask) and e.node.id == target]
-    return asked[-1].request_id
+    requests = [e for e in node.effects if isinstance(e, fx.Ask) and e.node.id == target]
+    return requests[-1].request_id
 
 
 def answer_vote(node: Replica, target: int, *, granted: bool, **fields: Any) -> None:

@@ -109,8 +109,8 @@ def test_a_leader_that_resigns_names_the_longest_log_first() -> None:
     net.heal()
     before = len(net.sent)
     leader.step(ev.ResignRequested(leader.core.epoch))
-    asked = [r for _, _, r in net.sent[before:] if isinstance(r, ms.EndEpoch)]
-    assert [key.id for key in asked[0].preferred_successors] == [
+    requests = [r for _, _, r in net.sent[before:] if isinstance(r, ms.EndEpoch)]
+    assert [key.id for key in requests[0].preferred_successors] == [
         ahead.config.node_id,
         behind.config.node_id,
     ]
@@ -157,8 +157,8 @@ def test_resigned_tells_each_voter_until_it_answers() -> None:
     before = len(net.sent)
     leader.step(ev.ResignRequested(leader.core.epoch))
     net.settle()
-    asked = [t for _, t, r in net.sent[before:] if isinstance(r, ms.EndEpoch)]
-    assert sorted(asked) == sorted([deaf.config.node_id, listening.config.node_id])
+    targets = [t for _, t, r in net.sent[before:] if isinstance(r, ms.EndEpoch)]
+    assert sorted(targets) == sorted([deaf.config.node_id, listening.config.node_id])
     assert isinstance(leader.core.role, Resigned)
     assert leader.core.role.unacknowledged == [deaf.config.node_id]
 
@@ -322,6 +322,6 @@ def test_a_quorum_without_a_leader_is_not_kept_busy_by_discovery() -> None:
     net = quorum(3)
     observer = net.add(joiner(9))
     net.run(500 * MS)
-    asked = [1 for source, _, _ in net.sent if source == 9]
-    assert 3 * 500 // 20 - 3 <= len(asked) <= 3 * 500 // 20 + 3
+    requests = [1 for source, _, _ in net.sent if source == 9]
+    assert 3 * 500 // 20 - 3 <= len(requests) <= 3 * 500 // 20 + 3
     assert observer.role is RoleName.UNATTACHED

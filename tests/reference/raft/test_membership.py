@@ -245,9 +245,9 @@ def _answer_api_versions(**fields: Any) -> ms.Reply | None:
     net.run(S)
     net.cut = {(4, leader.config.node_id), (leader.config.node_id, 4)}
     assert ask(net, leader, add_request()) is None
-    asked = [e for e in leader.effects if isinstance(e, fx.Ask)][-1]
-    assert isinstance(asked.request, ms.ApiVersions)
-    leader.step(ev.ReplyReceived(asked.request_id, ms.ApiVersionsReply(**fields)))
+    sent = [e for e in leader.effects if isinstance(e, fx.Ask)][-1]
+    assert isinstance(sent.request, ms.ApiVersions)
+    leader.step(ev.ReplyReceived(sent.request_id, ms.ApiVersionsReply(**fields)))
     net.settle()
     taken = fields.get("kraft_versions") == (0, 1)
     assert voters(leader) == ((1, 2, 3, 4) if taken else (1, 2, 3))
@@ -274,9 +274,9 @@ def test_what_the_joiner_must_speak(fields: dict[str, Any], error: int) -> None:
 def test_a_joiner_that_never_fetched_is_not_caught_up() -> None:
     net, leader = led()
     assert ask(net, leader, add_request()) is None  # nobody there has fetched at all
-    asked = [e for e in leader.effects if isinstance(e, fx.Ask)][-1]
+    sent = [e for e in leader.effects if isinstance(e, fx.Ask)][-1]
     versions = ms.ApiVersionsReply(kraft_versions=VersionRange(0, 1))
-    leader.step(ev.ReplyReceived(asked.request_id, versions))
+    leader.step(ev.ReplyReceived(sent.request_id, versions))
     answer = net.answers[net.last_token]
     assert isinstance(answer, ms.AddVoterReply)
     assert answer.error == ErrorCode.REQUEST_TIMED_OUT
@@ -302,8 +302,8 @@ def test_a_joiner_that_does_not_answer() -> None:
     net.run(S)
     net.cut = {(4, leader.config.node_id), (leader.config.node_id, 4)}
     assert ask(net, leader, add_request()) is None
-    asked = [e for e in leader.effects if isinstance(e, fx.Ask)][-1]
-    leader.step(ev.RequestFailed(asked.request_id))
+    sent = [e for e in leader.effects if isinstance(e, fx.Ask)][-1]
+    leader.step(ev.RequestFailed(sent.request_id))
     assert net.answers[net.last_token].error == ErrorCode.REQUEST_TIMED_OUT
 
 
@@ -421,8 +421,8 @@ def test_the_last_voter_stays() -> None:
     reply = ask(net, leader, remove_request(1))
     assert isinstance(reply, ms.RemoveVoterReply)
     key = leader.core.config.key
-    said = f"id 1 with directory {key.directory_id} is no voter that can be removed"
-    assert (reply.error, reply.message) == (ErrorCode.VOTER_NOT_FOUND, said)
+    message = f"id 1 with directory {key.directory_id} is no voter that can be removed"
+    assert (reply.error, reply.message) == (ErrorCode.VOTER_NOT_FOUND, message)
 
 
 def test_a_quorum_grows_from_one_to_three_and_shrinks_again() -> None:

@@ -22,7 +22,7 @@ from kraftspec.generated.kafka import (
     VotersRecord,
 )
 from kraftspec.reference.profiles.common.translation import TOPIC, TOPIC_ID, Translation
-from kraftspec.reference.profiles.kafka import KafkaProfile
+from kraftspec.reference.profiles.kafka.profile import KafkaProfile
 from kraftspec.reference.profiles.kafka.records import read_batches
 from kraftspec.reference.raft import messages as ms
 from kraftspec.reference.raft.control import KRaftVersion, LeaderChange, Voters
@@ -78,17 +78,17 @@ def test_real_requests_become_the_same_bytes_again(name: str) -> None:
 @pytest.mark.parametrize("name", QUORUM_ONLY)
 def test_real_responses_become_the_same_bytes_again(name: str) -> None:
     """What a response says of its request (another topic, say) is not in it, and left out here."""
-    asked = next(request for request, _ in MESSAGES if type(request) is APIS[name].asks)
+    example = next(request for request, _ in MESSAGES if type(request) is APIS[name].asks)
     same = 0
     for frame in frames(name, "Response"):
         version, body = frame["version"], bytes.fromhex(frame["hex"])
-        reply = PROFILE.decode_reply(asked, version, body)
+        reply = PROFILE.decode_reply(example, version, body)
         if reply.top_error == -1:
             assert not is_about_the_quorum(frame["value"]), frame["id"]
             continue
         if isinstance(reply, ms.FetchReply):
             reply.records = b"".join(bytes(batch.data) for batch in reply.batches)
-        encoded = PROFILE.encode_reply(asked, reply, version, LISTENER).hex()
+        encoded = PROFILE.encode_reply(example, reply, version, LISTENER).hex()
         if name == "DescribeQuorum" and reply.error and version >= MESSAGE_IN_DESCRIBE_QUORUM:
             continue  # It has a text for people, and ours is another.
         assert encoded == frame["hex"], frame["id"]
@@ -163,9 +163,9 @@ def test_a_snapshot_of_another_topic_is_answered_with_its_name() -> None:
     body = PROFILE.encode_reply(
         request, ms.FetchSnapshotReply(error=3, leader_id=2, leader_epoch=5), 1, LISTENER
     )
-    answer = APIS["FetchSnapshot"].response_class.decode(body, 1)
-    (found,) = answer.topics
-    assert (found.name, found.partitions[0].index, found.partitions[0].error_code) == (
+    answer: Any = APIS["FetchSnapshot"].api.response.decode(body, 1)
+    (topic,) = answer.topics
+    assert (topic.name, topic.partitions[0].index, topic.partitions[0].error_code) == (
         "other",
         7,
         3,
@@ -324,12 +324,12 @@ SINCE = {
 
 
 def cases() -> list[tuple[Translation, int, ms.Request, ms.Reply]]:
-    found = []
+    examples = []
     for request, reply in MESSAGES:
         api = PROFILE.api_of(request)
         for version in range(PROFILE.min_version(request), api.max_version + 1):
-            found.append((APIS[api.name], version, request, reply))
-    return found
+            examples.append((APIS[api.name], version, request, reply))
+    return examples
 
 
 def fields(message: Any, version: int) -> dict[str, Any]:
@@ -419,8 +419,8 @@ def test_batches_are_read_up_to_the_first_that_is_damaged_or_cut() -> None:
         encode_batch([b"three"], timestamps=0, base_offset=7, partition_leader_epoch=4),
     ]
     data = b"".join(parts)
-    found = [(b.base_offset, b.last_offset, b.epoch, bytes(b.data)) for b in read_batches(data)]
-    assert found == [(5, 6, 3, parts[0]), (7, 7, 4, parts[1])]
+    batches = [(b.base_offset, b.last_offset, b.epoch, bytes(b.data)) for b in read_batches(data)]
+    assert batches == [(5, 6, 3, parts[0]), (7, 7, 4, parts[1])]
     assert len(read_batches(data[:-1])) == 1
     damaged = bytearray(data)
     damaged[-1] ^= 1

@@ -24,9 +24,9 @@ def test_each_rule_is_where_the_page_says_and_names_its_document_there() -> None
         assert kips, row
         for module_name, path in named:
             module = import_module(f"kraftspec.reference.raft.{module_name}")
-            said = module.__doc__ or ""
-            found: Any = module
+            docstrings = module.__doc__ or ""
+            member: Any = module
             for name in path.split(".")[1:]:
-                found = getattr(found, name)
-                said += found.__doc__ or ""
-            assert any(kip in said for kip in kips), f"{module_name}{path} names no {kips}"
+                member = getattr(member, name)
+                docstrings += member.__doc__ or ""
+            assert any(kip in docstrings for kip in kips), f"{module_name}{path} names no {kips}"

@@ -14,13 +14,22 @@ from kraftspec.reference.raft import FatalError, RoleName
 from kraftspec.reference.raft import effects as fx
 from kraftspec.reference.raft import events as ev
 from kraftspec.reference.raft import messages as ms
-from kraftspec.reference.raft.config import BATCH_BYTES_MAX, MS, OBSERVERS_MAX, S
+from kraftspec.reference.raft.config import (
+    BATCH_BYTES_MAX,
+    BATCH_OVERHEAD_BYTES,
+    MS,
+    OBSERVERS_MAX,
+    RECORD_OVERHEAD_BYTES_MAX,
+    S,
+)
 from kraftspec.reference.raft.types import (
     UNSUPPORTED_HIGH_WATERMARK,
     ElectionState,
     ReplicaKey,
     SnapshotId,
 )
+
+LARGEST_VALUE_BYTES = BATCH_BYTES_MAX - BATCH_OVERHEAD_BYTES - RECORD_OVERHEAD_BYTES_MAX
 
 
 def led(count: int = 3, **changes: Any) -> tuple[Network, Replica, list[Replica]]:
@@ -88,7 +97,8 @@ def test_a_sync_counts_for_what_it_covered_and_no_more() -> None:
     net.isolate(others[0].config.node_id)
     leader.auto_flush = False
     append(leader, b"synced")
-    (flush,) = leader.flushes
+    flush = leader.flush_wanted
+    assert flush is not None
     append(leader, b"appended during the sync")
     net.run(500 * MS)
     assert others[1].core.log.flushed_offset == leader.core.log.end_offset == flush.end_offset + 1
@@ -145,7 +155,8 @@ def test_a_sync_that_began_before_a_truncation_proves_nothing() -> None:
     node.auto_flush = False
     append(leader)
     net.run(10 * MS)
-    (old,) = node.flushes
+    old = node.flush_wanted
+    assert old is not None
     end = node.core.log.end_offset
     node.core.truncate(end - 1)
     node.core.log.append(leader.core.epoch, 1)
@@ -234,7 +245,7 @@ def test_an_append_is_one_batch_and_its_effects_come_in_order() -> None:
         ("leader", 0, (b"x",), ErrorCode.NOT_LEADER_OR_FOLLOWER),
         ("leader", 2, (b"x",), ErrorCode.INVALID_REQUEST),
         ("leader", 1, (), ErrorCode.INVALID_REQUEST),
-        ("leader", 1, (bytes(BATCH_BYTES_MAX), b"x"), ErrorCode.RECORD_LIST_TOO_LARGE),
+        ("leader", 1, (bytes(LARGEST_VALUE_BYTES + 1),), ErrorCode.RECORD_LIST_TOO_LARGE),
         ("follower", 1, (b"x",), ErrorCode.NOT_LEADER_OR_FOLLOWER),
     ],
 )
@@ -267,7 +278,7 @@ def test_appends_linger_and_share_a_flush() -> None:
 def test_a_full_batch_does_not_linger_and_there_is_a_limit() -> None:
     net, leader, _ = led(append_linger_us=S)
     base = leader.core.log.end_offset
-    append(leader, bytes(BATCH_BYTES_MAX))
+    append(leader, bytes(LARGEST_VALUE_BYTES))
     assert leader.core.log.end_offset == base + 1
     refused = [
         effect
@@ -403,10 +414,10 @@ def test_where_two_logs_part(offset: int, epoch: int, diverging: tuple[int, int]
     log = leader.core.log
     log._epochs[:], log._epoch_starts[:] = [2, 5, 7, 9], [0, 10, 20, 25]
     log.end_offset, log.last_epoch, leader.core.epoch = 30, 9, 9
-    found = log.end_offset_for_epoch(epoch)
+    end = log.end_offset_for_epoch(epoch)
     assert log.is_valid(offset, epoch) is (diverging is None)
     if diverging is not None:
-        assert found == diverging
+        assert end == diverging
         reply = ask(net, leader, fetch(leader, fetch_offset=offset, last_fetched_epoch=epoch))
         assert (reply.diverging_epoch, reply.diverging_end_offset) == diverging
         assert (reply.error, reply.read_offset) == (0, -1)
@@ -560,8 +571,8 @@ def test_a_follower_whose_leader_is_gone_asks_around() -> None:
     net.cut = {(9, leader.config.node_id), (leader.config.node_id, 9)}
     before = len(net.sent)
     net.run(30 * S)  # One in three servers is the leader again, and each silence takes two seconds.
-    asked = {target for source, target, _ in net.sent[before:] if source == 9}
-    assert asked & {other.config.node_id for other in others}
+    targets = {target for source, target, _ in net.sent[before:] if source == 9}
+    assert targets & {other.config.node_id for other in others}
     dropped = [e.node for e in observer.effects if isinstance(e, fx.DropConnection)]
     assert dropped
 
@@ -569,13 +580,13 @@ def test_a_follower_whose_leader_is_gone_asks_around() -> None:
 def test_a_request_that_times_out_is_given_up() -> None:
     net, leader, others = led()
     node = others[0]
-    asked = [e for e in node.effects if isinstance(e, fx.Ask)][-1]
+    ask = [e for e in node.effects if isinstance(e, fx.Ask)][-1]
     net.isolate(node.config.node_id)
     net.run(1900 * MS)
     late = ms.FetchReply(leader_id=leader.config.node_id, leader_epoch=1, batches=(batch(1, 1),))
     end = node.core.log.end_offset
     net.run(2 * S)
-    node.step(ev.ReplyReceived(asked.request_id, late))
+    node.step(ev.ReplyReceived(ask.request_id, late))
     assert node.core.log.end_offset == end
 
 
@@ -591,10 +602,10 @@ def stray(leader_id: int, epoch: int, error: int = 0) -> tuple[Replica, bool]:
     node.crash()
     node.disk.election = ElectionState(5)
     node.restart()
-    asked = [e for e in node.effects if isinstance(e, fx.Ask)][-1]
+    ask = [e for e in node.effects if isinstance(e, fx.Ask)][-1]
     reply = ms.FetchReply(error=error, leader_id=leader_id, leader_epoch=epoch)
-    node.step(ev.ReplyReceived(asked.request_id, reply))
-    return node, node.core.connections.backing_off(asked.node.id, net.now_us)
+    node.step(ev.ReplyReceived(ask.request_id, reply))
+    return node, node.core.connections.backing_off(ask.node.id, net.now_us)
 
 
 @pytest.mark.parametrize(
@@ -631,19 +642,19 @@ def test_an_invalid_request_is_this_nodes_own_mistake() -> None:
 
 def test_not_being_authorized_is_fatal() -> None:
     net, _, others = led()
-    asked = [e for e in others[0].effects if isinstance(e, fx.Ask)][-1]
+    ask = [e for e in others[0].effects if isinstance(e, fx.Ask)][-1]
     with pytest.raises(FatalError, match="authorized"):
-        others[0].step(ev.ReplyReceived(asked.request_id, ms.FetchReply(top_error=31)))
+        others[0].step(ev.ReplyReceived(ask.request_id, ms.FetchReply(top_error=31)))
     assert net.leader is not None
 
 
 def test_other_errors_of_a_whole_request_are_a_reason_to_wait() -> None:
     net, _, others = led()
     node = others[0]
-    asked = [e for e in node.effects if isinstance(e, fx.Ask)][-1]
-    node.step(ev.ReplyReceived(asked.request_id, ms.FetchReply(top_error=104)))
+    ask = [e for e in node.effects if isinstance(e, fx.Ask)][-1]
+    node.step(ev.ReplyReceived(ask.request_id, ms.FetchReply(top_error=104)))
     assert node.role is RoleName.FOLLOWER
-    assert node.core.connections.backing_off(asked.node.id, net.now_us)
+    assert node.core.connections.backing_off(ask.node.id, net.now_us)
 
 
 def test_snapshot_ids_are_ordered_by_epoch_first() -> None:

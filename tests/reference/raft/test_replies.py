@@ -47,16 +47,16 @@ REQUESTS: dict[type[ms.Reply], ms.Request] = {
 
 
 def answer(node: Replica, kind: type[ms.Reply], **fields: Any) -> bool:
-    """Give a node this answer of a stranger; return whether that one is left alone for a while."""
+    """Give a node this answer of a non-voter; return whether that one is left alone for a while."""
     core = node.core
     core.effects = []
     core.ask(PEER, REQUESTS[kind])
-    (asked,) = core.effects
-    assert isinstance(asked, fx.Ask)
+    (ask,) = core.effects
+    assert isinstance(ask, fx.Ask)
     values = {"leader_id": core.leader_id, "leader_epoch": core.epoch, **fields}
     if kind is ms.FetchSnapshotReply:
         values |= {"snapshot_end_offset": 0, "snapshot_epoch": 0}  # As an error has it on the wire.
-    core.step(ev.ReplyReceived(asked.request_id, kind(**values)), node.net.now_us)
+    core.step(ev.ReplyReceived(ask.request_id, kind(**values)), node.net.now_us)
     return core.connections.backing_off(PEER.id, node.net.now_us)
 
 
@@ -151,9 +151,9 @@ def test_an_update_that_the_leader_does_not_know_is_not_repeated() -> None:
     core = follower.core
     core.effects = []
     core.ask(PEER, REQUESTS[ms.UpdateVoterReply])
-    (asked,) = core.effects
-    assert isinstance(asked, fx.Ask)
-    core.step(ev.RequestFailed(asked.request_id, unsupported=True), follower.net.now_us)
+    (ask,) = core.effects
+    assert isinstance(ask, fx.Ask)
+    core.step(ev.RequestFailed(ask.request_id, unsupported=True), follower.net.now_us)
     assert follower.following.has_updated_leader
     assert core.connections.backing_off(PEER.id, follower.net.now_us)
     assert leader.role is RoleName.LEADER

@@ -14,18 +14,20 @@ import msgspec
 import pytest
 from tests.reference.raft.network import Network, config, quorum, voter
 
+from kraftspec.fastpath.message import Message
 from kraftspec.fastpath.types import ZERO_UUID
-from kraftspec.reference.profiles.kafka import KafkaProfile
+from kraftspec.reference.profiles.kafka.profile import KafkaProfile
 from kraftspec.reference.profiles.kafka.records import decode_control, encode_control, read_batches
 from kraftspec.reference.raft import TRANSITIONS, Cause, FatalError, RoleName
 from kraftspec.reference.raft import events as ev
 from kraftspec.reference.raft import messages as ms
 from kraftspec.reference.raft.config import MS, S
 from kraftspec.reference.raft.control import ControlRecord, LeaderChange
-from kraftspec.reference.raft.core import Core
-from kraftspec.reference.raft.policy import Policy, RequestHandler
+from kraftspec.reference.raft.policy import Policy
+from kraftspec.reference.raft.role import QuorumState, RequestHandler
 from kraftspec.reference.raft.transitions import Transitions
 from kraftspec.reference.raft.types import NEVER_US, Endpoint, ReplicaKey
+from kraftspec.reference.wire.apis import Api
 
 KINDS: dict[int, tuple[type[ms.Request], type[ms.Reply]]] = {
     1: (ms.Vote, ms.VoteReply),
@@ -47,7 +49,7 @@ class Pong(ms.Reply, gc=False, kw_only=True):
     number: int = 0
 
 
-def on_ping(core: Core, token: int, request: Ping) -> None:
+def on_ping(core: QuorumState, token: int, request: Ping) -> None:
     reply = core.reply(Pong)
     reply.number = request.number + 1
     core.answer(token, reply)
@@ -78,15 +80,15 @@ class PlainPolicy(Policy):
     transitions = ELECTIONS_OF_THE_PAPER
     request_handlers = OWN_REQUESTS
 
-    def membership_request(self, core: Core, has_updated_leader: bool) -> None:
+    def membership_request(self, core: QuorumState, has_updated_leader: bool) -> None:
         return None
 
-    def may_vote_for(self, core: Core, candidate: ReplicaKey) -> bool:
+    def may_vote_for(self, core: QuorumState, candidate: ReplicaKey) -> bool:
         return candidate.id in core.log.voters.last
 
 
-APIS: Mapping[int, ms.Api] = {
-    key: ms.Api(key, kinds[0].__name__, 0, 0, 0) for key, kinds in KINDS.items()
+APIS: Mapping[int, Api] = {
+    key: Api(key, kinds[0].__name__, 0, 0, Message, Message) for key, kinds in KINDS.items()
 }
 
 
@@ -100,7 +102,7 @@ class PlainProfile(KafkaProfile):
         self.policy = policy or PlainPolicy()
         self.apis = APIS
 
-    def api_of(self, request: ms.Request) -> ms.Api:
+    def api_of(self, request: ms.Request) -> Api:
         return next(api for api in self.apis.values() if api.name == type(request).__name__)
 
     def min_version(self, request: ms.Request) -> int:
@@ -118,7 +120,7 @@ class PlainProfile(KafkaProfile):
         return _encoded(reply)
 
     def decode_reply(self, request: ms.Request, version: int, body: ms.Bytes) -> ms.Reply:
-        kind = next(reply for asked, reply in KINDS.values() if asked is type(request))
+        kind = next(reply for kind_, reply in KINDS.values() if kind_ is type(request))
         reply = kind(**_decoded(body))
         if isinstance(reply, ms.FetchReply):
             reply.batches = read_batches(reply.records or b"")
@@ -215,12 +217,12 @@ def test_without_pre_votes_an_isolated_voter_bumps_epochs_and_deposes_the_leader
     assert net.elect().core.epoch >= bumped
 
 
-def test_its_policy_refuses_votes_to_strangers() -> None:
+def test_its_policy_refuses_votes_to_non_voters() -> None:
     net = plain(3)
     for node_id in (2, 3):
         net.replicas[node_id].crash()
-    for stranger, granted in ((9, False), (2, True)):
-        request = ms.Vote(epoch=7, replica_id=stranger, last_epoch=0, end_offset=0)
+    for candidate_id, granted in ((9, False), (2, True)):
+        request = ms.Vote(epoch=7, replica_id=candidate_id, last_epoch=0, end_offset=0)
         reply = net.ask(1, request)
         assert isinstance(reply, ms.VoteReply)
         assert reply.vote_granted is granted
@@ -250,7 +252,7 @@ def test_votes_are_kept_by_id() -> None:
 class PatientPolicy(PlainPolicy):
     """Waits before each election, the longer the more it has lost (KIP-595 as drafted)."""
 
-    def election_backoff_us(self, core: Core) -> int:
+    def election_backoff_us(self, core: QuorumState) -> int:
         return 100 * MS << min(core.campaigns, 3)
 
 
@@ -315,11 +317,11 @@ def test_a_prospective_may_ask_again_and_again_with_delays_between() -> None:
     net.run(5 * S)
     before = len(net.sent)
     net.run(8 * S)
-    asked = [r for _, _, r in net.sent[before:] if isinstance(r, ms.Vote)]
+    votes = [r for _, _, r in net.sent[before:] if isinstance(r, ms.Vote)]
     assert node.role is RoleName.PROSPECTIVE
     assert node.core.epoch == epoch
-    assert all(vote.pre_vote for vote in asked)
-    assert len(asked) == 10 * 4  # Each 800 ms, once it has waited thrice, the four others.
+    assert all(vote.pre_vote for vote in votes)
+    assert len(votes) == 10 * 4  # Each 800 ms, once it has waited thrice, the four others.
     leader.crash()
     net.run(10 * S)
     assert net.leader is not None
@@ -329,12 +331,12 @@ def test_a_prospective_may_ask_again_and_again_with_delays_between() -> None:
 class OneClusterPolicy(PlainPolicy):
     """Whoever learns that it asked another cluster ends (KIP-595 as drafted)."""
 
-    def met_other_cluster(self, core: Core, reply: ms.Reply) -> None:
+    def met_other_cluster(self, core: QuorumState, reply: ms.Reply) -> None:
         raise FatalError("this is another cluster")
 
 
 @pytest.mark.parametrize("policy", [PlainPolicy(), OneClusterPolicy()])
-def test_a_node_among_strangers_may_end(policy: Policy) -> None:
+def test_a_node_among_non_voters_may_end(policy: Policy) -> None:
     net = plain(3, policy)
     net.elect()
     node = net.replicas[1]
@@ -350,18 +352,18 @@ def test_a_node_among_strangers_may_end(policy: Policy) -> None:
 
 
 class JealousPolicy(PlainPolicy):
-    """Who is asked for a vote by a stranger campaigns itself (KIP-595 as drafted)."""
+    """Who is asked for a vote by a non-voter campaigns itself (KIP-595 as drafted)."""
 
-    def met_stranger(self, core: Core, candidate: ReplicaKey) -> None:
+    def met_non_voter(self, core: QuorumState, candidate: ReplicaKey) -> None:
         core.role.hurry()
 
 
-@pytest.mark.parametrize(("stranger", "campaigns"), [(9, True), (2, False)])
-def test_a_strangers_vote_may_start_an_election(stranger: int, campaigns: bool) -> None:
+@pytest.mark.parametrize(("candidate_id", "campaigns"), [(9, True), (2, False)])
+def test_a_non_voters_vote_may_start_an_election(candidate_id: int, campaigns: bool) -> None:
     net = plain(3, JealousPolicy())
     for node_id in (2, 3):
         net.replicas[node_id].crash()
-    reply = net.ask(1, ms.Vote(epoch=7, replica_id=stranger, last_epoch=0, end_offset=0))
+    reply = net.ask(1, ms.Vote(epoch=7, replica_id=candidate_id, last_epoch=0, end_offset=0))
     assert isinstance(reply, ms.VoteReply)
     assert reply.vote_granted is not campaigns
     assert (net.replicas[1].role is RoleName.CANDIDATE) is campaigns
@@ -372,12 +374,12 @@ class ListeningPolicy(PlainPolicy):
     """Hears of control records as they are appended, committed or not."""
 
     def __init__(self) -> None:
-        self.heard: list[tuple[int, int, bool]] = []  # Node, offset, whether it was committed.
+        self.records: list[tuple[int, int, bool]] = []  # Node, offset, whether it was committed.
         self.control_handlers = {LeaderChange: self._on_leader_change}
 
-    def _on_leader_change(self, core: Core, offset: int, record: LeaderChange) -> None:
+    def _on_leader_change(self, core: QuorumState, offset: int, record: LeaderChange) -> None:
         assert record.leader_id == core.leader_id
-        self.heard.append((core.config.node_id, offset, offset < core.high_watermark))
+        self.records.append((core.config.node_id, offset, offset < core.high_watermark))
 
 
 def test_control_records_are_heard_of_before_they_are_committed() -> None:
@@ -385,4 +387,4 @@ def test_control_records_are_heard_of_before_they_are_committed() -> None:
     net = plain(3, policy)
     net.elect()
     net.run(S)
-    assert sorted(policy.heard) == [(1, 0, False), (2, 0, False), (3, 0, False)]
+    assert sorted(policy.records) == [(1, 0, False), (2, 0, False), (3, 0, False)]

@@ -239,12 +239,12 @@ def fetching() -> tuple[Network, Replica, Replica, fx.Ask]:
     take(leader)
     observer = net.add(joiner(4))
     for _ in range(1000):
-        asked = [e for e in observer.effects if isinstance(e, fx.Ask)][-1]
-        if isinstance(asked.request, ms.FetchSnapshot) and asked.request.position:
+        ask = [e for e in observer.effects if isinstance(e, fx.Ask)][-1]
+        if isinstance(ask.request, ms.FetchSnapshot) and ask.request.position:
             break
         net.queue.popleft()()
     net.queue.clear()
-    return net, leader, observer, asked
+    return net, leader, observer, ask
 
 
 def snapshot_reply(leader: Replica, **changes: Any) -> ms.FetchSnapshotReply:
@@ -264,17 +264,17 @@ def snapshot_reply(leader: Replica, **changes: Any) -> ms.FetchSnapshotReply:
     "changes", [{"snapshot_end_offset": 12}, {"snapshot_epoch": 2}, {"position": 0}]
 )
 def test_other_bytes_than_those_asked_for_are_fatal(changes: dict[str, int]) -> None:
-    _, leader, observer, asked = fetching()
+    _, leader, observer, ask = fetching()
     with pytest.raises(FatalError, match="asked for byte 12"):
-        observer.step(ev.ReplyReceived(asked.request_id, snapshot_reply(leader, **changes)))
+        observer.step(ev.ReplyReceived(ask.request_id, snapshot_reply(leader, **changes)))
 
 
 @pytest.mark.parametrize(
     "changes", [{"error": 98}, {"snapshot_end_offset": -1}, {"snapshot_epoch": -1}]
 )
 def test_a_snapshot_that_is_gone_is_forgotten(changes: dict[str, int]) -> None:
-    net, leader, observer, asked = fetching()
-    effects = observer.step(ev.ReplyReceived(asked.request_id, snapshot_reply(leader, **changes)))
+    net, leader, observer, ask = fetching()
+    effects = observer.step(ev.ReplyReceived(ask.request_id, snapshot_reply(leader, **changes)))
     assert fx.AbandonSnapshot(SnapshotId(13, 1)) in effects
     assert isinstance([e for e in effects if isinstance(e, fx.Ask)][-1].request, ms.Fetch)
     net.run(5 * S)
@@ -311,8 +311,8 @@ def test_a_snapshot_that_is_damaged_is_fetched_anew_and_not_at_once() -> None:
     effects = node.core.step(ev.SnapshotDamaged(finish.id, "a bit flipped"), net.now_us)
     assert node.core.log.end_offset == end
     assert node.following.fetching is None
-    wanted = [e.node.id for e in effects if isinstance(e, fx.Ask)]
-    assert leader.config.node_id not in wanted
+    targets = [e.node.id for e in effects if isinstance(e, fx.Ask)]
+    assert leader.config.node_id not in targets
     effects = node.core.step(ev.Tick(), net.now_us + 3 * S)
     assert [e for e in effects if isinstance(e, fx.Ask)]
 

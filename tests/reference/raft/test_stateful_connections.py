@@ -22,7 +22,7 @@ class ConnectionsMachine(RuleBasedStateMachine):
         super().__init__()
         self.connections = Connections(TIMEOUT_US, RETRY_US)
         self.now_us = 1_000
-        self.asked: dict[int, tuple[int, int]] = {}
+        self.pending: dict[int, tuple[int, int]] = {}
         self.resting: dict[int, int] = {}
         self.ids: set[int] = set()  # All that were ever given out.
         self.answered: Connection | None = None  # The last that was taken, not yet judged.
@@ -33,14 +33,14 @@ class ConnectionsMachine(RuleBasedStateMachine):
         request_id = self.connections.sent(node, ApiVersions(), self.now_us)
         assert request_id not in self.ids
         self.ids.add(request_id)
-        self.asked[node.id] = (request_id, self.now_us + TIMEOUT_US)
+        self.pending[node.id] = (request_id, self.now_us + TIMEOUT_US)
         self.resting.pop(node.id, None)
 
-    @precondition(lambda self: self.asked)
+    @precondition(lambda self: self.pending)
     @rule(data=st.data())
     def is_answered(self, data: st.DataObject) -> None:
-        node_id = data.draw(st.sampled_from(sorted(self.asked)))
-        request_id, _ = self.asked.pop(node_id)
+        node_id = data.draw(st.sampled_from(sorted(self.pending)))
+        request_id, _ = self.pending.pop(node_id)
         self.answered = self.connections.take(request_id)
         assert self.answered is not None
         assert self.answered.node.id == node_id
@@ -49,7 +49,7 @@ class ConnectionsMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def is_answered_too_late(self, data: st.DataObject) -> None:
         """Or twice: whoever gave a request up, or was answered, finds nothing."""
-        awaited = {request_id for request_id, _ in self.asked.values()}
+        awaited = {request_id for request_id, _ in self.pending.values()}
         late = sorted(self.ids - awaited)
         if late:
             assert self.connections.take(data.draw(st.sampled_from(late))) is None
@@ -71,24 +71,24 @@ class ConnectionsMachine(RuleBasedStateMachine):
             self._rests(node.id)
 
     def _rests(self, node_id: int) -> None:
-        if node_id not in self.asked:
+        if node_id not in self.pending:
             self.resting[node_id] = self.now_us + RETRY_US
 
     @rule(by_us=st.sampled_from((1, RETRY_US - 1, RETRY_US, TIMEOUT_US // 2, TIMEOUT_US)))
     def time_passes(self, by_us: int) -> None:
         self.now_us += by_us
-        overdue = {id for id, (_, until_us) in self.asked.items() if until_us <= self.now_us}
+        overdue = {id for id, (_, until_us) in self.pending.items() if until_us <= self.now_us}
         if overdue:
             assert self.connections.check_us <= self.now_us
         assert {node.id for node in self.connections.timed_out(self.now_us)} == overdue
         for node_id in overdue:
-            del self.asked[node_id]
+            del self.pending[node_id]
         self.resting = {id: until for id, until in self.resting.items() if until > self.now_us}
 
     @rule()
     def the_role_changes(self) -> None:
         self.connections.reset()
-        self.asked.clear()
+        self.pending.clear()
         self.resting.clear()
         self.answered = None
 
@@ -97,19 +97,19 @@ class ConnectionsMachine(RuleBasedStateMachine):
         connections, now_us = self.connections, self.now_us
         for node in NODES:
             id = node.id
-            assert connections.ready(id, now_us) == (id not in self.asked | self.resting)
+            assert connections.ready(id, now_us) == (id not in self.pending | self.resting)
             assert connections.backing_off(id, now_us) == (id in self.resting)
-            until_us = self.asked[id][1] if id in self.asked else self.resting.get(id, 0)
+            until_us = self.pending[id][1] if id in self.pending else self.resting.get(id, 0)
             assert max(connections.ready_us(id), now_us) == max(until_us, now_us)
         for first in range(len(NODES)):
             circle = [NODES[(first + at) % len(NODES)] for at in range(len(NODES))]
             ready = [node for node in circle if connections.ready(node.id, now_us)]
-            found = connections.first_ready(NODES, first, now_us)
-            assert found == (ready[0] if ready else None)
+            first_id = connections.first_ready(NODES, first, now_us)
+            assert first_id == (ready[0] if ready else None)
 
     @invariant()
     def when_to_look_again(self) -> None:
-        ends = [until_us for _, until_us in self.asked.values()]
+        ends = [until_us for _, until_us in self.pending.values()]
         assert self.connections.busy_until_us(self.now_us) == max(ends, default=0)
         assert self.connections.check_us <= min(ends, default=NEVER_US)
         soonest_us = min([*ends, *self.resting.values(), self.now_us + RETRY_US])

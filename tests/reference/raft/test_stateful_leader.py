@@ -53,21 +53,21 @@ class LeaderMachine(RuleBasedStateMachine):
         self.committed: list[int] = []
         self.changed_at = 0  # Where the last voter set stands.
         self.epoch_start = OLD_RECORDS
-        asked = self.step(ev.Start())
+        effects = self.step(ev.Start())
         while self.core.role.name is not RoleName.LEADER:
-            if not asked:
+            if not effects:
                 self.now_us = max(self.now_us, self.core.next_deadline_us())
-                asked = self.step(ev.Tick())
+                effects = self.step(ev.Tick())
                 continue
-            ask = asked.pop()
+            ask = effects.pop()
             reply: ms.Reply = ms.FetchReply(leader_epoch=self.core.epoch)
             if isinstance(ask.request, ms.Vote):
                 reply = ms.VoteReply(leader_epoch=ask.request.epoch, vote_granted=True)
-            asked += self.step(ev.ReplyReceived(ask.request_id, reply))
+            effects += self.step(ev.ReplyReceived(ask.request_id, reply))
         self.end = self.core.log.end_offset
 
     def step(self, event: ev.Event) -> list[fx.Ask]:
-        """Take a step; return what is asked of others."""
+        """Take a step; return the requests to other nodes."""
         effects = self.core.step(event, self.now_us)
         self.flushes += [effect for effect in effects if isinstance(effect, fx.FlushLog)]
         self.committed += [e.high_watermark for e in effects if isinstance(e, fx.Commit)]
@@ -77,7 +77,7 @@ class LeaderMachine(RuleBasedStateMachine):
     def request(self, request: ms.Request) -> ms.Reply | None:
         """Ask the leader; return its answer if it comes at once."""
         self.token += 1
-        self.asked = self.step(ev.RequestReceived(self.token, request))
+        self.effects_of_request = self.step(ev.RequestReceived(self.token, request))
         return self.replies.get(self.token)
 
     def count(self) -> None:
@@ -167,7 +167,7 @@ class LeaderMachine(RuleBasedStateMachine):
                 endpoints=voter(node).endpoints,
             )
         )
-        (ask,) = [one for one in self.asked if isinstance(one.request, ms.ApiVersions)]
+        (ask,) = [one for one in self.effects_of_request if isinstance(one.request, ms.ApiVersions)]
         reply = ms.ApiVersionsReply(kraft_versions=VersionRange(0, 1))
         self.step(ev.ReplyReceived(ask.request_id, reply))
         self._changed(self.voters | {node})

@@ -119,9 +119,9 @@ class LogStateMachine(RuleBasedStateMachine):
     def epochs_end_where_the_next_begins(self) -> None:
         here = self.epochs[self.start :]
         for epoch in range(1, self.last_epoch + 2):
-            below = [found for found in here if found <= epoch]
+            below = [batch_epoch for batch_epoch in here if batch_epoch <= epoch]
             if below:
-                end = self.end - sum(1 for found in here if found > epoch)
+                end = self.end - sum(1 for batch_epoch in here if batch_epoch > epoch)
                 assert self.log.end_offset_for_epoch(epoch) == (max(below), end)
 
     @invariant()
@@ -130,7 +130,7 @@ class LogStateMachine(RuleBasedStateMachine):
         here = set(self.epochs[self.start :])
         for offset in range(self.start + 1, self.end + 1):
             epoch = self.epochs[offset - 1]
-            end = max(at + 1 for at, found in enumerate(self.epochs) if found == epoch)
+            end = max(at + 1 for at, batch_epoch in enumerate(self.epochs) if batch_epoch == epoch)
             # Who is in an epoch before the earliest snapshot's gets a snapshot (KIP-630).
             is_old = any(epoch < id.epoch for id in self.snapshots[:1])
             assert self.log.is_valid(offset, epoch) == (not is_old)

@@ -78,13 +78,15 @@ def in_role(role: RoleName, *, fetched: bool = True) -> tuple[Network, Replica]:
 
 
 def _answer_fetch(net: Network, node: Replica, epoch: int, leader_id: int) -> None:
-    asked = [e for e in node.effects if isinstance(e, fx.Ask) and isinstance(e.request, ms.Fetch)]
+    requests = [
+        e for e in node.effects if isinstance(e, fx.Ask) and isinstance(e.request, ms.Fetch)
+    ]
     reply = ms.FetchReply(leader_id=leader_id, leader_epoch=epoch)
-    node.step(ev.ReplyReceived(asked[-1].request_id, reply))
+    node.step(ev.ReplyReceived(requests[-1].request_id, reply))
 
 
 def _grant(net: Network, node: Replica, *, pre_vote: bool) -> None:
-    asked = [
+    requests = [
         e
         for e in node.effects
         if isinstance(e, fx.Ask)
@@ -93,7 +95,9 @@ def _grant(net: Network, node: Replica, *, pre_vote: bool) -> None:
     ]
     epoch = node.core.epoch
     node.step(
-        ev.ReplyReceived(asked[-1].request_id, ms.VoteReply(leader_epoch=epoch, vote_granted=True))
+        ev.ReplyReceived(
+            requests[-1].request_id, ms.VoteReply(leader_epoch=epoch, vote_granted=True)
+        )
     )
     net.settle()
 

@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.reference.kafka_tools import Said, ours
 
+from kraftspec.fastpath import walk as walk_module
 from kraftspec.fastpath.batch_writer import encode_batch
 from kraftspec.generated.kafka import (
     FeatureLevelRecord,
@@ -27,7 +28,6 @@ from kraftspec.generated.kafka import (
 from kraftspec.reference.log import LocalFiles, LogConfig, LogDirectory, MetadataLog, MetaProperties
 from kraftspec.reference.log.control import control_value
 from kraftspec.reference.log.quorum_state import QuorumStateFile
-from kraftspec.reference.tools import dump_batches, dump_follow
 from kraftspec.reference.tools.dump import Dump, DumpRequest
 from kraftspec.reference.tools.dump_batches import BatchWalk
 from kraftspec.reference.tools.dump_follow import LogFollower
@@ -140,11 +140,9 @@ def test_small_windows_give_the_same(
     path.write_bytes(data + b"".join(batch(offset, 9) for offset in range(6, 600, 9)))
     expected = dumped(path)
     assert max(row.get("offset", 0) for row in expected) > 590
-    for window, search in ((70, 4_000), (300, 2_500), (1_000, 1_500)):
-        monkeypatch.setattr(dump_batches, "WINDOW_BYTES", window)
-        monkeypatch.setattr(dump_batches, "SEARCH_BYTES", search)
+    for window in (70, 300, 1_000, 4_000):
+        monkeypatch.setattr(walk_module, "WINDOW_BYTES", window)
         assert dumped(path) == expected
-        monkeypatch.setattr(dump_follow, "WINDOW_BYTES", window)
         if name == "nothing":
             offsets = [row["baseOffset"] for row in expected if row["kind"] == "batch"]
             assert Following(path).step() == offsets
@@ -153,7 +151,7 @@ def test_small_windows_give_the_same(
 def test_damage_longer_than_the_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / SEGMENT
     path.write_bytes(batch(0) + b"rubbish" * 2_000 + batch(2))
-    monkeypatch.setattr(dump_batches, "SEARCH_BYTES", 1_000)
+    monkeypatch.setattr(walk_module, "WINDOW_BYTES", 1_000)
     found = dumped(path)
     assert [row["baseOffset"] for row in found if row["kind"] == "batch"] == [0, 2]
     (problem,) = [row for row in found if row["kind"] == "problem"]

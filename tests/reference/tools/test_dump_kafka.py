@@ -29,7 +29,7 @@ OPTIONS = (
 )
 SEGMENT = f"{0:020d}.log"
 
-pytestmark = pytest.mark.java
+pytestmark = pytest.mark.kafka
 
 
 def same(kafka: KafkaTools, *arguments: str) -> Said:

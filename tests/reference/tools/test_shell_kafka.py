@@ -40,14 +40,14 @@ def test_a_real_log_and_checkpoint_are_as_recorded() -> None:
     assert provenance(checkpoint).startswith("offset 272, epoch 3, ")
 
 
-@pytest.mark.java
+@pytest.mark.kafka
 @pytest.mark.parametrize("name", RECORDED)
 def test_what_is_recorded_is_kafkas(name: str) -> None:
     with KafkaShell(CORPUS / RECORDED[name]) as shell:
         assert shell.tree() == recorded(name)
 
 
-@pytest.mark.java
+@pytest.mark.kafka
 @pytest.mark.parametrize("shape", ["static", "failovers"])
 def test_a_directory_is_its_segments_one_after_another(shape: str, tmp_path: Path) -> None:
     """Kafka's shell reads one file: the segments, joined; ours the checkpoint and what follows."""
@@ -69,7 +69,7 @@ def test_a_directory_is_its_segments_one_after_another(shape: str, tmp_path: Pat
     )
 
 
-@pytest.mark.java
+@pytest.mark.kafka
 @pytest.mark.parametrize("seed", [0, 1])
 def test_random_records(seed: int, tmp_path: Path) -> None:
     """Transactions, tokens, fencing of old, ELR: what no quiet cluster writes."""
@@ -147,7 +147,7 @@ def rare() -> Iterator[tuple[Message, int]]:
     yield kafka.NoOpRecord(), 0
 
 
-@pytest.mark.java
+@pytest.mark.kafka
 def test_rare_records(tmp_path: Path) -> None:
     values = [frame(record)[:2] + bytes([at]) + record.encode(at) for record, at in rare()]
     data = encode_batch(values, timestamps=253_402_300_800_010, partition_leader_epoch=3)
@@ -171,7 +171,7 @@ COMMANDS = [
 ]  # fmt: skip
 
 
-@pytest.mark.java
+@pytest.mark.kafka
 def test_commands_say_what_kafkas_say(tmp_path: Path) -> None:
     path = tmp_path / RECORDED["log"]
     shutil.copy(CORPUS / RECORDED["log"], path)
@@ -187,7 +187,7 @@ def test_commands_say_what_kafkas_say(tmp_path: Path) -> None:
             assert known == theirs.ask(line), line
 
 
-@pytest.mark.java
+@pytest.mark.kafka
 def test_a_controller_at_work(tmp_path: Path) -> None:
     """Its directory is read while it writes there, and then as Kafka's shell reads it."""
     made = Cluster(

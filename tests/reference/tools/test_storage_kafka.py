@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from tests.reference.kafka_tools import STORAGE, KafkaTools, Said, ours
 
-from kraftspec.fastpath.batch_reader import decode_batch, read_header
+from kraftspec.fastpath.batch_reader import decode_batch
 from kraftspec.fastpath.records import Record
+from kraftspec.fastpath.walk import iterate_headers
 from kraftspec.reference.log import LogDirectory
 from kraftspec.reference.log.directory import MetaProperties
 from kraftspec.reference.log.properties import parse_properties
@@ -44,7 +45,7 @@ BOTH = BROKER | {
 ADVERTISED = DYNAMIC | {"advertised.listeners": "CONTROLLER://c.example:1111"}
 UNSTABLE = DYNAMIC | {"unstable.feature.versions.enable": "true"}
 
-pytestmark = pytest.mark.java
+pytestmark = pytest.mark.kafka
 
 
 def write(directory: Path, properties: Mapping[str, str]) -> Path:
@@ -119,12 +120,9 @@ def tree(directory: Path) -> dict[str, object]:
 def batches(data: bytes) -> list[object]:
     """The batches of a checkpoint without their times, and without the ids that were drawn."""
     found: list[object] = []
-    at = 0
-    while at < len(data):
-        header = read_header(data, at)
-        records = [values(record) for record in decode_batch(data, at)]
+    for header in iterate_headers(data):
+        records = [values(record) for record in decode_batch(data, header.position)]
         found.append((header.position, header.size, header.base_offset, header.attributes, records))
-        at = header.end
     return found
 
 

@@ -11,7 +11,7 @@ from kraftspec.conformance.cluster.guard import Guard
 from kraftspec.conformance.cluster.node import HOST, Listener, Node, free_port
 from kraftspec.fastpath.types import Uuid
 
-pytestmark = pytest.mark.java
+pytestmark = pytest.mark.kafka
 
 
 @pytest.mark.parametrize("kind", ["standalone", "initial", "static"])

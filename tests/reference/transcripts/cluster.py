@@ -24,6 +24,7 @@ from kraftspec.reference.raft import events as ev
 from kraftspec.reference.raft import messages as ms
 from kraftspec.reference.raft.types import NONE, Node, VersionRange, Voter
 from kraftspec.reference.raft.voters import VoterSet
+from kraftspec.reference.wire.apis import Api
 
 if TYPE_CHECKING:
     from kraftspec.reference.raft.profile import Profile
@@ -52,7 +53,7 @@ class ScriptError(ValueError):
 
 
 class Cluster:
-    """See the module."""
+    """The nodes of one transcript, with the time and the messages between them."""
 
     def __init__(self) -> None:
         self.now_us = 0
@@ -60,6 +61,7 @@ class Cluster:
         self.requests = _requests_of(self.profile)
         self.nodes: dict[int, Machine] = {}
         self.api_max: dict[tuple[int, str], int] = {}
+        self._answered: dict[tuple[int, int], tuple[Message, ms.Request]] = {}  # Last, on a link.
         self.flying: list[Message] = []
         self.cuts: set[tuple[int, int]] = set()
         self.lines: list[str] = []
@@ -116,17 +118,17 @@ class Cluster:
     # ---- nodes ---------------------------------------------------------------------------------
 
     def do_profile(self, arguments: list[str]) -> None:
-        """profile NAME [without=CURES] [SETTING=VALUE]...: the protocol of the nodes, before them.
+        """profile NAME [without=FIXES] [SETTING=VALUE]...: the protocol of the nodes, before them.
 
-        CURES are those of the profile to do without; SETTING is a number that the profile takes.
+        FIXES are those of the profile to do without; SETTING is a number that the profile takes.
         """
         options = _options(arguments[1:])
         without = options.pop("without", "")
-        given = {name.replace("-", "_"): int(value) for name, value in options.items()}
+        numbers = {name.replace("-", "_"): int(value) for name, value in options.items()}
         if self.nodes:
             raise ScriptError("profile comes before quorum")
         self.profile = profile_named(
-            arguments[0], without=without.split(",") if without else (), **given
+            arguments[0], without=without.split(",") if without else (), **numbers
         )
         self.requests = _requests_of(self.profile)
 
@@ -153,7 +155,7 @@ class Cluster:
         )
         dynamic = words.read_voters(",".join(f"{voter}/d{voter}" for voter in voters))
         contacts = tuple(Node(-2 - one, "localhost", words.PORT_BASE + one) for one in servers)
-        given: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "cluster_id": words.CLUSTER_ID,
             "node_id": id,
             "directory_id": words.directory_of(id),
@@ -164,12 +166,12 @@ class Cluster:
             "kraft_versions": VersionRange(0, 1),
         }
         if self.profile.name == "kip-595":  # Voters are ids, and nobody has said a cluster yet.
-            given["cluster_id"], given["directory_id"] = "", ZERO_UUID
-            given["voters"] = VoterSet(Voter(words.read_key(str(voter))) for voter in voters)
-            given["bootstrap_servers"] = contacts
-            given["retry_backoff_max_us"] = words.duration_us("1s")
+            fields["cluster_id"], fields["directory_id"] = "", ZERO_UUID
+            fields["voters"] = VoterSet(Voter(words.read_key(str(voter))) for voter in voters)
+            fields["bootstrap_servers"] = contacts
+            fields["retry_backoff_max_us"] = words.duration_us("1s")
         draw = (min(id, 9) - 1) / 10  # Node 1 has the shortest election time-out, then node 2.
-        machine = Machine(self, Config(**(given | settings)), self.profile, draw)
+        machine = Machine(self, Config(**(fields | settings)), self.profile, draw)
         machine.format(dynamic if level and id in voters else None)
         self.nodes[id] = machine
 
@@ -219,8 +221,8 @@ class Cluster:
         self._forget(int(arguments[0]))
 
     def do_crash(self, arguments: list[str]) -> None:
-        """crash NODE: a power cut, which loses what was not synced."""
-        self._node(arguments[0]).kill(power_cut=True)
+        """crash NODE: a power loss, which loses what was not synced."""
+        self._node(arguments[0]).kill(power_loss=True)
         self._forget(int(arguments[0]))
 
     def do_wipe(self, arguments: list[str]) -> None:
@@ -339,8 +341,12 @@ class Cluster:
 
     def _fail(self, message: Message, unsupported: bool) -> None:
         node = self.nodes[message.source]
-        if node.is_up and message.life == node.life and message.correlation in node.asked:
-            del node.asked[message.correlation]
+        if (
+            node.is_up
+            and message.incarnation == node.incarnation
+            and message.correlation in node.sent_requests
+        ):
+            del node.sent_requests[message.correlation]
             node.step(ev.RequestFailed(message.correlation, unsupported))
 
     def do_cut(self, arguments: list[str]) -> None:
@@ -358,9 +364,9 @@ class Cluster:
     def _take(self, link: str) -> list[Message]:
         """Take what is on its way on a link, or on both ways of one."""
         links = set(_links(link))
-        found = [m for m in self.flying if (m.source, m.target) in links]
+        messages = [m for m in self.flying if (m.source, m.target) in links]
         self.flying = [m for m in self.flying if (m.source, m.target) not in links]
-        return found
+        return messages
 
     def _forget(self, id: int) -> None:
         """Drop the connections of a node that went down."""
@@ -384,44 +390,42 @@ class Cluster:
         rest = arguments[3:]
         if rest[:1] == ["hex"]:
             body = bytes.fromhex("".join(rest[1:]))
-            said = arguments[1]
+            text = arguments[1]
         elif rest[:1] and rest[0].startswith("{"):
             message_class: Any = getattr(words.generated_by(self.profile), f"{api.name}Request")
             body = message_class.from_json(json.loads(" ".join(rest)), version).encode(version)
-            said = f"{arguments[1]} {' '.join(rest)}"
+            text = f"{arguments[1]} {' '.join(rest)}"
         else:
             fields = {"cluster_id": words.CLUSTER_ID} | words.read_fields(kind, _options(rest))
             if kind in (ms.Fetch, ms.FetchSnapshot):
                 fields.setdefault("max_bytes", words.MAX_BYTES)
             body = self.profile.encode_request(kind(**fields), version)
-            said = words.message_words(self.profile.decode_request(api.key, version, body))
+            text = words.message_words(self.profile.decode_request(api.key, version, body))
         self._correlation += 1
-        message = Message(0, node.id, False, self._correlation, 0, api.key, version, body, said)
+        message = Message(0, node.id, False, self._correlation, 0, api.key, version, body, text)
         self.say(_line("tool", node.id, message), body)
         node.receive(message)
 
     def do_reply(self, arguments: list[str]) -> None:
-        """reply B->A [API] FIELD=VALUE...: a voter that is no node here answers A's request.
+        """reply B->A [API|again] FIELD=VALUE...: a voter that is no node here answers A's request.
 
-        It is the newest request that is on its way from A to B, of that API if one is named.
+        It is the newest request that is on its way from A to B, of that API if one is named; or
+        ``again`` the one that B has answered last.
         ``batches=2@5:a,b`` are records of epoch 2 at offset 5; ``damage=70`` spoils byte 70.
         ``checkpoint=added-3/d3:a,b`` is a whole snapshot, of control records and values.
         """
         source, target = _links(arguments[0])[0]
         rest = arguments[1:]
-        api = rest.pop(0) if rest and rest[0] in self.requests else None
-        for asked in reversed(self.flying):
-            if (asked.source, asked.target, asked.is_reply) == (target, source, False) and (
-                api is None or asked.words.split()[0] == api
-            ):
-                break
-        else:
-            raise ScriptError(f"{target} asks {source} nothing")
-        self.flying.remove(asked)
         node = self.nodes[target]
-        if asked.correlation not in node.asked:
-            raise ScriptError(f"{target} awaits no answer of {source} any more")
-        request, _ = node.asked[asked.correlation]
+        if rest[:1] == ["again"]:
+            rest.pop(0)
+            pending, request = self._answered[source, target]
+            node.sent_requests[pending.correlation] = request, pending.version
+        else:
+            api = rest.pop(0) if rest and rest[0] in self.requests else None
+            pending = self._request_of(target, source, api)
+            request, _ = node.sent_requests[pending.correlation]
+        self._answered[source, target] = pending, request
         options = _options(rest)
         records = bytearray(_batches(options.pop("batches", "")))
         for position in options.pop("damage", "").split(",") if "damage" in options else ():
@@ -440,10 +444,24 @@ class Cluster:
         if checkpoint:
             reply.data = node.checkpoint(checkpoint)
             reply.size = len(reply.data)
-        message = node.answer_to(asked, request, reply)
+        message = node.answer_to(pending, request, reply)
         self.say(_line(source, target, message), message.body)
         message.source, message.target = source, target
         node.receive(message)
+
+    def _request_of(self, source: int, target: int, api: str | None) -> Message:
+        """Take the newest request that is on its way, and that its sender still awaits."""
+        for message in reversed(self.flying):
+            if (message.source, message.target, message.is_reply) == (source, target, False) and (
+                api is None or message.words.split()[0] == api
+            ):
+                break
+        else:
+            raise ScriptError(f"{source} asks {target} nothing")
+        self.flying.remove(message)
+        if message.correlation not in self.nodes[source].sent_requests:
+            raise ScriptError(f"{source} awaits no answer of {target} any more")
+        return message
 
     # ---- what the state machine, the operator and the disk do ------------------------------------
 
@@ -474,7 +492,7 @@ class Cluster:
     def do_snapshot(self, arguments: list[str]) -> None:
         """snapshot NODE END-EPOCH a,b [timestamp=MS]: the state machine writes a snapshot."""
         node = self._node(arguments[0])
-        node.snapshot_values = [text.encode() for text in arguments[2].split(",")]
+        node.snapshot_data = [text.encode() for text in arguments[2].split(",")]
         timestamp_ms = int(_options(arguments[3:]).get("timestamp", 0))
         node.step(ev.SnapshotRequested(words.read_snapshot(arguments[1]), timestamp_ms))
 
@@ -502,15 +520,15 @@ class Cluster:
         options = _options(arguments[2:])
         leader_id = int(options.get("leader-id", NONE))
         endpoints = words.endpoints_of(leader_id) if leader_id >= 0 else ()
-        how: dict[str, Any] = {"leader_id": leader_id, "endpoints": endpoints}
+        options_of_move: dict[str, Any] = {"leader_id": leader_id, "endpoints": endpoints}
         if "endpoints" in options:
-            how["endpoints"] = words.read_endpoints(options["endpoints"])
+            options_of_move["endpoints"] = words.read_endpoints(options["endpoints"])
         if "epoch" in options:
-            how["epoch"] = int(options["epoch"])
+            options_of_move["epoch"] = int(options["epoch"])
         core.effects = []
         before = core.role
         try:
-            core.move(Cause[arguments[1].replace("-", "_").upper()], **how)
+            core.move(Cause[arguments[1].replace("-", "_").upper()], **options_of_move)
         except FatalError as error:
             if core.role is not before:
                 raise
@@ -520,7 +538,7 @@ class Cluster:
 
     # ---- inside --------------------------------------------------------------------------------
 
-    def _api(self, request: str) -> ms.Api:
+    def _api(self, request: str) -> Api:
         if request not in self.requests:
             raise ScriptError(f"there is no request {request}: {', '.join(self.requests)}")
         names = (request, _WIRE_NAMES.get(request, request), f"{request}QuorumRecords")
@@ -549,7 +567,7 @@ def _options(arguments: list[str]) -> dict[str, str]:
 
 def _requests_of(profile: Profile) -> dict[str, type[ms.Request]]:
     """Return the requests of the core, and those of this profile, by name; its own come first."""
-    package = type(profile).__module__
+    package = type(profile).__module__.rpartition(".")[0]
     kinds = [kind for kind in ms.Request.__subclasses__() if kind.__module__ == ms.__name__]
     kinds += [k for k in ms.Request.__subclasses__() if k.__module__.startswith(package)]
     return {kind.__name__: kind for kind in kinds}

@@ -5,27 +5,28 @@ The core is watched, not changed: ``WatchedCore`` only tells when a role was ent
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 from tests.reference.transcripts import words
 
-from kraftspec.conformance.simulation.disk import MemoryFiles
 from kraftspec.fastpath.errors import CodecError
 from kraftspec.generated.kafka import SnapshotHeaderRecord
+from kraftspec.reference.host import Host
 from kraftspec.reference.log import LogConfig, LogDirectory, MetaProperties
 from kraftspec.reference.log.control import control_value
 from kraftspec.reference.log.directory import METADATA_NAME
+from kraftspec.reference.log.memory_files import MemoryFiles
 from kraftspec.reference.log.snapshots import checkpoint_bytes, snapshot_name
-from kraftspec.reference.profiles import kip_853
+from kraftspec.reference.profiles import parts_of
+from kraftspec.reference.profiles.kip_853 import profile as kip_853
 from kraftspec.reference.profiles.kip_853.bootstrap import bootstrap_files
 from kraftspec.reference.raft import Cause, Config, Core, ElectionState, FatalError
 from kraftspec.reference.raft import effects as fx
 from kraftspec.reference.raft import events as ev
 from kraftspec.reference.raft.control import KRaftVersion, LeaderChange, Voters
-from kraftspec.reference.raft.messages import Reply, Request
+from kraftspec.reference.raft.messages import Batch, Reply, Request
 from kraftspec.reference.raft.types import (
     BOOTSTRAP_SNAPSHOT,
     NEVER_US,
@@ -62,9 +63,9 @@ class WatchedCore(Core):
 
     cause: str
 
-    def move(self, cause: Cause, **how: Any) -> None:
+    def move(self, cause: Cause, **options: Any) -> None:
         self.cause = cause.value
-        super().move(cause, **how)
+        super().move(cause, **options)
 
     def enter(
         self, role: Role, election: ElectionState, endpoints: Endpoints, *, persist: bool = True
@@ -85,7 +86,7 @@ class Draws:
 
 
 class WorstLuck(Random):
-    """Of what was not synced a power cut keeps nothing."""
+    """Of what was not synced a power loss keeps nothing."""
 
     def getrandbits(self, k: int, /) -> int:
         return 0
@@ -101,17 +102,22 @@ class Message(msgspec.Struct):
     target: int
     is_reply: bool
     correlation: int
-    life: int
+    incarnation: int
     api_key: int
     version: int
     body: bytes
     words: str
 
 
-class Machine:
-    """A node with its disk."""
+class Machine(Host):
+    """A node with its disk: a `Host` that tells what it does."""
+
+    HANDLERS: ClassVar = {**Host.HANDLERS, RoleEntered: "on_role_entered"}
+
+    core: WatchedCore
 
     def __init__(self, cluster: Cluster, config: Config, profile: Profile, draw: float) -> None:
+        super().__init__()
         self.cluster = cluster
         self.config = config
         self.profile = profile
@@ -119,53 +125,15 @@ class Machine:
         self.draws = Draws(draw)
         self.files = MemoryFiles()
         self.generation = 0  # How often its disk was replaced.
-        self.life = 0
+        self.incarnation = 0
         self.is_up = False
         self.holds_flushes = False
-        self.held: fx.FlushLog | None = None
-        self.snapshot_values: list[bytes] = []
-        self.core: WatchedCore
-        self.storage: Storage
-        self.asked: dict[int, tuple[Request, int]] = {}
+        self.snapshot_data: list[bytes] = []
+        self.sent_requests: dict[int, tuple[Request, int]] = {}
         self.answering: dict[int, tuple[Request, Message]] = {}
         self._token = 0
-        self._after: list[ev.Event] = []
-        self._carry: dict[type[fx.Effect], Callable[[Any], None]] = {
-            RoleEntered: self._role_entered,
-            fx.PersistElection: self._persist,
-            fx.TruncateLog: self._truncate,
-            fx.ResetLog: self._reset,
-            fx.AppendRecords: self._append_records,
-            fx.AppendControl: self._append_control,
-            fx.AppendBatches: self._append_batches,
-            fx.FlushLog: self._flush,
-            fx.WriteSnapshot: self._write_snapshot,
-            fx.SnapshotRefused: lambda e: self.say(
-                f"snapshot-refused {words.snapshot_words(e.id)} {e.reason}"
-            ),
-            fx.BeginSnapshot: lambda e: self._stored(e, "begin-snapshot"),
-            fx.ExtendSnapshot: self._extend_snapshot,
-            fx.FinishSnapshot: self._finish_snapshot,
-            fx.AbandonSnapshot: lambda e: self._stored(e, "abandon-snapshot"),
-            fx.DeleteBefore: self._delete_before,
-            fx.Ask: self._ask,
-            fx.Answer: self._answer,
-            fx.ClusterIdLearned: self._name_cluster,
-            fx.DropConnection: lambda e: self.say(f"drop-connection {e.node.id}"),
-            fx.LoadSnapshot: self._load_snapshot,
-            fx.Commit: lambda e: self.say(f"commit high-watermark={e.high_watermark}"),
-            fx.LeaderChanged: lambda e: self.say(
-                f"leader-changed epoch={e.epoch} leader-id={e.leader_id}"
-            ),
-            fx.Appended: lambda e: self.say(
-                f"appended epoch={e.epoch} offsets={e.base_offset}..{e.last_offset}"
-            ),
-            fx.AppendRefused: lambda e: self.say(f"append-refused {_error(e.error)}"),
-            fx.UpgradeAnswered: self._upgrade_answered,
-            fx.ShutdownCompleted: self._shut_down,
-        }
 
-    # ---- the disk before a life ----------------------------------------------------------------
+    # ---- the disk before an incarnation ---------------------------------------------------------
 
     def format(self, voters: VoterSet | None) -> None:
         """Format the disk; ``voters`` go into the bootstrap checkpoint, with kraft.version 1.
@@ -177,6 +145,7 @@ class Machine:
             cluster_id=self.config.cluster_id,
             node_id=self.id,
             directory_id=self.config.directory_id,
+            id_property=parts_of(self.profile.name).id_property,
         )
         checkpoints = {}
         if voters is not None and self.profile.name == kip_853.KipProfile.name:
@@ -210,14 +179,14 @@ class Machine:
         """Return the bytes of a file of the metadata log."""
         return self.files.content(f"{PATH}/{METADATA_NAME}/{name}")
 
-    # ---- a life --------------------------------------------------------------------------------
+    # ---- an incarnation -------------------------------------------------------------------------
 
     def start(self) -> None:
         """Recover, and let the core choose its first role."""
-        self.life += 1
-        self.asked.clear()
+        self.incarnation += 1
+        self.sent_requests.clear()
         self.answering.clear()
-        self.held = None
+        self.begin_incarnation()
         self.storage = self.open()
         core = self.storage.make_core(self.config, self.draws, WatchedCore)
         assert isinstance(core, WatchedCore)
@@ -231,10 +200,10 @@ class Machine:
         self.storage.close()
         self.is_up = False
 
-    def kill(self, power_cut: bool) -> None:
-        """End the process; a power cut loses all that was not synced."""
-        if power_cut:
-            self.files.power_cut(WorstLuck())
+    def kill(self, power_loss: bool) -> None:
+        """End the process; a power loss loses all that was not synced."""
+        if power_loss:
+            self.files.power_loss(WorstLuck())
         else:
             self.files.kill()
         self.is_up = False
@@ -245,14 +214,11 @@ class Machine:
             effects = self.core.step(event, self.cluster.now_us)
         except FatalError as error:
             self.say(f"fatal: {error}")  # What this step ordered before is not done.
-            self.kill(power_cut=False)
+            self.kill(power_loss=False)
             return
-        for effect in effects:
-            self._carry[type(effect)](effect)
-            if not self.is_up:
-                return
-        while self._after and self.is_up:
-            self.step(self._after.pop(0))
+        self.carry_out(effects)
+        while self.upcoming and self.is_up:
+            self.step(self.upcoming.popleft())
 
     def say(self, text: str, data: bytes = b"") -> None:
         """Tell what this node does."""
@@ -261,11 +227,11 @@ class Machine:
     def receive(self, message: Message) -> None:
         """Take a request or a reply, as bytes."""
         if message.is_reply:
-            asked = self.asked.pop(message.correlation, None)
-            if asked is None or message.life != self.life:
+            sent = self.sent_requests.pop(message.correlation, None)
+            if sent is None or message.incarnation != self.incarnation:
                 self.say(f"ignores {message.words}")
                 return
-            request, version = asked
+            request, version = sent
             reply = self.profile.decode_reply(request, version, message.body)
             self.step(ev.ReplyReceived(message.correlation, reply))
             return
@@ -280,9 +246,8 @@ class Machine:
 
     def finish_flush(self) -> None:
         """Let the disk be done with the sync that was held."""
-        assert self.held is not None, f"node {self.id} syncs nothing"
-        effect, self.held = self.held, None
-        self.step(self.storage.flush(effect))
+        assert self.flush_wanted is not None, f"node {self.id} syncs nothing"
+        self.step(self.sync())
 
     def summary(self) -> str:
         """Return what the node is and has, in a line."""
@@ -307,7 +272,17 @@ class Machine:
 
     # ---- effects -------------------------------------------------------------------------------
 
-    def _role_entered(self, effect: RoleEntered) -> None:
+    def clock_us(self) -> int:
+        return self.cluster.now_us
+
+    def begin_sync(self) -> None:
+        if not self.holds_flushes:
+            super().begin_sync()
+
+    def snapshot_values(self, effect: fx.WriteSnapshot) -> list[bytes]:
+        return self.snapshot_data
+
+    def on_role_entered(self, effect: RoleEntered) -> None:
         state = effect.election
         voted = words.key_words(state.voted) if state.voted is not None else "none"
         self.say(
@@ -315,29 +290,29 @@ class Machine:
             f"leader-id={state.leader_id} voted={voted} ({effect.cause})"
         )
 
-    def _persist(self, effect: fx.PersistElection) -> None:
-        self.storage.persist_election(effect)
+    def on_persist_election(self, effect: fx.PersistElection) -> None:
+        super().on_persist_election(effect)
         state = effect.state
         voted = words.key_words(state.voted) if state.voted is not None else "none"
         self.say(f"persist epoch={state.epoch} leader-id={state.leader_id} voted={voted}")
         self.cluster.say(f"  {self.content('quorum-state').decode().strip()}")
 
-    def _name_cluster(self, effect: fx.ClusterIdLearned) -> None:
-        self.storage.carry_out(effect)
+    def on_cluster_id_learned(self, effect: fx.ClusterIdLearned) -> None:
+        super().on_cluster_id_learned(effect)
         self.say("meta.properties")
         for line in self.files.content(f"{PATH}/meta.properties").decode().splitlines():
             self.cluster.say(f"  {line}")
 
-    def _truncate(self, effect: fx.TruncateLog) -> None:
-        self.storage.truncate(effect.end_offset)
+    def on_truncate_log(self, effect: fx.TruncateLog) -> None:
+        super().on_truncate_log(effect)
         self.say(f"truncate end-offset={effect.end_offset}")
 
-    def _reset(self, effect: fx.ResetLog) -> None:
-        self.storage.reset(effect.snapshot_id)
+    def on_reset_log(self, effect: fx.ResetLog) -> None:
+        super().on_reset_log(effect)
         self.say(f"reset-log {words.snapshot_words(effect.snapshot_id)}")
 
-    def _append_records(self, effect: fx.AppendRecords) -> None:
-        self.storage.append_records(effect)
+    def on_append_records(self, effect: fx.AppendRecords) -> None:
+        super().on_append_records(effect)
         last = effect.base_offset + len(effect.records) - 1
         values = ",".join(bytes(record).decode() for record in effect.records)
         self.say(
@@ -345,8 +320,8 @@ class Machine:
             self.storage.log.read(effect.base_offset, 1),
         )
 
-    def _append_control(self, effect: fx.AppendControl) -> None:
-        self.storage.append_control(effect)
+    def on_append_control(self, effect: fx.AppendControl) -> None:
+        super().on_append_control(effect)
         last = effect.base_offset + len(effect.records) - 1
         records = " ".join(map(words.message_words, effect.records))
         self.say(
@@ -354,108 +329,128 @@ class Machine:
             self.storage.log.read(effect.base_offset, 1),
         )
 
-    def _append_batches(self, effect: fx.AppendBatches) -> None:
-        for batch in effect.batches:
-            self.storage.append_batch(batch)
-            records = "".join(f" {words.message_words(record)}" for _, record in batch.control)
-            offsets = f"{batch.base_offset}..{batch.last_offset}"
-            self.say(f"append offsets={offsets} epoch={batch.epoch}{records}", bytes(batch.data))
+    def append_batch(self, batch: Batch) -> None:
+        super().append_batch(batch)
+        records = "".join(f" {words.message_words(record)}" for _, record in batch.control)
+        offsets = f"{batch.base_offset}..{batch.last_offset}"
+        self.say(f"append offsets={offsets} epoch={batch.epoch}{records}", bytes(batch.data))
 
-    def _flush(self, effect: fx.FlushLog) -> None:
-        if self.holds_flushes:
-            self.held = effect
-            self.say(f"begins to flush end-offset={effect.end_offset}")
-            return
-        self.say(f"flush end-offset={effect.end_offset}")
-        self._after.append(self.storage.flush(effect))
+    def on_flush_log(self, effect: fx.FlushLog) -> None:
+        action = "begins to flush" if self.holds_flushes else "flush"
+        self.say(f"{action} end-offset={effect.end_offset}")
+        super().on_flush_log(effect)
 
-    def _write_snapshot(self, effect: fx.WriteSnapshot) -> None:
-        stored = self.storage.write_snapshot(
-            effect, self.snapshot_values, self.cluster.now_us // 1000
-        )
-        assert stored is not None
+    def on_write_snapshot(self, effect: fx.WriteSnapshot) -> None:
+        super().on_write_snapshot(effect)
         voters = f" voters={words.voters_words(effect.voters)}" if effect.voters else ""
         self.say(
             f"write-snapshot {words.snapshot_words(effect.id)} "
             f"kraft.version={effect.kraft_version}{voters}",
             self.content(snapshot_name(effect.id)),
         )
-        self._after.append(stored)
 
-    def _stored(self, effect: fx.BeginSnapshot | fx.AbandonSnapshot, what: str) -> None:
-        self.storage.carry_out(effect)
-        self.say(f"{what} {words.snapshot_words(effect.id)}")
+    def on_snapshot_refused(self, effect: fx.SnapshotRefused) -> None:
+        self.say(f"snapshot-refused {words.snapshot_words(effect.id)} {effect.reason}")
 
-    def _extend_snapshot(self, effect: fx.ExtendSnapshot) -> None:
-        self.storage.carry_out(effect)
+    def on_begin_snapshot(self, effect: fx.BeginSnapshot) -> None:
+        super().on_begin_snapshot(effect)
+        self.say(f"begin-snapshot {words.snapshot_words(effect.id)}")
+
+    def on_abandon_snapshot(self, effect: fx.AbandonSnapshot) -> None:
+        super().on_abandon_snapshot(effect)
+        self.say(f"abandon-snapshot {words.snapshot_words(effect.id)}")
+
+    def on_extend_snapshot(self, effect: fx.ExtendSnapshot) -> None:
+        super().on_extend_snapshot(effect)
         where = f"position={effect.position} size={len(effect.data)}"
         self.say(f"extend-snapshot {words.snapshot_words(effect.id)} {where}")
 
-    def _finish_snapshot(self, effect: fx.FinishSnapshot) -> None:
-        stored = self.storage.finish_snapshot(effect.id)
-        assert stored is not None
+    def on_finish_snapshot(self, effect: fx.FinishSnapshot) -> None:
+        super().on_finish_snapshot(effect)
+        stored = self.upcoming[-1]
         if isinstance(stored, ev.SnapshotDamaged):
             self.say(f"snapshot-damaged {words.snapshot_words(effect.id)} {stored.reason}")
-            self._after.append(stored)
             return
         self.say(
             f"finish-snapshot {words.snapshot_words(effect.id)}",
             self.content(snapshot_name(effect.id)),
         )
-        self._after.append(stored)
 
-    def _load_snapshot(self, effect: fx.LoadSnapshot) -> None:
+    def on_load_snapshot(self, effect: fx.LoadSnapshot) -> None:
         values = self.storage.snapshot_values(SnapshotId(*effect.snapshot_id))
         records = ",".join(value.decode() for value in values) or "none"
         self.say(f"load-snapshot {words.snapshot_words(effect.snapshot_id)} records={records}")
 
-    def _delete_before(self, effect: fx.DeleteBefore) -> None:
-        self.storage.delete_before(effect.snapshot_id)
+    def on_delete_before(self, effect: fx.DeleteBefore) -> None:
+        super().on_delete_before(effect)
         self.say(f"delete-before {words.snapshot_words(effect.snapshot_id)}")
 
-    def _ask(self, effect: fx.Ask) -> None:
+    def on_commit(self, effect: fx.Commit) -> None:
+        self.say(f"commit high-watermark={effect.high_watermark}")
+
+    def on_leader_changed(self, effect: fx.LeaderChanged) -> None:
+        self.say(f"leader-changed epoch={effect.epoch} leader-id={effect.leader_id}")
+
+    def on_appended(self, effect: fx.Appended) -> None:
+        offsets = f"{effect.base_offset}..{effect.last_offset}"
+        self.say(f"appended epoch={effect.epoch} offsets={offsets}")
+
+    def on_append_refused(self, effect: fx.AppendRefused) -> None:
+        self.say(f"append-refused {_error(effect.error)}")
+
+    def on_upgrade_answered(self, effect: fx.UpgradeAnswered) -> None:
+        message = f" {effect.message}" if effect.message else ""
+        self.say(f"upgrade-answered {_error(effect.error)}{message}")
+
+    def on_shutdown_completed(self, effect: fx.ShutdownCompleted) -> None:
+        self.say(f"shutdown-completed timed-out={str(effect.timed_out).lower()}")
+        self.stop()
+
+    def on_drop_connection(self, effect: fx.DropConnection) -> None:
+        self.say(f"drop-connection {effect.node.id}")
+
+    def on_ask(self, effect: fx.Ask) -> None:
         request = effect.request
         target = effect.node.port - words.PORT_BASE
         api = self.profile.api_of(request)
         version = min(api.max_version, self.cluster.api_max.get((target, api.name), 99))
         if version < self.profile.min_version(request):
             self.say(f"cannot ask {target} {words.message_words(request)} (it serves v{version})")
-            self._after.append(ev.RequestFailed(effect.request_id, unsupported=True))
+            self.upcoming.append(ev.RequestFailed(effect.request_id, unsupported=True))
             return
         body = self.profile.encode_request(request, version)
-        said = words.message_words(self.profile.decode_request(api.key, version, body))
-        self.asked[effect.request_id] = (request, version)
+        text = words.message_words(self.profile.decode_request(api.key, version, body))
+        self.sent_requests[effect.request_id] = (request, version)
         self.cluster.send(
             Message(
-                self.id, target, False, effect.request_id, self.life, api.key, version, body, said
+                self.id,
+                target,
+                False,
+                effect.request_id,
+                self.incarnation,
+                api.key,
+                version,
+                body,
+                text,
             )
         )
 
-    def _answer(self, effect: fx.Answer) -> None:
-        request, asked = self.answering.pop(effect.token)
-        self.storage.fill(effect.reply)
-        self.cluster.send(self.answer_to(asked, request, effect.reply))
+    def send_answer(self, token: int, reply: Reply) -> None:
+        request, message = self.answering.pop(token)
+        self.cluster.send(self.answer_to(message, request, reply))
 
-    def answer_to(self, asked: Message, request: Request, reply: Reply) -> Message:
-        """Return the bytes of an answer, and what they say to whom asked."""
-        body = self.profile.encode_reply(request, reply, asked.version, words.LISTENER)
-        heard = self.profile.decode_reply(request, asked.version, body)
-        said = words.message_words(heard)
-        if heard.top_error != reply.top_error:
-            api = self.profile.apis[asked.api_key]
-            said = words.json_words(self.profile, heard, api.name, asked.version, body)
+    def answer_to(self, message: Message, request: Request, reply: Reply) -> Message:
+        """Return the bytes of an answer, and its text."""
+        body = self.profile.encode_reply(request, reply, message.version, words.LISTENER)
+        decoded = self.profile.decode_reply(request, message.version, body)
+        text = words.message_words(decoded)
+        if decoded.top_error != reply.top_error:
+            api = self.profile.apis[message.api_key]
+            text = words.json_words(self.profile, decoded, api.name, message.version, body)
         return Message(
-            self.id, asked.source, True, asked.correlation, asked.life,
-            asked.api_key, asked.version, body, said,
+            self.id, message.source, True, message.correlation, message.incarnation,
+            message.api_key, message.version, body, text,
         )  # fmt: skip
-
-    def _upgrade_answered(self, effect: fx.UpgradeAnswered) -> None:
-        message = f" {effect.message}" if effect.message else ""
-        self.say(f"upgrade-answered {_error(effect.error)}{message}")
-
-    def _shut_down(self, effect: fx.ShutdownCompleted) -> None:
-        self.say(f"shutdown-completed timed-out={str(effect.timed_out).lower()}")
-        self.stop()
 
     # ---- records for a disk that is prepared ---------------------------------------------------
 

@@ -27,8 +27,8 @@ def has_words(line: str, expected: list[str]) -> bool:
 
     A colon or a comma that follows a word is not part of it; ``error=`` is met by any error.
     """
-    found = iter(line.split())
-    return all(any(is_word(word, other) for other in found) for word in expected)
+    words = iter(line.split())
+    return all(any(is_word(word, other) for other in words) for word in expected)
 
 
 def is_word(expected: str, word: str) -> bool:
@@ -46,12 +46,12 @@ def check(expectations: list[str], output: list[str]) -> str | None:
             if output:
                 return expectation
         elif expectation.startswith("not "):
-            wanted = expectation.removeprefix("not ").split()
-            if any(has_words(line, wanted) for line in output):
+            expected = expectation.removeprefix("not ").split()
+            if any(has_words(line, expected) for line in output):
                 return expectation
         else:
-            wanted = expectation.split()
-            index = next((i for i, line in enumerate(rest) if has_words(line, wanted)), None)
+            expected = expectation.split()
+            index = next((i for i, line in enumerate(rest) if has_words(line, expected)), None)
             if index is None:
                 return expectation
             del rest[: index + 1]
@@ -61,16 +61,16 @@ def check(expectations: list[str], output: list[str]) -> str | None:
 def cannot_fail(command: str, expectations: list[str]) -> list[str]:
     """Return expectations of what a command does not tell: ``not`` of these is always met.
 
-    After ``quiet`` only what nodes are is told, after ``brief`` not what goes on all the time.
+    After ``quiet`` only what nodes are is shown, after ``brief`` not what goes on all the time.
     """
-    told = command.split(maxsplit=1)[0]
+    verb = command.split(maxsplit=1)[0]
     return [
         expectation
         for expectation in expectations
         if expectation.startswith("not ")
         and (
-            (told == "quiet" and "is" not in expectation.split())
-            or (told == "brief" and not LONG_STORY.isdisjoint(expectation.split()))
+            (verb == "quiet" and "is" not in expectation.split())
+            or (verb == "brief" and not LONG_STORY.isdisjoint(expectation.split()))
         )
     ]
 
@@ -112,14 +112,14 @@ def play(text: str) -> str:
 def faults(text: str) -> list[str]:
     """Return what every transcript has to have, and this one lacks."""
     lines = text.splitlines()
-    found = []
+    problems = []
     if not lines or not lines[0].startswith("# "):
-        found.append("it begins with a comment: what it shows, in words")
+        problems.append("it begins with a comment: what it shows, in words")
     if not any(line.startswith(SOURCE) for line in lines):
-        found.append(f"it has no {SOURCE.strip()} line: which document says so")
+        problems.append(f"it has no {SOURCE.strip()} line: which document says so")
     if not any(line.startswith(EXPECT) for line in lines):
-        found.append("it expects nothing: what has to come out is written before it is run")
-    return found
+        problems.append("it expects nothing: what has to come out is written before it is run")
+    return problems
 
 
 def difference(path: Path, then: str, now: str) -> str:

@@ -111,12 +111,12 @@ def read_endpoints(text: str) -> Endpoints:
         return ()
     if text.isdigit():
         return endpoints_of(int(text))
-    found = []
+    endpoints = []
     for part in text.split(","):
         name, _, address = part.rpartition("://")
         host, _, port = address.rpartition(":")
-        found.append(Endpoint(name or LISTENER, host, int(port)))
-    return tuple(found)
+        endpoints.append(Endpoint(name or LISTENER, host, int(port)))
+    return tuple(endpoints)
 
 
 def voters_words(voters: VoterSet) -> str:
@@ -178,11 +178,13 @@ def read_snapshot(text: str) -> SnapshotId:
 
 
 def _description_words(replica: ms.ReplicaDescription) -> str:
+    becomes_voter = getattr(replica, "should_become_voter", False)
+    at = "".join(f",{one.host}:{one.port}" for one in replica.endpoints) if becomes_voter else ""
     return (
         f"{key_words(replica.key)}:end={replica.end_offset},"
         f"fetched={replica.last_fetch_timestamp_ms},"
         f"caught-up={replica.last_caught_up_timestamp_ms}"
-        + (",should-become-voter" if getattr(replica, "should_become_voter", False) else "")
+        + (f",should-become-voter{at}" if becomes_voter else "")
     )
 
 
@@ -266,8 +268,8 @@ def reply_kind(request: type[ms.Request]) -> Any:
 def json_words(profile: Profile, reply: ms.Reply, api: str, version: int, body: bytes) -> str:
     """Return a reply that the core has no words for, since it is not about its log, as JSON."""
     response: Any = getattr(generated_by(profile), f"{api}Response").decode(body, version)
-    said = json.dumps(response.to_json(version))
-    return f"{kind_words(reply)} {said}"
+    fields = json.dumps(response.to_json(version))
+    return f"{kind_words(reply)} {fields}"
 
 
 _READERS: dict[Any, Any] = {
@@ -292,13 +294,13 @@ _READERS: dict[Any, Any] = {
 def read_fields(kind: Any, words: dict[str, str]) -> dict[str, Any]:
     """Read ``name=value`` words as fields of a struct; ValueError for what it does not have."""
     hints = typing.get_type_hints(kind)
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for word, text in words.items():
         name = word.replace("-", "_")
         if f"{name}_us" in hints:
-            found[f"{name}_us"] = duration_us(text)
+            settings[f"{name}_us"] = duration_us(text)
         elif name in hints and hints[name] in _READERS:
-            found[name] = _READERS[hints[name]](text)
+            settings[name] = _READERS[hints[name]](text)
         else:
             raise ValueError(f"{kind.__name__} has no {word}; it has {', '.join(hints)}")
-    return found
+    return settings

@@ -1,0 +1,82 @@
+"""UpdateFeatures: kraft.version is raised, and why it is not."""
+
+from __future__ import annotations
+
+from kraftspec.conformance.making.exchanges import requests as rq
+from kraftspec.conformance.making.exchanges.record import Recording
+from kraftspec.conformance.making.exchanges.scenarios.case import Case
+from kraftspec.conformance.making.exchanges.scenarios.elections import single
+from kraftspec.conformance.making.exchanges.scenarios.wire import EPOCH, unattached
+from kraftspec.generated.kafka import UpdateFeaturesRequest
+
+KRAFT = "kraft.version"
+NOBODYS = "no.such.feature"
+UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
+NO_TYPES = (0, 9)
+
+
+def _refused(r: Recording, level: int) -> None:
+    """Ask for what no controller does that has ``level``."""
+    for version in UpdateFeaturesRequest.VALID_VERSIONS:
+        for name, target in ((NOBODYS, 1), (NOBODYS, 0), (NOBODYS, -1), (KRAFT, 2), (KRAFT, -1)):
+            r.ask(rq.update_features(version, (name, target, UPGRADE)), version)
+        if level:
+            r.ask(rq.update_features(version, (KRAFT, 0, UPGRADE)), version, note="back")
+    for upgrade_type in (*NO_TYPES, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
+        r.ask(rq.update_features(2, (KRAFT, 2, upgrade_type)), 2)
+        r.ask(rq.update_features(2, (NOBODYS, 1, upgrade_type)), 2)
+    for upgrade_type in NO_TYPES:
+        r.ask(rq.update_features(2, (KRAFT, 1, upgrade_type)), 2)
+    for upgrade_type in (SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
+        target = 0 if level else 1
+        r.ask(rq.update_features(2, (KRAFT, target, upgrade_type)), 2)
+    both = (KRAFT, 1, UPGRADE), (NOBODYS, 1, UPGRADE)
+    r.ask(rq.update_features(2, *both, validate_only=True), 2, note="one of them is nobody's")
+
+
+def _nothing_new(r: Recording, level: int) -> None:
+    """Of a level that is asked for as it is, a controller's state machine has a NoOpRecord."""
+    for version in UpdateFeaturesRequest.VALID_VERSIONS:
+        r.ask(rq.update_features(version), version, note="nothing at all")
+        r.ask(rq.update_features(version, (KRAFT, level, UPGRADE)), version, note="as it is")
+        r.appended()
+
+
+def static(r: Recording) -> None:
+    """A static voter, alone, becomes the voter of the log."""
+    _refused(r, 0)
+    _nothing_new(r, 0)
+    update = (KRAFT, 1, UPGRADE)
+    for version in (1, 2):
+        r.ask(rq.update_features(version, update, validate_only=True), version)
+    r.ask(rq.describe_quorum(), 2)
+    before = r.end
+    r.ask(rq.update_features(1, update), 1, writes=True)
+    r.appended()
+    r.ask(rq.fetch(17, EPOCH, before, last_epoch=EPOCH, sender=4), 17, note="what was written")
+    r.ask(rq.update_features(2, update), 2, note="again")
+    r.appended()
+    r.ask(rq.describe_quorum(), 2, note="the voter has a directory now")
+    _nothing_new(r, 1)
+    _refused(r, 1)
+
+
+def dynamic(r: Recording) -> None:
+    """A voter of the log: there is nothing higher, and no way back."""
+    _nothing_new(r, 1)
+    _refused(r, 1)
+
+
+def elsewhere(r: Recording) -> None:
+    """A controller that does not lead."""
+    for version in UpdateFeaturesRequest.VALID_VERSIONS:
+        r.ask(rq.update_features(version, (KRAFT, 1, UPGRADE)), version)
+        r.ask(rq.update_features(version, (NOBODYS, 1, UPGRADE)), version)
+        r.ask(rq.update_features(version), version)
+
+
+FEATURES = (
+    Case("features-static", "alone-static", single, static),
+    Case("features-dynamic", "alone", single, dynamic),
+    Case("features-elsewhere", "lives", unattached, elsewhere),
+)

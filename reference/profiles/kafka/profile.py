@@ -1,0 +1,79 @@
+"""Between the core's messages and Apache Kafka's bytes.
+
+Requests and replies are the generated classes of ``kraftspec.generated.kafka``. They have a list of
+topics, of which a quorum has one, with one partition; whatever else a request asks about is refused
+at the place in the order of checks where Kafka refuses it, so the translator only marks it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kraftspec.fastpath.types import ZERO_UUID
+from kraftspec.generated.kafka import QuorumStateData
+from kraftspec.reference.profiles.common.profile import ProfileBase, put_static_state
+from kraftspec.reference.profiles.kafka import elections, membership, replication
+from kraftspec.reference.profiles.kafka.records import (
+    decode_control,
+    encode_control,
+)
+from kraftspec.reference.raft.control import ControlRecord, KRaftVersion, Voters
+from kraftspec.reference.raft.effects import PersistElection
+from kraftspec.reference.raft.profile import StoredState
+from kraftspec.reference.raft.types import NONE, ElectionState, ReplicaKey
+from kraftspec.reference.raft.voters import VoterSet
+
+
+class KafkaProfile(ProfileBase):
+    """Requests and replies of Apache Kafka; controllers are the log of the cluster's metadata."""
+
+    name = "kafka"
+    state_message: Any = QuorumStateData
+    translations = (
+        elections.VOTE,
+        elections.BEGIN_EPOCH,
+        elections.END_EPOCH,
+        replication.FETCH,
+        replication.FETCH_SNAPSHOT,
+        membership.DESCRIBE_QUORUM,
+        membership.ADD_VOTER,
+        membership.REMOVE_VOTER,
+        membership.UPDATE_VOTER,
+        membership.API_VERSIONS,
+    )
+
+    encode_control = staticmethod(encode_control)
+    decode_control = staticmethod(decode_control)
+
+    def snapshot_controls(
+        self, kraft_version: int, voters: VoterSet | None
+    ) -> tuple[ControlRecord, ...]:
+        """Return what a snapshot begins with: nothing, while voters are static (KIP-853)."""
+        if kraft_version < 1:
+            return ()
+        level = KRaftVersion(kraft_version)
+        return (level,) if voters is None else (level, Voters(voters))
+
+    def put_state(self, effect: PersistElection) -> tuple[QuorumStateData, int]:
+        """Return quorum-state: version 0 with static voters, else 1 (``QuorumState``)."""
+        if effect.kraft_version < 1:
+            return put_static_state(QuorumStateData, effect), 0
+        state = effect.state
+        voted = state.voted or ReplicaKey(NONE, ZERO_UUID)
+        data = QuorumStateData(
+            leader_id=state.leader_id,
+            leader_epoch=state.epoch,
+            voted_id=voted.id,
+            voted_directory_id=voted.directory_id,
+        )
+        return data, 1
+
+    def get_state(self, state: QuorumStateData, version: int) -> StoredState:
+        """Return what quorum-state says; of its voters, the log or the properties know better."""
+        voted = None
+        if state.voted_id >= 0:
+            voted = ReplicaKey(state.voted_id, state.voted_directory_id)
+        return StoredState(ElectionState(state.leader_epoch, state.leader_id, voted))
+
+
+PROFILE = KafkaProfile

@@ -1,0 +1,162 @@
+"""Mistakes in changes of the voter set (KIP-853)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kraftspec.generated.errors import ErrorCode
+from kraftspec.reference.raft import leader, log_state, membership, role, voters
+from kraftspec.simulation.catalogue.bug import Planter
+
+
+def applies_voters_on_commit(plant: Planter) -> None:
+    """A follower acts on a voter set when it is committed, not when it is in its log."""
+    raise_to = role.QuorumState.raise_high_watermark
+    waiting: dict[int, list[Any]] = {}
+
+    def keep(self: Any, batch: Any) -> None:
+        waiting.setdefault(id(self), []).extend(batch.control)
+
+    def raised(self: Any, offset: int) -> None:
+        raise_to(self, offset)
+        kept = waiting.pop(id(self), [])
+        for at, record in kept:
+            handler = self.control_handlers.get(record.__class__)
+            last = self.log.voters.last_offset
+            if at < offset and handler is not None and (last is None or at > last):
+                handler(self, at, record)
+        waiting[id(self)] = [(at, record) for at, record in kept if at >= offset]
+
+    plant(role.QuorumState, "apply_control", keep)
+    plant(role.QuorumState, "raise_high_watermark", raised)
+
+
+def keeps_voters_that_were_cut(plant: Planter) -> None:
+    """A voter set stays in force when its record is truncated."""
+
+    def truncate_to(self: Any, end_offset: int) -> None:
+        self.end_offset = end_offset
+        self.flushed_offset = min(self.flushed_offset, end_offset)
+        while self._epoch_starts and self._epoch_starts[-1] >= end_offset:
+            del self._epochs[-1], self._epoch_starts[-1]
+        self._refresh()
+
+    plant(log_state.LogState, "truncate_to", truncate_to)
+
+
+def two_changes_at_once(plant: Planter) -> None:
+    """A leader begins a change of the voters while another is not committed."""
+
+    def refusal(self: Any, verb: str) -> tuple[int, str] | None:
+        if self.core.log.kraft_versions.last < 1 or self.core.high_watermark < 0:
+            return int(ErrorCode.REQUEST_TIMED_OUT), "not yet"
+        return None
+
+    plant(membership.Membership, "refusal", refusal)
+
+
+def changes_voters_too_early(plant: Planter) -> None:
+    """A new leader changes the voters before it has committed anything (Ongaro, 2015)."""
+    refusal = membership.Membership.refusal
+
+    def lenient(self: Any, verb: str) -> tuple[int, str] | None:
+        if self.core.high_watermark < 0 and not self._is_busy():
+            return None if self.core.log.kraft_versions.last >= 1 else refusal(self, verb)
+        return refusal(self, verb)
+
+    plant(membership.Membership, "refusal", lenient)
+
+
+def counts_the_old_majority(plant: Planter) -> None:
+    """A leader goes on counting the voters it was elected with."""
+    plant(leader.Leader, "voters_changed", lambda self: None)
+
+
+def removed_leader_counts_itself(plant: Planter) -> None:
+    """A leader that is removing itself counts itself for the high watermark."""
+    advance = leader.Leader.advance
+
+    def proud(self: Any) -> None:
+        node = self.core
+        if node.config.node_id in self.voters:
+            advance(self)
+            return
+        offsets = [p.end_offset for p in self.voters.values()] + [node.log.flushed_offset]
+        offset = sorted(offsets, reverse=True)[len(self.voters) // 2]
+        if offset > max(self.epoch_start_offset, node.high_watermark):
+            node.raise_high_watermark(offset)
+            self.membership.high_watermark_moved(offset)
+
+    def on_flushed(self: Any) -> None:
+        own = self.voters.get(self.core.config.node_id)
+        if own is not None:
+            own.end_offset = self.core.log.flushed_offset
+        self.advance()
+
+    plant(leader.Leader, "advance", proud)
+    plant(leader.Leader, "on_flushed", on_flushed)
+
+
+def removed_leader_stays(plant: Planter) -> None:
+    """A leader that removed itself goes on leading."""
+
+    def moved(self: Any, offset: int) -> None:
+        adding, removing = self.adding, self.removing
+        if adding is not None and -1 < adding.last_offset < offset:
+            self._end_adding(0)
+        if removing is not None and removing.last_offset < offset:
+            self._end_removing(0)
+
+    plant(membership.Membership, "high_watermark_moved", moved)
+
+
+def upgrade_leaves_one_out(plant: Planter) -> None:
+    """The upgrade of kraft.version writes down those voters alone who told who they are."""
+
+    def error(self: Any, event: Any) -> tuple[int, str | None]:
+        known = [v for v in self.volatile_voters or () if any(v.key.directory_id)]
+        if self.volatile_voters is not None and len(known) > 1:
+            self.volatile_voters = voters.VoterSet(known)
+        return 0, None
+
+    plant(membership.Membership, "_upgrade_error", error)
+
+
+def removes_two(plant: Planter) -> None:
+    """The removal of one voter takes another with it."""
+    without = voters.VoterSet.without
+
+    def greedy(self: Any, voter_id: int) -> Any:
+        left = without(self, voter_id)
+        return without(left, left.ids[0]) if len(left) > 1 else left
+
+    plant(voters.VoterSet, "without", greedy)
+
+
+def adds_who_is_far_behind(plant: Planter) -> None:
+    """A replica becomes a voter although it has not caught up."""
+    plant(membership.Membership, "_is_caught_up", lambda self, key: True)
+
+
+def forgets_directories(plant: Planter) -> None:
+    """Two disks of one node count as the same voter."""
+    plant(
+        voters.VoterSet,
+        "is_voter",
+        lambda self, key: self._by_id.get(key.id) is not None,
+    )
+
+
+def new_voter_starts_full(plant: Planter) -> None:
+    """A replica that becomes a voter is taken to have everything already."""
+    changed = leader.Leader.voters_changed
+
+    def generous(self: Any) -> None:
+        before = dict(self.voters)
+        changed(self)
+        for id, progress in self.voters.items():
+            if id not in before:
+                progress.end_offset = self.core.log.end_offset
+        self.advance()
+
+    plant(leader.Leader, "voters_changed", generous)

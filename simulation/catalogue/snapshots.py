@@ -1,0 +1,119 @@
+"""Mistakes in snapshots, and in what is deleted once there is one (KIP-630)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kraftspec.reference.log import metadata_log
+from kraftspec.reference.log.recovery import remove_segment
+from kraftspec.reference.log.snapshots import snapshot_name
+from kraftspec.reference.raft import SnapshotId, core, follower, log_state, snapshots, voters
+from kraftspec.reference.raft import effects as fx
+from kraftspec.reference.raft import events as ev
+from kraftspec.simulation.catalogue.bug import Planter
+
+
+def snapshot_of_what_is_not_committed(plant: Planter) -> None:
+    """A snapshot is written of whatever the log has."""
+    plant(snapshots, "_refusal", lambda node, id: "there" if id in node.log.snapshots else None)
+
+
+def snapshot_has_the_newest_voters(plant: Planter) -> None:
+    """A snapshot has the voters of today, not those of its last record."""
+    plant(voters.History, "at", lambda self, offset: self.last)
+
+
+def forgets_voters_of_a_snapshot(plant: Planter) -> None:
+    """Who loads a snapshot does not take over the voters in it."""
+    reset_to = log_state.LogState.reset_to
+    plant(
+        log_state.LogState,
+        "reset_to",
+        lambda self, snapshot, sets, level: reset_to(self, snapshot, None, level),
+    )
+
+
+def names_snapshots_by_todays_epoch(plant: Planter) -> None:
+    """A snapshot is named by the epoch of today, not by that of its last record."""
+    requested = snapshots.on_snapshot_requested
+
+    def today(node: Any, event: ev.SnapshotRequested) -> None:
+        id = SnapshotId(event.id.end_offset, node.epoch)
+        requested(node, ev.SnapshotRequested(id, event.last_timestamp_ms))
+
+    plant(core._STEPS, ev.SnapshotRequested, today)
+    plant(log_state.LogState, "is_valid", lambda self, offset, epoch: True)
+    plant(metadata_log.MetadataLog, "check_snapshot", lambda self, id: None)
+
+
+def loads_its_own_snapshot(plant: Planter) -> None:
+    """A node loads the snapshots that it wrote itself, too, also while it leads."""
+    stored = snapshots.on_snapshot_stored
+
+    def load(node: Any, event: Any) -> None:
+        is_own = event.id in node.writing_snapshots
+        stored(node, event)
+        if is_own:
+            node.emit(fx.LoadSnapshot(event.id))
+
+    plant(core._STEPS, ev.SnapshotStored, load)
+
+
+def fetches_bytes_twice(plant: Planter) -> None:
+    """The part of a snapshot that is asked for next overlaps the last one by a byte."""
+    on_reply = follower.Follower.on_snapshot_reply
+
+    def overlap(self: Any, reply: Any) -> bool:
+        is_first = self.fetching_position == 0
+        done = on_reply(self, reply)
+        if is_first and self.fetching is not None and 1 < self.fetching_position < reply.size:
+            self.fetching_position -= 1
+        return done
+
+    plant(follower.Follower, "on_snapshot_reply", overlap)
+
+
+def serves_what_it_deleted(plant: Planter) -> None:
+    """A leader sends records to who needs a snapshot."""
+    plant(log_state.LogState, "is_before_snapshots", lambda self, offset, epoch: False)
+
+
+def deletes_a_segment_too_many(plant: Planter) -> None:
+    """Cleaning deletes the segment in which the log is to start."""
+
+    def start_at(self: Any, snapshot_id: Any) -> None:
+        self._start_offset = snapshot_id.end_offset
+        self._epochs.start_at(self._start_offset)
+        while len(self._segments) > 1 and self._segments[0].base_offset <= self._start_offset:
+            segment = self._segments.pop(0)
+            segment.file.close()
+            remove_segment(self._files, segment.path)
+        self._keep_epochs()
+        self._forget_snapshots_before(snapshot_id)
+
+    plant(metadata_log.MetadataLog, "_start_at", start_at)
+
+
+def deletes_the_last_snapshot(plant: Planter) -> None:
+    """Cleaning lets the log start at a snapshot, and deletes that one too."""
+
+    def forget(self: Any, snapshot_id: Any) -> None:
+        for one in [one for one in self.snapshots if one.end_offset <= snapshot_id.end_offset]:
+            self._files.remove(f"{self.directory}/{snapshot_name(one)}")
+            self.snapshots.remove(one)
+        self._files.sync_directory(self.directory)
+
+    plant(metadata_log.MetadataLog, "_forget_snapshots_before", forget)
+
+
+def keeps_the_log_behind_a_snapshot(plant: Planter) -> None:
+    """Who loads a snapshot goes on appending to the log that it should have replaced."""
+
+    def stored(self: Any, event: Any) -> None:
+        node = self.core
+        self.fetching, self.storing = None, False
+        node.emit(fx.LoadSnapshot(event.id))
+        node.log.end_offset = event.id.end_offset
+        self.heard_from_leader()
+
+    plant(follower.Follower, "on_snapshot_stored", stored)

@@ -1,0 +1,71 @@
+"""How a quorum begins: formatted disks and configurations, by what a run's swarm says."""
+
+from __future__ import annotations
+
+from kraftspec.fastpath.types import ZERO_UUID, Uuid
+from kraftspec.generated.kafka import SnapshotFooterRecord, SnapshotHeaderRecord
+from kraftspec.reference.log.control import control_value, encode_control_values
+from kraftspec.reference.raft import Config, ReplicaKey, Voter, VoterSet
+from kraftspec.reference.raft.control import KRaftVersion, Voters
+from kraftspec.reference.raft.profile import Profile
+from kraftspec.reference.raft.types import Endpoint, Node, VersionRange
+from kraftspec.simulation.rng import Rng
+from kraftspec.simulation.swarm import Swarm
+
+PORT_BASE = 9000  # A node listens where its id says, so that an address tells who it is.
+LISTENER = "CONTROLLER"
+VOTE_API_KEY = 52
+CLUSTER_ID = "c2ltdWxhdGlvbnMtY2x1cw"
+
+
+def endpoints_of(node_id: int) -> tuple[Endpoint, ...]:
+    """Return where a node listens."""
+    return (Endpoint(LISTENER, "localhost", PORT_BASE + node_id),)
+
+
+def directory_id_of(rng: Rng) -> Uuid:
+    """Draw the id of a log directory."""
+    return Uuid(b"".join(rng.bits(32).to_bytes(4, "big") for _ in range(4)))
+
+
+def configurations(swarm: Swarm, rng: Rng) -> list[Config]:
+    """Return one configuration a node: voters, then joiners, then observers. Ids are from 0 on."""
+    count = swarm.voters + swarm.joiners + swarm.observers
+    is_dynamic = swarm.kraft_version > 0
+    directories = [directory_id_of(rng) for _ in range(count)]
+    voters = VoterSet(
+        Voter(ReplicaKey(id, ZERO_UUID), endpoints_of(id)) for id in range(swarm.voters)
+    )
+    servers = tuple(
+        Node(-2 - id, "localhost", PORT_BASE + id) for id in range(swarm.voters + swarm.joiners)
+    )
+    return [
+        Config(
+            cluster_id=CLUSTER_ID,
+            node_id=id,
+            directory_id=directories[id],
+            endpoints=endpoints_of(id),
+            voters=VoterSet() if is_dynamic else voters,
+            bootstrap_servers=servers if is_dynamic else (),
+            can_become_voter=id < swarm.voters + swarm.joiners,
+            auto_join=is_dynamic and swarm.auto_join and id < swarm.voters + swarm.joiners,
+            fetch_max_bytes=swarm.fetch_max_bytes,
+            fetch_snapshot_max_bytes=swarm.fetch_snapshot_max_bytes,
+            retention_bytes=0,
+        )
+        for id in range(count)
+    ]
+
+
+def bootstrap_checkpoint(configs: list[Config], profile: Profile) -> bytes:
+    """Return the checkpoint 0-0 that makes these the first voters (KIP-853)."""
+    voters = VoterSet(Voter(config.key, config.endpoints, VersionRange(0, 1)) for config in configs)
+    head = [
+        control_value(SnapshotHeaderRecord()),
+        profile.encode_control(KRaftVersion(1)),
+        profile.encode_control(Voters(voters)),
+    ]
+    foot = [control_value(SnapshotFooterRecord())]
+    return encode_control_values(
+        head, base_offset=0, epoch=0, timestamp_ms=0
+    ) + encode_control_values(foot, base_offset=len(head), epoch=0, timestamp_ms=0)

@@ -1,0 +1,36 @@
+"""As long as nothing fails, the leader stays (Kafka's StableLeadership)."""
+
+from __future__ import annotations
+
+from kraftspec.simulation.committed_log import Violation
+from kraftspec.simulation.liveness.base import Liveness
+from kraftspec.simulation.schedule import Schedule
+from kraftspec.simulation.swarm import S
+
+QUIET_US = 10 * S
+
+
+class LeadershipStays(Liveness):
+    """Watches that the leader stays the same."""
+
+    within_us = QUIET_US + S
+
+    def __init__(self) -> None:
+        self.since_us = 0
+        self.epoch = -1
+
+    def begin(self, schedule: Schedule) -> None:
+        """Remember who leads."""
+        self.since_us = schedule.world.now_us
+        leader = schedule.world.leader()
+        self.epoch = leader.epoch if leader is not None else -1
+
+    def is_so(self, schedule: Schedule) -> bool:
+        """Whether time has gone by under the same leader; another one is a breach."""
+        leader = schedule.world.leader()
+        if leader is None or leader.epoch != self.epoch:
+            raise Violation(self.name, f"epoch {self.epoch} ended: {self.why_not(schedule)}")
+        return schedule.world.now_us >= self.since_us + QUIET_US
+
+
+LIVENESS = LeadershipStays

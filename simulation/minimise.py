@@ -1,0 +1,183 @@
+"""A failure made small: fewer nodes, fewer decisions, and the same property broken.
+
+Delta debugging (Zeller, 2002) over the recorded decisions: parts are left out, larger ones first,
+for as long as what is left still breaks the property.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+
+import msgspec
+
+from kraftspec.reference.raft.profile import Profile
+from kraftspec.simulation.committed_log import Violation
+from kraftspec.simulation.replay import Replay
+from kraftspec.simulation.run import settle, swarm_of
+from kraftspec.simulation.schedule import Schedule
+from kraftspec.simulation.swarm import Swarm
+from kraftspec.simulation.world import DELIVER, Decision
+
+SECONDS_MAX = 120.0  # Of processor time.
+REPEATED_MAX = 4  # Parts this small are tried until none can be left out.
+
+Progress = Callable[[int], None]  # How many decisions are left.
+
+
+class Minimal(msgspec.Struct, kw_only=True):
+    """A failure that nothing can be left out of, as far as was tried."""
+
+    seed: int
+    swarm: Swarm
+    decisions: list[Decision]
+    violation: tuple[str, str]
+    recorded: int  # How many decisions there were at first.
+    trials: int
+
+
+def record(
+    seed: int, profile: Profile, *, events: int, voters: int | None = None
+) -> tuple[Schedule, Violation | None]:
+    """Run a seed again, noting its decisions."""
+    schedule = Schedule(seed, swarm_of(seed, profile, voters=voters), profile, record=True)
+    try:
+        schedule.run(events)
+        settle(schedule)
+    except Violation as violation:
+        return schedule, violation
+    return schedule, None
+
+
+def minimise(
+    seed: int,
+    profile: Profile,
+    *,
+    events: int,
+    voters: int | None = None,
+    seconds_max: float = SECONDS_MAX,
+    progress: Progress | None = None,
+) -> Minimal | None:
+    """Return the smallest row of decisions found that breaks the property that the seed broke.
+
+    None where the seed breaks none, or one that only shows in what does not happen (liveness).
+    """
+    schedule, violation = record(seed, profile, events=events, voters=voters)
+    if violation is None or violation.name in schedule.world.protocol.liveness:
+        return None
+    decisions = schedule.world.decisions or []
+    swarm, name = schedule.swarm, violation.name
+    best: tuple[list[Decision], Violation] | None = None
+    trials = 0
+    deadline = time.process_time() + seconds_max
+
+    def attempt(candidate: list[Decision]) -> bool:
+        nonlocal best, trials
+        trials += 1
+        replay = Replay(seed, swarm, profile)
+        violation = replay.run(candidate)
+        if violation is None or violation.name != name:
+            return False
+        if best is None or len(replay.applied) < len(best[0]):
+            best = (replay.applied, violation)
+        return True
+
+    if not attempt(decisions) or best is None:
+        return None
+    for without in _kinds(best[0]):
+        if time.process_time() < deadline:
+            attempt([decision for decision in best[0] if not without(decision)])
+    size = len(best[0]) // 2
+    while size and time.process_time() < deadline:
+        size = _pass(best[0], size, attempt, lambda: best[0], deadline, progress)
+    for belongs in _groups(best[0]):
+        _thin(belongs, attempt, lambda: best[0], deadline)
+    size = 1
+    while size and time.process_time() < deadline:
+        size = _pass(best[0], size, attempt, lambda: best[0], deadline, progress)
+    return Minimal(
+        seed=seed, swarm=swarm, decisions=best[0], violation=(best[1].name, best[1].text),
+        recorded=len(decisions), trials=trials,
+    )  # fmt: skip
+
+
+def _kinds(decisions: list[Decision]) -> list[Callable[[Decision], bool]]:
+    """Return what may be left out as a whole: a node with all it sends, a link, a kind of event."""
+    nodes = sorted({decision.node for decision in decisions})
+    kinds = sorted({decision.kind for decision in decisions})
+    apis = sorted({(d.detail[2], d.detail[3]) for d in decisions if d.kind == DELIVER})
+    return [
+        *(partial(_is_of_node, node) for node in nodes),
+        *(partial(_is_of_kind, kind) for kind in kinds),
+        *(partial(_is_of_api, *api) for api in apis),
+    ]
+
+
+def _groups(decisions: list[Decision]) -> list[Callable[[Decision], bool]]:
+    """Return what hangs together though it does not stand together: a link, a node."""
+    nodes = sorted({decision.node for decision in decisions})
+    links = [(a, b) for a in nodes for b in nodes if a < b]
+    return [
+        *(partial(_is_of_link, a, b) for a, b in links),
+        *(partial(_is_of_node, node) for node in nodes),
+    ]
+
+
+def _is_of_link(a: int, b: int, decision: Decision) -> bool:
+    return decision.kind == DELIVER and decision.detail[:2] in ((a, b), (b, a))
+
+
+def _thin(
+    belongs: Callable[[Decision], bool],
+    attempt: Callable[[list[Decision]], bool],
+    current: Callable[[], list[Decision]],
+    deadline: float,
+) -> None:
+    """Try to leave out each part of a group, from its end on, the larger parts first."""
+    size = sum(map(belongs, current())) // 2
+    while size:
+        end = sum(map(belongs, current()))
+        while end > 0 and time.process_time() < deadline:
+            row = current()
+            members = [index for index, decision in enumerate(row) if belongs(decision)]
+            part = frozenset(members[max(0, end - size) : end])
+            attempt([decision for index, decision in enumerate(row) if index not in part])
+            end -= size
+        size //= 2
+
+
+def _is_of_node(node: int, decision: Decision) -> bool:
+    is_from = decision.kind == DELIVER and decision.detail[0] == node
+    return decision.node == node or is_from
+
+
+def _is_of_kind(kind: int, decision: Decision) -> bool:
+    return decision.kind == kind
+
+
+def _is_of_api(is_reply: bool, api_key: int, decision: Decision) -> bool:
+    return decision.kind == DELIVER and decision.detail[2:4] == (is_reply, api_key)
+
+
+def _pass(
+    decisions: list[Decision],
+    size: int,
+    attempt: Callable[[list[Decision]], bool],
+    current: Callable[[], list[Decision]],
+    deadline: float,
+    progress: Progress | None,
+) -> int:
+    """Try to leave out each part of ``size``, from the end on; return the size to try next."""
+    end, left_any = len(decisions), False
+    while end > 0 and time.process_time() < deadline:
+        start = max(0, end - size)
+        before = current()
+        if attempt(before[:start] + before[end:]):
+            left_any = True
+            if progress is not None:
+                progress(len(current()))
+        end = min(start, len(current()))
+    if left_any and size <= REPEATED_MAX:
+        return size  # Once more: what was needed may no longer be.
+    return size // 2

@@ -1,0 +1,143 @@
+"""The operator: adds voters, removes them, raises kraft.version, and waits for an answer."""
+
+from __future__ import annotations
+
+from kraftspec.reference.raft import ReplicaKey
+from kraftspec.reference.raft.messages import AddVoter, DescribeQuorum, RemoveVoter, Reply, Request
+from kraftspec.simulation.replica import Replica
+from kraftspec.simulation.swarm import S
+from kraftspec.simulation.timeline import Timeline
+
+VOTERS_MAX = 7
+REMOVAL_US = 10 * S  # After this a removal that was asked for has happened, or never will.
+_ADDS = 3  # Of 0 to 6: one describes, three add, three remove.
+
+
+class Operator:
+    """Changes the quorum from time to time, if the run's swarm says so."""
+
+    def __init__(self, schedule: Timeline) -> None:
+        self.schedule = schedule
+        self.done: dict[str, int] = {}  # What was answered, by kind and error.
+        self.period_us = schedule.swarm.reconfigure_period_us
+        self._removing: list[tuple[int, ReplicaKey]] = []  # Until when it may yet happen, and who.
+
+    def plan(self) -> None:
+        """Plan the first change."""
+        if self.period_us:
+            self._plan_change()
+        if self.schedule.swarm.upgrade_period_us:
+            self._plan_upgrade()
+
+    def _plan_change(self) -> None:
+        delay_us = self.schedule.rng.between(1, 2 * self.period_us)
+        self.schedule.after(delay_us, self._change)
+
+    def _plan_upgrade(self) -> None:
+        period_us = self.schedule.swarm.upgrade_period_us
+        self.schedule.after(self.schedule.rng.between(1, 2 * period_us), self._upgrade)
+
+    def _upgrade(self) -> None:
+        """Ask whoever leads to raise kraft.version, until it did; a paused one hears nothing."""
+        world = self.schedule.world
+        leader = world.leader()
+        if leader is not None and leader.paused_until_us <= world.now_us:
+            if leader.core.log.kraft_versions.last >= 1:
+                self.schedule.met["upgrade"] += 1
+                return
+            self.schedule.met["upgrade requested"] += 1
+            world.upgrade(leader, 1)
+        if self.schedule.has_faults:
+            self._plan_upgrade()
+
+    def answered(self, request: Request, reply: Reply) -> None:
+        """Take note."""
+        kind = f"{type(request).__name__} {reply.error or reply.top_error}"
+        self.done[kind] = self.done.get(kind, 0) + 1
+
+    def _change(self) -> None:
+        if not self.period_us:
+            return
+        self._plan_change()
+        leader = self.schedule.world.leader()
+        if leader is None:
+            return
+        rng = self.schedule.rng
+        kind = rng.below(7)
+        if kind == 0:
+            self.schedule.world.ask(leader.id, DescribeQuorum())
+        elif kind <= _ADDS:
+            self.add(leader, self._to_add(leader))
+        else:
+            self.remove(leader, self._to_remove(leader))
+
+    def _to_add(self, leader: Replica) -> Replica | None:
+        voters = leader.core.log.voters.last
+        others = [
+            replica
+            for replica in self.schedule.world.replicas.values()
+            if replica.config.can_become_voter and not voters.is_voter(replica.key)
+        ]
+        return self.schedule.rng.pick(others) if others and len(voters) < VOTERS_MAX else None
+
+    def _to_remove(self, leader: Replica) -> ReplicaKey | None:
+        """Draw a voter, one whose disk was wiped rather than another."""
+        voters = list(leader.core.log.voters.last)
+        gone = [v.key for v in voters if v.key not in self.schedule.world.by_key_now()]
+        if gone:
+            return self.schedule.rng.pick(gone)
+        if len(voters) <= 1 or not self._may_shrink(leader):
+            return None
+        key = self.schedule.rng.pick(voters).key
+        keeps = key != leader.key and not self.schedule.swarm.forgets
+        return key if keeps or self.others_elect(leader, key) else None
+
+    def others_elect(self, leader: Replica, removed: ReplicaKey) -> bool:
+        """Whether the other voters elect a leader without any vote of this one.
+
+        Whoever has alone the record that removes it is no voter by its own log, which is longer
+        than the others': it neither campaigns nor votes for them. That is a leader that goes down
+        before another has the record; and a follower that fetched it, where the leader loses it,
+        not synced. See docs/findings/kraft-gridlock.md.
+        """
+        alive = self.schedule.whole_disks()
+        voters = leader.core.log.voters.last
+        others = [v for v in voters if v.key in alive and v.key != removed]
+        return len(others) >= voters.majority
+
+    def _may_shrink(self, leader: Replica) -> bool:
+        """Whether the quorum outlives a voter less: of those left a majority has its disk."""
+        alive = self.schedule.whole_disks()
+        voters = list(leader.core.log.voters.last)
+        return all(
+            sum(1 for v in voters if v.key in alive and v is not gone) >= (len(voters) - 1) // 2 + 1
+            for gone in voters
+        )
+
+    @property
+    def removing(self) -> list[ReplicaKey]:
+        """The voters whose removal was asked for, and may be on its way."""
+        now_us = self.schedule.world.now_us
+        self._removing = [(until, key) for until, key in self._removing if until > now_us]
+        return [key for _, key in self._removing]
+
+    def add(self, leader: Replica, replica: Replica | None) -> None:
+        """Ask for a replica to become a voter."""
+        if replica is not None:
+            self.schedule.met["AddRaftVoter"] += 1
+            request = AddVoter(
+                voter_id=replica.id,
+                voter_directory_id=replica.key.directory_id,
+                endpoints=replica.config.endpoints,
+                ack_when_committed=self.schedule.rng.below(4) > 0,
+                timeout_us=5 * S,
+            )
+            self.schedule.world.ask(leader.id, request)
+
+    def remove(self, leader: Replica, key: ReplicaKey | None) -> None:
+        """Ask for a voter to be one no longer."""
+        if key is not None:
+            self.schedule.met["RemoveRaftVoter"] += 1
+            self._removing.append((self.schedule.world.now_us + REMOVAL_US, key))
+            request = RemoveVoter(voter_id=key.id, voter_directory_id=key.directory_id)
+            self.schedule.world.ask(leader.id, request)

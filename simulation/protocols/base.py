@@ -1,0 +1,35 @@
+"""What a protocol decides of a simulated run: its rules, its nodes, and who disturbs them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kraftspec.reference.raft import Config
+from kraftspec.simulation.operators import Operator
+from kraftspec.simulation.own import OwnReplica
+from kraftspec.simulation.replica import Replica, Surroundings
+from kraftspec.simulation.rules import Rules
+from kraftspec.simulation.targeted_power_loss import TargetedPowerLoss
+from kraftspec.simulation.timeline import Timeline
+
+
+class SimulatedProtocol(Rules):
+    """Base of all. What stands here are nodes of this project and the faults that all meet."""
+
+    def replica(
+        self, world: Surroundings, config: Config, first_files: Mapping[str, bytes] | None
+    ) -> Replica:
+        """Return a node with a new disk: of this project, where nothing else is said.
+
+        Another implementation of the protocol is another subclass of `Replica`, for all nodes or
+        for some.
+        """
+        return OwnReplica(world, config, first_files)
+
+    def operator(self, schedule: Timeline) -> Operator:
+        """Return who changes the quorum from time to time."""
+        return Operator(schedule)
+
+    def faults(self, schedule: Timeline, operator: Operator) -> TargetedPowerLoss:
+        """Return who draws the faults."""
+        return TargetedPowerLoss(schedule, operator)

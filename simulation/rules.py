@@ -1,0 +1,148 @@
+"""What a protocol says of a simulated run: what must hold, who is there, how it begins."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from typing import Any, Final
+
+import msgspec
+
+from kraftspec.fastpath.types import Uuid
+from kraftspec.reference.log import MetaProperties
+from kraftspec.reference.profiles import parts_of
+from kraftspec.reference.raft import Config
+from kraftspec.reference.raft.profile import Profile
+from kraftspec.simulation.initial_quorum import VOTE_API_KEY, configurations
+from kraftspec.simulation.rng import Rng
+from kraftspec.simulation.swarm import Swarm
+
+# Modules of ``invariants``, in the order in which they are asked.
+INVARIANTS: Final = (
+    "legal_transitions",
+    "monotonic_epoch",
+    "single_leader",
+    "one_vote",
+    "pre_vote_changes_nothing",
+    "no_vote_against_live_leader",
+    "higher_epoch_is_adopted",
+    "log_matching",
+    "leader_append_only",
+    "durable_survives",
+    "synced_before_fetch",
+    "no_truncation_of_committed",
+    "majority_holds_high_watermark",
+    "monotonic_high_watermark",
+    "committed_bytes",
+    "leader_completeness",
+    "leader_hears_majority",
+    "one_voter_change",
+    "snapshot_at_log_start",
+    "voters_follow_log",
+    "new_voter_is_caught_up",
+    "snapshot_is_prefix",
+    "leader_loads_no_snapshot",
+    "log_is_whole",
+    "acknowledged_stays",
+    "linearizable_appends",
+)
+# Modules of ``liveness``, in the order in which they must come true.
+LIVENESS: Final = (
+    "leader_elected",
+    "appends_acknowledged",
+    "replicas_catch_up",
+    "reconfiguration_finishes",
+    "leadership_stays",
+)
+
+# Written from the KIPs, not taken from the core: that is what it is held against.
+LEGAL: Final = {
+    "unattached": {"unattached", "prospective", "follower"},
+    "prospective": {"candidate", "follower", "unattached", "prospective"},
+    "candidate": {"leader", "prospective", "unattached", "follower"},
+    "leader": {"resigned", "unattached", "follower"},
+    "follower": {"prospective", "follower", "unattached"},
+    "resigned": {"unattached", "follower"},
+}
+# One step may go two arrows: a sole voter is elected at once.
+ALONE: Final = {
+    "unattached": {"leader", "candidate"},
+    "follower": {"leader", "candidate"},
+    "prospective": {"leader"},
+    "resigned": {"candidate", "leader"},
+    "candidate": set[str](),
+    "leader": set[str](),
+}
+# Who has resigned may campaign when its timer strikes: by way of Unattached, an epoch on. Who is
+# elected while it leaves the quorum resigns at once. A leader that hears from one of a later epoch
+# that it resigns is its follower, and campaigns at once.
+TWICE: Final = {
+    ("resigned", "prospective"),
+    ("candidate", "resigned"),
+    ("leader", "prospective"),
+}
+
+
+class Rules:
+    """Base of all. What stands here is a quorum of static voters that nobody asks for anything.
+
+    A protocol overrides what differs. Where it leaves a property out, or allows more than another
+    protocol does, it says why beside it.
+    """
+
+    # Which properties hold, by the modules of ``invariants`` and ``liveness``, in this order.
+    invariants: tuple[str, ...] = INVARIANTS
+    liveness: tuple[str, ...] = LIVENESS
+    # The arrows between roles.
+    legal: Mapping[str, AbstractSet[str]] = LEGAL
+    alone: Mapping[str, AbstractSet[str]] = ALONE
+    twice: AbstractSet[tuple[str, str]] = TWICE
+
+    # Whether state machines write snapshots.
+    has_snapshots = True
+
+    def __init__(self, profile: Profile) -> None:
+        self.profile = profile
+
+    def restrict(self, swarm: Swarm, rng: Rng) -> None:
+        """Change the conditions that a seed drew into such as the protocol has.
+
+        A field that is 0 switches its fault off. What is drawn here comes after all other draws.
+        """
+
+    def configurations(self, swarm: Swarm, rng: Rng) -> list[Config]:
+        """Return one configuration a node; a node's id is its index."""
+        return configurations(swarm, rng)
+
+    def meta_properties(self, config: Config) -> MetaProperties:
+        """Return what a disk is formatted with."""
+        return MetaProperties(
+            profile=self.profile.name,
+            cluster_id=config.cluster_id,
+            node_id=config.node_id,
+            directory_id=config.directory_id,
+            id_property=parts_of(self.profile.name).id_property,
+        )
+
+    def first_files(self, configs: list[Config], swarm: Swarm) -> Mapping[int, Mapping[str, bytes]]:
+        """Return the files, by node and name, that first disks have beside their properties.
+
+        Names are from the log directory on. A disk that is replaced later has none of them.
+        """
+        return {}
+
+    def replica(self, world: Any, config: Config, first_files: Mapping[str, bytes] | None) -> Any:
+        """Return a `replica.Replica` of a `world.World`, with a new disk."""
+        raise NotImplementedError
+
+    def with_new_disk(self, config: Config, directory_id: Uuid) -> Config:
+        """Return the configuration of a node whose disk was replaced by an empty one."""
+        return msgspec.structs.replace(config, directory_id=directory_id)
+
+    def configuration_of(self, config: Config, incarnation: int, durable_end: int) -> Config:
+        """Return the configuration that a node starts this incarnation with."""
+        return config
+
+    def older(self, vote_version: int) -> Mapping[int, int]:
+        """Return the highest versions, by API key, of a release that speaks this one of Vote."""
+        return {VOTE_API_KEY: vote_version}

@@ -1,0 +1,134 @@
+"""One seed from its first event to its verdict."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+
+from kraftspec.reference.raft.profile import Profile
+from kraftspec.simulation.committed_log import Violation
+from kraftspec.simulation.invariants import OTHERS
+from kraftspec.simulation.liveness import all_liveness
+from kraftspec.simulation.protocols import protocol_of
+from kraftspec.simulation.rng import Rng
+from kraftspec.simulation.schedule import Schedule
+from kraftspec.simulation.swarm import Swarm, draw_swarm, draw_targeted_power, draw_zeros
+
+EVENTS = 10_000
+QUIET_APPENDS_US = 200_000  # How often the clients append once the faults are over, at the most.
+# A run that does not end by itself: as if a clock struck again and again at one moment.
+LIVENESS_EVENTS_MAX = 200_000
+
+
+class Result(msgspec.Struct, kw_only=True):
+    """What became of a seed. ``violation`` is (property, text), or None."""
+
+    seed: int
+    events: int
+    seconds: float  # Of processor time: a run is one thread.
+    trace_hash: str
+    simulated_seconds: float
+    faults: dict[str, int]
+    acknowledged: int
+    epochs: int
+    properties: tuple[str, ...]
+    violation: tuple[str, str] | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON."""
+        return {
+            "seed": self.seed,
+            "events": self.events,
+            "eventsPerSecond": round(self.events / self.seconds) if self.seconds else 0,
+            "traceHash": self.trace_hash,
+            "simulatedSeconds": round(self.simulated_seconds, 3),
+            "acknowledged": self.acknowledged,
+            "epochs": self.epochs,
+            "faults": dict(sorted(self.faults.items())),
+            "invariants": {
+                name: "broken" if self.violation and self.violation[0] == name else "held"
+                for name in self.properties
+            },
+            "violation": list(self.violation) if self.violation else None,
+        }
+
+
+def swarm_of(seed: int, profile: Profile, *, voters: int | None = None) -> Swarm:
+    """Return the conditions that a seed stands for."""
+    rng = Rng(seed ^ 0x5EED)
+    swarm = draw_swarm(rng, voters=voters)
+    draw_targeted_power(swarm, Rng(seed ^ 0xD15C))
+    draw_zeros(swarm, Rng(seed ^ 0x430C1))  # None for the seeds that docs/drafts.md names.
+    protocol_of(profile).restrict(swarm, rng)
+    return swarm
+
+
+def simulate(
+    seed: int, profile: Profile, *, events: int = EVENTS, voters: int | None = None
+) -> Result:
+    """Run a seed: faults for so many events, then none, until what must come true did."""
+    started = time.process_time()
+    schedule = Schedule(seed, swarm_of(seed, profile, voters=voters), profile)
+    violation = None
+    try:
+        with _uncollected():
+            schedule.run(events)
+            settle(schedule)
+    except Violation as error:
+        violation = (error.name, error.text)
+    world = schedule.world
+    protocol = world.protocol
+    return Result(
+        seed=seed,
+        events=world.events,
+        seconds=time.process_time() - started,
+        trace_hash=world.trace_hash,
+        simulated_seconds=world.now_us / 1e6,
+        faults=dict(schedule.met),
+        acknowledged=world.appends.acknowledged,
+        epochs=len(world.leaders),
+        properties=(*protocol.invariants, *OTHERS, *protocol.liveness),
+        violation=violation,
+    )
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Let nobody look for cycles meanwhile: a run has few, and it takes a twentieth of its time.
+
+    The run before is one: it goes first, being young.
+    """
+    gc.collect(0)
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def settle(schedule: Schedule) -> None:
+    """End the faults, and see each liveness property come true in its time."""
+    world = schedule.world
+    schedule.faults.stop()
+    schedule.operator.period_us = 0
+    schedule.swarm.append_period_us = max(schedule.swarm.append_period_us, QUIET_APPENDS_US)
+    limit = world.events + LIVENESS_EVENTS_MAX
+    for liveness in all_liveness(world.protocol.liveness):
+        liveness.begin(schedule)
+        until_us = world.now_us + liveness.within_us
+        progress = liveness.progress(schedule)
+        while not liveness.is_so(schedule):
+            now = liveness.progress(schedule)
+            if now > progress:
+                progress, until_us = now, world.now_us + liveness.within_us
+            if world.now_us >= until_us or world.events >= limit:
+                raise Violation(liveness.name, liveness.why_not(schedule))
+            schedule.run(limit, world.now_us + liveness.step_us)
+    world.hooks.finished(list(world.running()))

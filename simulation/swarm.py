@@ -1,0 +1,170 @@
+"""Which faults a run has, and how often: chosen from its seed, so that runs differ in kind.
+
+A run with every fault at once rarely gets anywhere. Each seed switches most of them off, and draws
+the rates of the rest (swarm testing: Groce et al., 2012).
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from kraftspec.reference.log import LogConfig
+from kraftspec.simulation.rng import Rng
+
+MS = 1_000
+S = 1_000_000
+
+
+class Swarm(msgspec.Struct, kw_only=True):
+    """The conditions of one run. Chances are of 10,000; a period of 0 switches a fault off."""
+
+    # Who is there.
+    voters: int = 3
+    observers: int = 1
+    kraft_version: int = 1  # 0: static voters (controller.quorum.voters).
+    mixed_voters: bool = False  # Nodes were told different ones, where a protocol has that.
+    absent: int = 0  # Of the first voters: not started before somebody has led.
+    joiners: int = 0  # Formatted without voters, waiting to be added.
+    auto_join: bool = False
+    old_vote_version: int = -1  # Of the release of ``old_nodes``, the highest; -1: all are new.
+    old_nodes: int = 0
+    # The network.
+    latency_min_us: int = 200
+    latency_max_us: int = 2 * MS
+    loss: int = 0
+    duplicate: int = 0
+    straggler: int = 0  # Messages that take up to a hundred times as long.
+    partition_period_us: int = 0
+    lost_reply_period_us: int = 0
+    clog_period_us: int = 0
+    # The machines.
+    kill_period_us: int = 0
+    power_period_us: int = 0
+    boundary_period_us: int = 0  # Power lost between two effects.
+    election_period_us: int = 0  # Everybody campaigns at once, and who wins loses its power.
+    targeted_power_period_us: int = 0  # See `targeted_power_loss`.
+    pause_period_us: int = 0
+    clock_jump_period_us: int = 0
+    clock_drift_ppm_max: int = 0
+    shutdown_period_us: int = 0
+    # The disks.
+    sync_min_us: int = 100
+    sync_max_us: int = 1 * MS
+    slow_disk_period_us: int = 0
+    failing_disk_period_us: int = 0
+    full_disk_period_us: int = 0
+    wipe_period_us: int = 0
+    disk_loss_period_us: int = 0  # Of a protocol whose static voters may lose one; else 0.
+    corruption_period_us: int = 0
+    partitioned_removal_period_us: int = 0  # A partitioned voter is removed.
+    # What is asked of it.
+    append_period_us: int = 40 * MS
+    records_max: int = 3
+    record_bytes_max: int = 40
+    snapshot_period_us: int = 0
+    clean_period_us: int = 0
+    reconfigure_period_us: int = 0
+    upgrade_period_us: int = 0  # Of kraft.version, from 0 to 1; asked until it is done.
+    resign_period_us: int = 0
+    segment_bytes: int = 1 << 20
+    zero_ahead_bytes: int = 0  # Zeros that a log writes ahead of its batches, at the most.
+    fetch_max_bytes: int = 1 << 20
+    fetch_snapshot_max_bytes: int = 1 << 20
+
+    @property
+    def log_config(self) -> LogConfig:
+        """How the nodes keep their logs."""
+        return LogConfig(segment_bytes=self.segment_bytes, zero_ahead_bytes=self.zero_ahead_bytes)
+
+    @property
+    def forgets(self) -> bool:
+        """Whether a node may lose what it wrote and had not synced yet."""
+        return any(getattr(self, name) for name in _FORGETS)
+
+    @property
+    def faults(self) -> dict[str, int]:
+        """The faults that are on, by name, with their rate or period."""
+        names = [name for name in self.__struct_fields__ if name.endswith("_period_us")]
+        names += ["loss", "duplicate", "straggler", "clock_drift_ppm_max", "old_nodes"]
+        idle = ("append_period_us",)
+        return {n: getattr(self, n) for n in sorted(names) if getattr(self, n) and n not in idle}
+
+
+_FORGETS = (
+    "power_period_us", "boundary_period_us", "election_period_us", "targeted_power_period_us",
+    "failing_disk_period_us", "full_disk_period_us",
+)  # fmt: skip
+
+# Fault → shortest and longest mean time between two of them.
+_PERIODS_US = {
+    "partition_period_us": (2 * S, 20 * S),
+    "lost_reply_period_us": (3 * S, 20 * S),
+    "clog_period_us": (3 * S, 20 * S),
+    "kill_period_us": (2 * S, 20 * S),
+    "power_period_us": (2 * S, 20 * S),
+    "boundary_period_us": (1 * S, 10 * S),
+    "pause_period_us": (2 * S, 20 * S),
+    "clock_jump_period_us": (5 * S, 30 * S),
+    "shutdown_period_us": (5 * S, 30 * S),
+    "slow_disk_period_us": (3 * S, 20 * S),
+    "failing_disk_period_us": (5 * S, 30 * S),
+    "full_disk_period_us": (5 * S, 30 * S),
+    "wipe_period_us": (10 * S, 40 * S),
+    "corruption_period_us": (10 * S, 40 * S),
+    "snapshot_period_us": (500 * MS, 5 * S),
+    "clean_period_us": (1 * S, 10 * S),
+    "reconfigure_period_us": (1 * S, 8 * S),
+    "resign_period_us": (3 * S, 20 * S),
+}
+
+
+def draw_swarm(rng: Rng, *, voters: int | None = None) -> Swarm:
+    """Draw the conditions of a run; ``voters`` fixes how many nodes vote at first."""
+    swarm = Swarm(voters=voters or rng.pick((1, 2, 3, 3, 3, 3, 4, 5, 5, 7)))
+    swarm.kraft_version = rng.pick((0, 1, 1, 1))
+    swarm.observers = rng.pick((0, 0, 1, 2))
+    swarm.joiners = rng.pick((0, 1, 2)) if swarm.kraft_version else 0
+    swarm.auto_join = rng.in_ten_thousand(2_000)
+    swarm.latency_min_us = rng.pick((100, 500, 2 * MS))
+    swarm.latency_max_us = swarm.latency_min_us * rng.pick((1, 3, 10, 30))
+    swarm.sync_min_us = rng.pick((10, 100, 1 * MS))
+    swarm.sync_max_us = swarm.sync_min_us * rng.pick((1, 3, 10))
+    if rng.in_ten_thousand(4_000):
+        swarm.loss = rng.pick((50, 300, 1_000, 2_500))
+    if rng.in_ten_thousand(3_000):
+        swarm.duplicate = rng.pick((100, 500, 2_000))
+    if rng.in_ten_thousand(3_000):
+        swarm.straggler = rng.pick((50, 300, 1_500))
+    for name, (shortest, longest) in _PERIODS_US.items():
+        drawn = rng.between(shortest, longest)
+        is_on = rng.in_ten_thousand(3_500)
+        if is_on:
+            setattr(swarm, name, drawn)
+    if not swarm.kraft_version:
+        swarm.wipe_period_us = 0  # Nothing protects a static quorum from a voter that forgot.
+        swarm.corruption_period_us = 0  # The same: a corrupted disk has to be wiped.
+    if rng.in_ten_thousand(2_000):
+        swarm.clock_drift_ppm_max = rng.pick((100, 10_000, 100_000))
+    if rng.in_ten_thousand(2_000):
+        swarm.old_nodes = rng.between(1, swarm.voters)
+        swarm.old_vote_version = rng.pick((1, 1, 0)) if not swarm.kraft_version else 1
+    swarm.append_period_us = rng.pick((5 * MS, 20 * MS, 50 * MS, 200 * MS))
+    swarm.records_max = rng.pick((1, 1, 3, 20))
+    swarm.record_bytes_max = rng.pick((14, 40, 300))
+    swarm.segment_bytes = rng.pick((1 << 10, 1 << 12, 1 << 20))
+    swarm.fetch_max_bytes = rng.pick((1, 500, 1 << 20))
+    swarm.fetch_snapshot_max_bytes = rng.pick((50, 300, 1 << 20))
+    if rng.in_ten_thousand(2_500):
+        swarm.election_period_us = rng.between(500 * MS, 5 * S)
+    return swarm
+
+
+def draw_targeted_power(swarm: Swarm, rng: Rng) -> None:
+    """Draw targeted power losses, by an rng of their own: a seed's other conditions stay."""
+    if rng.in_ten_thousand(2_500):
+        swarm.targeted_power_period_us = rng.between(500 * MS, 3 * S)
+
+
+def draw_zeros(swarm: Swarm, rng: Rng) -> None:
+    """Draw how many bytes are preallocated, up to a whole segment, by an rng of its own."""
+    swarm.zero_ahead_bytes = rng.pick((0, 700, 1 << 12, 40_000))

@@ -1,0 +1,66 @@
+"""Clients of Go and Rust behind their adapters, by Apache Kafka's own bytes."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from kraftspec.conformance.adapters.registry import find
+from kraftspec.conformance.raw.results import Results
+from kraftspec.conformance.runner.known import KnownFailures, known_file
+from kraftspec.conformance.runner.run import run
+
+pytestmark = pytest.mark.peers
+
+# Structs in structs, uuids, nullable strings, tagged fields, a float, arrays of each.
+MESSAGES = (
+    "kafka/MetadataRe", "kafka/OffsetFetchRe", "kafka/CreateTopicsRe",
+    "kafka/AlterClientQuotasRequest", "kafka/DescribeClusterResponse",
+)  # fmt: skip
+VALID = ("defaults", "populated", "empty", "null", "multi-element", "uuid", "alone")
+PEERS = ("franz-go", "kafka-protocol-rs", "tansu")
+
+
+def results(peer: str, *filters: str) -> Results:
+    known = KnownFailures.read(known_file(peer.partition("@")[0]))
+    results_ = run(find(peer).adapter(timeout_s=60), filters=filters, known=known)
+    assert results_.harness_failure is msgspec.UNSET
+    return results_
+
+
+@pytest.mark.parametrize("peer", PEERS)
+def test_values_and_bytes_are_kafkas(peer: str) -> None:
+    run_results = results(peer, *MESSAGES, *(f"family:{family}" for family in VALID))
+    assert run_results.failures == []
+    assert run_results.counts.passed > 100 * len(MESSAGES)
+    assert (run_results.adapter.name, run_results.adapter.version) == (peer, find(peer).version)
+
+
+@pytest.mark.parametrize(
+    ("peer", "tests", "expected"),
+    [
+        # A decoder that goes by the field of the name version, once it has read it.
+        ("kafka-protocol-rs", ["kafka/LeaderChangeMessage", "family:boundaries"],
+         {("decode", "refused"), ("decode", "wrong")}),
+        # Memory for 2^31 - 1 elements, of which there are none.
+        ("kafka-protocol-rs", ["id:4a8c58c221640f9d"], {("decode", "crash")}),
+        # A count of 2^31 tagged fields, and nothing after it.
+        ("franz-go", ["id:878dc67273b3ae87"], {("decode", "crash")}),
+        # An array that must not be null, and is.
+        ("franz-go", ["id:59d7f2b11ff30373"], {("decode", "accepted")}),
+        # Null records; a struct that may be null, and is not.
+        ("tansu", ["id:4bc5c65ad36ecca0"], {("decode", "refused"), ("encode", "wrong")}),
+        ("tansu", ["id:4c84c4ea2db65f17"], {("encode", "wrong")}),
+    ],
+)  # fmt: skip
+def test_what_a_peer_fails(peer: str, tests: list[str], expected: set[tuple[str, str]]) -> None:
+    run_results = results(peer, *tests)
+    assert {(failure.direction, failure.kind) for failure in run_results.failures} == expected
+    assert [failure for failure in run_results.failures if not failure.known] == []
+
+
+@pytest.mark.parametrize("release", ["franz-go@1.14.0", "kafka-protocol-rs@0.17.0"])
+def test_another_release_answers(release: str) -> None:
+    run_results = results(release, "kafka/VoteRe", "family:populated")
+    assert (run_results.failures, run_results.counts.passed > 0) == ([], True)
+    assert run_results.adapter.version == release.partition("@")[2]

@@ -1,0 +1,172 @@
+"""A real Kafka cluster on loopback: comes up, survives its leader, and leaves no process behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from kraftspec.conformance.cluster import Cluster, ClusterError
+from kraftspec.conformance.cluster.node import HEALTHY_TIMEOUT_S, PORTS, Node, free_port
+from kraftspec.generated.kafka import MetadataRequest, MetadataResponse
+from kraftspec.reference.wire.blocking import ask
+
+pytestmark = pytest.mark.kafka
+QUORUM_COMMAND = "org.apache.kafka.tools.MetadataQuorumCommand"
+GONE_TIMEOUT_S = 60.0
+
+
+class WatchedCluster(Cluster):
+    """Notes when its nodes were started, and when they were seen to be healthy."""
+
+    def start(self, *, timeout_s: float = HEALTHY_TIMEOUT_S) -> None:
+        self.steps: list[tuple[str, str]] = []
+        with pytest.MonkeyPatch.context() as patch:
+            for name in ("start", "wait_healthy"):
+                patch.setattr(Node, name, self._noting(name, getattr(Node, name)))
+            super().start(timeout_s=timeout_s)
+
+    def _noting(self, name: str, does: Callable[..., None]) -> Callable[..., None]:
+        def noted(node: Node, *arguments: float) -> None:
+            does(node, *arguments)
+            self.steps.append((name, node.roles))
+
+        return noted
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WatchedCluster]:
+    with WatchedCluster(tmp_path_factory.mktemp("cluster"), controllers=3, brokers=1) as running:
+        yield running
+
+
+def alive(pid: int) -> bool:
+    """Whether a process lives; one that has ended and was not waited for does not."""
+    with suppress(OSError):
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        return state != "Z"
+    return False
+
+
+def test_the_quorum_has_three_voters_and_a_broker(cluster: Cluster) -> None:
+    leader = cluster.leader()
+    quorum = cluster.quorum_of(leader)
+    assert quorum is not None
+    assert {voter.replica_id for voter in quorum.current_voters} == {3001, 3002, 3003}
+    assert quorum.leader_id == leader.id
+    known = ask(cluster.brokers[0].listener().port, MetadataRequest(), 12, MetadataResponse)
+    assert [(broker.node_id, broker.host) for broker in known.brokers] == [(1, "127.0.0.1")]
+    assert known.cluster_id == cluster.cluster_id
+
+
+def test_brokers_start_when_all_controllers_are_healthy(cluster: WatchedCluster) -> None:
+    assert cluster.steps == [
+        *[("start", "controller")] * 3, *[("wait_healthy", "controller")] * 3,
+        ("start", "broker"), ("wait_healthy", "broker"),
+    ]  # fmt: skip
+
+
+def test_a_tool_is_run_and_its_failure_is_shown(cluster: Cluster) -> None:
+    bootstrap = ("--bootstrap-controller", cluster.controller_bootstrap())
+    output = cluster.tool(QUORUM_COMMAND, *bootstrap, "describe", "--status").stdout
+    assert f"ClusterId:              {cluster.cluster_id}" in output
+    with pytest.raises(ClusterError, match=r"MetadataQuorumCommand.* failed with 1:\n(.|\n)*voter"):
+        cluster.tool(
+            QUORUM_COMMAND, *bootstrap, "remove-controller", "--controller-id", "9",
+            "--controller-directory-id", "AAAAAAAAAAAAAAAAAAAACQ",
+        )  # fmt: skip
+
+
+def test_a_killed_leader_is_replaced_and_comes_back(cluster: Cluster) -> None:
+    old = cluster.leader()
+    assert old.kill() == -signal.SIGKILL
+    new = cluster.leader()
+    assert new is not old
+    old.start()
+    old.wait_healthy()
+    assert cluster.leader() is new
+    with pytest.raises(ClusterError, match="runs already"):
+        old.start()
+
+
+def test_a_paused_node_goes_on(cluster: Cluster) -> None:
+    broker = cluster.brokers[0]
+    broker.pause()
+    with pytest.raises(OSError, match="timed out"):
+        ask(broker.listener().port, MetadataRequest(), 12, MetadataResponse, timeout_s=0.5)
+    broker.resume()
+    port = broker.listener().port
+    assert ask(port, MetadataRequest(), 12, MetadataResponse, timeout_s=60).brokers
+
+
+def test_a_fresh_controller_becomes_a_voter(cluster: Cluster) -> None:
+    node = cluster.add_node("controller")
+    assert node.id == 3004
+    bootstrap = ("--bootstrap-controller", cluster.controller_bootstrap())
+    config = ("--command-config", str(node.properties_path))
+    cluster.tool(QUORUM_COMMAND, *bootstrap, *config, "add-controller")
+    quorum = cluster.quorum_of(cluster.leader())
+    assert quorum is not None
+    assert {voter.replica_id for voter in quorum.current_voters} == {3001, 3002, 3003, 3004}
+
+
+def test_a_node_that_refuses_its_properties_is_shown(tmp_path: Path) -> None:
+    broken = {"metadata.log.max.record.bytes.between.snapshots": "none"}
+    with pytest.raises(ClusterError, match=r"Invalid value none for configuration metadata\.log"):
+        Cluster(tmp_path, brokers=0, controller_properties=broken).start()
+
+
+def test_a_static_quorum_and_one_that_ends_by_itself(tmp_path: Path) -> None:
+    with Cluster(tmp_path, brokers=0, quorum="static") as cluster:
+        node = cluster.controllers[0]
+        assert f"3001@127.0.0.1:{node.listener().port}" in node.properties_path.read_text()
+        assert cluster.leader() is node
+        assert (node.metadata_log / "quorum-state").is_file()
+        node.kill()
+        with pytest.raises(ClusterError, match=r"node 3001 ended \(exit code -9\):\n(.|\n)*INFO"):
+            node.wait_healthy()
+        with pytest.raises(ClusterError, match=r"no controller led the quorum within 0\.2 s"):
+            cluster.leader(timeout_s=0.2)
+        with pytest.raises(ClusterError, match="does not run"):
+            node.pause()
+
+
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+def test_no_process_outlives_its_parent(end: signal.Signals, tmp_path: Path) -> None:
+    script = (
+        "import sys, time; from pathlib import Path\n"
+        "from kraftspec.conformance.cluster import Cluster\n"
+        "with Cluster(Path(sys.argv[1]), brokers=0) as cluster:\n"
+        "    print(cluster.controllers[0].process.pid, flush=True)\n"
+        "    time.sleep(600)\n"
+    )
+    command = [sys.executable, "-c", script, str(tmp_path)]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as parent:
+        assert parent.stdout is not None
+        pid = int(parent.stdout.readline())
+        assert alive(pid)
+        os.kill(parent.pid, end)
+    deadline = time.monotonic() + GONE_TIMEOUT_S
+    while alive(pid) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not alive(pid)
+
+
+def test_ports_are_free_and_differ() -> None:
+    taken: set[int] = set()
+    ports = [free_port(taken) for _ in range(20)]
+    assert len(set(ports)) == 20 == len(taken)
+    assert all(port in PORTS for port in ports)
+    with pytest.raises(
+        ClusterError, match=f"every port from {PORTS.start} to {PORTS.stop - 1} is in"
+    ):
+        free_port(set(PORTS))

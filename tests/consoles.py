@@ -1,0 +1,52 @@
+"""Pages with ``console`` blocks: their commands are typed again, and the outputs compared."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+BLOCK = re.compile(r"(?<=^```console\n).*?(?=^```$)", re.MULTILINE | re.DOTALL)
+SECONDS = re.compile(r"\d+\.\d s$", re.MULTILINE)
+# How many tests there are is for the page's writer to bring up to date, and no reason to fail.
+COUNTS = re.compile(r"\d+(?= (?:vectors|passed|skipped))|(?<=^skipped )\d+", re.MULTILINE)
+COMMAND_S = 300.0
+
+
+def commands(block: str) -> list[str]:
+    """Return what is typed in a block: lines after a prompt, and those that continue them."""
+    typed: list[str] = []
+    for line in block.splitlines():
+        if line.startswith("$ "):
+            typed.append(line[2:])
+        elif line.startswith("> "):
+            typed[-1] += f"\n{line[2:]}"
+    return typed
+
+
+def session(block: str, directory: Path) -> str:
+    """Type a block's commands, and return the block as the terminal shows it then."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    shown = ""
+    for command in commands(block):
+        done = subprocess.run(
+            ["bash", "-c", command],
+            cwd=directory,
+            env={**os.environ, "PATH": path, "COLUMNS": "80"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+            timeout=COMMAND_S,
+        )
+        typed = command.replace("\n", "\n> ")
+        output = re.sub(r" +$", "", SECONDS.sub("0.3 s", done.stdout), flags=re.MULTILINE)
+        shown += f"$ {typed}\n{output}"
+    return shown
+
+
+def typed_again(page: str, directory: Path) -> str:
+    """Return the page with what its commands print now."""
+    return BLOCK.sub(lambda block: session(block[0], directory), page)

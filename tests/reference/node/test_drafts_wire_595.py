@@ -1,0 +1,259 @@
+"""Sentences of KIP-595's drafts, seen on the wire and on the disk of a node in a process.
+
+Its peers are the test's, which are made of no core; docs/drafts/kip-595.md says which sentences.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+from typing import Any
+
+from tests.reference.node.processes import until
+from tests.reference.node.scenes_595 import (
+    ROUNDS,
+    assignment,
+    leads_595,
+    start_broker,
+    tells_quorum,
+)
+from tests.reference.node.scripted import (
+    CLUSTER_ID,
+    LONG_MS,
+    REQUEST_TIMED_OUT,
+    Sent,
+    Stage,
+    answers_votes,
+    follows,
+)
+
+from kraftspec.fastpath.batch_reader import decode_batch
+
+NONE, NOT_LEADER, OUT_OF_RANGE = 0, 6, 1
+FENCED, UNKNOWN_EPOCH, OTHER_CLUSTER = 74, 75, 104
+
+
+def file_of(stage: Stage) -> dict[str, Any]:
+    path = stage.directory / "log" / "__cluster_metadata-0" / "quorum-state"
+    found: dict[str, Any] = json.loads(path.read_text())
+    return found
+
+
+def find(stage: Stage, replica_id: int = -1, host: str = "", boot: int = 0) -> Any:
+    kind = stage.messages.FindQuorumRequest
+    return stage.ask(
+        "FindQuorum", kind(replica_id=replica_id, host=host, port=9, boot_timestamp=boot)
+    )
+
+
+def place(stage: Stage, voter_id: int, quorum: Any = None) -> tuple[str, int]:
+    """Return where a voter is and since when, by an answer of the node."""
+    voters = (quorum or find(stage)).voters
+    (found,) = [(one.host, one.boot_timestamp) for one in voters if one.voter_id == voter_id]
+    return found
+
+
+def ids(stage: Stage) -> list[int]:
+    return [one.voter_id for one in find(stage).voters]
+
+
+def vote(
+    stage: Stage, candidate_id: int, epoch: int, end: int = 1000, cluster_id: str = CLUSTER_ID
+) -> Any:
+    kind = stage.messages.VoteRequest
+    log = {"last_epoch": epoch - 1, "last_epoch_end_offset": end}
+    request = kind(cluster_id=cluster_id, candidate_id=candidate_id, candidate_epoch=epoch, **log)
+    return stage.ask("Vote", request)
+
+
+def fetch(stage: Stage, offset: int, epoch: int, cluster_id: str, replica_id: int = 2) -> Any:
+    """Fetch as a replica that has the node's log up to an offset."""
+    request = stage.messages.FetchQuorumRecordsRequest(
+        cluster_id=cluster_id,
+        replica_id=replica_id,
+        leader_epoch=epoch,
+        fetch_offset=offset,
+        last_fetched_epoch=epoch if offset else 0,
+    )
+    return stage.ask("FetchQuorumRecords", request)
+
+
+def fetches(stage: Stage) -> list[Sent]:
+    return [one for one in list(stage.sent) if one.api == "FetchQuorumRecords"]
+
+
+def leads_three(stage: Stage) -> str:
+    """Let node 1 lead 1, 2 and 3, its first records committed; return the cluster's id."""
+    follows(stage)
+    tells_quorum(stage)
+    start_broker(stage, quorum__election__timeout__ms=LONG_MS)
+    cluster_id: str = stage.wait("BeginQuorumEpoch", leader_epoch=1)[0].cluster_id
+    assert fetch(stage, 2, 1, cluster_id).error_code == NONE
+    return cluster_id
+
+
+def test_the_address_of_the_newest_boot_counts(tmp_path: Path) -> None:
+    """000, FindQuorum Request 1: "larger than the cached value"; Note on AdminClient Usage."""
+    with Stage(tmp_path, "kip-595") as stage:
+        start_broker(stage)
+        assert place(stage, 2) == ("", -1)
+        for host, boot in (("first", 500), ("same", 500), ("earlier", 499)):
+            assert place(stage, 2, find(stage, 2, host, boot)) == ("first", 500)
+        assert place(stage, 2, find(stage, 2, "later", 501)) == ("later", 501)
+        answer = find(stage, 9, "stranger", 999)  # No voter, and no target.
+        assert [one.voter_id for one in answer.voters] == [1, 2, 3]
+        assert place(stage, 2, find(stage, -1, "tool", 999)) == ("later", 501)
+        assert (answer.leader_id, answer.leader_epoch, answer.target_voters) == (-1, 0, None)
+
+
+def test_an_answer_makes_a_follower_unless_its_epoch_is_old(tmp_path: Path) -> None:
+    """000, FindQuorum Response 1 to 3."""
+    with Stage(tmp_path, "kip-595") as stage:
+        start_broker(stage)
+        assert vote(stage, 2, 5).vote_granted
+        leads_595(stage, 4, -1)
+        before = stage.count("FindQuorum", (2,))
+        until(lambda: stage.count("FindQuorum", (2,)) > before + ROUNDS)
+        assert stage.count("FetchQuorumRecords") == 0
+        assert (file_of(stage)["leaderId"], file_of(stage)["leaderEpoch"]) == (-1, 5)
+        leads_595(stage, 6, -1)
+        stage.wait("FetchQuorumRecords", leader_epoch=6)
+        assert (file_of(stage)["leaderId"], file_of(stage)["leaderEpoch"]) == (2, 6)
+
+
+def test_a_vote_is_kept_by_a_node_that_is_killed(tmp_path: Path) -> None:
+    """004: "does not allow voters to change their votes … preserve this state across restarts"."""
+    with Stage(tmp_path, "kip-595") as stage:
+        start_broker(stage)
+        assert find(stage).leader_epoch == file_of(stage)["leaderEpoch"] == 0
+        assert (file_of(stage)["leaderId"], file_of(stage)["votedId"]) == (-1, -1)
+        assert vote(stage, 2, 5).vote_granted
+        assert file_of(stage)["votedId"] == 2
+        stage.kill()
+        stage.start_again()
+        assert not vote(stage, 3, 5).vote_granted
+        assert vote(stage, 2, 5).vote_granted
+        assert vote(stage, 3, 6).vote_granted
+        assert file_of(stage)["votedId"] == 3
+
+
+def test_voters_count_from_their_append_and_are_taken_back(tmp_path: Path) -> None:
+    """000, Quorum Reassignment 4 ("as soon as the log entry has been appended") and subtlety."""
+    with Stage(tmp_path, "kip-595") as stage:
+        leads_595(stage, 1, -1)
+        with_nine = assignment(stage, (1, 2, 3, 9))
+        kind = stage.messages.FetchQuorumRecordsResponse
+        said = {"leader_id": 2, "leader_epoch": 1, "high_watermark": -1}
+        leads = stage.rules["FetchQuorumRecords"]
+        stage.rules["FetchQuorumRecords"] = lambda peer, body: (
+            kind(**said, records=with_nine) if not body.fetch_offset else leads(peer, body)
+        )
+        start_broker(stage)
+        until(lambda: ids(stage) == [1, 2, 3, 9])
+        assert file_of(stage)["currentVoters"] == []
+        stage.rules["FetchQuorumRecords"] = lambda peer, body: (
+            kind(**said)
+            if not body.fetch_offset
+            else kind(
+                **said, error_code=OUT_OF_RANGE, next_fetch_offset=0, next_fetch_offset_epoch=0
+            )
+        )
+        until(lambda: ids(stage) == [1, 2, 3])
+        leads_595(stage, 1, -1)
+        at_end = stage.count("FetchQuorumRecords")
+        until(lambda: any(one.body.fetch_offset == 2 for one in fetches(stage)[at_end:]))
+        assert file_of(stage)["currentVoters"] == []
+        leads_595(stage, 1, 2)
+        until(lambda: file_of(stage)["currentVoters"] == [{"voterId": id} for id in (1, 2, 3)])
+        assert file_of(stage)["clusterId"] == CLUSTER_ID
+
+
+def test_a_non_voter_gets_no_vote_and_makes_a_candidate(tmp_path: Path) -> None:
+    """000, Quorum Reassignment: "must reject votes from non-voters", "must then become"."""
+    with Stage(tmp_path, "kip-595", "--without", "strangers-in-need") as stage:
+        answers_votes(stage, granted=False)
+        tells_quorum(stage)
+        start_broker(stage)
+        stage.wait("Vote", 2)  # It has campaigned in vain, too.
+        answer = vote(stage, 9, 100)
+        assert (answer.vote_granted, answer.leader_epoch) == (False, 100)
+        assert file_of(stage)["votedId"] in (-1, 1)
+        stage.wait("Vote", candidate_epoch=101)
+
+
+def test_of_two_voters_one_refusal_ends_an_election(tmp_path: Path) -> None:
+    """002, Gridlocked Elections: "no need to wait for the election timeout"."""
+    with Stage(tmp_path, "kip-595") as stage:
+        answers_votes(stage, granted=False)
+        tells_quorum(stage, voters=lambda peer: (1, 2))
+        start_broker(stage, voters="1,2", servers=(2,), quorum__election__timeout__ms=LONG_MS)
+        # With the time-out between them, four elections would take longer than a test waits.
+        until(lambda: len({one.candidate_epoch for one in stage.wait("Vote")}) > 3)
+
+
+def test_the_first_leader_writes_who_votes_and_who_voted_for_it(tmp_path: Path) -> None:
+    """000, Bootstrapping; 004: "a control record with Type=3"; "who voted for the … leader"."""
+    with Stage(tmp_path, "kip-595") as stage:
+        answers_votes(stage, granted=True)
+        grants = stage.rules["Vote"]
+        stage.rules["Vote"] = lambda peer, body: grants(peer, body) if peer == 2 else None
+        tells_quorum(stage)
+        start_broker(stage)
+        begin = stage.wait("BeginQuorumEpoch")[0]
+        assert (begin.leader_id, len(begin.cluster_id)) == (1, 22)
+        epoch = begin.leader_epoch
+        records = decode_batch(bytes(fetch(stage, 0, epoch, "").records), 0)
+        assert [(one.key or b"")[2:] for one in records] == [b"\0\2", b"\0\3"]
+        voters = b"".join(struct.pack(">ix", id) for id in (1, 2, 3))
+        name = begin.cluster_id.encode()
+        assert [bytes(one.value or b"") for one in records] == [
+            bytes([len(name) + 1]) + name + b"\4" + voters + b"\0" + b"\0",
+            struct.pack(">iBiix", 1, 3, 1, 2),
+        ]
+
+
+def test_a_leader_holds_requests_to_its_cluster_and_its_epoch(tmp_path: Path) -> None:
+    """000, ClusterId generation ("strictly validate"); Common attributes 2 and 3."""
+    with Stage(tmp_path, "kip-595") as stage:
+        cluster_id = leads_three(stage)
+        m = stage.messages
+        until(lambda: fetch(stage, 2, 1, "").error_code == OTHER_CLUSTER)
+        for other in ("other", ""):
+            begin = m.BeginQuorumEpochRequest(cluster_id=other, leader_id=2, leader_epoch=9)
+            end = m.EndQuorumEpochRequest(cluster_id=other, leader_id=2, leader_epoch=9)
+            answers = [
+                vote(stage, 2, 9, cluster_id=other),
+                stage.ask("BeginQuorumEpoch", begin),
+                stage.ask("EndQuorumEpoch", end),
+                fetch(stage, 2, 1, other),
+            ]
+            assert {(one.error_code, one.leader_id, one.leader_epoch) for one in answers} == {
+                (OTHER_CLUSTER, 1, 1)
+            }
+        old = m.BeginQuorumEpochRequest(cluster_id=cluster_id, leader_id=2, leader_epoch=0)
+        ended = m.EndQuorumEpochRequest(cluster_id=cluster_id, leader_id=2, leader_epoch=0)
+        answers = [
+            stage.ask("BeginQuorumEpoch", old),
+            stage.ask("EndQuorumEpoch", ended),
+            fetch(stage, 0, 0, cluster_id),
+            fetch(stage, 0, 2, cluster_id),
+        ]
+        assert [one.error_code for one in answers] == [FENCED, FENCED, FENCED, UNKNOWN_EPOCH]
+        assert {(one.leader_id, one.leader_epoch) for one in answers} == {(1, 1)}
+
+
+def test_a_leader_that_is_the_last_to_go_tells_the_voters_and_votes_on(tmp_path: Path) -> None:
+    """000, Quorum Reassignment 6: "sending EndQuorumEpoch", "continue as a voter"."""
+    with Stage(tmp_path, "kip-595") as stage:
+        cluster_id = leads_three(stage)
+        kind = stage.messages.AlterQuorumRequest
+        targets = [kind.Voter(voter_id=2), kind.Voter(voter_id=3)]
+        alter = kind(cluster_id=cluster_id, target_voters=targets, timeout_ms=300)
+        # "Return successfully only when the desired TargetVoters has been safely committed"
+        assert stage.ask("AlterQuorum", alter).error_code == REQUEST_TIMED_OUT
+        assert fetch(stage, 3, 1, cluster_id).error_code in (NONE, NOT_LEADER)
+        for peer in (2, 3):
+            stage.wait("EndQuorumEpoch", to=peer, leader_epoch=1)
+        answer = vote(stage, 2, 2, end=3, cluster_id=cluster_id)
+        assert (answer.vote_granted, answer.leader_epoch) == (True, 2)

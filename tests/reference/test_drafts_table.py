@@ -1,0 +1,163 @@
+"""The tables of ``docs/drafts``: what a row names exists, and each transcript stands in a row.
+
+A page has the name of its profile. Its tables have one row a sentence of a draft; a transcript of
+that profile says which of those sentences it shows, in the words of the row::
+
+    # Source: 000, Quorum Reassignment 3: "pick one of NewVoters as NV"
+"""
+
+from __future__ import annotations
+
+import ast
+import pkgutil
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from kraftspec.reference.profiles import parts_of, profile_named
+
+ROOT = Path(__file__).resolve().parents[2]
+TRANSCRIPTS = ROOT / "tests" / "transcripts"
+PAGES = sorted((ROOT / "docs" / "drafts").glob("*.md"))
+
+HEADER = ["sentence", "done by", "transcript", "live test"]
+NOTHING = "\N{EN DASH}"
+# A row without a transcript and a test begins with one of these, and says more after it.
+REASONS = ("Background:", "Not done:", "Impossible:")
+REASON_LENGTH_MIN = 20
+
+_CELLS = re.compile(r"(?<!\\)\|")
+_CODE = re.compile(r"`([^`]+)`")
+_SENTENCE = re.compile(r'(?P<documents>\d{3}(, \d{3})*) (?P<place>[^":]+): "(?P<quote>[^"]+)"')
+_SOURCE = re.compile(r'# Source: (?P<document>\d{3}), (?P<place>[^":]+): "(?P<quote>[^"]+)"')
+_WITHOUT = "--without "
+
+
+class Row(NamedTuple):
+    """A sentence, and who does, plays and tests it."""
+
+    line: int
+    sentence: str
+    done_by: str
+    transcript: str
+    live_test: str
+
+    @property
+    def transcripts(self) -> list[str]:
+        return _CODE.findall(self.transcript)
+
+
+@cache
+def rows_of(page: Path) -> list[Row]:
+    """Return the rows of a page's tables; each table of it is one of sentences."""
+    rows = []
+    for number, line in enumerate(page.read_text("utf-8").splitlines(), 1):
+        cells = [cell.strip() for cell in _CELLS.split(line)[1:-1]]
+        if cells and cells != HEADER and set(cells) != {"---"}:
+            assert len(cells) == len(HEADER), f"{page.name}:{number} has {len(cells)} cells"
+            rows.append(Row(number, *cells))
+    return rows
+
+
+@cache
+def names_in(path: Path) -> frozenset[str]:
+    """Return the names of the functions of a file."""
+    tree = ast.parse(path.read_text("utf-8"))
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
+    return frozenset(node.name for node in ast.walk(tree) if isinstance(node, kinds))
+
+
+def is_done_by(name: str, profile: str) -> bool:
+    """Whether this is a file, a fix of the profile, or a module, class or function of ours."""
+    if name.startswith(_WITHOUT):
+        return name.removeprefix(_WITHOUT) in profile_named(profile).fixes
+    if "/" in name:
+        return (ROOT / name).exists()
+    package = profile.replace("-", "_")
+    rooms = (f"reference.profiles.{package}", "reference", f"generated.{package}")
+    for room in (*rooms, ""):
+        try:
+            pkgutil.resolve_name(".".join(["kraftspec", *filter(None, [room]), name]))
+        except (ImportError, AttributeError):
+            continue
+        return True
+    return False
+
+
+def where(page: Path, row: Row) -> str:
+    return f"{page.name}:{row.line}: {row.sentence}"
+
+
+def test_there_are_pages() -> None:
+    assert PAGES
+    for page in PAGES:
+        assert parts_of(page.stem).name == page.stem
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_each_row_is_a_sentence_once(page: Path) -> None:
+    rows = rows_of(page)
+    assert rows
+    assert [where(page, row) for row in rows if not _SENTENCE.fullmatch(row.sentence)] == []
+    sentences = [row.sentence for row in rows]
+    assert [sentence for sentence in sentences if sentences.count(sentence) > 1] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_each_row_has_a_transcript_a_test_or_a_reason(page: Path) -> None:
+    for row in rows_of(page):
+        assert "" not in row, where(page, row)
+        if row.done_by.startswith(REASONS):
+            assert len(row.done_by.partition(":")[2]) > REASON_LENGTH_MIN, where(page, row)
+        else:
+            assert _CODE.search(row.done_by), where(page, row)
+            assert (row.transcript, row.live_test) != (NOTHING, NOTHING), where(page, row)
+
+
+def missing(page: Path, row: Row) -> Iterator[str]:
+    """Yield what a row names and there is not."""
+    for name in _CODE.findall(row.done_by):
+        if not is_done_by(name, page.stem):
+            yield name
+    for name in row.transcripts:
+        if not (TRANSCRIPTS / page.stem / f"{name}.txt").is_file():
+            yield name
+    for test in _CODE.findall(row.live_test):
+        path, _, name = test.partition("::")
+        if not (ROOT / path).is_file() or name not in names_in(ROOT / path):
+            yield test
+    for cell in (row.transcript, row.live_test):
+        if cell != NOTHING and not _CODE.search(cell):
+            yield cell
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_what_a_row_names_exists(page: Path) -> None:
+    rows = rows_of(page)
+    assert [f"{where(page, row)} {name}" for row in rows for name in missing(page, row)] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_each_transcript_says_which_sentence_it_shows(page: Path) -> None:
+    shown: dict[tuple[str | Any, ...], list[str]] = {}
+    for row in rows_of(page):
+        match = _SENTENCE.fullmatch(row.sentence)
+        assert match, where(page, row)
+        for document in match["documents"].split(", "):
+            shown[document, match["place"], match["quote"]] = row.transcripts
+    wrong = []
+    for path in sorted((TRANSCRIPTS / page.stem).glob("*.txt")):
+        lines = path.read_text("utf-8").splitlines()
+        sources = [line for line in lines if line.startswith("# Source:")]
+        matches = [_SOURCE.fullmatch(line) for line in sources]
+        wrong += [
+            f"{path.stem}: {line}"
+            for line, match in zip(sources, matches, strict=True)
+            if match is None or path.stem not in shown.get(match.groups(), ())
+        ]
+        wrong += [path.stem] if not sources else []
+    assert wrong == []
