@@ -234,7 +234,12 @@ def test_two_replicas_with_the_id_of_a_static_voter_are_two(tmp_path: Path) -> N
         nodes.static([1, 2])
         leader = nodes.of_leader().leader_id
         other = 3 - leader
-        until(lambda: nodes.described(leader).current_voters[other - 1].replica_uuid != ZERO_UUID)
+
+        def has_caught_up() -> bool:
+            ends = keys(nodes.described(leader).current_voters)
+            return (other, bytes(ZERO_UUID)) not in ends and len(set(ends.values())) == 1
+
+        until(has_caught_up)
         nodes.kill(other)
         own, its, another = nodes.uuid(leader), nodes.uuid(other), bytes(range(1, 17))
         found = nodes.described(leader)
