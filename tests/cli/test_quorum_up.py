@@ -90,6 +90,7 @@ def test_json_tells_states_and_a_summary(profile: str) -> None:
     assert not list(Path(events[0]["properties"]["1"]).parents[1].glob("*"))
 
 
+@pytest.mark.soak
 def test_the_leader_is_ended_and_another_leads() -> None:
     lines = run_until(
         lambda line: json.loads(line)["event"] == "failover",

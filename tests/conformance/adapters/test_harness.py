@@ -189,6 +189,7 @@ def test_the_end_of_standard_error_is_shown() -> None:
     assert "line 79\n" not in str(error)
 
 
+@pytest.mark.soak
 def test_a_hang_ends_at_the_timeout() -> None:
     error, answered = failure(fake("hang", timeout_s=3.0))
     assert (error.kind, error.request, answered) == ("timeout", BAD, ["0", "1", "2"])

@@ -305,7 +305,9 @@ def test_sealing_a_batch() -> None:
     assert longer[61:63] == batches.varint(int(data[61]) // 2 + 146)
 
 
-@pytest.mark.parametrize("name", ["kraftspec", "kraftspec-python"])
+@pytest.mark.parametrize(
+    "name", ["kraftspec", pytest.param("kraftspec-python", marks=pytest.mark.soak)]
+)
 def test_our_codecs_refuse_as_told(name: str) -> None:
     """Class and offset of every refusal, in one process behind the pipe."""
     results = run(adapter_named(name), filters=("RecordBatch", "Response"))

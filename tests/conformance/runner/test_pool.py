@@ -67,7 +67,7 @@ def only(results: Results) -> Failure:
         ("order", "order", "answered id 'other' where"),
         ("no-id", "order", "has no id; '"),
         ("twice", "twice", "answered id"),
-        ("flood", "twice", "answered id"),
+        pytest.param("flood", "twice", "answered id", marks=pytest.mark.soak),
         ("empty", "malformed", "no value in the reply"),
     ],
 )
@@ -91,6 +91,7 @@ def test_what_a_process_said_before_it_died_is_in_the_failure(root: Path) -> Non
     assert f'"id": "{key(3, "e")}"' in detail
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("mode", ["hang", "no-newline-wait", "noisy-hang"])
 def test_a_hang_is_charged_to_its_test(root: Path, mode: str) -> None:
     results = put(mode, root, key(7, "e"), timeout_s=2.0)
@@ -163,6 +164,7 @@ def test_one_that_always_misbehaves_is_given_up(
     assert results.skips[0].count == results.counts.skipped
 
 
+@pytest.mark.soak
 def test_one_that_always_hangs_is_given_up(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pool, "TIMEOUTS_MAX", 2)
     results = put("hang", root, "every", timeout_s=2.5)

@@ -11,6 +11,7 @@ import struct
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.reference.node.processes import WAIT_S, until
 from tests.reference.node.scripted import (
     CLUSTER_ID,
@@ -31,6 +32,8 @@ from kraftspec.reference.tools.storage import FormatRequest
 
 VOTE, ADD_VOTER, REMOVE_VOTER = 52, 10_057, 10_058
 INVALID_REQUEST, INCONSISTENT_CLUSTER_ID = 42, 104
+pytestmark = pytest.mark.soak
+
 NULL_TAGS = b"\0\0\0"  # Of a partition, of the topic and of the whole.
 
 

@@ -10,6 +10,7 @@ import struct
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.reference.node.processes import until
 from tests.reference.node.scenes_595 import (
     ROUNDS,
@@ -29,6 +30,8 @@ from tests.reference.node.scripted import (
 )
 
 from kraftspec.fastpath.batch_reader import decode_batch
+
+pytestmark = pytest.mark.soak
 
 NONE, NOT_LEADER, OUT_OF_RANGE = 0, 6, 1
 FENCED, UNKNOWN_EPOCH, OTHER_CLUSTER = 74, 75, 104

@@ -173,6 +173,7 @@ def test_who_does_not_lead_is_no_controller(tmp_path: Path) -> None:
     run(main())
 
 
+@pytest.mark.soak
 def test_a_voter_that_nobody_has_heard_of_keeps_the_version_back(tmp_path: Path) -> None:
     """Its directory is unknown, so it cannot be written down (KIP-853)."""
 
@@ -198,6 +199,7 @@ def test_a_voter_that_nobody_has_heard_of_keeps_the_version_back(tmp_path: Path)
     run(main())
 
 
+@pytest.mark.soak
 def test_the_admin_client_raises_it_through_whoever_is_asked(tmp_path: Path) -> None:
     async def main() -> None:
         async with static_quorum(tmp_path, 2) as quorum:

@@ -40,6 +40,7 @@ def leads(quorum: Processes, node_id: int, leader_ids: tuple[int, ...]) -> bool:
     return found is not None and found.leader_id in leader_ids
 
 
+@pytest.mark.soak
 def test_two_of_three_elect_and_the_third_is_waited_for_by_nobody(tmp_path: Path) -> None:
     """000, Bootstrapping 5: "after it has learned a majority number of voters …"."""
     with Processes(tmp_path, "kip-595", voters=3, first=1, load=False) as quorum:
@@ -56,6 +57,7 @@ def test_two_of_three_elect_and_the_third_is_waited_for_by_nobody(tmp_path: Path
         until(lambda: leads(quorum, 3, (1, 2)))
 
 
+@pytest.mark.soak
 def test_a_node_that_was_told_other_first_voters_leads_no_second_quorum(tmp_path: Path) -> None:
     """It is up alone at first, and waits; the other two agree, and it follows them."""
     with Processes(tmp_path, "kip-595", voters=3, first=0, load=False) as quorum:

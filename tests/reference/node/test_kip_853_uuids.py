@@ -424,6 +424,7 @@ def vote(candidate_id: int, voter_id: int, epoch: int) -> Any:
     return kind(candidate_id=candidate_id, voter_id=voter_id, topics=[topic])
 
 
+@pytest.mark.soak
 def test_a_broker_observes_and_is_never_a_voter(tmp_path: Path) -> None:
     """It fetches without a uuid, is not to be added, gives no vote, and never campaigns."""
     with Nodes(tmp_path, QUICK) as nodes:

@@ -69,6 +69,7 @@ async def scraped(node: Node) -> dict[str, dict[tuple[str, ...], float]]:
         await asyncio.to_thread(server.close)
 
 
+@pytest.mark.soak
 def test_a_quorum_that_is_scraped(tmp_path: Path) -> None:
     async def main() -> None:
         async with Quorum(tmp_path) as quorum:
@@ -128,6 +129,7 @@ def test_a_port_in_use_is_told(tmp_path: Path) -> None:
     run(main())
 
 
+@pytest.mark.soak
 def test_a_crowd_at_the_metrics_is_let_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of those that say nothing a few stay, and these not for long; then it serves again."""
     monkeypatch.setattr(_Handler, "timeout", 1.0)

@@ -211,6 +211,7 @@ def test_a_follower_without_a_log_begins_with_a_snapshot_of_ours(tmp_path: Path)
     run(main())
 
 
+@pytest.mark.soak
 def test_a_voter_may_take_longer_to_check_a_snapshot_than_a_leader_may_be_silent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -101,6 +101,7 @@ def checkpoints(log: Path) -> dict[int, Path]:
     return {int(path.name[:20]): path for path in sorted(log.glob("*.checkpoint"))}
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("due", [BYTES, INTERVAL])
 def test_snapshots_have_the_voters(tmp_path: Path, due: str) -> None:
     """Source: 001, AddVoterRecord: "can exist in both the log and the snapshot".

@@ -84,6 +84,7 @@ def test_voters_change_from_three_to_five_to_three_under_load(tmp_path: Path, pr
         quorum.check_logs(survivors)  # Those that only observe, too.
 
 
+@pytest.mark.soak
 def test_the_bootstrapping_example(tmp_path: Path) -> None:
     """KIP-595: one node alone, looked at; the others started; three voters by AlterQuorum.
 

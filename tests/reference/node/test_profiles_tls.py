@@ -52,6 +52,7 @@ def client(
     return client_config(client_properties(home, trusted, "SSL", identity=identity))
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("profile", ["kip-595", "kip-853", "kip-996"])
 def test_a_quorum_over_tls(tmp_path: Path, profile: str) -> None:
     """Three voters elect, commit by a majority, and elect again when their leader is gone."""

@@ -41,6 +41,7 @@ def test_a_fix_that_is_off_changes_a_live_node(
         assert SCENES[profile, fix](stage) is holds
 
 
+@pytest.mark.soak
 def test_of_four_voters_three_rejections_are_a_majority(tmp_path: Path) -> None:
     """Two reject a pre-vote of kip-996, and one breaks off: it is asked for the whole time-out."""
     with Stage(tmp_path, "kip-996") as stage:

@@ -114,6 +114,7 @@ class _FailingFiles(LocalFiles):
         return _FailingFile(os.open(path, flags, 0o644), self)
 
 
+@pytest.mark.soak
 def test_a_leader_whose_disk_fails_stops_and_the_others_go_on(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -8,6 +8,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from kraftspec.conformance.cluster.node import HOST, free_port
 from kraftspec.fastpath.message import Message
 from kraftspec.fastpath.types import Uuid
@@ -240,6 +242,7 @@ def test_who_has_not_authenticated_gets_nowhere(tmp_path: Path) -> None:
     run(main())
 
 
+@pytest.mark.soak
 def test_logins_that_end_are_renewed(tmp_path: Path) -> None:
     """Connections of a second each: what is appended is committed throughout."""
 
