@@ -65,7 +65,8 @@ class Candidate(Campaign):
     def lost(self) -> None:
         """Wait out the election time: others may win in it (Kafka 4.1 and later); or step down."""
         if self._may_lose:
-            self.core.move(Cause.ELECTION_LOST)
+            core = self.core
+            core.move(Cause.ELECTION_LOST, epoch=core.epoch + core.policy.bumps_when_lost)
 
     @property
     def _may_lose(self) -> bool:

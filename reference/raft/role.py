@@ -283,6 +283,7 @@ class Decisions:
     checks_quorum = True  # Whether a leader that a majority does not fetch from resigns.
     flushes_always = False  # The drafts sync every append; Kafka those of who may ever vote.
     leader_keeps_vote = False  # The drafts: VotedId is of the whole epoch. Kafka forgets it here.
+    bumps_when_lost = False  # KIP-595 as drafted: a candidate that steps down leaves its epoch.
     discovers_by_fetch = True  # So that a follower which looks for its leader fetches from no one.
 
     def remember(self, core: QuorumState, rest: Any) -> Any:

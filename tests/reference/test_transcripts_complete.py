@@ -317,6 +317,7 @@ BOTH_SIDES = {
         "settled-cluster-id": ("settled-cluster-id", "settled-cluster-id-without"),
         "check-quorum": ("check-quorum", "check-quorum-without"),
         "ask-back": ("ask-back", "ask-back-without"),
+        "bump-when-lost": ("bump-when-lost", "bump-when-lost-without"),
     },
     "kip-853": {
         "own-epoch-first": ("own-epoch-first", "own-epoch-first-without"),

@@ -53,6 +53,7 @@ CAUGHT_UP_FIRST = "caught-up-first"
 SETTLED_CLUSTER_ID = "settled-cluster-id"
 CHECK_QUORUM = "check-quorum"
 ASK_BACK = "ask-back"
+BUMP_WHEN_LOST = "bump-when-lost"
 
 FIXES: Mapping[str, str] = {
     OWN_EPOCH_COMMIT: "A new leader changes the voters before it has committed anything of its own "
@@ -70,6 +71,8 @@ FIXES: Mapping[str, str] = {
     CHECK_QUORUM: "A leader that a majority has stopped fetching from goes on leading.",
     ASK_BACK: "FindQuorum is answered from an old log: where all voters have changed while the "
     "bootstrap servers were down, no node that restarts ever finds the quorum.",
+    BUMP_WHEN_LOST: "A candidate that loses backs off in the epoch that it lost, and bumps it as it "
+    "campaigns again. This rule is the draft's own order: bump the epoch, step down, back off.",
 }
 
 NOT_FOLLOWER = int(DraftErrorCode.NOT_FOLLOWER)
@@ -120,6 +123,7 @@ class DraftPolicy(Policy):
         self.without = frozenset(without)
         self.checks_quorum = CHECK_QUORUM not in self.without
         self.asks_back = ASK_BACK not in self.without
+        self.bumps_when_lost = BUMP_WHEN_LOST not in self.without
         self.request_handlers: Mapping[type[Request], RequestHandler] = {
             FindQuorum: discovery.on_find_quorum,
             AlterQuorum: handlers.on_alter_quorum,
@@ -242,12 +246,11 @@ class DraftPolicy(Policy):
         return draw_below(core.random, min(core.config.election_backoff_max_us, bound_us) + 1)
 
     def retry_backoff_us(self, core: QuorumState, failures: int) -> int:
-        """Return KIP-580's backoff: twice as long each time, up to the maximum, ±20 %."""
+        """Return KIP-580's backoff: twice as long each time, ±20 %, and never above the maximum."""
         config = core.config
         doubled_us = config.retry_backoff_us << min(max(failures - 1, 0), DOUBLINGS_MAX)
-        longest_us = min(config.retry_backoff_max_us, doubled_us)
         permille = 1000 - JITTER_PERMILLE + draw_below(core.random, 2 * JITTER_PERMILLE + 1)
-        return longest_us * permille // 1000
+        return min(config.retry_backoff_max_us, doubled_us * permille // 1000)
 
     def may_campaign(self, core: QuorumState) -> bool:
         """Whether it is known where a majority is; before a first election, that others agree.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import pairwise
 from typing import Any
 
 from tests.reference.node.processes import until
@@ -213,6 +214,15 @@ def who_looks_for_the_quorum_is_asked_for_it(stage: Stage) -> bool:
     return stage.count("FindQuorum", (9,)) > 0
 
 
+def a_loser_bumps_its_epoch_before_it_backs_off(stage: Stage) -> bool:
+    """So between two of its candidacies there is an epoch in which it asked for no vote."""
+    answers_votes(stage, granted=False)
+    tells_quorum(stage)
+    start_broker(stage)
+    epochs = [vote.candidate_epoch for vote in stage.wait("Vote", 3)]
+    return all(later - earlier > 1 for earlier, later in pairwise(epochs))
+
+
 SCENES = {
     "own-epoch-commit": voters_wait_for_a_record_of_the_epoch,
     "one-first-quorum": other_first_voters_stop_the_first_election,
@@ -222,4 +232,5 @@ SCENES = {
     "settled-cluster-id": a_cluster_id_counts_once_it_is_committed,
     "check-quorum": a_leader_without_followers_resigns,
     "ask-back": who_looks_for_the_quorum_is_asked_for_it,
+    "bump-when-lost": a_loser_bumps_its_epoch_before_it_backs_off,
 }
