@@ -71,8 +71,8 @@ FIXES: Mapping[str, str] = {
     CHECK_QUORUM: "A leader that a majority has stopped fetching from goes on leading.",
     ASK_BACK: "FindQuorum is answered from an old log: where all voters have changed while the "
     "bootstrap servers were down, no node that restarts ever finds the quorum.",
-    BUMP_WHEN_LOST: "A candidate that loses backs off in the epoch that it lost, and bumps it as it "
-    "campaigns again. This rule is the draft's own order: bump the epoch, step down, back off.",
+    BUMP_WHEN_LOST: "A candidate that loses backs off in the epoch that it lost, and bumps it when "
+    "it campaigns again. This rule is the draft's own order: bump, step down, back off.",
 }
 
 NOT_FOLLOWER = int(DraftErrorCode.NOT_FOLLOWER)
