@@ -1,4 +1,4 @@
-"""What a peer may cost a node: rubbish, silence, haste and crowds cost the peer its connection."""
+"""Peers that send malformed frames, nothing or too much lose their connections."""
 
 from __future__ import annotations
 
@@ -190,13 +190,13 @@ async def answer_to(reader: asyncio.StreamReader, response: Any, version: int) -
     return read_response(data, response, version)
 
 
-def test_rubbish_costs_a_peer_its_connection_and_the_quorum_nothing(tmp_path: Path) -> None:
+def test_malformed_frames_close_a_connection_and_disturb_no_quorum(tmp_path: Path) -> None:
     async def main() -> None:
         draw = random.Random(20_261_121)
         async with Quorum(
             tmp_path,
             election_timeout_us=1_000_000,
-            fetch_timeout_us=20_000_000,  # All this rubbish is sent by the same process.
+            fetch_timeout_us=20_000_000,  # All these frames are sent by the same process.
             request_timeout_us=20_000_000,
         ) as quorum:
             leader = await quorum.leader()
@@ -216,11 +216,11 @@ def test_rubbish_costs_a_peer_its_connection_and_the_quorum_nothing(tmp_path: Pa
             frames = malformed(draw)
             gate = asyncio.Semaphore(AT_ONCE)
 
-            async def rubbish(data: bytes) -> bytes:
+            async def send(data: bytes) -> bytes:
                 async with gate:
                     return await answer_of(draw.choice(ports), data)
 
-            answers = await asyncio.gather(*(rubbish(next(frames)) for _ in range(MALFORMED)))
+            answers = await asyncio.gather(*(send(next(frames)) for _ in range(MALFORMED)))
             assert set(answers) == {b""}
 
             async def disconnect() -> None:
