@@ -63,7 +63,7 @@ def swarm_of(seed: int, profile: Profile, *, voters: int | None = None) -> Swarm
     rng = Rng(seed ^ 0x5EED)
     swarm = draw_swarm(rng, voters=voters)
     draw_targeted_power(swarm, Rng(seed ^ 0xD15C))
-    draw_zeros(swarm, Rng(seed ^ 0x430C1))  # None for the seeds that docs/drafts.md names.
+    draw_zeros(swarm, Rng(seed ^ 0x430C1))  # None for the seeds that docs/kip-595.md names.
     protocol_of(profile).restrict(swarm, rng)
     return swarm
 

@@ -21,7 +21,7 @@ from kraftspec.conformance.cluster.node import free_port
 from kraftspec.reference.local.quorum import HOST, LocalQuorum, free_ports
 
 WAIT_S = 180.0  # What takes seconds where nothing else runs.
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "drafts.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "kip-595.md"
 
 
 @contextmanager
@@ -101,7 +101,8 @@ def test_a_node_logs_which_fixes_are_off(tmp_path: Path) -> None:
 @pytest.mark.soak
 def test_the_bootstrapping_example_of_the_page(tmp_path: Path) -> None:
     """The commands and the file that stand there, but for ports and directories."""
-    page = PAGE.read_text("utf-8").partition("### The bootstrapping example")[2]
+    _, _, page = PAGE.read_text("utf-8").partition("## The bootstrapping example")
+    page, _, _ = page.partition("\n## ")
     (block,) = re.findall(r"^```properties\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     commands = re.findall(r"^ +(kraftspec .*)$", page, re.MULTILINE)
     ports = free_ports(free_port(set()), 3)

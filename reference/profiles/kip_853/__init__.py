@@ -1,7 +1,7 @@
 """The profile ``kip-853``: the first version of KIP-853, much of it left open by its author.
 
 A replica is an id and a uuid that it makes for itself and keeps in quorum-state. The log says who
-votes, a record for each voter that is added or removed. ``docs/drafts.md`` has what is filled in.
+votes, a record for each voter that is added or removed. ``docs/kip-853.md`` has what is filled in.
 
 The uuid is the core's ``config.directory_id``; a host leaves that zero, and the core takes what
 quorum-state has, or makes one before it writes that file for the first time.
