@@ -336,10 +336,12 @@ class Replica(ABC):
     def receive(self, message: Message) -> None:
         """Take a request or a reply, as bytes."""
         if message.is_reply:
+            if message.incarnation != self.incarnation:
+                self.world.met["reply to an earlier incarnation"] += 1
+                return
             sent = self.sent_requests.pop(message.correlation, None)
-            if sent is None or message.incarnation != self.incarnation:
-                is_late = message.incarnation == self.incarnation  # Answered already, or given up.
-                self.world.met["late reply" if is_late else "reply to an earlier incarnation"] += 1
+            if sent is None:  # Answered already, or given up.
+                self.world.met["late reply"] += 1
                 return
             self.take_reply(sent[0], message)
             return

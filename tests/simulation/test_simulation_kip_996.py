@@ -35,6 +35,13 @@ def test_every_property_holds(first: int) -> None:
         assert {"majority_elects", "no_election_against_live_leader"} <= {*result.properties}
 
 
+def test_a_reply_to_an_earlier_incarnation_answers_nothing() -> None:
+    """It has the number of a request that is under way: a fetch, once the faults have ended."""
+    result = simulate(3097, PROFILE, events=3_000)
+    assert result.violation is None
+    assert result.faults["reply to an earlier incarnation"] >= 1
+
+
 def test_every_rule_that_can_be_switched_off_has_a_flaw_that_is_shown() -> None:
     assert {*FLAWS} == {*PROFILE.fixes}
 
