@@ -16,6 +16,7 @@ from kraftspec.reference.profiles.kip_595 import handlers
 from kraftspec.reference.profiles.kip_595 import policy as policy_595
 from kraftspec.reference.profiles.kip_853 import membership
 from kraftspec.reference.profiles.kip_853 import policy as policy_853
+from kraftspec.reference.profiles.kip_853.quorum import DraftDescription
 from kraftspec.reference.profiles.kip_996 import policy as policy_996
 from kraftspec.reference.raft import requests
 from kraftspec.reference.raft.campaign import Tally
@@ -86,10 +87,8 @@ def endpoints_left_out_of_an_observers_fetch(plant: pytest.MonkeyPatch) -> None:
 
 def endpoints_of_observers_not_described(plant: pytest.MonkeyPatch) -> None:
     """DescribeQuorum leaves them out."""
-    description = policy_853.DraftDescription
-    plant.setattr(
-        policy_853, "DraftDescription", lambda *args: description(*args[:4], (), *args[5:])
-    )
+    kind: Any = DraftDescription
+    plant.setattr(policy_853, "DraftDescription", lambda *args: kind(*args[:4], (), args[5]))
 
 
 def new_voter_not_waited_for(plant: pytest.MonkeyPatch) -> None:
