@@ -77,10 +77,10 @@ def a_leader_that_was_given_up_has_to_speak_for_itself(stage: Stage) -> bool:
     return sum(one.api == "Fetch" for one in sent[first:second]) <= 1
 
 
-def pre_vote(stage: Stage, epoch: int) -> tuple[int, ...]:
+def pre_vote(stage: Stage, epoch: int, last_epoch: int = 1) -> tuple[int, ...]:
     """Ask node 1 for a pre-vote as 3, with a longer log; return error, leader, epoch, granted."""
     body = b"\0\2" + TOPIC_NAME + b"\2"
-    body += struct.pack(">iiiiq?", 0, epoch, 3, 1, 1000, True) + bytes(3)
+    body += struct.pack(">iiiiq?", 0, epoch, 3, last_epoch, 1000, True) + bytes(3)
     request = struct.pack(">hhihx", 52, 1, 7, -1) + body
     with socket.create_connection((HOST, stage.port), WAIT_S) as connection:
         connection.sendall(len(request).to_bytes(4) + request)
