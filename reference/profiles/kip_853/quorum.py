@@ -122,7 +122,7 @@ def _put_change_reply(kind: Any) -> Any:
         if reply.top_error:
             return kind(error_code=reply.top_error)
         partition = kind.PartitionData(index=PARTITION, error_code=reply.error)
-        if reply.leader_id >= 0:
+        if reply.leader_epoch >= 0:
             partition.current_leader = kind.LeaderIdAndEpoch(
                 leader_id=reply.leader_id, leader_epoch=reply.leader_epoch
             )
