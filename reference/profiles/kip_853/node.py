@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from kraftspec.fastpath.types import ZERO_UUID, Uuid
+from kraftspec.fastpath.types import Uuid
 from kraftspec.reference.admin.client import DraftEndpoint
 from kraftspec.reference.node import endpoints
 from kraftspec.reference.node.config import load_controller
 from kraftspec.reference.profiles.common.node import DraftNode, refuse_auto_join, with_protocols
 from kraftspec.reference.profiles.kip_853.admin import Kip853Admin
 from kraftspec.reference.profiles.kip_853.bootstrap import bootstrap_files
+from kraftspec.reference.profiles.kip_853.policy import should_become_voter
 from kraftspec.reference.raft.types import ReplicaKey, Voter
 from kraftspec.reference.tools.storage import FormatRequest, StorageError
 
@@ -61,7 +62,7 @@ class Kip853Node(DraftNode):
         role: Any = core.role
         if not hasattr(role, "observers"):
             return
-        eligible = sum(key.directory_id != ZERO_UUID for key in list(role.observers))
+        eligible = sum(should_become_voter(core.config, key) for key in list(role.observers))
         yield "number-of-eligible-observers", eligible, "observers that can be made voters"
         queue = getattr(role.membership, "queue", ())
         yield "number-of-pending-voter-changes", len(queue), "AddVoter and RemoveVoter under way"

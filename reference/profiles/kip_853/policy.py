@@ -236,7 +236,7 @@ class KipPolicy(Policy):
         """
         if Fix.VOTER_UUID in self.without:
             request.voter_directory_id = core.config.directory_id
-        if not requests.top_level_error(core, request) and not _is_meant(core.config, request):
+        if not requests.top_level_error(core, request) and not _is_meant(core, request):
             core.answer(token, core.reply(VoteReply, ErrorCode.INVALID_VOTER_KEY))
             return
         requests.on_vote(core, token, request)
@@ -325,17 +325,18 @@ def on_fetch_reply(core: QuorumState, source: Node, reply: FetchReply) -> bool:
     return good
 
 
-def _is_meant(config: Config, request: Vote) -> bool:
+def _is_meant(core: QuorumState, request: Vote) -> bool:
     """Whether a request names this replica by id and uuid; version 0 names nobody.
 
     Null for the uuid is for whom the sender knows by its id alone: a voter of
-    ``controller.quorum.voters``, as long as no AddVoter record has given it a uuid.
+    ``controller.quorum.voters``, until this replica knows of a committed AddVoter record of its id.
+    One that is not committed may be missing in the log of the only one that can win.
     """
     if request.voter_id == NONE:
         return True
-    uuid = request.voter_directory_id
-    is_null = uuid == ZERO_UUID and len(config.voters) > 0
-    return request.voter_id == config.node_id and (is_null or uuid == config.directory_id)
+    own, asked = core.config.key, ReplicaKey(request.voter_id, request.voter_directory_id)
+    known = core.log.voters.at(core.committed_offset - 1).get(own.id)
+    return asked == own or (known is not None and asked == known.key == ReplicaKey(own.id))
 
 
 def _tell_non_voter(core: QuorumState, request: Vote) -> None:
@@ -378,11 +379,14 @@ def on_fetch_by_id(core: QuorumState, token: int, request: Fetch) -> None:
     requests.on_fetch(core, token, request)
 
 
-def on_describe_quorum(core: QuorumState, token: int, request: DescribeQuorum) -> None:
-    """Say of each observer too whether it should become a voter ("DescribeQuorum").
+def should_become_voter(config: Config, observer: ReplicaKey) -> bool:
+    """Whether an observer fetches with an id and a uuid; with static voters, the id of one."""
+    static = config.voters
+    return observer.directory_id != ZERO_UUID and (not len(static) or observer.id in static)
 
-    It should if it fetches with an id and a uuid. With static voters it must have the id of one.
-    """
+
+def on_describe_quorum(core: QuorumState, token: int, request: DescribeQuorum) -> None:
+    """Say of each observer too whether it should become a voter ("DescribeQuorum")."""
     requests.on_describe_quorum(core, token, request)
     answer = core.effects[-1]
     assert isinstance(answer, Answer)
@@ -396,8 +400,7 @@ def on_describe_quorum(core: QuorumState, token: int, request: DescribeQuorum) -
             observer.last_fetch_timestamp_ms,
             observer.last_caught_up_timestamp_ms,
             observer.endpoints or static.endpoints(observer.key.id),
-            observer.key.directory_id != ZERO_UUID
-            and (not len(static) or observer.key.id in static),
+            should_become_voter(core.config, observer.key),
         )
         for observer in reply.observers
     )

@@ -10,9 +10,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.reference.node import test_kip_853_uuids as uuids
 from tests.reference.node.processes import ROOT, WAIT_S, Processes, until
 from tests.reference.node.test_profiles_live import form
 from tests.reference.node.test_profiles_quorum import change
+
+from kraftspec.generated import kip_853
 
 VOTE, REMOVE_VOTER = 52, 10058
 NOT_LEADER_OR_FOLLOWER, INVALID_VOTER_KEY = 6, 125
@@ -145,7 +148,8 @@ def test_snapshots_have_the_voters(tmp_path: Path, due: str) -> None:
 
 def test_the_leader_removes_itself(tmp_path: Path) -> None:
     """Source: 001, RemoveVoter 4 to 6: "Append to log", "Wait for commit using majority of new
-    configuration", "Send response"; CurrentLeader: "-1 if the leader is unknown".
+    configuration", "Send response"; CurrentLeader: "-1 if the leader is unknown", "The latest known
+    leader epoch".
     """
     with Nodes(tmp_path, "kip-853", voters=3, first=0) as quorum:
         quorum.start_patient()
@@ -153,7 +157,7 @@ def test_the_leader_removes_itself(tmp_path: Path) -> None:
         old, epoch = quorum.leader(), quorum.describe()["leaderEpoch"]
         uuid = quorum.uuid(old)
         others = [node_id for node_id in (1, 2, 3) if node_id != old]
-        assert quorum.remove(old, uuid, by=old) == (0, -1, -1)
+        assert quorum.remove(old, uuid, by=old) == (0, -1, epoch)
         error, leader, _ = quorum.remove(old, uuid, by=old)
         assert error == NOT_LEADER_OR_FOLLOWER
         assert leader != old
@@ -190,3 +194,28 @@ def test_a_vote_for_another_replica_fails_and_changes_nothing(tmp_path: Path) ->
         assert (described["leaderId"], described["leaderEpoch"]) == (leader, epoch)
         # The right one is answered, and its epoch taken.
         assert quorum.vote(voter, uuid, to=voter, epoch=above) == (0, -1, above, True)
+
+
+def test_a_static_voter_votes_by_its_id_alone_until_its_uuid_is_committed(tmp_path: Path) -> None:
+    """Source: 001, Vote handling 1: "Fail the request of the voter ID and UUID doesn't match the
+    local ID and UUID"; VoterUuid: "null otherwise", where nobody was told the uuid.
+    """
+    with uuids.Nodes(tmp_path, uuids.PATIENT) as nodes:
+        nodes.static([1, 2, 3])
+        found = nodes.of_leader()
+        leader, epoch = found.leader_id, found.leader_epoch
+        other, candidate = (node_id for node_id in (1, 2, 3) if node_id != leader)
+        nodes.add_by_id(leader)
+        state = tmp_path / str(leader) / "log" / "__cluster_metadata-0" / "quorum-state"
+        before = state.read_bytes()
+
+        def asked(voter_id: int) -> tuple[int, int, int, bool]:
+            request = uuids.vote(candidate, voter_id, epoch + 5)
+            answer = nodes.ask(voter_id, request, 1, kip_853.VoteResponse).topics[0].partitions[0]
+            return answer.error_code, answer.leader_id, answer.leader_epoch, answer.vote_granted
+
+        assert asked(leader) == (INVALID_VOTER_KEY, leader, epoch, False)
+        assert state.read_bytes() == before
+        assert nodes.of_leader().leader_epoch == epoch
+        # Of the other no record has a uuid.
+        assert asked(other) == (0, -1, epoch + 5, True)

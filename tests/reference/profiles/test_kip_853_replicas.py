@@ -20,6 +20,7 @@ from kraftspec.reference.log.memory_files import MemoryFiles
 from kraftspec.reference.log.quorum_state import QuorumStateFile, render
 from kraftspec.reference.log.snapshots import checkpoint_bytes, snapshot_name
 from kraftspec.reference.profiles.common.translation import TOPIC_ID
+from kraftspec.reference.profiles.kip_853 import PARTS
 from kraftspec.reference.profiles.kip_853.bootstrap import bootstrap_files
 from kraftspec.reference.profiles.kip_853.policy import Kept, make_uuid
 from kraftspec.reference.profiles.kip_853.profile import KipProfile, VoterAdded, VoterRemoved
@@ -94,6 +95,19 @@ def test_a_broker_fetches_without_a_uuid_and_should_not_become_a_voter() -> None
     assert flags == {ReplicaKey(7): False, voter(8).key: True}
     assert net.replicas[7].disk.rest.uuid != ZERO_UUID  # It has one all the same.
     assert net.replicas[7].disk.synced == net.replicas[7].disk.end  # Every role syncs.
+
+
+def test_static_voters_alone_should_become_voters_and_the_gauge_says_so_too() -> None:
+    net = static(2)
+    leader = net.elect()
+    add(net, 9)
+    net.run(S)
+    reply = net.ask(leader.config.node_id, ms.DescribeQuorum())
+    assert isinstance(reply, ms.DescribeQuorumReply)
+    observers: Any = reply.observers
+    assert {one.key: one.should_become_voter for one in observers} == {voter(9).key: False}
+    gauges = {name: value for name, value, _ in PARTS.node.gauges(leader.core)}
+    assert gauges["number-of-eligible-observers"] == 0
 
 
 # ---- quorum-state --------------------------------------------------------------------------------
