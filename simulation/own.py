@@ -263,6 +263,9 @@ class OwnReplica(Host, Replica):
         request = effect.request
         self.note_ask(request)
         target = effect.node.port - PORT_BASE
+        if target not in self.world.replicas:  # A server that is named, and that nobody runs.
+            self.world.scheduler.will_fail(self, effect.request_id, False)
+            return
         api = self.profile.api_of(request)
         newest = api.max_version
         version = self.world.version_between(self, target, api.key, newest)

@@ -3,7 +3,9 @@
 Disks are formatted without a cluster id: the first leader makes one. Of every ten quorums one has
 nodes that were told different first voters; once the faults are over, their operator begins anew
 where nobody has campaigned. Of another a minority of the first voters is not started before
-somebody has led. From their second incarnation on, nodes with even ids do without
+somebody has led. Of two others the servers to begin with are not the voters alone: brokers are
+among them, which were told no first voters, and servers that are down for the whole run; a
+majority of them all is up. From their second incarnation on, nodes with even ids do without
 ``quorum.voters``.
 """
 
@@ -30,6 +32,7 @@ from kraftspec.simulation.timeline import Timeline
 MIXED = 1_000  # Runs of 10,000 whose nodes were told different first voters.
 ABSENT = 1_000  # Runs of 10,000 in which a minority starts after the first election.
 BUSY = 2_500  # Runs of 10,000 whose operator changes the voters all the time.
+UNTOLD = 2_000  # Runs of 10,000 that begin with more servers than the voters.
 ALTER_TIMEOUT_US = 5 * S
 
 
@@ -142,15 +145,23 @@ class Kip595Protocol(SimulatedProtocol):
             swarm.reconfigure_period_us = rng.between(200 * MS, 2 * S)
         if rng.in_ten_thousand(ABSENT) and not swarm.mixed_voters:
             swarm.absent = (swarm.voters - 1) // 2
+        swarm.untold = rng.in_ten_thousand(UNTOLD)
+        if swarm.untold:
+            up = swarm.voters - swarm.absent + swarm.joiners + swarm.observers
+            swarm.dead_servers = rng.below(up - swarm.absent)
 
     def configurations(self, swarm: Swarm, rng: Rng) -> list[Config]:
-        """Return one configuration a node; all begin with the first voters' addresses."""
+        """Return one configuration a node; all begin with the same addresses."""
         count = swarm.voters + swarm.joiners + swarm.observers
-        servers = tuple(Node(-2 - id, "localhost", PORT_BASE + id) for id in range(swarm.voters))
+        server_ids = range(count + swarm.dead_servers if swarm.untold else swarm.voters)
+        servers = tuple(Node(-2 - id, "localhost", PORT_BASE + id) for id in server_ids)
+        self._meant = _voters(range(swarm.voters))
         voters = [_voters(range(swarm.voters))] * count
         if swarm.mixed_voters:
             halves = (range(swarm.voters // 2), range(swarm.voters // 2, swarm.voters))
             voters = [_voters(rng.pick((*halves, range(swarm.voters)))) for _ in range(count)]
+        if swarm.untold:
+            voters[swarm.voters :] = [VoterSet()] * (count - swarm.voters)
         return [
             Config(
                 cluster_id="",
@@ -166,8 +177,8 @@ class Kip595Protocol(SimulatedProtocol):
 
     def with_new_disk(self, config: Config, directory_id: Uuid) -> Config:
         """Return the configuration that was meant in the first place."""
-        first = range(len(config.bootstrap_servers))
-        return msgspec.structs.replace(config, voters=_voters(first))
+        voters = self._meant if len(config.voters) else config.voters
+        return msgspec.structs.replace(config, voters=voters)
 
     def configuration_of(self, config: Config, incarnation: int, durable_end: int) -> Config:
         """Return what a node starts with: ``quorum.voters`` may go once they are in its log."""

@@ -22,7 +22,7 @@ EVENTS = 2_000
 
 # Fix → the property that breaks without it, and a seed that shows it.
 FLAWS = {
-    "own-epoch-commit": ("one_voter_change", 1),
+    "own-epoch-commit": ("one_voter_change", 14),
     "one-first-quorum": ("single_leader", 557),
     "deaf-to-strangers": ("non_voters_rarely_disrupt", 428),
     "strangers-in-need": ("leader_elected", 133),
@@ -161,6 +161,19 @@ def test_a_minority_that_is_not_started_does_not_stop_the_first_election() -> No
         result = simulate(seed, PROFILE, events=EVENTS)
         assert result.violation is None
         assert result.faults["absent voter"] > 0
+        assert result.acknowledged > 0
+
+
+def test_a_majority_of_servers_is_enough_whoever_of_them_was_told_the_voters() -> None:
+    """Brokers were told none; some servers are down for the whole run, and a voter at first."""
+    swarms = {seed: swarm_of(seed, PROFILE) for seed in range(400)}
+    dead = [seed for seed, swarm in swarms.items() if swarm.dead_servers and not swarm.mixed_voters]
+    late = [seed for seed, swarm in swarms.items() if swarm.dead_servers and swarm.absent]
+    mixed = [seed for seed, swarm in swarms.items() if swarm.untold and swarm.mixed_voters]
+    assert late
+    for seed in {*dead[:4], *late[:2], *mixed[:4]}:
+        result = simulate(seed, PROFILE, events=EVENTS)
+        assert result.violation is None, f"seed {seed}: {result.violation}"
         assert result.acknowledged > 0
 
 

@@ -18,7 +18,7 @@ from kraftspec.reference.profiles.kip_595.messages import Connection, FindQuorum
 from kraftspec.reference.raft import effects as fx
 from kraftspec.reference.raft.rules import learn
 from kraftspec.reference.raft.transitions import FatalError
-from kraftspec.reference.raft.types import NONE, Node, RoleName
+from kraftspec.reference.raft.types import NONE, ElectionState, Node, RoleName
 from kraftspec.reference.raft.unattached import Unattached
 
 if TYPE_CHECKING:
@@ -49,6 +49,11 @@ def targets_of(core: QuorumState) -> tuple[int, ...] | None:
     """Return the target voters in force, or None."""
     voters = core.log.voters.last
     return voters.targets if isinstance(voters, Assignment) else None
+
+
+def voter_ids(core: QuorumState) -> tuple[int, ...]:
+    """Return the voters by the log, or as this node was told; if by neither, as it has learned."""
+    return core.log.voters.last.ids or core.memory.learned
 
 
 def question(core: QuorumState) -> FindQuorum:
@@ -122,7 +127,7 @@ def _servers(core: QuorumState, asks_back: bool) -> list[Node]:
     """
     servers = contacts(core)
     places = {(node.host, node.port) for node in servers}
-    for voter_id in dict.fromkeys((*core.log.voters.last.ids, *(targets_of(core) or ()))):
+    for voter_id in dict.fromkeys((*voter_ids(core), *(targets_of(core) or ()))):
         node = core.node(voter_id) if voter_id != core.config.node_id else None
         if node is not None and (node.host, node.port) not in places:
             servers.append(node)
@@ -143,21 +148,22 @@ def on_find_quorum(core: QuorumState, token: int, request: FindQuorum) -> None:
     """
     memory: Memory = core.memory
     targets = targets_of(core)
-    voter_ids = core.log.voters.last.ids
+    ids = voter_ids(core)
     sender = request.sender
-    if sender.voter_id in voter_ids or sender.voter_id in (targets or ()):
+    if sender.voter_id in ids or sender.voter_id in (targets or ()):
         role = core.role
         knew_nobody = not memory.connections and not contacts(core)
         if memory.merge(sender) and knew_nobody and isinstance(role, Unattached):
             # Here is somebody to ask, and there was nobody: first look, and then campaign.
             memory.find_us = core.now_us
-            role.election_deadline_us = core.election_deadline_us()
+            if core.is_voter:
+                role.election_deadline_us = core.election_deadline_us()
     elif sender.voter_id != core.config.node_id:
         memory.called(sender)
     memory.asks_itself |= sender == own_connection(core)
     reply = core.reply(FindQuorumReply)
     reply.cluster_id = memory.cluster_id
-    reply.voters = _known(core, voter_ids)
+    reply.voters = _known(core, ids)
     reply.targets = None if targets is None else _known(core, targets)
     core.answer(token, reply)
 
@@ -184,9 +190,13 @@ def on_find_quorum_reply(core: QuorumState, source: Node, reply: FindQuorumReply
         raise FatalError(
             f"this node is of the cluster {memory.cluster_id}, and has found {reply.cluster_id}"
         )
-    memory.expected_voters[source.id] = tuple(connection.voter_id for connection in reply.voters)
+    expected = tuple(connection.voter_id for connection in reply.voters)
+    memory.expected_voters[source.id] = expected
     if reply.leader_epoch < core.epoch:
         return True
+    if memory.learns and reply.leader_id == NONE and expected and not voter_ids(core):
+        memory.learned = expected
+        core.persist(ElectionState(core.epoch, core.leader_id, core.voted))
     for connection in (*reply.voters, *(reply.targets or ())):
         if connection.voter_id != core.config.node_id:
             memory.merge(connection)
@@ -231,7 +241,7 @@ def expectations(core: QuorumState) -> dict[str, tuple[int, ...] | None]:
     """Return the first voters that each server of ``bootstrap.servers`` expects, by its address.
 
     None stands for one that has not answered; no voters for one that was told none, as a broker
-    that only observes.
+    that only observes, and has not learned them yet.
     """
     expected = core.memory.expected_voters
     return {f"{node.host}:{node.port}": expected.get(node.id) for node in contacts(core)}
@@ -240,14 +250,15 @@ def expectations(core: QuorumState) -> dict[str, tuple[int, ...] | None]:
 def majority_agrees(core: QuorumState) -> bool:
     """Whether a majority of ``bootstrap.servers`` and this node expects the voters that it expects.
 
-    Who expects none does not count. Two majorities of the same servers have one in common, and a
-    server expects one set of voters: so no second set has a majority, whoever is down or not heard.
+    Two majorities of the same servers have one in common, and a server expects one set of voters,
+    for good: so no second set has a majority, whoever is down or not heard. A server that was told
+    none expects what it hears first, and so a majority that is up can agree.
     """
     own_ids = core.log.voters.last.ids
     expected = list(expectations(core).values())
     if not core.memory.asks_itself:  # Else it is one of the servers, under another name.
         expected.append(own_ids)
-    return 2 * expected.count(own_ids) > len(expected) - expected.count(())
+    return 2 * expected.count(own_ids) > len(expected)
 
 
 def contacts_queried(core: QuorumState) -> bool:

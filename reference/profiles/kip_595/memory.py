@@ -18,11 +18,15 @@ LONG_AGO_US = -(1 << 62)
 
 
 class Stored(NamedTuple):
-    """What quorum-state keeps; ``applied`` is None before the first assignment is committed."""
+    """What quorum-state keeps; ``applied`` is None before the first assignment is committed.
+
+    ``learned`` are the first voters as another server expects them: see `Memory`.
+    """
 
     cluster_id: str = ""
     applied_offset: int = 0
     applied: Assignment | None = None
+    learned: tuple[int, ...] = ()
 
 
 class Memory:
@@ -34,6 +38,8 @@ class Memory:
     ``callers`` are the last who asked for the quorum and are no voters by this node's log.
     ``expected_voters`` are the voters that other servers expect, by the id of the server;
     ``asks_itself``: one of these servers is this node, by another name or behind a proxy.
+    ``learned`` are the first voters that this node expects, itself told none, since it heard of
+    them: it tells them to others, and no restart changes them. ``learns``: whether it does that.
     """
 
     __slots__ = (
@@ -48,15 +54,19 @@ class Memory:
         "heeded",
         "is_dismissed",
         "is_strict",
+        "learned",
+        "learns",
         "rounds",
         "settled_us",
     )
 
-    def __init__(self, cluster_id: str, stored: Stored) -> None:
+    def __init__(self, cluster_id: str, stored: Stored, *, learns: bool) -> None:
         self.cluster_id = cluster_id or stored.cluster_id
         self.applied = stored.applied
         self.applied_offset = stored.applied_offset
         self.is_strict = stored.applied is not None
+        self.learned = stored.learned
+        self.learns = learns
         self.is_dismissed = False
         self.asks_itself = False
         self.connections: dict[int, Connection] = {}

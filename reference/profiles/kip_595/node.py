@@ -162,7 +162,11 @@ class Kip595Node(DraftNode):
             )
         expected = expectations(core).items()
         silent = _listed(at for at, ids in expected if ids is None)
-        others = [f"{at} {_listed(ids)}" for at, ids in expected if ids and ids != voters.ids]
+        others = [
+            f"{at} {_listed(ids) or 'nobody'}"
+            for at, ids in expected
+            if ids is not None and ids != voters.ids
+        ]
         return (
             f"no vote yet: more than half of {SERVERS} have to expect the first voters {names}; "
             f"not answered: {silent or 'none'}; expecting others: {'; '.join(others) or 'none'}"

@@ -149,7 +149,7 @@ class DraftPolicy(Policy):
             raise ValueError(
                 f"quorum-state is of the cluster {stored.cluster_id}, and this node of {cached}"
             )
-        memory = Memory(cached, stored)
+        memory = Memory(cached, stored, learns=ONE_FIRST_QUORUM not in self.without)
         discovery.name_cluster(core, memory)
         return memory
 
@@ -157,7 +157,7 @@ class DraftPolicy(Policy):
         """Return what quorum-state has of it: voters only once they are committed."""
         memory: Memory = core.memory
         _apply(core)
-        return Stored(memory.cluster_id, memory.applied_offset, memory.applied)
+        return Stored(memory.cluster_id, memory.applied_offset, memory.applied, memory.learned)
 
     def committed(self, core: QuorumState) -> None:
         """Know the cluster id from the first committed voters on, and write voters down."""
@@ -269,12 +269,14 @@ class DraftPolicy(Policy):
     def may_vote_for(self, core: QuorumState, candidate: ReplicaKey) -> bool:
         """Whether a candidate is a voter by this node's own log; or, in need, whether it is none.
 
-        Need is when this node has no say in who votes, being no voter itself by its log; and when
-        it has become a candidate, as the draft has it, and was not elected either.
+        Need is when this node has no say in who votes, being no voter itself by its log, or having
+        no log yet; and when it has become a candidate, as the draft has it, and was not elected
+        either.
         """
         if candidate.id in core.log.voters.last:
             return True
-        return NON_VOTERS_IN_NEED not in self.without and (not core.is_voter or core.campaigns > 0)
+        has_no_say = not core.is_voter or discovery.is_first(core)
+        return NON_VOTERS_IN_NEED not in self.without and (has_no_say or core.campaigns > 0)
 
     def met_non_voter(self, core: QuorumState, candidate: ReplicaKey) -> None:
         """Become a candidate, if a voter: the non-voter may know voters that this log does not."""

@@ -49,11 +49,12 @@ class KipProfile(ProfileBase):
         raise TypeError(f"{self.name} has no snapshots: its log is never cut at its start")
 
     def put_state(self, effect: PersistElection) -> tuple[Any, int]:
-        """Return quorum-state: the vote, and the voters that are committed."""
+        """Return quorum-state: the vote, and the voters: committed, or else learned."""
         state = effect.state
         stored: Stored = effect.rest or Stored()
         kind = QuorumStateMessage
         applied = stored.applied
+        voter_ids = stored.learned if applied is None else applied.ids
         targets = None if applied is None else applied.targets
         message = kind(
             cluster_id=stored.cluster_id,
@@ -61,7 +62,7 @@ class KipProfile(ProfileBase):
             leader_epoch=state.epoch,
             voted_id=NONE if state.voted is None else state.voted.id,
             applied_offset=stored.applied_offset,
-            current_voters=[kind.Voter(voter_id=id) for id in (applied.ids if applied else ())],
+            current_voters=[kind.Voter(voter_id=id) for id in voter_ids],
             target_voters=None if targets is None else [kind.Voter(voter_id=id) for id in targets],
         )
         return message, VERSION
@@ -74,18 +75,23 @@ class KipProfile(ProfileBase):
             raise ValueError(f"quorum-state has AppliedOffset {state.applied_offset}, below 0")
         voted = ReplicaKey(state.voted_id) if state.voted_id >= 0 else None
         applied = None
-        if state.current_voters:
+        voter_ids = tuple(voter.voter_id for voter in state.current_voters)
+        # The first assignment is committed together with the LeaderChangeMessage after it.
+        is_learned = state.applied_offset == 0
+        if voter_ids and not is_learned:
             targets = state.target_voters
             applied = Assignment(
                 state.cluster_id,
-                [voter.voter_id for voter in state.current_voters],
+                voter_ids,
                 None if targets is None else [voter.voter_id for voter in targets],
             )
         return StoredState(
             ElectionState(state.leader_epoch, state.leader_id, voted),
             applied,
             state.applied_offset,
-            Stored(state.cluster_id, state.applied_offset, applied),
+            Stored(
+                state.cluster_id, state.applied_offset, applied, voter_ids if is_learned else ()
+            ),
         )
 
 

@@ -438,7 +438,7 @@ def test_who_never_fetched_is_unknown() -> None:
 
 
 def test_memory_does_not_grow_by_non_voters() -> None:
-    memory = Memory("", Stored())
+    memory = Memory("", Stored(), learns=True)
     for number in range(3 * CALLERS_MAX):
         memory.called(Connection(number, 1, "h", 1))
         memory.heeds(number, number, 10)
