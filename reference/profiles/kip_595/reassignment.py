@@ -65,7 +65,7 @@ class Reassignment(Membership):
         self.waits_for_log = waits_for_log
         self.waiting: list[Waiting] = []
         self.move_us = self.publish_us = 0
-        self.dismissed: set[int] = set()  # Who was told, once, that it is no voter any more.
+        self.dismissed: set[int] = set()  # Who was told that it is no voter any more.
 
     # ---- AlterQuorum ---------------------------------------------------------------------------
 
@@ -192,7 +192,9 @@ class Reassignment(Membership):
     def _append(
         self, last: Assignment, ids: Iterable[int], targets: tuple[int, ...] | None
     ) -> bool:
-        self.leader.append_control((Voters(Assignment(last.cluster_id, ids, targets)),))
+        assignment = Assignment(last.cluster_id, ids, targets)
+        self.dismissed.difference_update(assignment.ids)  # Who is added again may be removed again.
+        self.leader.append_control((Voters(assignment),))
         return True
 
     # ---- who was removed -------------------------------------------------------------------------
@@ -200,7 +202,7 @@ class Reassignment(Membership):
     def dismisses(self, replica_id: int, fetch_offset: int) -> bool:
         """Whether to tell a replica that it votes no longer, which its own log does not say yet.
 
-        Once: after that it fetches as an observer, and its log will say it, too. The older draft
+        Once for each removal: after that it fetches as an observer, and its log will say it, too. The older draft
         had a field for what a replica takes itself for; its log at its fetch offset says as much.
         What was applied is committed, also before a new leader has a high watermark.
         """
