@@ -10,7 +10,6 @@ from kraftspec.reference.raft import (
     core,
     follower,
     leader,
-    policy,
     prospective,
     replies,
     requests,
@@ -254,7 +253,7 @@ def leader_votes(plant: Planter) -> None:
 
 def follower_grants_pre_votes(plant: Planter) -> None:
     """A follower that hears from its leader grants pre-votes all the same."""
-    plant(policy.Policy, "follower_grants_pre_vote", lambda self, node, *, has_fetched: True)
+    plant(role.Decisions, "follower_grants_pre_vote", lambda self, node, *, has_fetched: True)
 
 
 def leader_ignores_higher_epochs(plant: Planter) -> None:

@@ -292,6 +292,12 @@ def test_a_bug_is_gone_when_it_is_dug_out() -> None:
     assert simulate(0, PROFILE, events=500).violation is None
 
 
+@pytest.mark.parametrize("bug", all_bugs())
+def test_every_bug_can_be_planted(bug: str) -> None:
+    with planted(bug):
+        assert simulate(0, PROFILE, events=5).events >= 5
+
+
 def test_the_catalogue_is_as_large_as_it_says_and_in_the_docs() -> None:
     bugs = all_bugs()
     assert len(bugs) >= 50

@@ -202,9 +202,9 @@ class Reassignment(Membership):
     def dismisses(self, replica_id: int, fetch_offset: int) -> bool:
         """Whether to tell a replica that it votes no longer, which its own log does not say yet.
 
-        Once for each removal: after that it fetches as an observer, and its log will say it, too. The older draft
-        had a field for what a replica takes itself for; its log at its fetch offset says as much.
-        What was applied is committed, also before a new leader has a high watermark.
+        Once for each removal: after that it fetches as an observer, and its log will say it, too.
+        The older draft had a field for what a replica takes itself for; its log at its fetch offset
+        says as much. What was applied is committed, also before a new leader has a high watermark.
         """
         core = self.core
         voters = core.log.voters
