@@ -24,7 +24,20 @@ ROOT = Path(__file__).resolve().parents[2]
 TRANSCRIPTS = ROOT / "tests" / "transcripts"
 PAGES = sorted((ROOT / "docs" / "drafts").glob("*.md"))
 
-HEADER = ["sentence", "done by", "transcript", "live test"]
+HEADER = ["sentence", "done by", "transcript", "test"]
+# On each page above its tables. Where a test is says whether its nodes speak over TCP.
+RULE = (
+    "*Test* names tests. Those in `tests/reference/node`, `tests/reference/admin` and `tests/cli` "
+    "run nodes over TCP, except those of `test_profiles_config`, `test_profiles_directories` and "
+    "`test_records_that_take_a_voter_away_are_read`, which are about files and properties. The "
+    "others call the code or the simulator."
+)
+LIVE = ("tests/reference/node/", "tests/reference/admin/", "tests/cli/")
+ABOUT_FILES = re.compile(
+    r"/test_profiles_(config|directories)\.py::|::test_records_that_take_a_voter_away_are_read$"
+)
+# What begins a node in a process or on an event loop, or a peer of one.
+STARTERS = {"Stage", "LocalQuorum", "Processes", "Popen", "make_node"}
 NOTHING = "\N{EN DASH}"
 # A row without a transcript and a test begins with one of these, and says more after it.
 REASONS = ("Background:", "Not done:", "Impossible:")
@@ -44,11 +57,15 @@ class Row(NamedTuple):
     sentence: str
     done_by: str
     transcript: str
-    live_test: str
+    test: str
 
     @property
     def transcripts(self) -> list[str]:
         return _CODE.findall(self.transcript)
+
+    @property
+    def tests(self) -> list[str]:
+        return _CODE.findall(self.test)
 
 
 @cache
@@ -69,6 +86,39 @@ def names_in(path: Path) -> frozenset[str]:
     tree = ast.parse(path.read_text("utf-8"))
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
     return frozenset(node.name for node in ast.walk(tree) if isinstance(node, kinds))
+
+
+@cache
+def parts_in(path: Path) -> dict[str, tuple[Path, frozenset[str]]]:
+    """Return the functions, classes and imported tests of a file: where, and what each names."""
+    parts = {}
+    for node in ast.parse(path.read_text("utf-8")).body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            inside = list(ast.walk(node))
+            names = {one.id for one in inside if isinstance(one, ast.Name)}
+            names |= {one.attr for one in inside if isinstance(one, ast.Attribute)}
+            names |= {one.arg for one in inside if isinstance(one, ast.arg)}  # Fixtures.
+            parts[node.name] = path, frozenset(names)
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tests."):
+            source = ROOT / f"{(node.module or '').replace('.', '/')}.py"
+            known = parts_in(source) if source.is_file() else {}
+            parts.update({a.name: known[a.name] for a in node.names if a.name in known})
+    return parts
+
+
+def starts_nodes(test: str) -> bool:
+    """Whether a test, or what it calls in the tests, begins nodes."""
+    path, _, name = test.partition("::")
+    seen: set[tuple[Path, str]] = set()
+    ahead = [(ROOT / path, name)]
+    while ahead:
+        where, name = ahead.pop()
+        source, names = parts_in(where).get(name, (where, frozenset()))
+        if STARTERS & {name, *names}:
+            return True
+        ahead += [(source, one) for one in names if (source, one) not in seen]
+        seen.update(ahead)
+    return False
 
 
 def is_done_by(name: str, profile: str) -> bool:
@@ -115,7 +165,7 @@ def test_each_row_has_a_transcript_a_test_or_a_reason(page: Path) -> None:
             assert len(row.done_by.partition(":")[2]) > REASON_LENGTH_MIN, where(page, row)
         else:
             assert _CODE.search(row.done_by), where(page, row)
-            assert (row.transcript, row.live_test) != (NOTHING, NOTHING), where(page, row)
+            assert (row.transcript, row.test) != (NOTHING, NOTHING), where(page, row)
 
 
 def missing(page: Path, row: Row) -> Iterator[str]:
@@ -126,11 +176,11 @@ def missing(page: Path, row: Row) -> Iterator[str]:
     for name in row.transcripts:
         if not (TRANSCRIPTS / page.stem / f"{name}.txt").is_file():
             yield name
-    for test in _CODE.findall(row.live_test):
+    for test in row.tests:
         path, _, name = test.partition("::")
         if not (ROOT / path).is_file() or name not in names_in(ROOT / path):
             yield test
-    for cell in (row.transcript, row.live_test):
+    for cell in (row.transcript, row.test):
         if cell != NOTHING and not _CODE.search(cell):
             yield cell
 
@@ -139,6 +189,15 @@ def missing(page: Path, row: Row) -> Iterator[str]:
 def test_what_a_row_names_exists(page: Path) -> None:
     rows = rows_of(page)
     assert [f"{where(page, row)} {name}" for row in rows for name in missing(page, row)] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_where_a_test_is_says_whether_its_nodes_speak_over_tcp(page: Path) -> None:
+    assert RULE in " ".join(page.read_text("utf-8").split())
+    tests = {test for row in rows_of(page) for test in row.tests}
+    rest = {test for test in tests if not ABOUT_FILES.search(test)}
+    live = {test for test in rest if test.startswith(LIVE)}
+    assert {test for test in rest if starts_nodes(test)} == live
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
