@@ -243,6 +243,31 @@ def test_static_voters_are_those_of_the_properties(request_: ms.Request) -> None
     assert "controller.quorum.voters" in reply.message
 
 
+def test_a_voter_that_alone_has_the_record_of_its_uuid_votes_for_a_later_log() -> None:
+    """Its record is not committed, and the other of the two that are up cannot know the uuid."""
+    net = static()
+    old = net.elect()
+    net.run(S)
+    others = [replica for replica in net.replicas.values() if replica is not old]
+    for replica in others:
+        replica.crash()
+    key = old.core.config.key
+    request = ms.AddVoter(voter_id=key.id, voter_directory_id=key.directory_id)
+    old.step(ev.RequestReceived(-99, request))
+    net.run(100 * MS)
+    assert key in keys(old)
+    old.crash()
+    for replica in others:
+        replica.start()
+    leader = net.elect()
+    net.run(S)
+    for replica in others:
+        replica.crash()
+    leader.start()
+    old.start()
+    assert net.elect() is leader
+
+
 # ---- rules beside the draft ----------------------------------------------------------------------
 
 
