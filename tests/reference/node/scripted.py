@@ -159,6 +159,12 @@ class Stage:
         until(look)
         return found
 
+    def ended(self) -> str:
+        """Wait until the node has ended by itself; return what it has written."""
+        assert self._process is not None
+        assert self._process.wait(WAIT_S) != 0
+        return self._output.read_text()
+
     def kill(self) -> None:
         """End the node."""
         assert self._process is not None

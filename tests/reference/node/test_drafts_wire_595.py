@@ -6,7 +6,10 @@ Its peers are the test's, which are made of no core; docs/drafts/kip-595.md says
 from __future__ import annotations
 
 import json
+import shutil
 import struct
+import time
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +38,8 @@ pytestmark = pytest.mark.soak
 
 NONE, NOT_LEADER, OUT_OF_RANGE = 0, 6, 1
 FENCED, UNKNOWN_EPOCH, OTHER_CLUSTER = 74, 75, 104
+INITIAL_MS, MAXIMUM_MS = 20, 500  # quorum.retry.backoff
+LOAD_MS = 300  # The smallest of some waits is longer by less than this, however busy the machine.
 
 
 def file_of(stage: Stage) -> dict[str, Any]:
@@ -193,6 +198,80 @@ def test_of_two_voters_one_refusal_ends_an_election(tmp_path: Path) -> None:
         start_broker(stage, voters="1,2", servers=(2,), quorum__election__timeout__ms=LONG_MS)
         # With the time-out between them, four elections would take longer than a test waits.
         until(lambda: len({one.candidate_epoch for one in stage.wait("Vote")}) > 3)
+
+
+@pytest.mark.parametrize("bumps", [True, False])
+def test_an_election_that_times_out_is_lost(tmp_path: Path, bumps: bool) -> None:
+    """002, Gridlocked Elections: "before quorum.election.timeout.ms … bump the epoch, step down".
+
+    So between two candidacies there is an epoch in which it asks for no vote.
+    """
+    options = () if bumps else ("--without", "bump-when-lost")
+    with Stage(tmp_path, "kip-595", *options) as stage:
+        stage.rules["Vote"] = lambda peer, body: []  # No answer, and the connection stays.
+        tells_quorum(stage)
+        start_broker(stage, quorum__request__timeout__ms=LONG_MS)
+        votes: list[int] = []
+
+        def look() -> bool:
+            votes[:] = sorted({one.candidate_epoch for one in stage.wait("Vote")})
+            return len(votes) > 3
+
+        until(look)
+        # Two epochs for each, or one; a busy machine may not send the votes of some of them.
+        assert all((later - earlier) % 2 == 0 for earlier, later in pairwise(votes)) is bumps
+
+
+def test_the_wait_before_a_retry_grows_up_to_its_maximum(tmp_path: Path) -> None:
+    """002, quorum.retry.backoff.ms, "Initial delay"; …max.ms, "Max delay", "exponentially".
+
+    KIP-580: 20 % less or more, and doubled each time. After a good answer it begins anew.
+    """
+    refusals, runs = 9, 4
+    with Stage(tmp_path, "kip-595") as stage:
+        tells_quorum(stage, 2, 1)
+        said = {"leader_id": 2, "leader_epoch": 1, "high_watermark": -1}
+        kind = stage.messages.FetchQuorumRecordsResponse
+        arrivals: list[list[float]] = [[]]
+
+        def rule(peer: int, body: Any) -> Any:
+            arrivals[-1].append(time.monotonic() * 1000)
+            if len(arrivals[-1]) <= refusals:
+                return kind(**said, error_code=UNKNOWN_EPOCH)
+            arrivals.append([])
+            return kind(**said)
+
+        stage.rules["FetchQuorumRecords"] = rule
+        start_broker(
+            stage,
+            quorum__retry__backoff__ms=INITIAL_MS,
+            quorum__retry__backoff__max__ms=MAXIMUM_MS,
+        )
+        until(lambda: len(arrivals) > runs)
+        waits = [[b - a for a, b in pairwise(run)] for run in arrivals[:runs]]
+    for run in waits:
+        for doublings, wait_ms in enumerate(run):
+            assert wait_ms >= min(MAXIMUM_MS, 0.8 * (INITIAL_MS << doublings)) - 2
+    assert min(run[0] for run in waits) < 1.2 * INITIAL_MS + LOAD_MS < MAXIMUM_MS
+    # Without a maximum these are 1,024 ms and more.
+    assert min(min(run[6:]) for run in waits) < MAXIMUM_MS + LOAD_MS
+
+
+def test_a_node_whose_cached_cluster_is_another_is_refused_and_ends(tmp_path: Path) -> None:
+    """000, meta.properties: "the cached clusterId is included"; "a fatal error and shutdown"."""
+    with Stage(tmp_path, "kip-595") as stage:
+        leads_595(stage, 1, 2)
+        start_broker(stage)
+        until(lambda: find(stage).cluster_id == CLUSTER_ID)
+        stage.kill()
+        shutil.rmtree(stage.directory / "log" / "__cluster_metadata-0")  # Not meta.properties.
+        kind = stage.messages.FetchQuorumRecordsResponse
+        refused = kind(error_code=OTHER_CLUSTER, leader_id=2, leader_epoch=1)
+        stage.rules["FetchQuorumRecords"] = lambda peer, body: refused
+        before = len(fetches(stage))
+        stage.start_again()
+        assert f"is of the cluster {CLUSTER_ID}, and has asked a node of another" in stage.ended()
+        assert {one.body.cluster_id for one in fetches(stage)[before:]} == {CLUSTER_ID}
 
 
 def test_the_first_leader_writes_who_votes_and_who_voted_for_it(tmp_path: Path) -> None:
