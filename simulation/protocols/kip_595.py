@@ -3,10 +3,9 @@
 Disks are formatted without a cluster id: the first leader makes one. Of every ten quorums one has
 nodes that were told different first voters; once the faults are over, their operator begins anew
 where nobody has campaigned. Of another a minority of the first voters is not started before
-somebody has led. Of two others the servers to begin with are not the voters alone: brokers are
-among them, which were told no first voters, and servers that are down for the whole run; a
-majority of them all is up. From their second incarnation on, nodes with even ids do without
-``quorum.voters``.
+somebody has led. Two of ten, whichever they are, begin with more servers than the voters: with
+brokers that were told no first voters, and with servers that are down for the whole run, a minority
+of them all. From their second incarnation on, nodes with even ids do without ``quorum.voters``.
 """
 
 from __future__ import annotations

@@ -130,6 +130,22 @@ def test_an_answer_makes_a_follower_unless_its_epoch_is_old(tmp_path: Path) -> N
         assert (file_of(stage)["leaderId"], file_of(stage)["leaderEpoch"]) == (2, 6)
 
 
+def test_a_broker_keeps_the_first_voters_that_it_hears_of(tmp_path: Path) -> None:
+    """002, quorum-state, CurrentVoters: "the latest known set of voters for this quorum"."""
+    with Stage(tmp_path, "kip-595") as stage:
+        tells_quorum(stage, voters=lambda peer: (2, 3))
+        start_broker(stage, voters="")
+        until(lambda: ids(stage) == [2, 3])
+        tells_quorum(stage, voters=lambda peer: (9,))
+        stage.kill()
+        before = stage.count("FindQuorum", (2,))
+        stage.start_again()
+        until(lambda: stage.count("FindQuorum", (2,)) > before + 2)
+        assert ids(stage) == [2, 3]
+        assert file_of(stage)["currentVoters"] == [{"voterId": id} for id in (2, 3)]
+        assert stage.count("Vote") == 0
+
+
 def test_a_vote_is_kept_by_a_node_that_is_killed(tmp_path: Path) -> None:
     """004: "does not allow voters to change their votes … preserve this state across restarts"."""
     with Stage(tmp_path, "kip-595") as stage:
