@@ -94,7 +94,7 @@ def elections(profile: Profile, seeds: range) -> tuple[int, int, float]:
 
 @pytest.mark.soak
 def test_to_bump_first_costs_little() -> None:
-    """``docs/drafts.md`` has the figures of 2,200 seeds; these are few, and may differ by more."""
+    """``docs/kip-595.md`` has the figures of 1,500 seeds; these are few, and may differ by more."""
     without = profile_named("kip-595", without=("bump-when-lost",))
     literal, other = elections(PROFILE, range(60)), elections(without, range(60))
     for ours, theirs in zip(literal, other, strict=True):
