@@ -29,7 +29,7 @@ FLAGS: Final = ("latestVersionUnstable", "ignorable", "mapKey", "zeroCopy")
 
 LINE_LENGTH_MAX: Final = 100  # As in the code, so that diffs fit side by side.
 
-_JAR = re.compile(r"kafka-(?P<module>.+?)-\d.*\.jar")
+_JAR = re.compile(r"kafka-(?P<module>.+?)-(?P<release>\d.*)\.jar")
 _SCHEMA = re.compile(r"(?:common/message|common/metadata|message)/[^/]+\.json")
 _STRING_OR_COMMENT = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*')
 
@@ -57,17 +57,23 @@ class ImportReport:
 def import_jars(jars: Sequence[Path], out: Path) -> ImportReport:
     """Write ``out/<module>/<Message>.json`` for each schema in the jars; say what moved.
 
-    All jars are read before anything is written, so a jar that is refused changes nothing.
-    A second import of the same jars writes nothing. Raises ``SpecImportError`` and ``OSError``.
+    ``out/RELEASE`` names the release, which is in the names of the jars. All jars are read before
+    anything is written, so a jar that is refused changes nothing. A second import of the same jars
+    writes nothing. Raises ``SpecImportError`` and ``OSError``.
     """
     specs: dict[str, Spec] = {}
+    releases: dict[str, Path] = {}
     for jar in jars:
-        module = module_of(jar)
+        module, release = _module_and_release(jar)
+        releases.setdefault(release, jar)
         for spec in read_jar(jar):
             path = f"{module}/{spec['name']}.json"
             if path in specs:
                 raise SpecImportError(f"{jar}: {path} was already imported; give each jar once")
             specs[path] = spec
+    if len(releases) > 1:
+        names = ", ".join(str(jar) for jar in releases.values())
+        raise SpecImportError(f"{names}: jars of different releases; import those of one")
     added: list[str] = []
     changed: list[str] = []
     unchanged: list[str] = []
@@ -81,6 +87,7 @@ def import_jars(jars: Sequence[Path], out: Path) -> ImportReport:
         if text != old:
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(text, encoding="utf-8", newline="\n")
+    (out / "RELEASE").write_text(f"{next(iter(releases))}\n", encoding="utf-8")
     on_disk = {
         f"{module}/{file.name}"
         for module in {path.split("/")[0] for path in specs}
@@ -93,12 +100,16 @@ def import_jars(jars: Sequence[Path], out: Path) -> ImportReport:
 
 def module_of(jar: Path) -> str:
     """Return ``raft`` for ``kafka-raft-4.3.1.jar``."""
+    return _module_and_release(jar)[0]
+
+
+def _module_and_release(jar: Path) -> tuple[str, str]:
     match = _JAR.fullmatch(jar.name)
     if match is None:
         raise SpecImportError(
             f"{jar}: not named like a published Kafka jar; expected kafka-<module>-<version>.jar"
         )
-    return match["module"]
+    return match["module"], match["release"]
 
 
 def read_jar(jar: Path) -> list[Spec]:

@@ -1,7 +1,8 @@
 """The message schemas: every message that this project knows, as JSON, one file a message.
 
-``kafka/`` is Apache Kafka 4.3.1, by module. ``kip-595/``, ``kip-853/`` and ``kip-996/`` are the
-first drafts of these KIPs, repaired, with every repair listed in their ERRATA.md.
+``kafka/`` is a release of Apache Kafka, by module; ``kafka/RELEASE`` names it. ``kip-595/``,
+``kip-853/`` and ``kip-996/`` are the first drafts of these KIPs, repaired, with every repair listed
+in their ERRATA.md.
 ``message.schema.json`` is the schema language itself, and ``errors.json`` and ``api-keys.json``
 give numbers their names. Everything else in this project is generated from these files or checked
 by them: a package that needs to know something about the wire reads a spec and keeps no copy.
@@ -19,3 +20,8 @@ def specs_root() -> Path:
     A directory of the checkout when the install is editable, and of the unpacked wheel otherwise.
     """
     return Path(str(files(__name__)))
+
+
+def kafka_release() -> str:
+    """Return the release of Apache Kafka that ``specs/kafka`` is, such as ``4.4.0``."""
+    return (specs_root() / "kafka" / "RELEASE").read_text("utf-8").strip()

@@ -19,11 +19,11 @@ from kraftspec import __version__
 from kraftspec.fastpath.errors import CodecError, ErrorClass
 from kraftspec.fastpath.message import Message
 from kraftspec.fastpath.record_batch import RecordBatch
+from kraftspec.specs import kafka_release
 
 PROTOCOL = 1
 LINE_BYTES_MAX = 16 << 20  # the contract's limit
 CHUNK_BYTES = 1 << 16
-SPEC = "kafka/4.3.1"
 BATCH = "RecordBatch"  # Has no schema, and is served as one of the set.
 SETS = ("kip-595", "kip-853", "kip-996")
 
@@ -65,7 +65,7 @@ def _hello(name: str, notes: str) -> dict[str, Any]:
         "name": name,
         "language": "python",
         "version": __version__,
-        "spec": SPEC,
+        "spec": f"kafka/{kafka_release()}",
         "messages": _versions("kafka"),
         "sets": {spec: _versions(spec) for spec in SETS},
         "notes": notes,

@@ -33,7 +33,7 @@ import msgspec
 from kraftspec import __version__
 from kraftspec.conformance.adapters.harness import Adapter, AdapterError
 from kraftspec.conformance.adapters.kafka import KafkaAdapter
-from kraftspec.specs import specs_root
+from kraftspec.specs import kafka_release, specs_root
 
 MANIFEST = "adapter.toml"
 BUILD_TIMEOUT_S = 1800.0  # A step: the first one downloads, and compiles a thousand structs.
@@ -66,7 +66,8 @@ class AdapterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         name: what ``--adapter`` takes.
         language: of the codec: ``go``, ``java``, ``python``, ``rust``, ``javascript``.
         implements: the codec, as people call it.
-        version: the release that is judged by default; ours if absent.
+        version: the release that is judged by default; ours if absent; ``{specs}`` is the release
+            of ``specs/kafka``.
         homepage: where the codec is kept; none for ours.
         needs: programs on PATH, ``"cargo"`` or ``"cargo>=1.85"``.
         install: for each of those, the command that installs it, or by package manager
@@ -225,7 +226,8 @@ def adapters(root: Path | None = None) -> tuple[AdapterSpec, ...]:
             spec = msgspec.toml.decode(path.read_text("utf-8"), type=AdapterSpec)
         except msgspec.DecodeError as error:
             raise ValueError(f"{path}: {error}") from error
-        specs.append(msgspec.structs.replace(spec, folder=str(path.parent)))
+        version = spec.version.replace("{specs}", kafka_release())
+        specs.append(msgspec.structs.replace(spec, version=version, folder=str(path.parent)))
     return tuple(sorted(specs, key=lambda spec: spec.name))
 
 

@@ -15,8 +15,8 @@ from kraftspec.conformance.fuzz.side import Question, Side
 from kraftspec.conformance.making.policies import notes_of, policy_of
 from kraftspec.conformance.vectors import KAFKA, SCHEMA_VERSION, dumps, test_id, write_vectors
 from kraftspec.fastpath.errors import CodecError
+from kraftspec.specs import kafka_release
 
-KAFKA_VERSION = "4.3.1"
 FAMILY = "found"
 
 
@@ -37,7 +37,7 @@ def write_vector(finding: Disagreement, kafka: Side, root: Path) -> Path | None:
         return None
     tests = sorted([*tests, test], key=lambda each: (each["version"], each["id"]))
     head: dict[str, Any] = {"schemaVersion": SCHEMA_VERSION, "message": question.message}
-    source: dict[str, Any] = {"kafka": KAFKA_VERSION}
+    source: dict[str, Any] = {"kafka": kafka_release()}
     if question.spec != KAFKA:
         head["spec"] = question.spec
         source["generator"] = True

@@ -31,10 +31,10 @@ from kraftspec.conformance.making.make_invalid import (
 )
 from kraftspec.conformance.making.policies import notes_of
 from kraftspec.conformance.vectors import KAFKA, SCHEMA_VERSION, dumps, test_id, write_vectors
+from kraftspec.specs import kafka_release
 
 # Messages whose newest version has vectors with lengths of many kilobytes; all have the short ones.
 LONG = frozenset({"VoteRequest", "SaslAuthenticateRequest", "DescribeGroupsRequest"})
-KAFKA_VERSION = "4.3.1"
 
 
 @dataclass(slots=True)
@@ -98,7 +98,7 @@ def _make_batches(kafka: KafkaAdapter, out: Path, report: MakeReport) -> None:
     tests = with_bugs(kafka, KAFKA, BATCH, tests + invalid)
     refused += wrong
     head: dict[str, Any] = {"schemaVersion": SCHEMA_VERSION, "message": BATCH}
-    head |= {"source": {"kafka": KAFKA_VERSION}, "notes": notes_of(tests) | bug_notes(tests)}
+    head |= {"source": {"kafka": kafka_release()}, "notes": notes_of(tests) | bug_notes(tests)}
     if write_vectors(out / KAFKA / f"{BATCH}.json", head, tests):
         report.changed.append(f"{KAFKA}/{BATCH}")
     report.messages += 1
@@ -111,7 +111,7 @@ def _make_unknown(kafka: KafkaAdapter, out: Path, report: MakeReport) -> None:
     """Make the tests of a message that there is not."""
     tests, wrong = unknown_message_tests(kafka)
     head: dict[str, Any] = {"schemaVersion": SCHEMA_VERSION, "message": UNKNOWN}
-    head |= {"source": {"kafka": KAFKA_VERSION}, "notes": notes_of(tests)}
+    head |= {"source": {"kafka": kafka_release()}, "notes": notes_of(tests)}
     if write_vectors(out / KAFKA / f"{UNKNOWN}.json", head, tests):
         report.changed.append(f"{KAFKA}/{UNKNOWN}")
     report.tests += len(tests)
@@ -135,7 +135,7 @@ def _make_file(
         report.refused += wrong
     tests = with_bugs(kafka, message_set.name, message.name, tests)
     head: dict[str, Any] = {"schemaVersion": SCHEMA_VERSION, "message": message.name}
-    source: dict[str, Any] = {"kafka": KAFKA_VERSION}
+    source: dict[str, Any] = {"kafka": kafka_release()}
     if message_set.name != KAFKA:
         head["spec"] = message_set.name
         source["generator"] = True

@@ -23,7 +23,7 @@ class DescribeProducersRequest(Message, kw_only=True, gc=False):
     class TopicRequest(Struct, kw_only=True, gc=False):
         """TopicRequest, versions 0.
 
-        name: string.
+        name: string, map key.
         partition_indexes: []int32.
         """
 

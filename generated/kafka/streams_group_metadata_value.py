@@ -16,6 +16,8 @@ class StreamsGroupMetadataValue(Message, kw_only=True, gc=False):
     metadata_hash: int64.
     validated_topology_epoch: int32, tag 0 in 0.
     last_assignment_configs: []LastAssignmentConfig, tag 1 in 0, nullable.
+    stored_description_topology_epoch: int32, tag 2 in 0.
+    failed_description_topology_epoch: int32, tag 3 in 0.
     """
 
     API_KEY = 17
@@ -38,6 +40,8 @@ class StreamsGroupMetadataValue(Message, kw_only=True, gc=False):
     metadata_hash: int = 0
     validated_topology_epoch: int = -1
     last_assignment_configs: list[StreamsGroupMetadataValue.LastAssignmentConfig] | None = msgspec.field(default_factory=list)
+    stored_description_topology_epoch: int = -1
+    failed_description_topology_epoch: int = -1
     unknown_tagged_fields: UnknownTags = ()
 
 
@@ -51,7 +55,7 @@ StreamsGroupMetadataValue.CODEC = Codec(
         # 0
         (1, True, (("key", "key", "compact_string", False, None), ("value", "value", "compact_string", False, None)), (), (), ()),
         # 1
-        (0, True, (("epoch", "epoch", "int32", False, None), ("metadataHash", "metadata_hash", "int64", False, None)), ((0, "validatedTopologyEpoch", "validated_topology_epoch", "int32", False, None, -1), (1, "lastAssignmentConfigs", "last_assignment_configs", "compact_array", True, 0, ())), (), ()),
+        (0, True, (("epoch", "epoch", "int32", False, None), ("metadataHash", "metadata_hash", "int64", False, None)), ((0, "validatedTopologyEpoch", "validated_topology_epoch", "int32", False, None, -1), (1, "lastAssignmentConfigs", "last_assignment_configs", "compact_array", True, 0, ()), (2, "storedDescriptionTopologyEpoch", "stored_description_topology_epoch", "int32", False, None, -1), (3, "failedDescriptionTopologyEpoch", "failed_description_topology_epoch", "int32", False, None, -1)), (), ()),
     ),
     {0: 1},
 )

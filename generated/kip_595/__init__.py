@@ -7,8 +7,8 @@ from importlib import import_module as _import_module
 CATALOGUE = {
     "AlterQuorumRequest": ('alter_quorum_request', 'request', 10054, 0, 1, 0),
     "AlterQuorumResponse": ('alter_quorum_response', 'response', 10054, 0, 1, 0),
-    "ApiVersionsRequest": ('api_versions_request', 'request', 18, 0, 5, 3),
-    "ApiVersionsResponse": ('api_versions_response', 'response', 18, 0, 5, 3),
+    "ApiVersionsRequest": ('api_versions_request', 'request', 18, 0, 6, 3),
+    "ApiVersionsResponse": ('api_versions_response', 'response', 18, 0, 6, 3),
     "BeginQuorumEpochRequest": ('begin_quorum_epoch_request', 'request', 10051, 0, 1, 0),
     "BeginQuorumEpochResponse": ('begin_quorum_epoch_response', 'response', 10051, 0, 1, 0),
     "DescribeQuorumRequest": ('describe_quorum_request', 'request', 10056, 0, 1, 0),

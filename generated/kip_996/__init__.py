@@ -5,8 +5,8 @@ from importlib import import_module as _import_module
 
 # class → (module, type, API key, first version, version after the last, first flexible version)
 CATALOGUE = {
-    "ApiVersionsRequest": ('api_versions_request', 'request', 18, 0, 5, 3),
-    "ApiVersionsResponse": ('api_versions_response', 'response', 18, 0, 5, 3),
+    "ApiVersionsRequest": ('api_versions_request', 'request', 18, 0, 6, 3),
+    "ApiVersionsResponse": ('api_versions_response', 'response', 18, 0, 6, 3),
     "BeginQuorumEpochRequest": ('begin_quorum_epoch_request', 'request', 53, 0, 1, 1),
     "BeginQuorumEpochResponse": ('begin_quorum_epoch_response', 'response', 53, 0, 1, 1),
     "DescribeQuorumRequest": ('describe_quorum_request', 'request', 55, 0, 2, 0),

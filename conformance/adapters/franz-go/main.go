@@ -132,7 +132,7 @@ func hello(catalogue map[string]*message) map[string]any {
 	}
 	return map[string]any{
 		"protocol": protocol, "name": "franz-go", "language": "go", "version": version(),
-		"spec": "kafka/4.3.1", "messages": messages, "notes": "kmsg, by reflection",
+		"spec": "kafka", "messages": messages, "notes": "kmsg, by reflection",
 	}
 }
 

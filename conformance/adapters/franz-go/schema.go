@@ -274,7 +274,7 @@ func (m *message) check(version int16) error {
 		return &skipped{fmt.Sprintf("kmsg's last version is %d", m.max)}
 	}
 	if version >= 0 && version <= m.max {
-		return &skipped{"kmsg has this version, Kafka 4.3.1 does not"}
+		return &skipped{"kmsg has this version, the specs do not"}
 	}
 	return &skipped{"kmsg leaves the check of versions to its caller"}
 }

@@ -16,7 +16,7 @@ HELLO = {
     "name": "my-codec",
     "language": "python",
     "version": "0.1.0",
-    "spec": "kafka/4.3.1",
+    "spec": "kafka/4.4.0",
     "messages": MESSAGES,
 }
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from kraftspec.conformance.making.capture.frames import HEADERS, Checked, Piece
-from kraftspec.conformance.making.make import KAFKA_VERSION
 from kraftspec.conformance.vectors import SCHEMA_VERSION, test_id, write_vectors
+from kraftspec.specs import kafka_release
 
 FAMILY = "captured"
 PIECE_BYTES_MAX = 4096  # Larger ones say little more, and a reader of the file would pay for them.
@@ -124,7 +124,7 @@ def write(checked: Checked, out: Path) -> Written:
     bytes_total = 0
     for message, of_message in chosen(checked).items():
         head: dict[str, Any] = {"schemaVersion": SCHEMA_VERSION, "message": message}
-        head["source"] = {"kafka": KAFKA_VERSION, "schemaSha256": _schema_sha256(message)}
+        head["source"] = {"kafka": kafka_release(), "schemaSha256": _schema_sha256(message)}
         head["notes"] = {}
         path = out / f"{message}.json"
         write_vectors(path, head, [_test(piece, checked) for piece in of_message])

@@ -34,8 +34,8 @@ from kraftspec.conformance.vectors import dumps
 from kraftspec.fastpath.batch_reader import decode_batch, read_header
 from kraftspec.fastpath.message import Message
 from kraftspec.reference.profiles.kafka.membership import FEATURES_FROM
+from kraftspec.specs import kafka_release
 
-KAFKA = "4.3.1"
 STEP_US = 1_000
 _TIMES = "times at which replicas fetched, by the clock of the node"
 _TEXT = "text for people, of which each implementation has its own"
@@ -161,7 +161,10 @@ class Recording:
         if self._late:
             raise ValueError(f"{self.name}: nobody collected the answer to {self._late}")
         vector = NodeVector(
-            id=self.name, source=NodeSource(kafka=KAFKA), state=self.state, steps=self.steps
+            id=self.name,
+            source=NodeSource(kafka=kafka_release()),
+            state=self.state,
+            steps=self.steps,
         )
         check(vector)
         return vector

@@ -171,5 +171,102 @@ def get_3(d, p):
     return o, p + 1
 
 
-ENCODE = {1: put_1, 3: put_3}
-DECODE = {1: get_1, 3: get_3}
+def put_4(o, w):
+    if o.__class__ is not C1:
+        refuse()
+    v = o.group_id
+    r = utf8(v)
+    n = len(r)
+    w(UV1[n] + r if n < 127 else compact_length(n) + r)
+    w(PACK0(o.error_code))
+    v = o.error_message
+    if v is None:
+        w(b"\0")
+    else:
+        r = utf8(v)
+        n = len(r)
+        w(UV1[n] + r if n < 127 else compact_length(n) + r)
+    if o.unknown_tagged_fields:
+        write_tags(w, [], o.unknown_tagged_fields, ())
+    else:
+        w(b"\0")
+
+
+def get_4(d, p):
+    n = d[p]
+    if n < 128:
+        p += 1
+    else:
+        n, p = read_uvarint(d, p)
+    n -= 1
+    if n < 0:
+        refuse()
+    q = p + n
+    if n > 32767:
+        refuse()
+    v_group_id = str(d[p:q], "utf-8")
+    p = q
+    v_error_code, = UNPACK_FROM0(d, p)
+    p += 2
+    n = d[p]
+    if n < 128:
+        p += 1
+    else:
+        n, p = read_uvarint(d, p)
+    n -= 1
+    if n == -1:
+        v_error_message = None
+    else:
+        q = p + n
+        if n > 32767:
+            refuse()
+        v_error_message = str(d[p:q], "utf-8")
+        p = q
+    o = C1(group_id=v_group_id, error_code=v_error_code, error_message=v_error_message)
+    if d[p]:
+        return o, read_tags(d, p, o, ())
+    return o, p + 1
+
+
+def put_5(o, w):
+    if o.__class__ is not C0:
+        refuse()
+    w(PACK1(o.throttle_time_ms))
+    v = o.results
+    if v.__class__ is not list and v.__class__ is not tuple:
+        v = as_array(v)
+    n = len(v)
+    w(UV1[n] if n < 127 else uvarint(n + 1))
+    for e in v:
+        put_4(e, w)
+    if o.unknown_tagged_fields:
+        write_tags(w, [], o.unknown_tagged_fields, ())
+    else:
+        w(b"\0")
+
+
+def get_5(d, p):
+    v_throttle_time_ms, = UNPACK_FROM1(d, p)
+    p += 4
+    n = d[p]
+    if n < 128:
+        p += 1
+    else:
+        n, p = read_uvarint(d, p)
+    n -= 1
+    if n < 0:
+        refuse()
+    if n > len(d) - p:
+        refuse()
+    v_results = []
+    for _ in range(n):
+        e, p = get_4(d, p)
+        v_results.append(e)
+    o = C0(throttle_time_ms=v_throttle_time_ms, results=v_results)
+    if d[p]:
+        return o, read_tags(d, p, o, ())
+    return o, p + 1
+
+
+ENCODE = {1: put_1, 3: put_3, 5: put_5}
+DECODE = {1: get_1, 3: get_3, 5: get_5}

@@ -33,10 +33,14 @@ from kraftspec.fastpath.wire import (
 
 PACK0 = _Struct(">B").pack
 UNPACK_FROM0 = _Struct(">B").unpack_from
+PACK1 = _Struct(">BB").pack
+UNPACK_FROM1 = _Struct(">BB").unpack_from
 
 
 def put_0(o, w):
     if o.__class__ is not C0:
+        refuse()
+    if o.include_topology_description != False:
         refuse()
     v = o.group_ids
     if v.__class__ is not list and v.__class__ is not tuple:
@@ -93,5 +97,66 @@ def get_0(d, p):
     return o, p + 1
 
 
-ENCODE = {0: put_0}
-DECODE = {0: get_0}
+def put_1(o, w):
+    if o.__class__ is not C0:
+        refuse()
+    v = o.group_ids
+    if v.__class__ is not list and v.__class__ is not tuple:
+        v = as_array(v)
+    n = len(v)
+    w(UV1[n] if n < 127 else uvarint(n + 1))
+    for e in v:
+        r = utf8(e)
+        n = len(r)
+        w(UV1[n] + r if n < 127 else compact_length(n) + r)
+    w(PACK1(1 if o.include_authorized_operations is True else 0 if o.include_authorized_operations is False else refuse(), 1 if o.include_topology_description is True else 0 if o.include_topology_description is False else refuse()))
+    if o.unknown_tagged_fields:
+        write_tags(w, [], o.unknown_tagged_fields, ())
+    else:
+        w(b"\0")
+
+
+def get_1(d, p):
+    n = d[p]
+    if n < 128:
+        p += 1
+    else:
+        n, p = read_uvarint(d, p)
+    n -= 1
+    if n < 0:
+        refuse()
+    if n > len(d) - p:
+        refuse()
+    v_group_ids = []
+    for _ in range(n):
+        n = d[p]
+        if n < 128:
+            p += 1
+        else:
+            n, p = read_uvarint(d, p)
+        n -= 1
+        if n < 0:
+            refuse()
+        q = p + n
+        if n > 32767:
+            refuse()
+        e = str(d[p:q], "utf-8")
+        p = q
+        v_group_ids.append(e)
+    v_group_ids = tuple(v_group_ids)
+    v_include_authorized_operations, v_include_topology_description, = UNPACK_FROM1(d, p)
+    p += 2
+    if v_include_authorized_operations > 1:
+        refuse()
+    v_include_authorized_operations = v_include_authorized_operations == 1
+    if v_include_topology_description > 1:
+        refuse()
+    v_include_topology_description = v_include_topology_description == 1
+    o = C0(group_ids=v_group_ids, include_authorized_operations=v_include_authorized_operations, include_topology_description=v_include_topology_description)
+    if d[p]:
+        return o, read_tags(d, p, o, ())
+    return o, p + 1
+
+
+ENCODE = {0: put_0, 1: put_1}
+DECODE = {0: get_0, 1: get_1}

@@ -43,6 +43,10 @@ C7 = C0.Endpoint
 C8 = C0.TaskOffset
 C9 = C0.Assignment
 C10 = C0.TaskIds
+C11 = C0.TopologyDescription
+C12 = C0.TopologyDescriptionSubtopology
+C13 = C0.TopologyDescriptionNode
+C14 = C0.TopologyDescriptionGlobalStore
 PACK0 = _Struct(">ih").pack
 UNPACK_FROM0 = _Struct(">ih").unpack_from
 PACK1 = _Struct(">i").pack
@@ -57,6 +61,8 @@ PACK5 = _Struct(">h").pack
 UNPACK_FROM5 = _Struct(">h").unpack_from
 PACK6 = _Struct(">ii").pack
 UNPACK_FROM6 = _Struct(">ii").unpack_from
+PACK7 = _Struct(">b").pack
+UNPACK_FROM7 = _Struct(">b").unpack_from
 
 
 def put_0(o, w):
@@ -781,6 +787,10 @@ def get_8(d, p):
 def put_9(o, w):
     if o.__class__ is not C1:
         refuse()
+    if o.topology_description is not None:
+        refuse()
+    if o.topology_description_status != 0:
+        refuse()
     w(PACK5(o.error_code))
     v = o.error_message
     if v is None:
@@ -933,5 +943,497 @@ def get_10(d, p):
     return o, p + 1
 
 
-ENCODE = {10: put_10}
-DECODE = {10: get_10}
+def put_11(o, w):
+    if o.__class__ is not C13:
+        refuse()
+    v = o.name
+    r = utf8(v)
+    n = len(r)
+    w(UV1[n] + r if n < 127 else compact_length(n) + r)
+    w(PACK7(o.node_type))
+    v = o.source_topics
+    if v.__class__ is not list and v.__class__ is not tuple:
+        v = as_array(v)
+    n = len(v)
+    w(UV1[n] if n < 127 else uvarint(n + 1))
+    for e in v:
+        r = utf8(e)
+        n = len(r)
+        w(UV1[n] + r if n < 127 else compact_length(n) + r)
+    v = o.sink_topic
+    if v is None:
+        w(b"\0")
+    else:
+        r = utf8(v)
+        n = len(r)
+        w(UV1[n] + r if n < 127 else compact_length(n) + r)
+    v = o.stores
+    if v.__class__ is not list and v.__class__ is not tuple:
+        v = as_array(v)
+    n = len(v)
+    w(UV1[n] if n < 127 else uvarint(n + 1))
+    for e in v:
+        r = utf8(e)
+        n = len(r)
+        w(UV1[n] + r if n < 127 else compact_length(n) + r)
+    v = o.successors
+    if v.__class__ is not list and v.__class__ is not tuple:
+        v = as_array(v)
+    n = len(v)
+    w(UV1[n] if n < 127 else uvarint(n + 1))
+    for e in v:
+        r = utf8(e)
+        n = len(r)
+        w(UV1[n] + r if n < 127 else compact_length(n) + r)
+    if o.unknown_tagged_fields:
+        write_tags(w, [], o.unknown_tagged_fields, ())
+    else:
+        w(b"\0")
+
+
+def get_11(d, p):
+    n = d[p]
+    if n < 128:
+        p += 1
+    else:
+        n, p = read_uvarint(d, p)
+    n -= 1
+    if n < 0:
+        refuse()
+    q = p + n
+    if n > 32767:
+        refuse()
+    v_name = str(d[p:q], "utf-8")
+    p = q
+    v_node_type, = UNPACK_FROM7(d, p)
+    p += 1
+    n = d[p]
+    if n < 128:
+        p += 1
+    else:
+        n, p = read_uvarint(d, p)
+    n -= 1
+    if n < 0:
+        refuse()
+    if n > len(d) - p:
+        refuse()
+    v_source_topics = []
+    for _ in range(n):
+        n = d[p]
+        if n < 128:
+            p += 1
+        else:
+            n, p = read_uvarint(d, p)
+        n -= 1
+        if n < 0:
+            refuse()
+        q = p + n
+        if n > 32767:
+            refuse()
+        e = str(d[p:q], "utf-8")
+        p = q
+        v_source_topics.append(e)
+    v_source_topics = tuple(v_source_topics)
+    n = d[p]
+    if n < 128:
+        p += 1
+    else:
+        n, p = read_uvarint(d, p)
+    n -= 1
+    if n == -1:
+        v_sink_topic = None
+    else:
+        q = p + n
+        if n > 32767:
+            refuse()
+        v_sink_topic = str(d[p:q], "utf-8")
+        p = q
+    n = d[p]
+    if n < 128:
+        p += 1
+    else:
+        n, p = read_uvarint(d, p)
+    n -= 1
+    if n < 0:
+        refuse()
+    if n > len(d) - p:
+        refuse()
+    v_stores = []
+    for _ in range(n):
+        n = d[p]
+        if n < 128:
+            p += 1
+        else:
+            n, p = read_uvarint(d, p)
+        n -= 1
+        if n < 0:
+            refuse()
+        q = p + n
+        if n > 32767:
+            refuse()
+        e = str(d[p:q], "utf-8")
+        p = q
+        v_stores.append(e)
+    v_stores = tuple(v_stores)
+    n = d[p]
+    if n < 128:
+        p += 1
+    else:
+        n, p = read_uvarint(d, p)
+    n -= 1
+    if n < 0:
+        refuse()
+    if n > len(d) - p:
+        refuse()
+    v_successors = []
+    for _ in range(n):
+        n = d[p]
+        if n < 128:
+            p += 1
+        else:
+            n, p = read_uvarint(d, p)
+        n -= 1
+        if n < 0:
+            refuse()
+        q = p + n
+        if n > 32767:
+            refuse()
+        e = str(d[p:q], "utf-8")
+        p = q
+        v_successors.append(e)
+    v_successors = tuple(v_successors)
+    o = C13(name=v_name, node_type=v_node_type, source_topics=v_source_topics, sink_topic=v_sink_topic, stores=v_stores, successors=v_successors)
+    if d[p]:
+        return o, read_tags(d, p, o, ())
+    return o, p + 1
+
+
+def put_12(o, w):
+    if o.__class__ is not C12:
+        refuse()
+    v = o.subtopology_id
+    r = utf8(v)
+    n = len(r)
+    w(UV1[n] + r if n < 127 else compact_length(n) + r)
+    v = o.nodes
+    if v.__class__ is not list and v.__class__ is not tuple:
+        v = as_array(v)
+    n = len(v)
+    w(UV1[n] if n < 127 else uvarint(n + 1))
+    for e in v:
+        put_11(e, w)
+    if o.unknown_tagged_fields:
+        write_tags(w, [], o.unknown_tagged_fields, ())
+    else:
+        w(b"\0")
+
+
+def get_12(d, p):
+    n = d[p]
+    if n < 128:
+        p += 1
+    else:
+        n, p = read_uvarint(d, p)
+    n -= 1
+    if n < 0:
+        refuse()
+    q = p + n
+    if n > 32767:
+        refuse()
+    v_subtopology_id = str(d[p:q], "utf-8")
+    p = q
+    n = d[p]
+    if n < 128:
+        p += 1
+    else:
+        n, p = read_uvarint(d, p)
+    n -= 1
+    if n < 0:
+        refuse()
+    if n > len(d) - p:
+        refuse()
+    v_nodes = []
+    for _ in range(n):
+        e, p = get_11(d, p)
+        v_nodes.append(e)
+    o = C12(subtopology_id=v_subtopology_id, nodes=v_nodes)
+    if d[p]:
+        return o, read_tags(d, p, o, ())
+    return o, p + 1
+
+
+def put_13(o, w):
+    if o.__class__ is not C14:
+        refuse()
+    v = o.source
+    put_11(v, w)
+    v = o.processor
+    put_11(v, w)
+    if o.unknown_tagged_fields:
+        write_tags(w, [], o.unknown_tagged_fields, ())
+    else:
+        w(b"\0")
+
+
+def get_13(d, p):
+    v_source, p = get_11(d, p)
+    v_processor, p = get_11(d, p)
+    o = C14(source=v_source, processor=v_processor)
+    if d[p]:
+        return o, read_tags(d, p, o, ())
+    return o, p + 1
+
+
+def put_14(o, w):
+    if o.__class__ is not C11:
+        refuse()
+    v = o.subtopologies
+    if v.__class__ is not list and v.__class__ is not tuple:
+        v = as_array(v)
+    n = len(v)
+    w(UV1[n] if n < 127 else uvarint(n + 1))
+    for e in v:
+        put_12(e, w)
+    v = o.global_stores
+    if v.__class__ is not list and v.__class__ is not tuple:
+        v = as_array(v)
+    n = len(v)
+    w(UV1[n] if n < 127 else uvarint(n + 1))
+    for e in v:
+        put_13(e, w)
+    if o.unknown_tagged_fields:
+        write_tags(w, [], o.unknown_tagged_fields, ())
+    else:
+        w(b"\0")
+
+
+def get_14(d, p):
+    n = d[p]
+    if n < 128:
+        p += 1
+    else:
+        n, p = read_uvarint(d, p)
+    n -= 1
+    if n < 0:
+        refuse()
+    if n > len(d) - p:
+        refuse()
+    v_subtopologies = []
+    for _ in range(n):
+        e, p = get_12(d, p)
+        v_subtopologies.append(e)
+    n = d[p]
+    if n < 128:
+        p += 1
+    else:
+        n, p = read_uvarint(d, p)
+    n -= 1
+    if n < 0:
+        refuse()
+    if n > len(d) - p:
+        refuse()
+    v_global_stores = []
+    for _ in range(n):
+        e, p = get_13(d, p)
+        v_global_stores.append(e)
+    o = C11(subtopologies=v_subtopologies, global_stores=v_global_stores)
+    if d[p]:
+        return o, read_tags(d, p, o, ())
+    return o, p + 1
+
+
+def put_15(o, w):
+    if o.__class__ is not C1:
+        refuse()
+    w(PACK5(o.error_code))
+    v = o.error_message
+    if v is None:
+        w(b"\0")
+    else:
+        r = utf8(v)
+        n = len(r)
+        w(UV1[n] + r if n < 127 else compact_length(n) + r)
+    v = o.group_id
+    r = utf8(v)
+    n = len(r)
+    w(UV1[n] + r if n < 127 else compact_length(n) + r)
+    v = o.group_state
+    r = utf8(v)
+    n = len(r)
+    w(UV1[n] + r if n < 127 else compact_length(n) + r)
+    w(PACK6(o.group_epoch, o.assignment_epoch))
+    v = o.topology
+    if v is None:
+        w(b"\xff")
+    else:
+        w(b"\1")
+        put_3(v, w)
+    v = o.members
+    if v.__class__ is not list and v.__class__ is not tuple:
+        v = as_array(v)
+    n = len(v)
+    w(UV1[n] if n < 127 else uvarint(n + 1))
+    for e in v:
+        put_8(e, w)
+    w(PACK1(o.authorized_operations))
+    v = o.topology_description
+    if v is None:
+        w(b"\xff")
+    else:
+        w(b"\1")
+        put_14(v, w)
+    w(PACK7(o.topology_description_status))
+    v = o.assignor_name
+    if v is None:
+        w(b"\0")
+    else:
+        r = utf8(v)
+        n = len(r)
+        w(UV1[n] + r if n < 127 else compact_length(n) + r)
+    if o.unknown_tagged_fields:
+        write_tags(w, [], o.unknown_tagged_fields, ())
+    else:
+        w(b"\0")
+
+
+def get_15(d, p):
+    v_error_code, = UNPACK_FROM5(d, p)
+    p += 2
+    n = d[p]
+    if n < 128:
+        p += 1
+    else:
+        n, p = read_uvarint(d, p)
+    n -= 1
+    if n == -1:
+        v_error_message = None
+    else:
+        q = p + n
+        if n > 32767:
+            refuse()
+        v_error_message = str(d[p:q], "utf-8")
+        p = q
+    n = d[p]
+    if n < 128:
+        p += 1
+    else:
+        n, p = read_uvarint(d, p)
+    n -= 1
+    if n < 0:
+        refuse()
+    q = p + n
+    if n > 32767:
+        refuse()
+    v_group_id = str(d[p:q], "utf-8")
+    p = q
+    n = d[p]
+    if n < 128:
+        p += 1
+    else:
+        n, p = read_uvarint(d, p)
+    n -= 1
+    if n < 0:
+        refuse()
+    q = p + n
+    if n > 32767:
+        refuse()
+    v_group_state = str(d[p:q], "utf-8")
+    p = q
+    v_group_epoch, v_assignment_epoch, = UNPACK_FROM6(d, p)
+    p += 8
+    n = d[p]
+    p += 1
+    if n == 255:
+        v_topology = None
+    elif n == 1:
+        v_topology, p = get_3(d, p)
+    else:
+        refuse()
+    n = d[p]
+    if n < 128:
+        p += 1
+    else:
+        n, p = read_uvarint(d, p)
+    n -= 1
+    if n < 0:
+        refuse()
+    if n > len(d) - p:
+        refuse()
+    v_members = []
+    for _ in range(n):
+        e, p = get_8(d, p)
+        v_members.append(e)
+    v_authorized_operations, = UNPACK_FROM1(d, p)
+    p += 4
+    n = d[p]
+    p += 1
+    if n == 255:
+        v_topology_description = None
+    elif n == 1:
+        v_topology_description, p = get_14(d, p)
+    else:
+        refuse()
+    v_topology_description_status, = UNPACK_FROM7(d, p)
+    p += 1
+    n = d[p]
+    if n < 128:
+        p += 1
+    else:
+        n, p = read_uvarint(d, p)
+    n -= 1
+    if n == -1:
+        v_assignor_name = None
+    else:
+        q = p + n
+        if n > 32767:
+            refuse()
+        v_assignor_name = str(d[p:q], "utf-8")
+        p = q
+    o = C1(error_code=v_error_code, error_message=v_error_message, group_id=v_group_id, group_state=v_group_state, group_epoch=v_group_epoch, assignment_epoch=v_assignment_epoch, topology=v_topology, members=v_members, authorized_operations=v_authorized_operations, topology_description=v_topology_description, topology_description_status=v_topology_description_status, assignor_name=v_assignor_name)
+    if d[p]:
+        return o, read_tags(d, p, o, ())
+    return o, p + 1
+
+
+def put_16(o, w):
+    if o.__class__ is not C0:
+        refuse()
+    w(PACK1(o.throttle_time_ms))
+    v = o.groups
+    if v.__class__ is not list and v.__class__ is not tuple:
+        v = as_array(v)
+    n = len(v)
+    w(UV1[n] if n < 127 else uvarint(n + 1))
+    for e in v:
+        put_15(e, w)
+    if o.unknown_tagged_fields:
+        write_tags(w, [], o.unknown_tagged_fields, ())
+    else:
+        w(b"\0")
+
+
+def get_16(d, p):
+    v_throttle_time_ms, = UNPACK_FROM1(d, p)
+    p += 4
+    n = d[p]
+    if n < 128:
+        p += 1
+    else:
+        n, p = read_uvarint(d, p)
+    n -= 1
+    if n < 0:
+        refuse()
+    if n > len(d) - p:
+        refuse()
+    v_groups = []
+    for _ in range(n):
+        e, p = get_15(d, p)
+        v_groups.append(e)
+    o = C0(throttle_time_ms=v_throttle_time_ms, groups=v_groups)
+    if d[p]:
+        return o, read_tags(d, p, o, ())
+    return o, p + 1
+
+
+ENCODE = {10: put_10, 16: put_16}
+DECODE = {10: get_10, 16: get_16}

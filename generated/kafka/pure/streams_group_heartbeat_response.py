@@ -48,6 +48,10 @@ PACK3 = _Struct(">iiii").pack
 UNPACK_FROM3 = _Struct(">iiii").unpack_from
 PACK4 = _Struct(">i").pack
 UNPACK_FROM4 = _Struct(">i").unpack_from
+PACK5 = _Struct(">iiiq").pack
+UNPACK_FROM5 = _Struct(">iiiq").unpack_from
+PACK6 = _Struct(">Bi").pack
+UNPACK_FROM6 = _Struct(">Bi").unpack_from
 
 
 def put_0(o, w):
@@ -284,6 +288,8 @@ def get_4(d, p):
 def put_5(o, w):
     if o.__class__ is not C0:
         refuse()
+    if o.topology_description_required != False:
+        refuse()
     w(PACK2(o.throttle_time_ms, o.error_code))
     v = o.error_message
     if v is None:
@@ -296,7 +302,7 @@ def put_5(o, w):
     r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
-    w(PACK3(o.member_epoch, o.heartbeat_interval_ms, o.acceptable_recovery_lag, o.task_offset_interval_ms))
+    w(PACK3(o.member_epoch, o.heartbeat_interval_ms, o.acceptable_recovery_lag_legacy, o.task_offset_interval_ms))
     v = o.status
     if v is None:
         w(b"\0")
@@ -384,7 +390,7 @@ def get_5(d, p):
         refuse()
     v_member_id = str(d[p:q], "utf-8")
     p = q
-    v_member_epoch, v_heartbeat_interval_ms, v_acceptable_recovery_lag, v_task_offset_interval_ms, = UNPACK_FROM3(d, p)
+    v_member_epoch, v_heartbeat_interval_ms, v_acceptable_recovery_lag_legacy, v_task_offset_interval_ms, = UNPACK_FROM3(d, p)
     p += 16
     n = d[p]
     if n < 128:
@@ -463,11 +469,204 @@ def get_5(d, p):
         for _ in range(n):
             e, p = get_4(d, p)
             v_partitions_by_user_endpoint.append(e)
-    o = C0(throttle_time_ms=v_throttle_time_ms, error_code=v_error_code, error_message=v_error_message, member_id=v_member_id, member_epoch=v_member_epoch, heartbeat_interval_ms=v_heartbeat_interval_ms, acceptable_recovery_lag=v_acceptable_recovery_lag, task_offset_interval_ms=v_task_offset_interval_ms, status=v_status, active_tasks=v_active_tasks, standby_tasks=v_standby_tasks, warmup_tasks=v_warmup_tasks, endpoint_information_epoch=v_endpoint_information_epoch, partitions_by_user_endpoint=v_partitions_by_user_endpoint)
+    o = C0(throttle_time_ms=v_throttle_time_ms, error_code=v_error_code, error_message=v_error_message, member_id=v_member_id, member_epoch=v_member_epoch, heartbeat_interval_ms=v_heartbeat_interval_ms, acceptable_recovery_lag_legacy=v_acceptable_recovery_lag_legacy, task_offset_interval_ms=v_task_offset_interval_ms, status=v_status, active_tasks=v_active_tasks, standby_tasks=v_standby_tasks, warmup_tasks=v_warmup_tasks, endpoint_information_epoch=v_endpoint_information_epoch, partitions_by_user_endpoint=v_partitions_by_user_endpoint)
     if d[p]:
         return o, read_tags(d, p, o, ())
     return o, p + 1
 
 
-ENCODE = {5: put_5}
-DECODE = {5: get_5}
+def put_6(o, w):
+    if o.__class__ is not C0:
+        refuse()
+    if o.acceptable_recovery_lag_legacy != 0:
+        refuse()
+    w(PACK2(o.throttle_time_ms, o.error_code))
+    v = o.error_message
+    if v is None:
+        w(b"\0")
+    else:
+        r = utf8(v)
+        n = len(r)
+        w(UV1[n] + r if n < 127 else compact_length(n) + r)
+    v = o.member_id
+    r = utf8(v)
+    n = len(r)
+    w(UV1[n] + r if n < 127 else compact_length(n) + r)
+    w(PACK5(o.member_epoch, o.heartbeat_interval_ms, o.task_offset_interval_ms, o.acceptable_recovery_lag))
+    v = o.status
+    if v is None:
+        w(b"\0")
+    else:
+        if v.__class__ is not list and v.__class__ is not tuple:
+            v = as_array(v)
+        n = len(v)
+        w(UV1[n] if n < 127 else uvarint(n + 1))
+        for e in v:
+            put_0(e, w)
+    v = o.active_tasks
+    if v is None:
+        w(b"\0")
+    else:
+        if v.__class__ is not list and v.__class__ is not tuple:
+            v = as_array(v)
+        n = len(v)
+        w(UV1[n] if n < 127 else uvarint(n + 1))
+        for e in v:
+            put_1(e, w)
+    v = o.standby_tasks
+    if v is None:
+        w(b"\0")
+    else:
+        if v.__class__ is not list and v.__class__ is not tuple:
+            v = as_array(v)
+        n = len(v)
+        w(UV1[n] if n < 127 else uvarint(n + 1))
+        for e in v:
+            put_1(e, w)
+    v = o.warmup_tasks
+    if v is None:
+        w(b"\0")
+    else:
+        if v.__class__ is not list and v.__class__ is not tuple:
+            v = as_array(v)
+        n = len(v)
+        w(UV1[n] if n < 127 else uvarint(n + 1))
+        for e in v:
+            put_1(e, w)
+    w(PACK6(1 if o.topology_description_required is True else 0 if o.topology_description_required is False else refuse(), o.endpoint_information_epoch))
+    v = o.partitions_by_user_endpoint
+    if v is None:
+        w(b"\0")
+    else:
+        if v.__class__ is not list and v.__class__ is not tuple:
+            v = as_array(v)
+        n = len(v)
+        w(UV1[n] if n < 127 else uvarint(n + 1))
+        for e in v:
+            put_4(e, w)
+    if o.unknown_tagged_fields:
+        write_tags(w, [], o.unknown_tagged_fields, ())
+    else:
+        w(b"\0")
+
+
+def get_6(d, p):
+    v_throttle_time_ms, v_error_code, = UNPACK_FROM2(d, p)
+    p += 6
+    n = d[p]
+    if n < 128:
+        p += 1
+    else:
+        n, p = read_uvarint(d, p)
+    n -= 1
+    if n == -1:
+        v_error_message = None
+    else:
+        q = p + n
+        if n > 32767:
+            refuse()
+        v_error_message = str(d[p:q], "utf-8")
+        p = q
+    n = d[p]
+    if n < 128:
+        p += 1
+    else:
+        n, p = read_uvarint(d, p)
+    n -= 1
+    if n < 0:
+        refuse()
+    q = p + n
+    if n > 32767:
+        refuse()
+    v_member_id = str(d[p:q], "utf-8")
+    p = q
+    v_member_epoch, v_heartbeat_interval_ms, v_task_offset_interval_ms, v_acceptable_recovery_lag, = UNPACK_FROM5(d, p)
+    p += 20
+    n = d[p]
+    if n < 128:
+        p += 1
+    else:
+        n, p = read_uvarint(d, p)
+    n -= 1
+    if n == -1:
+        v_status = None
+    else:
+        if n > len(d) - p:
+            refuse()
+        v_status = []
+        for _ in range(n):
+            e, p = get_0(d, p)
+            v_status.append(e)
+    n = d[p]
+    if n < 128:
+        p += 1
+    else:
+        n, p = read_uvarint(d, p)
+    n -= 1
+    if n == -1:
+        v_active_tasks = None
+    else:
+        if n > len(d) - p:
+            refuse()
+        v_active_tasks = []
+        for _ in range(n):
+            e, p = get_1(d, p)
+            v_active_tasks.append(e)
+    n = d[p]
+    if n < 128:
+        p += 1
+    else:
+        n, p = read_uvarint(d, p)
+    n -= 1
+    if n == -1:
+        v_standby_tasks = None
+    else:
+        if n > len(d) - p:
+            refuse()
+        v_standby_tasks = []
+        for _ in range(n):
+            e, p = get_1(d, p)
+            v_standby_tasks.append(e)
+    n = d[p]
+    if n < 128:
+        p += 1
+    else:
+        n, p = read_uvarint(d, p)
+    n -= 1
+    if n == -1:
+        v_warmup_tasks = None
+    else:
+        if n > len(d) - p:
+            refuse()
+        v_warmup_tasks = []
+        for _ in range(n):
+            e, p = get_1(d, p)
+            v_warmup_tasks.append(e)
+    v_topology_description_required, v_endpoint_information_epoch, = UNPACK_FROM6(d, p)
+    p += 5
+    if v_topology_description_required > 1:
+        refuse()
+    v_topology_description_required = v_topology_description_required == 1
+    n = d[p]
+    if n < 128:
+        p += 1
+    else:
+        n, p = read_uvarint(d, p)
+    n -= 1
+    if n == -1:
+        v_partitions_by_user_endpoint = None
+    else:
+        if n > len(d) - p:
+            refuse()
+        v_partitions_by_user_endpoint = []
+        for _ in range(n):
+            e, p = get_4(d, p)
+            v_partitions_by_user_endpoint.append(e)
+    o = C0(throttle_time_ms=v_throttle_time_ms, error_code=v_error_code, error_message=v_error_message, member_id=v_member_id, member_epoch=v_member_epoch, heartbeat_interval_ms=v_heartbeat_interval_ms, task_offset_interval_ms=v_task_offset_interval_ms, acceptable_recovery_lag=v_acceptable_recovery_lag, status=v_status, active_tasks=v_active_tasks, standby_tasks=v_standby_tasks, warmup_tasks=v_warmup_tasks, topology_description_required=v_topology_description_required, endpoint_information_epoch=v_endpoint_information_epoch, partitions_by_user_endpoint=v_partitions_by_user_endpoint)
+    if d[p]:
+        return o, read_tags(d, p, o, ())
+    return o, p + 1
+
+
+ENCODE = {5: put_5, 6: put_6}
+DECODE = {5: get_5, 6: get_6}

@@ -109,8 +109,18 @@ def put_1(o, w):
             for e in v:
                 put_0(e, s.append)
         t.append((1, b"".join(s)))
+    v = o.stored_description_topology_epoch
+    if v != -1:
+        s = []
+        s.append(PACK["i"][1](v))
+        t.append((2, b"".join(s)))
+    v = o.failed_description_topology_epoch
+    if v != -1:
+        s = []
+        s.append(PACK["i"][1](v))
+        t.append((3, b"".join(s)))
     if t or o.unknown_tagged_fields:
-        write_tags(w, t, o.unknown_tagged_fields, (0, 1))
+        write_tags(w, t, o.unknown_tagged_fields, (0, 1, 2, 3))
     else:
         w(b"\0")
 
@@ -154,6 +164,12 @@ def tags_1(d, p, o):
                 for _ in range(n):
                     e, p = get_0(d, p)
                     o.last_assignment_configs.append(e)
+        elif tag == 2:
+            (o.stored_description_topology_epoch,) = UNPACK1["i"](d, p)
+            p += 4
+        elif tag == 3:
+            (o.failed_description_topology_epoch,) = UNPACK1["i"](d, p)
+            p += 4
         else:
             unknown.append((tag, bytes(d[p:end])))
             p = end

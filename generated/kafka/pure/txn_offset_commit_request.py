@@ -41,6 +41,8 @@ PACK2 = _Struct(">iqi").pack
 UNPACK_FROM2 = _Struct(">iqi").unpack_from
 PACK3 = _Struct(">qhi").pack
 UNPACK_FROM3 = _Struct(">qhi").unpack_from
+PACK4 = _Struct(">16s").pack
+UNPACK_FROM4 = _Struct(">16s").unpack_from
 
 
 def put_0(o, w):
@@ -116,7 +118,7 @@ def get_1(d, p):
 def put_2(o, w):
     if o.__class__ is not C0:
         refuse()
-    if o.generation_id != -1:
+    if o.generation_id_or_member_epoch != -1:
         refuse()
     if o.member_id != "":
         refuse()
@@ -244,7 +246,7 @@ def get_4(d, p):
 def put_5(o, w):
     if o.__class__ is not C0:
         refuse()
-    if o.generation_id != -1:
+    if o.generation_id_or_member_epoch != -1:
         refuse()
     if o.member_id != "":
         refuse()
@@ -404,7 +406,7 @@ def put_8(o, w):
     r = utf8(v)
     n = len(r)
     w(UV1[n] + r if n < 127 else compact_length(n) + r)
-    w(PACK3(o.producer_id, o.producer_epoch, o.generation_id))
+    w(PACK3(o.producer_id, o.producer_epoch, o.generation_id_or_member_epoch))
     v = o.member_id
     r = utf8(v)
     n = len(r)
@@ -456,7 +458,7 @@ def get_8(d, p):
         refuse()
     v_group_id = str(d[p:q], "utf-8")
     p = q
-    v_producer_id, v_producer_epoch, v_generation_id, = UNPACK_FROM3(d, p)
+    v_producer_id, v_producer_epoch, v_generation_id_or_member_epoch, = UNPACK_FROM3(d, p)
     p += 14
     n = d[p]
     if n < 128:
@@ -499,11 +501,164 @@ def get_8(d, p):
     for _ in range(n):
         e, p = get_7(d, p)
         v_topics.append(e)
-    o = C0(transactional_id=v_transactional_id, group_id=v_group_id, producer_id=v_producer_id, producer_epoch=v_producer_epoch, generation_id=v_generation_id, member_id=v_member_id, group_instance_id=v_group_instance_id, topics=v_topics)
+    o = C0(transactional_id=v_transactional_id, group_id=v_group_id, producer_id=v_producer_id, producer_epoch=v_producer_epoch, generation_id_or_member_epoch=v_generation_id_or_member_epoch, member_id=v_member_id, group_instance_id=v_group_instance_id, topics=v_topics)
     if d[p]:
         return o, read_tags(d, p, o, ())
     return o, p + 1
 
 
-ENCODE = {2: put_2, 5: put_5, 8: put_8}
-DECODE = {2: get_2, 5: get_5, 8: get_8}
+def put_9(o, w):
+    if o.__class__ is not C1:
+        refuse()
+    w(PACK4(as_uuid(o.topic_id)))
+    v = o.partitions
+    if v.__class__ is not list and v.__class__ is not tuple:
+        v = as_array(v)
+    n = len(v)
+    w(UV1[n] if n < 127 else uvarint(n + 1))
+    for e in v:
+        put_6(e, w)
+    if o.unknown_tagged_fields:
+        write_tags(w, [], o.unknown_tagged_fields, ())
+    else:
+        w(b"\0")
+
+
+def get_9(d, p):
+    v_topic_id, = UNPACK_FROM4(d, p)
+    p += 16
+    v_topic_id = make_uuid(v_topic_id)
+    n = d[p]
+    if n < 128:
+        p += 1
+    else:
+        n, p = read_uvarint(d, p)
+    n -= 1
+    if n < 0:
+        refuse()
+    if n > len(d) - p:
+        refuse()
+    v_partitions = []
+    for _ in range(n):
+        e, p = get_6(d, p)
+        v_partitions.append(e)
+    o = C1(topic_id=v_topic_id, partitions=v_partitions)
+    if d[p]:
+        return o, read_tags(d, p, o, ())
+    return o, p + 1
+
+
+def put_10(o, w):
+    if o.__class__ is not C0:
+        refuse()
+    v = o.transactional_id
+    r = utf8(v)
+    n = len(r)
+    w(UV1[n] + r if n < 127 else compact_length(n) + r)
+    v = o.group_id
+    r = utf8(v)
+    n = len(r)
+    w(UV1[n] + r if n < 127 else compact_length(n) + r)
+    w(PACK3(o.producer_id, o.producer_epoch, o.generation_id_or_member_epoch))
+    v = o.member_id
+    r = utf8(v)
+    n = len(r)
+    w(UV1[n] + r if n < 127 else compact_length(n) + r)
+    v = o.group_instance_id
+    if v is None:
+        w(b"\0")
+    else:
+        r = utf8(v)
+        n = len(r)
+        w(UV1[n] + r if n < 127 else compact_length(n) + r)
+    v = o.topics
+    if v.__class__ is not list and v.__class__ is not tuple:
+        v = as_array(v)
+    n = len(v)
+    w(UV1[n] if n < 127 else uvarint(n + 1))
+    for e in v:
+        put_9(e, w)
+    if o.unknown_tagged_fields:
+        write_tags(w, [], o.unknown_tagged_fields, ())
+    else:
+        w(b"\0")
+
+
+def get_10(d, p):
+    n = d[p]
+    if n < 128:
+        p += 1
+    else:
+        n, p = read_uvarint(d, p)
+    n -= 1
+    if n < 0:
+        refuse()
+    q = p + n
+    if n > 32767:
+        refuse()
+    v_transactional_id = str(d[p:q], "utf-8")
+    p = q
+    n = d[p]
+    if n < 128:
+        p += 1
+    else:
+        n, p = read_uvarint(d, p)
+    n -= 1
+    if n < 0:
+        refuse()
+    q = p + n
+    if n > 32767:
+        refuse()
+    v_group_id = str(d[p:q], "utf-8")
+    p = q
+    v_producer_id, v_producer_epoch, v_generation_id_or_member_epoch, = UNPACK_FROM3(d, p)
+    p += 14
+    n = d[p]
+    if n < 128:
+        p += 1
+    else:
+        n, p = read_uvarint(d, p)
+    n -= 1
+    if n < 0:
+        refuse()
+    q = p + n
+    if n > 32767:
+        refuse()
+    v_member_id = str(d[p:q], "utf-8")
+    p = q
+    n = d[p]
+    if n < 128:
+        p += 1
+    else:
+        n, p = read_uvarint(d, p)
+    n -= 1
+    if n == -1:
+        v_group_instance_id = None
+    else:
+        q = p + n
+        if n > 32767:
+            refuse()
+        v_group_instance_id = str(d[p:q], "utf-8")
+        p = q
+    n = d[p]
+    if n < 128:
+        p += 1
+    else:
+        n, p = read_uvarint(d, p)
+    n -= 1
+    if n < 0:
+        refuse()
+    if n > len(d) - p:
+        refuse()
+    v_topics = []
+    for _ in range(n):
+        e, p = get_9(d, p)
+        v_topics.append(e)
+    o = C0(transactional_id=v_transactional_id, group_id=v_group_id, producer_id=v_producer_id, producer_epoch=v_producer_epoch, generation_id_or_member_epoch=v_generation_id_or_member_epoch, member_id=v_member_id, group_instance_id=v_group_instance_id, topics=v_topics)
+    if d[p]:
+        return o, read_tags(d, p, o, ())
+    return o, p + 1
+
+
+ENCODE = {2: put_2, 5: put_5, 8: put_8, 10: put_10}
+DECODE = {2: get_2, 5: get_5, 8: get_8, 10: get_10}

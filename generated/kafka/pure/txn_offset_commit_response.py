@@ -37,6 +37,8 @@ PACK0 = _Struct(">ih").pack
 UNPACK_FROM0 = _Struct(">ih").unpack_from
 PACK1 = _Struct(">i").pack
 UNPACK_FROM1 = _Struct(">i").unpack_from
+PACK2 = _Struct(">16s").pack
+UNPACK_FROM2 = _Struct(">16s").unpack_from
 
 
 def put_0(o, w):
@@ -238,5 +240,86 @@ def get_5(d, p):
     return o, p + 1
 
 
-ENCODE = {2: put_2, 5: put_5}
-DECODE = {2: get_2, 5: get_5}
+def put_6(o, w):
+    if o.__class__ is not C1:
+        refuse()
+    w(PACK2(as_uuid(o.topic_id)))
+    v = o.partitions
+    if v.__class__ is not list and v.__class__ is not tuple:
+        v = as_array(v)
+    n = len(v)
+    w(UV1[n] if n < 127 else uvarint(n + 1))
+    for e in v:
+        put_3(e, w)
+    if o.unknown_tagged_fields:
+        write_tags(w, [], o.unknown_tagged_fields, ())
+    else:
+        w(b"\0")
+
+
+def get_6(d, p):
+    v_topic_id, = UNPACK_FROM2(d, p)
+    p += 16
+    v_topic_id = make_uuid(v_topic_id)
+    n = d[p]
+    if n < 128:
+        p += 1
+    else:
+        n, p = read_uvarint(d, p)
+    n -= 1
+    if n < 0:
+        refuse()
+    if n > len(d) - p:
+        refuse()
+    v_partitions = []
+    for _ in range(n):
+        e, p = get_3(d, p)
+        v_partitions.append(e)
+    o = C1(topic_id=v_topic_id, partitions=v_partitions)
+    if d[p]:
+        return o, read_tags(d, p, o, ())
+    return o, p + 1
+
+
+def put_7(o, w):
+    if o.__class__ is not C0:
+        refuse()
+    w(PACK1(o.throttle_time_ms))
+    v = o.topics
+    if v.__class__ is not list and v.__class__ is not tuple:
+        v = as_array(v)
+    n = len(v)
+    w(UV1[n] if n < 127 else uvarint(n + 1))
+    for e in v:
+        put_6(e, w)
+    if o.unknown_tagged_fields:
+        write_tags(w, [], o.unknown_tagged_fields, ())
+    else:
+        w(b"\0")
+
+
+def get_7(d, p):
+    v_throttle_time_ms, = UNPACK_FROM1(d, p)
+    p += 4
+    n = d[p]
+    if n < 128:
+        p += 1
+    else:
+        n, p = read_uvarint(d, p)
+    n -= 1
+    if n < 0:
+        refuse()
+    if n > len(d) - p:
+        refuse()
+    v_topics = []
+    for _ in range(n):
+        e, p = get_6(d, p)
+        v_topics.append(e)
+    o = C0(throttle_time_ms=v_throttle_time_ms, topics=v_topics)
+    if d[p]:
+        return o, read_tags(d, p, o, ())
+    return o, p + 1
+
+
+ENCODE = {2: put_2, 5: put_5, 7: put_7}
+DECODE = {2: get_2, 5: get_5, 7: get_7}

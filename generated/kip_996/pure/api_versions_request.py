@@ -31,6 +31,8 @@ from kraftspec.fastpath.wire import (
     write_tags,
 )
 
+PACK0 = _Struct(">i").pack
+UNPACK_FROM0 = _Struct(">i").unpack_from
 
 
 def put_0(o, w):
@@ -95,5 +97,79 @@ def get_1(d, p):
     return o, p + 1
 
 
-ENCODE = {0: put_0, 1: put_1}
-DECODE = {0: get_0, 1: get_1}
+def put_2(o, w):
+    if o.__class__ is not C0:
+        refuse()
+    v = o.client_software_name
+    r = utf8(v)
+    n = len(r)
+    w(UV1[n] + r if n < 127 else compact_length(n) + r)
+    v = o.client_software_version
+    r = utf8(v)
+    n = len(r)
+    w(UV1[n] + r if n < 127 else compact_length(n) + r)
+    v = o.cluster_id
+    if v is None:
+        w(b"\0")
+    else:
+        r = utf8(v)
+        n = len(r)
+        w(UV1[n] + r if n < 127 else compact_length(n) + r)
+    w(PACK0(o.node_id))
+    if o.unknown_tagged_fields:
+        write_tags(w, [], o.unknown_tagged_fields, ())
+    else:
+        w(b"\0")
+
+
+def get_2(d, p):
+    n = d[p]
+    if n < 128:
+        p += 1
+    else:
+        n, p = read_uvarint(d, p)
+    n -= 1
+    if n < 0:
+        refuse()
+    q = p + n
+    if n > 32767:
+        refuse()
+    v_client_software_name = str(d[p:q], "utf-8")
+    p = q
+    n = d[p]
+    if n < 128:
+        p += 1
+    else:
+        n, p = read_uvarint(d, p)
+    n -= 1
+    if n < 0:
+        refuse()
+    q = p + n
+    if n > 32767:
+        refuse()
+    v_client_software_version = str(d[p:q], "utf-8")
+    p = q
+    n = d[p]
+    if n < 128:
+        p += 1
+    else:
+        n, p = read_uvarint(d, p)
+    n -= 1
+    if n == -1:
+        v_cluster_id = None
+    else:
+        q = p + n
+        if n > 32767:
+            refuse()
+        v_cluster_id = str(d[p:q], "utf-8")
+        p = q
+    v_node_id, = UNPACK_FROM0(d, p)
+    p += 4
+    o = C0(client_software_name=v_client_software_name, client_software_version=v_client_software_version, cluster_id=v_cluster_id, node_id=v_node_id)
+    if d[p]:
+        return o, read_tags(d, p, o, ())
+    return o, p + 1
+
+
+ENCODE = {0: put_0, 1: put_1, 2: put_2}
+DECODE = {0: get_0, 1: get_1, 2: get_2}

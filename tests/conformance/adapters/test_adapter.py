@@ -18,6 +18,7 @@ from kraftspec.conformance.adapters import ours as adapter
 from kraftspec.conformance.adapters.harness import Adapter, decode_request, encode_request
 from kraftspec.conformance.adapters.ours import reply, serve
 from kraftspec.conformance.runner.run import adapter_named
+from kraftspec.specs import kafka_release
 
 SCHEMA = json.loads((files("kraftspec.conformance") / "schemas/harness.schema.json").read_text())
 VALIDATOR = Draft202012Validator(SCHEMA)
@@ -49,8 +50,8 @@ def test_hello() -> None:
     hello = answer_to({"cmd": "hello", "protocol": 1})
     VALIDATOR.validate(hello)
     assert (hello["name"], hello["language"], hello["version"]) == ("mine", "python", __version__)
-    assert hello["spec"] == "kafka/4.3.1"
-    assert len(hello["messages"]) == 280 + 1
+    assert hello["spec"] == f"kafka/{kafka_release()}"
+    assert len(hello["messages"]) == 286 + 1
     assert hello["messages"]["RecordBatch"] == "2-2"
     assert hello["messages"]["VoteRequest"] == "0-2"
     assert hello["messages"]["ProduceRequest"] == "3-13"

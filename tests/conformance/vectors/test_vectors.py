@@ -22,7 +22,7 @@ from kraftspec.codegen.reader import read_message
 from kraftspec.conformance import bugs, vectors
 from kraftspec.conformance.making.families import candidates
 from kraftspec.conformance.making.make import LONG
-from kraftspec.specs import specs_root
+from kraftspec.specs import kafka_release, specs_root
 
 SCHEMA = json.loads((files("kraftspec.conformance") / "schemas/vectors.schema.json").read_text())
 SETS = ("kafka", "kip-595", "kip-853", "kip-996")
@@ -30,9 +30,9 @@ BATCHES = vectors.vectors_root() / "kafka/RecordBatch.json"  # There is no spec 
 UNKNOWN = vectors.vectors_root() / "kafka/NoSuchMessage.json"
 ALL_PATHS = sorted(path for spec in SETS for path in vectors.vectors_root().glob(f"{spec}/*.json"))
 PATHS = [path for path in ALL_PATHS if path not in (BATCHES, UNKNOWN)]
-# Apache Kafka 4.3.1's own schemas: 280 messages, of which 8 have no version left.
-KAFKA_PAIRS = 728
-KAFKA_MESSAGES = 272
+# Apache Kafka 4.4.0's own schemas: 286 messages, of which 8 have no version left.
+KAFKA_PAIRS = 744
+KAFKA_MESSAGES = 278
 FEW = 8  # tests a pair has at least
 
 
@@ -128,7 +128,7 @@ def test_no_pair_is_left_with_a_handful() -> None:
     few = {pair: count for pair, count in valid.items() if count < FEW}
     assert {pair for pair in few if fields[pair] > 2} == set()
     assert {pair for pair, count in few.items() if count < 4 and fields[pair]} == set()
-    assert (len(few), len(valid)) == (40, 895)
+    assert (len(few), len(valid)) == (40, 917)
     with_defaults = {
         (spec, message, test["version"])
         for spec, message, test in valid_tests()
@@ -238,7 +238,7 @@ def test_every_nullable_and_every_tagged_field_is_there_in_both_states() -> None
                 else:
                     assert (name, "absent") in shown[version], where
                     assert {(name, "null"), (name, "other")} & shown[version], where
-    assert count == {"nullable": 650, "tagged": 197}
+    assert count == {"nullable": 690, "tagged": 215}
 
 
 def test_sources_are_the_specs_of_today() -> None:
@@ -252,7 +252,7 @@ def test_sources_are_the_specs_of_today() -> None:
     assert stale == []
     for path in PATHS:
         source = load(path)["source"]
-        assert source["kafka"] == "4.3.1"
+        assert source["kafka"] == kafka_release()
         assert source.get("generator", False) == (path.parent.name != "kafka")
 
 

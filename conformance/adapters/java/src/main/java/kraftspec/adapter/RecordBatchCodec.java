@@ -21,8 +21,8 @@ import org.apache.kafka.common.record.internal.MemoryRecordsBuilder;
 import org.apache.kafka.common.record.internal.MutableRecordBatch;
 import org.apache.kafka.common.record.internal.RecordBatch;
 import org.apache.kafka.common.record.internal.SimpleRecord;
-import org.apache.kafka.common.utils.BufferSupplier;
-import org.apache.kafka.common.utils.ByteBufferOutputStream;
+import org.apache.kafka.common.utils.internals.BufferSupplier;
+import org.apache.kafka.common.utils.internals.ByteBufferOutputStream;
 import org.apache.kafka.common.utils.Utils;
 
 /** A record batch as if it were a message: JSON to Kafka's own builder, and its reader to JSON. */
@@ -174,8 +174,9 @@ final class RecordBatchCodec {
         try (InputStream in = stored.recordInputStream(BufferSupplier.NO_CACHING)) {
             for (int left = stored.countOrNull(); left > 0; left--) {
                 // From 0 on and with no append time: what is told are the deltas themselves.
-                publish(DefaultRecord.readFrom(in, 0, 0, RecordBatch.NO_SEQUENCE, null),
-                    records.addObject());
+                DefaultRecord record = DefaultRecord.readFrom(
+                    in, 0, 0, RecordBatch.NO_SEQUENCE, null, Integer.MAX_VALUE);
+                publish(record, records.addObject());
             }
             if (in.read() != -1) {
                 throw new Refusal("record_count_mismatch", "bytes follow the last record");

@@ -35,6 +35,8 @@ final class Refusal extends RuntimeException {
         new Rule("negative_length", "Error reading byte array of -"),
         new Rule("length_exceeds_input", "Error reading byte array of "),
         new Rule("length_exceeds_input", "Tried to allocate a collection of size "),
+        new Rule("length_exceeds_input", "Tried to read \\d+ tagged fields, but there are only "),
+        new Rule("varint_overflow", "Invalid negative number of tagged fields "),
         // ByteBuffer.limit, under Kafka's reading of records and zero-copy bytes.
         new Rule("length_exceeds_input", "newLimit > capacity"),
         new Rule("negative_length", "newLimit < 0"),

@@ -14,6 +14,8 @@ import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.regex.MatchResult;
+import java.util.regex.Pattern;
 import java.util.stream.Stream;
 import javax.tools.JavaCompiler;
 import javax.tools.StandardJavaFileManager;
@@ -25,6 +27,8 @@ final class SpecCompiler {
     private static final String PACKAGE = "kraftspec.loaded";
     private static final List<String> GENERATORS =
         List.of("MessageDataGenerator", "JsonConverterGenerator");
+    private static final Pattern IMPORT =
+        Pattern.compile("import (org\\.apache\\.kafka\\.[\\w.]+?)(\\.internals?)?\\.(\\w+);");
     private static final int COMPILER_OUTPUT_CHARS_MAX = 2_000; // Enough for the first mistakes.
 
     private SpecCompiler() {}
@@ -127,6 +131,10 @@ final class SpecCompiler {
                 StandardJavaFileManager files =
                     compiler.getStandardFileManager(null, null, StandardCharsets.UTF_8)) {
             List<Path> javaFiles = paths.filter(p -> p.toString().endsWith(".java")).toList();
+            for (Path file : javaFiles) {
+                String source = Files.readString(file);
+                Files.writeString(file, IMPORT.matcher(source).replaceAll(SpecCompiler::present));
+            }
             List<String> options = List.of(
                 "-classpath", System.getProperty("java.class.path"), "-d", classes.toString(),
                 "-proc:none", "-nowarn", "-Xlint:none", "-g:none");
@@ -138,6 +146,21 @@ final class SpecCompiler {
                     + text.substring(0, Math.min(text.length(), COMPILER_OUTPUT_CHARS_MAX)));
             }
         }
+    }
+
+    /**
+     * An import of the generator, whose release may be another than that of the classes: releases
+     * move classes between a package and its {@code internal} or {@code internals}.
+     */
+    private static String present(MatchResult found) {
+        for (String part : List.of("", ".internals", ".internal")) {
+            String name = found.group(1) + part + "." + found.group(3);
+            String resource = name.replace('.', '/') + ".class";
+            if (SpecCompiler.class.getClassLoader().getResource(resource) != null) {
+                return "import " + name + ";";
+            }
+        }
+        return found.group();
     }
 
     private static Map<String, byte[]> readClasses(Path classes) throws IOException {
