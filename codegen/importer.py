@@ -26,6 +26,8 @@ FIELD_KEYS: Final = (
 )  # fmt: skip
 # Flags that mean the same when false as when absent.
 FLAGS: Final = ("latestVersionUnstable", "ignorable", "mapKey", "zeroCopy")
+# Of brokers that use ZooKeeper, in jars before Kafka 4.0.
+GONE_LISTENERS: Final = ("zkBroker",)
 
 LINE_LENGTH_MAX: Final = 100  # As in the code, so that diffs fit side by side.
 
@@ -147,7 +149,8 @@ def normalize(spec: Mapping[str, Any], where: str) -> Spec:
     known = _known(spec, MESSAGE_KEYS, where)
     where = f"{where}: {spec['name']}"
     if "listeners" in known:
-        known["listeners"] = _list(spec["listeners"])
+        listeners = _list(spec["listeners"])
+        known["listeners"] = [name for name in listeners if name not in GONE_LISTENERS]
     if "fields" in known:
         known["fields"] = [_field(field, where) for field in _list(spec["fields"])]
     if "commonStructs" in known:

@@ -184,7 +184,7 @@ def plan_message(message: Message, version: int) -> MessagePlan:
         message.api_key,
         version,
         flexible,
-        header_version_of(message.type, message.api_key, flexible),
+        header_version_of(message.type, message.api_key, version, flexible),
         struct,
     )
 

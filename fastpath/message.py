@@ -270,15 +270,25 @@ class Message(Struct, kw_only=True, gc=False):
 
 
 API_VERSIONS_KEY = 18
+CONTROLLED_SHUTDOWN_KEY = 7
 
 
-def header_version_of(kind: str, api_key: int | None, is_flexible: bool) -> int | None:
+def header_version_of(
+    kind: str, api_key: int | None, version: int, is_flexible: bool
+) -> int | None:
     """Return the version of the header before a message; None for what has no header.
 
-    Requests: 2 when flexible, else 1. Responses: 1 when flexible, else 0; ApiVersions responses
-    always 0, because the client cannot know better yet (KIP-511).
+    Requests: 2 when flexible, else 1. Responses: 1 when flexible, else 0. Two exceptions:
+
+    * ApiVersions responses: always 0. Who asks does not know yet which versions the node has, and
+      must be able to read the answer of a node that does not know the version asked (KIP-511).
+    * ControlledShutdown requests of version 0: 0, which has no client id. Kafka 4.0 removed them.
+
+    Source: ``ApiMessageType.requestHeaderVersion`` and ``responseHeaderVersion``; docs/headers.md.
     """
     if kind == "request":
+        if (api_key, version) == (CONTROLLED_SHUTDOWN_KEY, 0):
+            return 0
         return 2 if is_flexible else 1
     if kind == "response":
         return 1 if is_flexible and api_key != API_VERSIONS_KEY else 0
@@ -288,7 +298,8 @@ def header_version_of(kind: str, api_key: int | None, is_flexible: bool) -> int 
 @cache  # Each frame that a node sends or takes has one.
 def _header_version(cls: type[Message], version: int) -> int:
     cls.CODEC.layout(version)
-    header = header_version_of(cls.TYPE, cls.API_KEY, version in cls.FLEXIBLE_VERSIONS)
+    flexible = version in cls.FLEXIBLE_VERSIONS
+    header = header_version_of(cls.TYPE, cls.API_KEY, version, flexible)
     if header is None:
         raise CodecError(
             ErrorClass.UNSUPPORTED_VERSION, f"{cls.__name__} is a {cls.TYPE}: it has no header"

@@ -17,6 +17,8 @@ from kraftspec.conformance.raw.harness import (
     ApiKeysReply,
     ErrorCode,
     ErrorsReply,
+    HeaderVersionsReply,
+    HeaderVersionsRow,
     LoadReply,
     VerdictReply,
 )
@@ -77,3 +79,19 @@ class KafkaAdapter(Adapter):
         """
         reply = self.request({"cmd": "api-keys", "id": "api-keys"})
         return msgspec.convert(reply, ApiKeysReply).api_keys
+
+    def header_versions(
+        self, directory: str | os.PathLike[str] | None = None
+    ) -> list[HeaderVersionsRow]:
+        """Which headers go before the messages of each API, a row for each of its versions.
+
+        With ``directory``, of the specs below it: Kafka's published generator makes their
+        ``ApiMessageType``. Source: ``org.apache.kafka.common.message.ApiMessageType``.
+        """
+        request = {"cmd": "header-versions", "id": "header-versions"}
+        if directory is not None:
+            request["dir"] = str(Path(directory).resolve())
+        reply = self.request(request)
+        if "error" in reply:
+            raise RefusedError(reply["error"]["detail"])
+        return msgspec.convert(reply, HeaderVersionsReply).header_versions

@@ -35,6 +35,13 @@ class ApiKey(Strict, kw_only=True):
     message: str
 
 
+class HeaderVersionsRow(Strict, kw_only=True):
+    id: int
+    version: int
+    request: int
+    response: int
+
+
 class UnknownTaggedField(Strict, kw_only=True):
     tag: int
     hex: str
@@ -85,6 +92,12 @@ class RegisterRequest(Strict, kw_only=True):
     id: str | UnsetType = UNSET
 
 
+class HeaderVersionsRequest(Strict, kw_only=True):
+    cmd: Literal["header-versions"]
+    id: str | UnsetType = UNSET
+    dir: str | UnsetType = UNSET
+
+
 class EncodeReply(Strict, kw_only=True):
     id: str
     hex: str
@@ -114,6 +127,11 @@ class ErrorsReply(Strict, kw_only=True):
 
 class ApiKeysReply(Strict, kw_only=True):
     api_keys: list[ApiKey] = field(name="apiKeys")
+    id: str | UnsetType = UNSET
+
+
+class HeaderVersionsReply(Strict, kw_only=True):
+    header_versions: list[HeaderVersionsRow] = field(name="headerVersions")
     id: str | UnsetType = UNSET
 
 
@@ -186,6 +204,7 @@ HarnessLine: TypeAlias = Annotated[
     | StopRequest
     | VerdictRequest
     | RegisterRequest
+    | HeaderVersionsRequest
     | LoadRequest1
     | LoadRequest2
     | HelloReply
@@ -196,6 +215,7 @@ HarnessLine: TypeAlias = Annotated[
     | LoadReply
     | VerdictReply
     | ErrorsReply
-    | ApiKeysReply,
+    | ApiKeysReply
+    | HeaderVersionsReply,
     Meta(title="HarnessLine"),
 ]

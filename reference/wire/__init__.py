@@ -6,6 +6,7 @@ connection without a socket: the requests that wait for answers, and the negotia
 (KIP-511). `blocking` is that client on a blocking socket; the node has it on asyncio
 (`kraftspec.reference.node.client`).
 
-The version of a header is decided by the message (`Message.header_version`) and nowhere else.
+The version of a header is decided by the message (`Message.header_version`) and nowhere else;
+docs/headers.md has the rule.
 Nothing here imports the rest of `kraftspec.reference`.
 """

@@ -108,6 +108,12 @@ def _set_directory(set_name: str) -> Path:
     return specs_root() / set_name
 
 
+def spec_paths(set_name: str) -> list[Path]:
+    """Return the specs of a set; wrong usage when there is no such set."""
+    check_set(set_name)
+    return sorted(_set_directory(set_name).rglob("*.json"))
+
+
 def find_spec(message: str, set_name: str) -> Path:
     """Return the spec of a message by its name, or by its path when it ends in ``.json``.
 
@@ -115,8 +121,7 @@ def find_spec(message: str, set_name: str) -> Path:
     """
     if message.endswith(".json"):
         return Path(message)
-    check_set(set_name)
-    specs = {path.stem: path for path in _set_directory(set_name).rglob("*.json")}
+    specs = {path.stem: path for path in spec_paths(set_name)}
     if message in specs:
         return specs[message]
     raise click.BadParameter(

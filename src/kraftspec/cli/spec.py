@@ -1,4 +1,4 @@
-"""``kraftspec spec``: check, import, show, plan and diff."""
+"""``kraftspec spec``: check, import, show, plan, headers and diff."""
 
 from __future__ import annotations
 
@@ -18,9 +18,11 @@ from kraftspec.cli.output import (
     message_argument,
     refusals,
     set_option,
+    spec_paths,
 )
 
 if TYPE_CHECKING:
+    from kraftspec.codegen.headers import ApiHeaders
     from kraftspec.codegen.model import Message
     from kraftspec.codegen.plan import MessagePlan
 
@@ -152,6 +154,68 @@ def show(
         click.echo("\n".join(dump_tree(result)))
     if result.error is not None:
         raise click.exceptions.Exit(EXIT_FINDINGS)
+
+
+@spec.command()
+@click.argument("api", required=False)
+@set_option
+@click.option(
+    "--write",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="PAGE",
+    help="Put the table into this page (docs/headers.md), between its marks.",
+)
+@json_option
+def headers(api: str | None, set_name: str, write: Path | None, as_json: bool) -> None:
+    """Print which versions of each API have which header.
+
+    API is a name (Vote) or a key (52); without it, all APIs of the set are printed. A header's
+    version is not on the wire: both sides must know it.
+    """
+    from kraftspec.codegen.headers import write_page
+
+    apis = _headers(set_name)
+    if write is not None:
+        with refusals():
+            write_page(write, apis)
+    if api is not None:
+        apis = [one for one in apis if api in (one.name, str(one.key))]
+        if not apis:
+            raise click.BadParameter(f"there is no API {api!r} in {set_name}")
+    if as_json:
+        emit_json({"set": set_name, "apis": [one.to_json() for one in apis]})
+    elif write is None:
+        _print_headers(apis)
+
+
+def _headers(set_name: str) -> list[ApiHeaders]:
+    from kraftspec.codegen.headers import api_headers
+    from kraftspec.codegen.reader import read_message
+
+    with refusals():
+        return api_headers(read_message(path) for path in spec_paths(set_name))
+
+
+def _print_headers(apis: list[ApiHeaders]) -> None:
+    from rich.table import Table
+
+    from kraftspec.codegen.headers import columns, without_versions
+
+    shown = columns(apis)
+    table = Table(box=None, pad_edge=False)
+    table.add_column("\nkey", justify="right")
+    table.add_column("\nAPI")
+    for kind, number in shown:
+        table.add_column(f"{kind}\nheader {number}")
+    for one in apis:
+        if one.versions:
+            cells = [one.with_header(kind, number) for kind, number in shown]
+            table.add_row(str(one.key), one.name, *cells)
+    if table.row_count:
+        console().print(table)
+    gone = without_versions(apis)
+    if gone:
+        click.echo(gone)
 
 
 @spec.command()

@@ -632,5 +632,5 @@ def test_registers(kafka: KafkaAdapter) -> None:
     keys = {row.id: row for row in kafka.api_keys()}
     assert (keys[52].name, keys[52].message) == ("VOTE", "Vote")
     assert (keys[80].name, keys[80].message) == ("ADD_RAFT_VOTER", "AddRaftVoter")
-    for command in ("errors", "api-keys"):
+    for command in ("errors", "api-keys", "header-versions"):
         REPLY.validate(kafka.request({"cmd": command, "id": command}))

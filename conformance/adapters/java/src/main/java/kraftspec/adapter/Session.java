@@ -8,6 +8,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.nio.file.Path;
 import java.util.LinkedHashMap;
 import java.util.Map;
+import org.apache.kafka.common.message.ApiMessageType;
 import org.apache.kafka.common.utils.internals.AppInfoParser;
 
 /** One conversation: each request line in, its reply line out. */
@@ -69,9 +70,13 @@ final class Session {
             case "verdict" -> verdict(request, reply);
             case "errors" -> reply.set("errors", Registers.errors());
             case "api-keys" -> reply.set("apiKeys", Registers.apiKeys());
+            case "header-versions" ->
+                reply.set("headerVersions", Registers.headerVersions(request.has("dir")
+                    ? SpecCompiler.apiMessageType(Path.of(request.get("dir").asText()))
+                    : ApiMessageType.class));
             default -> throw new Refusal("refused",
                 "unknown cmd " + request.path("cmd") + ": use hello, encode, decode, load, "
-                    + "verdict, errors, api-keys or stop");
+                    + "verdict, errors, api-keys, header-versions or stop");
         }
     }
 
@@ -95,7 +100,8 @@ final class Session {
             }
         });
         reply.put("notes", "Apache Kafka's generated classes and JSON converters; decode leaves "
-            + "trailing bytes and counts them; also load, verdict, errors, api-keys");
+            + "trailing bytes and counts them; also load, verdict, errors, api-keys, "
+            + "header-versions");
     }
 
     private void load(JsonNode request, ObjectNode reply) throws Exception {

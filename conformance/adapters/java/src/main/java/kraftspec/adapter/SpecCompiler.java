@@ -29,12 +29,23 @@ final class SpecCompiler {
         List.of("MessageDataGenerator", "JsonConverterGenerator");
     private static final Pattern IMPORT =
         Pattern.compile("import (org\\.apache\\.kafka\\.[\\w.]+?)(\\.internals?)?\\.(\\w+);");
+    private static final List<String> API_GENERATORS = List.of("ApiMessageTypeGenerator");
     private static final int COMPILER_OUTPUT_CHARS_MAX = 2_000; // Enough for the first mistakes.
 
     private SpecCompiler() {}
 
     /** The messages of all *.json files below a directory; other JSON documents are passed over. */
     static MessageSet load(Path directory) throws IOException {
+        return load(read(directory));
+    }
+
+    /** The class that tells which API has which headers, made for the messages of a directory. */
+    static Class<?> apiMessageType(Path directory) throws IOException, ClassNotFoundException {
+        return compile(read(directory), API_GENERATORS).loader
+            .loadClass(PACKAGE + ".ApiMessageType");
+    }
+
+    private static Map<String, String> read(Path directory) throws IOException {
         Map<String, String> specs = new LinkedHashMap<>();
         try (Stream<Path> paths = Files.walk(directory)) {
             for (Path path : paths.filter(p -> p.toString().endsWith(".json")).sorted().toList()) {
@@ -46,28 +57,35 @@ final class SpecCompiler {
         } catch (NoSuchFileException e) {
             throw new Refusal("refused", "no such directory: " + e.getFile());
         }
-        return load(specs);
+        return specs;
     }
 
     /** The same from file name to text. */
     static MessageSet load(Map<String, String> specs) throws IOException {
+        Compiled compiled = compile(specs, List.of());
+        MessageSet set = new MessageSet();
+        for (JsonNode spec : compiled.messages) {
+            set.add(spec, PACKAGE + "." + MessageSet.className(spec), compiled.loader);
+        }
+        return set;
+    }
+
+    private record Compiled(List<JsonNode> messages, ClassLoader loader) {}
+
+    private static Compiled compile(Map<String, String> specs, List<String> apiGenerators)
+            throws IOException {
         Path work = Files.createTempDirectory("kafka-adapter");
         try {
             Path input = Files.createDirectory(work.resolve("specs"));
             Path sources = Files.createDirectory(work.resolve("sources"));
             Path classes = Files.createDirectory(work.resolve("classes"));
             List<JsonNode> messages = writeMessages(specs, input);
-            String complaint = generate(input, sources);
+            String complaint = generate(input, sources, apiGenerators);
             if (complaint != null) {
                 throw new Refusal("refused", complaint);
             }
             compile(sources, classes);
-            ClassLoader loader = new CompiledClasses(readClasses(classes));
-            MessageSet set = new MessageSet();
-            for (JsonNode spec : messages) {
-                set.add(spec, PACKAGE + "." + MessageSet.className(spec), loader);
-            }
-            return set;
+            return new Compiled(messages, new CompiledClasses(readClasses(classes)));
         } finally {
             delete(work);
         }
@@ -79,7 +97,7 @@ final class SpecCompiler {
         try {
             Path input = Files.createDirectory(work.resolve("specs"));
             Files.writeString(input.resolve("Spec.json"), text);
-            return generate(input, Files.createDirectory(work.resolve("sources")));
+            return generate(input, Files.createDirectory(work.resolve("sources")), List.of());
         } finally {
             delete(work);
         }
@@ -103,10 +121,10 @@ final class SpecCompiler {
         return messages;
     }
 
-    private static String generate(Path input, Path output) {
+    private static String generate(Path input, Path output, List<String> apiGenerators) {
         try {
             MessageGenerator.processDirectories(
-                PACKAGE, output.toString(), input.toString(), List.of(), GENERATORS);
+                PACKAGE, output.toString(), input.toString(), apiGenerators, GENERATORS);
             return null;
         } catch (Exception | StackOverflowError e) {
             // The outer exception names the file, the inner ones say what is wrong with it.
