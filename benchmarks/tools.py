@@ -9,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-from kraftspec.conformance.cluster.artifacts import class_path
+from kraftspec.conformance.cluster.artifacts import TOOLS_RELEASE, class_path
 from kraftspec.fastpath.message import Message
 from kraftspec.fastpath.types import Uuid
 from kraftspec.generated.kafka import (
@@ -98,7 +98,7 @@ def dump_command(who: str, segment: Path) -> list[str]:
     arguments = ["--cluster-metadata-decoder", "--files", str(segment)]
     if who == OURS:
         return [sys.executable, "-m", "kraftspec", "dump-log", *arguments]
-    jars = os.pathsep.join(map(str, class_path()))
+    jars = os.pathsep.join(map(str, class_path(TOOLS_RELEASE)))
     return [*_JAVA, "-cp", jars, "org.apache.kafka.tools.DumpLogSegments", *arguments]
 
 

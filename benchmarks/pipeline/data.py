@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from kraftspec.conformance.cluster import Cluster, ClusterError, java_command
+from kraftspec.conformance.cluster import TOOLS_RELEASE, Cluster, ClusterError, java_command
 from kraftspec.conformance.cluster.artifacts import run_build
 
 HERE = Path(__file__).resolve().parent
@@ -144,7 +144,7 @@ def linked(topic: Topic, directory: Path, copies: int) -> Path:
 
 def dump_command(paths: list[Path]) -> list[str]:
     """Return the command of Kafka's DumpLogSegments, with the options of Kafka's own script."""
-    tool = java_command("org.apache.kafka.tools.DumpLogSegments")
+    tool = java_command("org.apache.kafka.tools.DumpLogSegments", release=TOOLS_RELEASE)
     class_path = tool[tool.index("-cp") + 1]
     options = ["-Xmx256M", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"]
     options += ["-XX:InitiatingHeapOccupancyPercent=35", "-XX:+ExplicitGCInvokesConcurrent"]

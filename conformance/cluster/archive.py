@@ -8,6 +8,7 @@ from pathlib import Path
 
 from kraftspec.conformance.adapters.registry import locked
 from kraftspec.conformance.cluster.artifacts import (
+    RELEASE,
     ClusterError,
     class_archive,
     class_path,
@@ -21,27 +22,29 @@ _CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAQ"  # The cluster is only started and stoppe
 _HEAP_MIB = 256
 
 
-def make_class_archive() -> None:
+def make_class_archive(release: str = RELEASE) -> None:
     """Start and stop a node to archive the classes that it loads, if there is no archive yet.
+
+    Each release has its own.
 
     Raises:
         ClusterError: Java or Maven is missing, or the node did not start.
     """
-    class_path()
-    archive = class_archive()
+    class_path(release)
+    archive = class_archive(release)
     if archive.exists():
         return
-    with locked(cluster_cache() / "archive.lock"):
+    with locked(cluster_cache() / f"archive-{release}.lock"):
         if not archive.exists():
-            _make(archive)
+            _make(archive, release)
 
 
-def _make(archive: Path) -> None:
+def _make(archive: Path, release: str) -> None:
     """Write to a temporary file first: other processes must not see an incomplete archive."""
     half = archive.with_suffix(".half")
     half.unlink(missing_ok=True)  # A killed process may have left it.
     with Guard() as guard, tempfile.TemporaryDirectory() as directory:
-        node = _node(Path(directory), guard.process_group, half)
+        node = _node(Path(directory), guard.process_group, half, release)
         node.start()
         node.wait_healthy()
         node.stop()
@@ -50,7 +53,7 @@ def _make(archive: Path) -> None:
     half.rename(archive)
 
 
-def _node(directory: Path, process_group: int, archive: Path) -> Node:
+def _node(directory: Path, process_group: int, archive: Path, release: str) -> Node:
     """Format a node that is controller and broker: it loads most classes."""
     ports: set[int] = set()
     names = ("PLAINTEXT", "CONTROLLER")
@@ -62,6 +65,7 @@ def _node(directory: Path, process_group: int, archive: Path) -> Node:
         listeners=listeners,
         heap_mib=_HEAP_MIB,
         process_group=process_group,
+        release=release,
         java_options=(f"-XX:ArchiveClassesAtExit={archive}",),
         properties={
             "process.roles": "broker,controller",
@@ -75,7 +79,7 @@ def _node(directory: Path, process_group: int, archive: Path) -> Node:
     node.write_properties()
     arguments = ["format", "-t", _CLUSTER_ID, "--standalone", "-c", str(node.properties_path)]
     completed = subprocess.run(
-        java_command("kafka.tools.StorageTool", *arguments),
+        java_command("kafka.tools.StorageTool", *arguments, release=release),
         capture_output=True,
         text=True,
         check=False,

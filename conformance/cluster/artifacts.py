@@ -1,4 +1,4 @@
-"""The jars of a cluster: fetched by Maven once, and the command that runs a class of them."""
+"""The jars of each release: fetched by Maven once, and the command that runs a class of them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,11 @@ from importlib.resources import files
 from pathlib import Path
 
 from kraftspec.conformance.adapters.registry import cache_directory, java_missing, locked
+
+# The newest bug fix of each feature release that speaks KRaft alone, in their order.
+RELEASES = ("4.0.2", "4.1.2", "4.2.2", "4.3.1", "4.4.0")
+RELEASE = RELEASES[-1]  # That of the specs: a server that is not told otherwise runs it.
+TOOLS_RELEASE = "4.3.1"  # The newest whose tools Maven has: kafka-tools, kafka-shell, streams.
 
 FETCH_TIMEOUT_S = 600.0  # The first fetch downloads some 60 MB.
 OUTPUT_LINE_COUNT_MAX = 30
@@ -34,13 +39,22 @@ def digest(paths: Sequence[Path]) -> str:
 
 
 @cache
-def class_path() -> tuple[Path, ...]:
-    """Return the jars of Apache Kafka's servers, tools and clients, as ``jars_of`` has them."""
-    return jars_of(Path(str(files("kraftspec.conformance"))).resolve() / "cluster" / "pom.xml")
+def class_path(release: str = RELEASE) -> tuple[Path, ...]:
+    """Return the jars of a release's servers, of TOOLS_RELEASE also those of tools and Streams.
+
+    They are fetched as ``jars_of`` does.
+    """
+    pom = Path(str(files("kraftspec.conformance"))).resolve() / "cluster" / "pom.xml"
+    options = [f"-Dkafka.version={release}"]
+    if release == TOOLS_RELEASE:
+        return jars_of(pom, f"tools-{release}", [*options, "-Ptools"])
+    return jars_of(pom, f"servers-{release}", options)
 
 
-def jars_of(pom: Path, name: str = "jars") -> tuple[Path, ...]:
+def jars_of(pom: Path, name: str = "jars", options: Sequence[str] = ()) -> tuple[Path, ...]:
     """Return the jars that a Maven project needs to run; fetch them if they are missing.
+
+    ``options`` are Maven's, and go with the name.
 
     Any number of processes may call this at once: one fetches, the others wait for it. Projects of
     different ``name`` do not wait for each other.
@@ -53,24 +67,24 @@ def jars_of(pom: Path, name: str = "jars") -> tuple[Path, ...]:
     if not done.exists():
         with locked(cluster_cache() / f"{name}.lock"):
             if not done.exists():
-                _fetch(pom, jars)
+                _fetch(pom, jars, options)
                 done.touch()
     return tuple(sorted(jars.glob("*.jar")))
 
 
 @cache
-def class_archive() -> Path:
-    """Return the path of the class archive of servers for this Java; it may not exist yet."""
+def class_archive(release: str = RELEASE) -> Path:
+    """Return the path of a release's class archive for this Java; it may not exist yet."""
     version = subprocess.run(["java", "-version"], capture_output=True, check=True).stderr
     name = hashlib.sha256(version).hexdigest()[:16]
-    return class_path()[0].parent / f"{name}.jsa"
+    return class_path(release)[0].parent / f"{name}.jsa"
 
 
-def _fetch(pom: Path, jars: Path) -> None:
+def _fetch(pom: Path, jars: Path, options: Sequence[str]) -> None:
     missing = java_missing()
     if missing is not None:
         raise ClusterError(missing)
-    command = ["mvn", "-q", "-B", "-Dstyle.color=never", "-f", str(pom)]
+    command = ["mvn", "-q", "-B", "-Dstyle.color=never", "-f", str(pom), *options]
     command += ["dependency:copy-dependencies", f"-DoutputDirectory={jars}"]
     run_build(command, f"the jars that {pom} names were not fetched")
 
@@ -98,14 +112,15 @@ def run_build(command: Sequence[str], failed: str, *, cwd: Path | None = None) -
 def java_command(
     main_class: str,
     *arguments: str,
+    release: str = RELEASE,
     heap_mib: int = 128,
     options: Sequence[str] = (),
     extra_class_path: Sequence[Path] = (),
 ) -> list[str]:
-    """Return the command that runs a class of Kafka's jars with a heap of ``heap_mib`` MiB."""
+    """Return the command that runs a class of a release's jars with a heap of ``heap_mib`` MiB."""
     # The archive is valid for class paths that begin with its own class path.
-    paths = [*map(str, class_path()), *map(str, extra_class_path)]
-    archive = class_archive()
+    paths = [*map(str, class_path(release)), *map(str, extra_class_path)]
+    archive = class_archive(release)
     return [
         "java",
         f"-Xmx{heap_mib}m",

@@ -13,7 +13,12 @@ from types import TracebackType
 from typing import Literal, Self
 
 from kraftspec.conformance.cluster.archive import make_class_archive
-from kraftspec.conformance.cluster.artifacts import ClusterError, java_command
+from kraftspec.conformance.cluster.artifacts import (
+    RELEASE,
+    TOOLS_RELEASE,
+    ClusterError,
+    java_command,
+)
 from kraftspec.conformance.cluster.guard import Guard
 from kraftspec.conformance.cluster.node import (
     HEALTHY_TIMEOUT_S,
@@ -91,6 +96,8 @@ class Cluster:
         format_arguments: Sequence[str] = (),
         broker_class_path: Sequence[Path] = (),
         front: Front | None = None,
+        release: str = RELEASE,
+        releases: Mapping[int, str] | None = None,
     ) -> None:
         """Lay out the nodes; ``start`` formats and starts them.
 
@@ -109,6 +116,8 @@ class Cluster:
             format_arguments: passed to every ``kafka-storage format``, such as ``--feature``.
             broker_class_path: directories or jars of plugins that brokers load.
             front: called for every listener; returns the port that is advertised for it.
+            release: of Kafka, for every node; one of ``RELEASES``.
+            releases: id to another release.
         """
         self.directory = directory
         self.cluster_id = base64_uuid()
@@ -123,6 +132,8 @@ class Cluster:
         self._format_arguments = list(format_arguments)
         self._broker_class_path = tuple(broker_class_path)
         self._front = front
+        self._release = release
+        self._releases = dict(releases or {})
         self._ports: set[int] = set()
         self._replicas = max(1, min(brokers, 3))
         self._guard: Guard | None = None
@@ -180,6 +191,7 @@ class Cluster:
             properties={},
             heap_mib=CONTROLLER_HEAP_MIB if roles == "controller" else BROKER_HEAP_MIB,
             process_group=0,
+            release=self._releases.get(node_id, self._release),
             extra_class_path=self._broker_class_path if roles == "broker" else (),
         )
         self.nodes[node_id] = node
@@ -237,7 +249,9 @@ class Cluster:
             ClusterError: Java or Maven is missing, the jars cannot be fetched, or a node rejected
                 its configuration or did not start; no process is left.
         """
-        make_class_archive()  # Before the threads: the first call may fetch for a minute.
+        # Before the threads: the first call may fetch for a minute.
+        for release in sorted({node.release for node in self.nodes.values()}):
+            make_class_archive(release)
         self._guard = Guard()
         for node in self.controllers:
             node.directory_id = base64_uuid()
@@ -286,7 +300,7 @@ class Cluster:
                 arguments.append("--standalone")
             else:
                 arguments.append("--no-initial-controllers")
-        self.tool("kafka.tools.StorageTool", *arguments)
+        self.tool("kafka.tools.StorageTool", *arguments, release=node.release)
 
     def _initial_controllers(self) -> str:
         return ",".join(
@@ -299,16 +313,20 @@ class Cluster:
         self,
         main_class: str,
         *arguments: str,
+        release: str = TOOLS_RELEASE,
         check: bool = True,
         timeout_s: float = TOOL_TIMEOUT_S,
     ) -> subprocess.CompletedProcess[str]:
-        """Run one of Kafka's tools by its main class, and return its output.
+        """Run one of a release's tools by its main class, and return its output.
 
         Raises:
             ClusterError: it did not exit with 0 (unless ``check`` is False), or took too long.
         """
         command = java_command(
-            main_class, *arguments, options=["-Dorg.slf4j.simpleLogger.defaultLogLevel=error"]
+            main_class,
+            *arguments,
+            release=release,
+            options=["-Dorg.slf4j.simpleLogger.defaultLogLevel=error"],
         )
         group = None if self._guard is None else self._guard.process_group
         try:

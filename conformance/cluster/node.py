@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kraftspec.conformance.cluster.artifacts import ClusterError, java_command
+from kraftspec.conformance.cluster.artifacts import RELEASE, ClusterError, java_command
 from kraftspec.fastpath.errors import CodecError
 from kraftspec.generated.kafka import (
     ApiVersionsResponse,
@@ -68,6 +68,7 @@ class Node:
         directory: holds ``node.properties``, ``data`` (its log directories) and ``node.log``.
         directory_id: the directory id (base64) that it is formatted with as a first voter.
         process_group: what its process joins, so that a guard can end it.
+        release: of Kafka; a node that is stopped and started again may have another one.
     """
 
     id: int
@@ -77,6 +78,7 @@ class Node:
     properties: dict[str, str]
     heap_mib: int
     process_group: int
+    release: str = RELEASE
     directory_id: str | None = None
     extra_class_path: tuple[Path, ...] = ()
     java_options: tuple[str, ...] = ()
@@ -120,6 +122,7 @@ class Node:
         command = java_command(
             "kafka.Kafka",
             str(self.properties_path),
+            release=self.release,
             heap_mib=self.heap_mib,
             options=[_LOG_LEVEL, *self.java_options],
             extra_class_path=self.extra_class_path,

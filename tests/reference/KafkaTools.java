@@ -2,6 +2,7 @@ import java.io.BufferedReader;
 import java.io.ByteArrayOutputStream;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
+import java.lang.reflect.Proxy;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
@@ -16,7 +17,6 @@ import org.apache.kafka.clients.admin.DescribeClusterResult;
 import org.apache.kafka.clients.admin.FeatureMetadata;
 import org.apache.kafka.clients.admin.QuorumInfo;
 import org.apache.kafka.common.Node;
-import org.apache.kafka.common.utils.Exit;
 
 /**
  * Runs Apache Kafka's own tools many times in one process: a start of Java takes a second.
@@ -41,11 +41,7 @@ public final class KafkaTools {
     public static void main(String[] none) throws Exception {
         PrintStream answers = System.out;
         PrintStream errors = System.err;
-        Exit.Procedure ending = (code, message) -> {
-            throw new Ended(code);
-        };
-        Exit.setExitProcedure(ending);
-        Exit.setHaltProcedure(ending);
+        endByThrowing();
         BufferedReader lines =
             new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         for (String line = lines.readLine(); line != null; line = lines.readLine()) {
@@ -85,6 +81,24 @@ public final class KafkaTools {
             answers.println(JSON.writeValueAsString(answer));
             answers.flush();
         }
+    }
+
+    /** A tool that ends throws Ended. The class that ends programs moved in 4.4. */
+    private static void endByThrowing() throws ReflectiveOperationException {
+        String utils = "org.apache.kafka.common.utils.";
+        Class<?> exit;
+        try {
+            exit = Class.forName(utils + "Exit");
+        } catch (ClassNotFoundException moved) {
+            exit = Class.forName(utils + "internals.Exit");
+        }
+        Class<?> procedure = Class.forName(exit.getName() + "$Procedure");
+        Object ending = Proxy.newProxyInstance(
+            procedure.getClassLoader(), new Class<?>[] {procedure}, (self, method, values) -> {
+                throw new Ended((int) values[0]);
+            });
+        exit.getMethod("setExitProcedure", procedure).invoke(null, ending);
+        exit.getMethod("setHaltProcedure", procedure).invoke(null, ending);
     }
 
     /** Prints what the AdminClient finds at these controllers. */

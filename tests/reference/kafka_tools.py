@@ -1,4 +1,4 @@
-"""Apache Kafka's own tools, run by one Java process, and ours beside them."""
+"""Apache Kafka's own tools, run by one Java process a release, and ours beside them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import msgspec
 from click.testing import CliRunner
 
 from kraftspec.cli import main
-from kraftspec.conformance.cluster.artifacts import java_command
+from kraftspec.conformance.cluster.artifacts import RELEASE, TOOLS_RELEASE, java_command
 
 STORAGE = "kafka.tools.StorageTool"
 DUMP = "org.apache.kafka.tools.DumpLogSegments"
@@ -43,14 +43,13 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KafkaTools:
-    """``with KafkaTools() as kafka: kafka.run(STORAGE, "info", "-c", …)``."""
+    """``with KafkaTools() as kafka: kafka.run(STORAGE, "info", "-c", …)``.
+
+    The server's own tool, STORAGE, is that of RELEASE, all others are those of TOOLS_RELEASE.
+    """
 
     def __init__(self) -> None:
-        source = str(Path(__file__).with_name("KafkaTools.java"))
-        command = java_command(source, options=["-Dorg.slf4j.simpleLogger.defaultLogLevel=off"])
-        self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8"
-        )
+        self._processes: dict[str, subprocess.Popen[str]] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -61,21 +60,33 @@ class KafkaTools:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.process.kill()
-        self.process.wait(ANSWER_TIMEOUT_S)
-        for stream in (self.process.stdin, self.process.stdout):
-            if stream is not None:
-                stream.close()
+        for process in self._processes.values():
+            process.kill()
+            process.wait(ANSWER_TIMEOUT_S)
+            for stream in (process.stdin, process.stdout):
+                if stream is not None:
+                    stream.close()
+
+    def _process(self, release: str) -> subprocess.Popen[str]:
+        if release not in self._processes:
+            source = str(Path(__file__).with_name("KafkaTools.java"))
+            options = ["-Dorg.slf4j.simpleLogger.defaultLogLevel=off"]
+            command = java_command(source, release=release, options=options)
+            self._processes[release] = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8"
+            )
+        return self._processes[release]
 
     def run(self, tool: str, *arguments: str) -> Said:
         """Run a tool, and return how it ended."""
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.write(json.dumps({"tool": tool, "arguments": arguments}) + "\n")
-        self.process.stdin.flush()
-        ready, _, _ = select.select([self.process.stdout], [], [], ANSWER_TIMEOUT_S)
+        process = self._process(RELEASE if tool == STORAGE else TOOLS_RELEASE)
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(json.dumps({"tool": tool, "arguments": arguments}) + "\n")
+        process.stdin.flush()
+        ready, _, _ = select.select([process.stdout], [], [], ANSWER_TIMEOUT_S)
         assert ready, f"{tool} {arguments}: no answer within {ANSWER_TIMEOUT_S:g} s"
-        line = self.process.stdout.readline()
+        line = process.stdout.readline()
         assert line, f"{tool} {arguments}: Java ended"
         return msgspec.json.decode(line, type=Said)
 

@@ -15,6 +15,7 @@ from typing import Literal
 
 from kraftspec.conformance.adapters.registry import locked
 from kraftspec.conformance.cluster.artifacts import (
+    TOOLS_RELEASE,
     ClusterError,
     class_path,
     cluster_cache,
@@ -40,7 +41,7 @@ def _sources(language: str) -> Path:
 def _built(language: str, suffixes: tuple[str, ...], name: str) -> tuple[Path, bool]:
     """Return where the program of a language goes, and whether it is there."""
     sources = sorted(path for path in _sources(language).rglob("*") if path.suffix in suffixes)
-    sources.append(_PACKAGE / "cluster" / "pom.xml")  # What Java compiles against.
+    sources.append(_PACKAGE / "cluster" / "artifacts.py")  # What Java compiles against.
     directory = cluster_cache() / f"workload-{language}-{digest(sources)}"
     return directory / name, (directory / "done").exists()
 
@@ -56,7 +57,7 @@ def java_workload() -> Path:
             sources = sorted(map(str, _sources("java").rglob("*.java")))
             classes = jar.parent / "classes"
             classes.mkdir(parents=True, exist_ok=True)
-            path = ":".join(map(str, class_path()))
+            path = ":".join(map(str, class_path(TOOLS_RELEASE)))
             command = ["javac", "--release", "17", "-cp", path, "-d", str(classes), *sources]
             run_build(command, "the Java workload did not build")
             run_build(
@@ -92,6 +93,7 @@ def command_of(language: Language) -> list[str]:
     if language == "java":
         return java_command(
             "kraftspec.capture.Workload",
+            release=TOOLS_RELEASE,
             heap_mib=192,
             options=["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"],
             extra_class_path=[java_workload()],

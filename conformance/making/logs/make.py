@@ -56,7 +56,7 @@ def kafka_logs(on_phase: OnPhase | None = None) -> Path:
     names = ("make.py", "python_clients.py", "LogWriter.java", "LogReader.java")
     cache = cache_directory() / "logs"
     logs = cache / digest(
-        [*(here / "making" / "logs" / name for name in names), here / "cluster" / "pom.xml"]
+        [*(here / "making" / "logs" / name for name in names), here / "cluster" / "artifacts.py"]
     )
     if not logs.exists():
         with locked(cache / "logs.lock"):

@@ -13,10 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from kraftspec.conformance.cluster import Cluster, ClusterError
+from kraftspec.conformance.cluster import RELEASE, Cluster, ClusterError
 from kraftspec.conformance.cluster.node import HEALTHY_TIMEOUT_S, PORTS, Node, free_port
-from kraftspec.generated.kafka import MetadataRequest, MetadataResponse
+from kraftspec.generated.kafka import ApiVersionsResponse, MetadataRequest, MetadataResponse
 from kraftspec.reference.wire.blocking import ask
+from kraftspec.reference.wire.client import api_versions_request
 
 pytestmark = pytest.mark.kafka
 QUORUM_COMMAND = "org.apache.kafka.tools.MetadataQuorumCommand"
@@ -170,3 +171,37 @@ def test_ports_are_free_and_differ() -> None:
         ClusterError, match=f"every port from {PORTS.start} to {PORTS.stop - 1} is in"
     ):
         free_port(set(PORTS))
+
+
+def newest_metadata_version(node: Node) -> int:
+    """Which release runs, as a node itself says."""
+    answer = ask(node.listener().port, api_versions_request(4), 4, ApiVersionsResponse)
+    (feature,) = [one for one in answer.supported_features if one.name == "metadata.version"]
+    return feature.max_version
+
+
+def test_nodes_of_several_releases_are_one_quorum(tmp_path: Path) -> None:
+    newest = {"4.2.2": 29, "4.3.1": 30, "4.4.0": 33}
+    with Cluster(
+        tmp_path,
+        controllers=3,
+        brokers=0,
+        release="4.3.1",
+        releases={3002: "4.2.2", 3003: "4.4.0"},
+        format_arguments=("--release-version", "4.2"),  # The newest that all of them know.
+    ) as cluster:
+        nodes = cluster.controllers
+        assert [node.release for node in nodes] == ["4.3.1", "4.2.2", "4.4.0"]
+        assert [newest_metadata_version(node) for node in nodes] == [
+            newest[node.release] for node in nodes
+        ]
+        bootstraps = [node.directory / "data-0" / "bootstrap.checkpoint" for node in nodes]
+        # 4.4 has the records of the features in the checkpoint 0-0 (KAFKA-19648).
+        assert [path.exists() for path in bootstraps] == [True, True, False]
+        upgraded = nodes[0]
+        upgraded.stop()
+        upgraded.release = RELEASE
+        upgraded.start()
+        upgraded.wait_healthy()
+        assert newest_metadata_version(upgraded) == newest[RELEASE]
+        assert cluster.quorum_of(cluster.leader()) is not None
