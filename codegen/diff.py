@@ -1,6 +1,7 @@
 """What does a change of specs do to released versions? Two sides in, a verdict on each message out.
 
-A side is a directory, a published jar or a git revision. The rules are in ``evolution``.
+A side is a directory, a published jar, a release of Kafka or a git revision. The rules are in
+``evolution``.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from kraftspec.codegen.importer import SpecImportError, read_jar
 from kraftspec.codegen.importer import render as render_spec
 from kraftspec.codegen.model import Message
 from kraftspec.codegen.reader import check_text
+from kraftspec.codegen.releases import ReleaseError, specs_path
 from kraftspec.codegen.versions import Versions
 
 Verdict = Literal["breaking", "removed", "compatible", "new", "unchanged"]
@@ -40,6 +42,7 @@ EXIT_FINE: Final = 0
 EXIT_BREAKING: Final = 1
 EXIT_USAGE: Final = 2  # For the command line: a side that cannot be loaded (``SideError``).
 
+SIDES: Final = "a directory, a jar, a release of Kafka or a git revision"
 GIT_PATH_DEFAULT: Final = "specs/kafka"
 # Numbers and the schema language itself live beside the specs; they are no messages.
 NOT_MESSAGES: Final = frozenset(
@@ -202,13 +205,14 @@ def _facts(message: Message) -> str:
 
 
 def load_side(spec: str) -> dict[str, Message]:
-    """Load every message of a directory, a spec file, a jar, or a git ``REV`` or ``REV:PATH``.
+    """Load every message of a directory, a spec file, a jar, a release, or a git revision.
 
-    What exists on disk wins; else it is a revision of the repository around the current directory,
-    and PATH (default ``specs/kafka``) is taken from its top. Raises ``SideError``.
+    What exists on disk wins, then ``4.3.1`` or ``kafka-4.3.1`` is that release of Kafka. Else it is
+    ``REV`` or ``REV:PATH`` of the repository around the current directory, and PATH (default
+    ``specs/kafka``) is taken from its top. Raises ``SideError``.
     """
     if not spec:
-        raise SideError("a side of a diff is empty; give a directory, a jar or a git revision")
+        raise SideError(f"a side of a diff is empty; give {SIDES}")
     messages: dict[str, Message] = {}
     origins: dict[str, str] = {}
     for label, text in _texts(spec):
@@ -229,7 +233,10 @@ def load_side(spec: str) -> dict[str, Message]:
 
 
 def _texts(spec: str) -> Iterator[tuple[str, str]]:
-    path = Path(spec)
+    try:
+        path = specs_path(spec)
+    except ReleaseError as error:
+        raise SideError(str(error)) from error
     if path.is_dir():
         files = sorted(path.rglob("*.json"))
         yield from ((str(f), _read(f)) for f in files if f.name not in NOT_MESSAGES)
@@ -291,8 +298,8 @@ def _git(spec: str, *arguments: str) -> bytes:
         reason = error.stderr.decode(errors="replace").strip() or "no such revision"
         raise SideError(
             f"{spec}: no such file or directory, and git finds no specs under that name "
-            f"({reason}); give a directory, a jar, "
-            f"REV or REV:PATH (default path {GIT_PATH_DEFAULT})"
+            f"({reason}); give {SIDES} "
+            f"(REV or REV:PATH, default path {GIT_PATH_DEFAULT})"
         ) from error
     return done.stdout
 

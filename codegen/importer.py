@@ -31,8 +31,11 @@ GONE_LISTENERS: Final = ("zkBroker",)
 
 LINE_LENGTH_MAX: Final = 100  # As in the code, so that diffs fit side by side.
 
-_JAR = re.compile(r"kafka-(?P<module>.+?)-(?P<release>\d.*)\.jar")
+_JAR = re.compile(
+    r"kafka-(?P<module>.+?)-(?P<release>\d.*)\.jar|kafka_[\d.]+-(?P<broker>\d.*)\.jar"
+)
 _SCHEMA = re.compile(r"(?:common/message|common/metadata|message)/[^/]+\.json")
+_DECODER = json.JSONDecoder(parse_float=str)
 _STRING_OR_COMMENT = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*')
 
 Spec = dict[str, Any]
@@ -101,7 +104,7 @@ def import_jars(jars: Sequence[Path], out: Path) -> ImportReport:
 
 
 def module_of(jar: Path) -> str:
-    """Return ``raft`` for ``kafka-raft-4.3.1.jar``."""
+    """Return ``raft`` for ``kafka-raft-4.3.1.jar``, and ``core`` for ``kafka_2.13-3.8.1.jar``."""
     return _module_and_release(jar)[0]
 
 
@@ -111,7 +114,7 @@ def _module_and_release(jar: Path) -> tuple[str, str]:
         raise SpecImportError(
             f"{jar}: not named like a published Kafka jar; expected kafka-<module>-<version>.jar"
         )
-    return match["module"], match["release"]
+    return match["module"] or "core", match["release"] or match["broker"]
 
 
 def read_jar(jar: Path) -> list[Spec]:
@@ -130,10 +133,14 @@ def read_jar(jar: Path) -> list[Spec]:
 
 
 def read_schema(text: str, where: str) -> Spec:
-    """Parse JSON with ``//`` comments; floats stay as written, for a default is kept exactly."""
+    """Parse JSON with ``//`` comments; floats stay as written, for a default is kept exactly.
+
+    What follows the object is passed over, as Jackson does: ``DescribeProducersRequest`` of Kafka
+    2.8 ends with brackets too many.
+    """
     bare = _STRING_OR_COMMENT.sub(lambda match: match[1] or "", text)
     try:
-        spec = json.loads(bare, parse_float=str)
+        spec, _ = _DECODER.raw_decode(bare, len(bare) - len(bare.lstrip()))
     except json.JSONDecodeError as error:
         raise SpecImportError(f"{where}:{error.lineno}:{error.colno}: {error.msg}") from error
     if not isinstance(spec, dict) or "name" not in spec:
@@ -146,11 +153,14 @@ def normalize(spec: Mapping[str, Any], where: str) -> Spec:
 
     Raises ``SpecImportError`` for a key that the schema language does not have.
     """
-    known = _known(spec, MESSAGE_KEYS, where)
+    # Before Kafka 3.0 the key could be left out.
+    known = _known({"flexibleVersions": "none", **spec}, MESSAGE_KEYS, where)
     where = f"{where}: {spec['name']}"
     if "listeners" in known:
         listeners = _list(spec["listeners"])
         known["listeners"] = [name for name in listeners if name not in GONE_LISTENERS]
+        if not known["listeners"]:
+            del known["listeners"]
     if "fields" in known:
         known["fields"] = [_field(field, where) for field in _list(spec["fields"])]
     if "commonStructs" in known:
@@ -164,14 +174,17 @@ def _list(value: Any) -> list[Any]:
 
 
 def _known(entry: Mapping[str, Any], keys: Sequence[str], where: str) -> Spec:
-    """Put the keys in order; drop flags that are false."""
+    """Put the keys in order; drop flags that are false. Jackson takes ``"true"`` for true."""
     if unknown := sorted(entry.keys() - set(keys)):
         raise SpecImportError(
             f"{where}: unknown key {', '.join(unknown)}; "
             "if the schema language has grown, teach the importer and message.schema.json"
         )
+    flags = {key: True for key in FLAGS if entry.get(key) in (True, "true")}
     return {
-        key: entry[key] for key in keys if key in entry and not (key in FLAGS and not entry[key])
+        key: flags.get(key, entry[key])
+        for key in keys
+        if key in entry and (key in flags or key not in FLAGS)
     }
 
 

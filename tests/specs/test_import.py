@@ -314,6 +314,18 @@ def test_the_normal_form(tmp_path: Path) -> None:
     assert again == ImportReport((), (), ("toys/ToyRequest.json",), ())
 
 
+def test_what_older_releases_wrote_otherwise(tmp_path: Path) -> None:
+    older = TOY.replace('"flexibleVersions": "1+", ', "").rstrip() + "\n]}\n"
+    older = older.replace('"ignorable": true', '"ignorable": "true"')
+    older = older.replace('"listeners": "broker"', '"listeners": ["zkBroker", "broker"]')
+    import_jars([jar(tmp_path, older)], tmp_path / "out")
+    written = (tmp_path / "out" / "toys" / "ToyRequest.json").read_text("utf-8")
+    assert written == TOY_NORMAL.replace('"flexibleVersions": "1+"', '"flexibleVersions": "none"')
+    only = TOY.replace('"listeners": "broker"', '"listeners": "zkBroker"')
+    import_jars([jar(tmp_path, only)], tmp_path / "out")
+    assert "listeners" not in load(tmp_path / "out" / "toys" / "ToyRequest.json")
+
+
 def test_our_words_are_kept_by_path(tmp_path: Path) -> None:
     out = tmp_path / "out"
     import_jars([jar(tmp_path, TOY)], out)
@@ -375,3 +387,4 @@ def test_a_jar_that_is_refused(tmp_path: Path) -> None:
 def test_module_names() -> None:
     assert module_of(Path("x/kafka-group-coordinator-4.3.1.jar")) == "group-coordinator"
     assert module_of(Path("kafka-clients-4.4.0-rc1.jar")) == "clients"
+    assert module_of(Path("kafka_2.13-3.8.1.jar")) == "core"

@@ -14,6 +14,7 @@ from kraftspec.cli.output import (
     json_option,
     refusals,
     sets_option,
+    specs_named,
 )
 
 if TYPE_CHECKING:
@@ -28,7 +29,11 @@ _DIRECTORY = click.Path(file_okay=False, path_type=Path)
 @sets_option
 @click.option("--check", is_flag=True, help="Write nothing; exit 1 when something would change.")
 @click.option("--watch", "watching", is_flag=True, help="Generate again whenever a spec changes.")
-@click.option("--specs", type=_DIRECTORY, help="Your own specs: one directory, one package.")
+@click.option(
+    "--specs",
+    type=_DIRECTORY,
+    help="Your own specs: one directory, one package. Or a release of Kafka: kafka-3.9.1.",
+)
 @click.option(
     "--out",
     type=_DIRECTORY,
@@ -89,6 +94,7 @@ def _own_set(
         raise click.UsageError("--set chooses among the sets of a checkout, not with --specs")
     if specs is None or out is None:
         raise click.UsageError("--specs DIR and --out DIR go together")
+    specs = specs_named(specs, "--specs")
     if not specs.is_dir():
         raise click.BadParameter(f"there is no directory {specs}", param_hint="--specs")
     name = package or out.resolve().name

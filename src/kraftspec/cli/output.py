@@ -57,7 +57,7 @@ def set_option(command: _Command) -> _Command:
         default="kafka",
         show_default=True,
         metavar="SET",
-        help="The set of specs the message is in.",
+        help="The set of specs the message is in, or a release of Kafka: kafka-3.9.1.",
         shell_complete=_complete_sets,
     )(command)
 
@@ -84,7 +84,9 @@ def _complete_sets(ctx: click.Context, param: click.Parameter, incomplete: str) 
 
 
 def _complete_messages(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    specs = _set_directory(ctx.params.get("set_name") or "kafka").rglob("*.json")
+    from kraftspec.specs import specs_root
+
+    specs = (specs_root() / (ctx.params.get("set_name") or "kafka")).rglob("*.json")
     return sorted(path.stem for path in specs if path.stem.startswith(incomplete))
 
 
@@ -102,15 +104,33 @@ def check_set(set_name: str) -> None:
         raise click.BadParameter(f"there is no set {set_name!r}: {known}", param_hint="--set")
 
 
+def specs_named(path: Path, hint: str) -> Path:
+    """Return the path of specs, or of the release of Kafka that has this name, fetched if need be.
+
+    A release that there is not is wrong usage.
+    """
+    from kraftspec.codegen.releases import ReleaseError, specs_path
+
+    try:
+        return specs_path(path)
+    except ReleaseError as error:
+        raise click.BadParameter(str(error), param_hint=hint) from error
+
+
 def _set_directory(set_name: str) -> Path:
+    """Return the directory of a set, or of a release of Kafka."""
     from kraftspec.specs import specs_root
 
-    return specs_root() / set_name
+    if set_name in set_names():
+        return specs_root() / set_name
+    release = specs_named(Path(set_name), "--set")
+    if release == Path(set_name):
+        check_set(set_name)  # It refuses the name.
+    return release
 
 
 def spec_paths(set_name: str) -> list[Path]:
-    """Return the specs of a set; wrong usage when there is no such set."""
-    check_set(set_name)
+    """Return the specs of a set or of a release of Kafka; wrong usage when there is none."""
     return sorted(_set_directory(set_name).rglob("*.json"))
 
 

@@ -19,6 +19,7 @@ from kraftspec.cli.output import (
     refusals,
     set_option,
     spec_paths,
+    specs_named,
 )
 
 if TYPE_CHECKING:
@@ -40,12 +41,13 @@ def spec() -> None:
 def check(paths: tuple[Path, ...], as_json: bool) -> None:
     """Find all mistakes in specs, each with its position.
 
-    PATH is a spec or a directory of specs; without one, all specs of this package are checked.
+    PATH is a spec, a directory of specs or a release of Kafka (kafka-3.9.1); without one, all specs
+    of this package are checked.
     Mistakes are printed one a line, path:line:col: first. Exit code 1 when there is one.
     """
     from kraftspec.codegen.check import check_paths
 
-    report = check_paths(paths)
+    report = check_paths([specs_named(path, "PATH") for path in paths])
     if as_json:
         emit_json(report.to_json())
     else:
@@ -225,8 +227,8 @@ def _print_headers(apis: list[ApiHeaders]) -> None:
 def diff(old: str, new: str, as_json: bool) -> None:
     """Report what changed from OLD to NEW, and what breaks.
 
-    Each side is a directory of specs, a jar, or a git revision. Exit code 1: a released version
-    changes.
+    Each side is a directory of specs, a jar, a release of Kafka (3.9.1 or kafka-3.9.1), or a git
+    revision. Exit code 1: a released version changes.
     """
     from kraftspec.codegen.diff import SideError, render, run_diff
 
