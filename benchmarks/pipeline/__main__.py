@@ -22,7 +22,7 @@ from benchmarks.run import wide_console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from kraftspec.conformance.adapters.registry import cache_directory
+from kraftspec.cache import cache_directory
 from kraftspec.conformance.cluster import ClusterError
 
 

@@ -16,7 +16,6 @@ directory where installed), and is made once for each state of the sources. Ther
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import re
@@ -24,13 +23,13 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
 
 import msgspec
 
 from kraftspec import __version__
+from kraftspec.cache import cache_directory, locked
 from kraftspec.conformance.adapters.harness import Adapter, AdapterError
 from kraftspec.conformance.adapters.kafka import KafkaAdapter
 from kraftspec.specs import kafka_release, specs_root
@@ -303,26 +302,3 @@ def _sources(folder: Path) -> Iterator[Path]:
         hidden = any(part.startswith(".") or part in _NOT_SOURCES for part in parts)
         if path.is_file() and not hidden:
             yield path
-
-
-def cache_directory() -> Path:
-    """Where what is built is kept: ``.cache`` of a checkout, the user's where installed."""
-    root = Path(str(files("kraftspec.conformance"))).resolve().parent
-    if (root / "pyproject.toml").is_file():
-        return root / ".cache"
-    if "XDG_CACHE_HOME" in os.environ:
-        return Path(os.environ["XDG_CACHE_HOME"]) / "kraftspec"
-    user = Path.home() / ("Library/Caches" if sys.platform == "darwin" else ".cache")
-    return user / "kraftspec"
-
-
-@contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Let one process do what others wait for; the file ``path`` is the lock.
-
-    Who holds it must not ask for it again, so each thing that is made has a lock of its own.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # Closing the file lets it go.
-        yield

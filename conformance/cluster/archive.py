@@ -6,7 +6,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from kraftspec.conformance.adapters.registry import locked
+from kraftspec.cache import locked
 from kraftspec.conformance.cluster.artifacts import (
     RELEASE,
     ClusterError,

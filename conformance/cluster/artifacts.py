@@ -10,7 +10,8 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
-from kraftspec.conformance.adapters.registry import cache_directory, java_missing, locked
+from kraftspec.cache import cache_directory, locked
+from kraftspec.conformance.adapters.registry import java_missing
 
 # The newest bug fix of each feature release that speaks KRaft alone, in their order.
 RELEASES = ("4.0.2", "4.1.2", "4.2.2", "4.3.1", "4.4.0")

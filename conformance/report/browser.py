@@ -11,7 +11,7 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from kraftspec.conformance.adapters.registry import cache_directory, locked
+from kraftspec.cache import cache_directory, locked
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _MAC = "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
-from kraftspec.conformance.adapters.registry import locked
+from kraftspec.cache import locked
 from kraftspec.conformance.cluster.artifacts import (
     TOOLS_RELEASE,
     ClusterError,

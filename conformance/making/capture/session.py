@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kraftspec.conformance.adapters.registry import locked
+from kraftspec.cache import locked
 from kraftspec.conformance.cluster import Cluster, ClusterError, Node
 from kraftspec.conformance.making.capture.programs import (
     Language,

@@ -12,7 +12,7 @@ from contextlib import ExitStack, suppress
 from importlib import import_module
 from pathlib import Path
 
-from kraftspec.conformance.adapters.registry import locked
+from kraftspec.cache import locked
 from kraftspec.conformance.cluster.archive import make_class_archive
 from kraftspec.conformance.cluster.artifacts import cluster_cache
 from kraftspec.conformance.cluster.guard import Guard

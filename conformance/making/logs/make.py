@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from kraftspec.conformance.adapters.registry import cache_directory, locked
+from kraftspec.cache import cache_directory, locked
 from kraftspec.conformance.cluster import Cluster
 from kraftspec.conformance.cluster.artifacts import digest
 from kraftspec.conformance.making.logs import python_clients

@@ -241,20 +241,3 @@ def test_versions_of_java(
     need = f"{name}>=17"
     spec = AdapterSpec(name="n", language="l", implements="i", run=("r",), needs=(need,))
     assert bool(spec.missing()) == lacks
-
-
-def test_where_builds_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    checkout = Path(registry.__file__).resolve().parents[2]
-    assert registry.cache_directory() == checkout / ".cache"
-    # As installed: the room is a directory of the package, with no project around it.
-    installed = tmp_path / "kraftspec" / "conformance"
-    installed.mkdir(parents=True)
-    monkeypatch.setattr(registry, "files", lambda _: installed)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    assert registry.cache_directory() == tmp_path / "xdg" / "kraftspec"
-    monkeypatch.delenv("XDG_CACHE_HOME")
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setattr(sys, "platform", "linux")
-    assert registry.cache_directory() == tmp_path / ".cache" / "kraftspec"
-    monkeypatch.setattr(sys, "platform", "darwin")
-    assert registry.cache_directory() == tmp_path / "Library" / "Caches" / "kraftspec"

@@ -1,0 +1,35 @@
+"""What is fetched or built once and kept: where it lies, and how processes take turns."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from kraftspec.specs import specs_root
+
+
+def cache_directory() -> Path:
+    """Where what is built is kept: ``.cache`` of a checkout, the user's where installed."""
+    root = specs_root().resolve().parent
+    if (root / "pyproject.toml").is_file():
+        return root / ".cache"
+    if "XDG_CACHE_HOME" in os.environ:
+        return Path(os.environ["XDG_CACHE_HOME"]) / "kraftspec"
+    user = Path.home() / ("Library/Caches" if sys.platform == "darwin" else ".cache")
+    return user / "kraftspec"
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Let one process do what others wait for; the file ``path`` is the lock.
+
+    Who holds it must not ask for it again, so each thing that is made has a lock of its own.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # Closing the file lets it go.
+        yield
