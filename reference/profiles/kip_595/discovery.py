@@ -17,7 +17,7 @@ from kraftspec.reference.profiles.kip_595.assignment import Assignment
 from kraftspec.reference.profiles.kip_595.messages import Connection, FindQuorum, FindQuorumReply
 from kraftspec.reference.raft import effects as fx
 from kraftspec.reference.raft.rules import learn
-from kraftspec.reference.raft.transitions import FatalError
+from kraftspec.reference.raft.transitions import Cause, FatalError
 from kraftspec.reference.raft.types import NONE, ElectionState, Node, RoleName
 from kraftspec.reference.raft.unattached import Unattached
 
@@ -215,6 +215,16 @@ def on_find_quorum_reply(core: QuorumState, source: Node, reply: FindQuorumReply
     if core.is_voter and core.role.name is RoleName.UNATTACHED and is_free:
         core.role.hurry()
     return True
+
+
+def become_candidate(core: QuorumState) -> None:
+    """Let a voter campaign, after the delay of every election; a candidate goes on as it is.
+
+    Who leads this epoch, or has led it, leaves it first: no election can be held in it.
+    """
+    if core.role.name in (RoleName.LEADER, RoleName.RESIGNED):
+        core.move(Cause.HIGHER_EPOCH, epoch=core.epoch + 1)
+    core.role.hurry()
 
 
 # ---- the first election --------------------------------------------------------------------------

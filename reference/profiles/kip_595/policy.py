@@ -281,7 +281,7 @@ class DraftPolicy(Policy):
     def met_non_voter(self, core: QuorumState, candidate: ReplicaKey) -> None:
         """Become a candidate, if a voter: the non-voter may know voters that this log does not."""
         if core.is_voter:
-            core.role.hurry()
+            discovery.become_candidate(core)
 
     def vote_error(self, core: QuorumState, candidate: ReplicaKey) -> int:
         """Reject a non-voter's vote and its epoch as long as there is a leader, but not each time.

@@ -206,6 +206,17 @@ def test_a_non_voter_gets_no_vote_and_makes_a_candidate(tmp_path: Path) -> None:
         stage.wait("Vote", candidate_epoch=101)
 
 
+def test_a_non_voter_makes_a_candidate_of_the_leader_of_its_own_epoch(tmp_path: Path) -> None:
+    """000, Quorum Reassignment: "it must then become a candidate", which takes a later epoch."""
+    with Stage(tmp_path, "kip-595") as stage:
+        cluster_id = leads_three(stage)
+        answers_votes(stage, granted=False)
+        answer = vote(stage, 9, 1, end=2, cluster_id=cluster_id)
+        assert not answer.vote_granted
+        assert (answer.leader_id, answer.leader_epoch) == (-1, 2)
+        stage.wait("Vote", candidate_epoch=3)
+
+
 def test_of_two_voters_one_refusal_ends_an_election(tmp_path: Path) -> None:
     """002, Gridlocked Elections: "no need to wait for the election timeout"."""
     with Stage(tmp_path, "kip-595") as stage:
