@@ -10,8 +10,10 @@ older_than() { # Is $release older than $1?
 release=$1
 if older_than 4.4.0; then
     change 's/common\.utils\.internals\./common.utils./'
-    change 's/RecordBatch.NO_SEQUENCE, null, Integer.MAX_VALUE)/RecordBatch.NO_SEQUENCE, null)/'
 fi
 if older_than 4.3.0; then
     change 's/common\.record\.internal\./common.record./'
+fi
+if older_than 4.0.0; then # It has no such module.
+    sed -i '/<dependency>/{:more;N;/<\/dependency>/!bmore;/kafka-share-coordinator/d}' pom.xml
 fi

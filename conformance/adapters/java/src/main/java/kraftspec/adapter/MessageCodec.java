@@ -8,7 +8,8 @@ import java.lang.reflect.Method;
 import java.nio.ByteBuffer;
 import org.apache.kafka.common.protocol.ByteBufferAccessor;
 import org.apache.kafka.common.protocol.Message;
-import org.apache.kafka.common.protocol.MessageUtil;
+import org.apache.kafka.common.protocol.ObjectSerializationCache;
+import org.apache.kafka.common.utils.Utils;
 
 /** JSON value to bytes and back for one message, by its generated class and JSON converter. */
 final class MessageCodec {
@@ -53,8 +54,11 @@ final class MessageCodec {
         Additions.prepare(value, layout, version);
         Message message = read(version, value);
         Additions.apply(value, message, layout, version);
-        return MessageUtil.byteBufferToArray(
-            MessageUtil.toByteBufferAccessor(message, version).buffer());
+        // As MessageUtil does it, whose method releases name differently.
+        ObjectSerializationCache cache = new ObjectSerializationCache();
+        ByteBuffer buffer = ByteBuffer.allocate(message.size(cache, version));
+        message.write(new ByteBufferAccessor(buffer), cache, version);
+        return Utils.toArray(buffer.flip());
     }
 
     private Message read(short version, JsonNode value) throws ReflectiveOperationException {

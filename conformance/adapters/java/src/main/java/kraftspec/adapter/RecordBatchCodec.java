@@ -172,13 +172,14 @@ final class RecordBatchCodec {
             return new MessageCodec.Decoded(value, bytes.length - batch.sizeInBytes());
         }
         try (InputStream in = stored.recordInputStream(BufferSupplier.NO_CACHING)) {
+            // Releases read a stream with different arguments, and a buffer all alike.
+            ByteBuffer rest = ByteBuffer.wrap(in.readAllBytes());
             for (int left = stored.countOrNull(); left > 0; left--) {
                 // From 0 on and with no append time: what is told are the deltas themselves.
-                DefaultRecord record = DefaultRecord.readFrom(
-                    in, 0, 0, RecordBatch.NO_SEQUENCE, null, Integer.MAX_VALUE);
-                publish(record, records.addObject());
+                publish(DefaultRecord.readFrom(rest, 0, 0, RecordBatch.NO_SEQUENCE, null),
+                    records.addObject());
             }
-            if (in.read() != -1) {
+            if (rest.hasRemaining()) {
                 throw new Refusal("record_count_mismatch", "bytes follow the last record");
             }
         }
