@@ -70,6 +70,10 @@ generate: .venv/.ready ## Render generated/ from specs/
 vectors: .venv/.ready ## Re-make the golden vectors with Apache Kafka's own classes
 	$(BIN)/kraftspec conform make
 
+.PHONY: release
+release: .venv/.ready ## Bring in a release of Kafka: specs, codecs, vectors, results, a page; RELEASE=4.4.0
+	$(BIN)/python -m kraftspec.conformance.making.release $(RELEASE) $(ARGS)
+
 .PHONY: report
 report: .venv/.ready ## Run every adapter, make build/report/index.html and the picture in the docs
 	$(BIN)/kraftspec conform report --all --out build/report/index.html --screenshot docs/report.png

@@ -29,6 +29,7 @@ FLAGS: Final = ("latestVersionUnstable", "ignorable", "mapKey", "zeroCopy")
 # Of brokers that use ZooKeeper, in jars before Kafka 4.0.
 GONE_LISTENERS: Final = ("zkBroker",)
 
+RELEASE: Final = "RELEASE"  # The file of a set that names its release.
 LINE_LENGTH_MAX: Final = 100  # As in the code, so that diffs fit side by side.
 
 _JAR = re.compile(
@@ -79,6 +80,19 @@ def import_jars(jars: Sequence[Path], out: Path) -> ImportReport:
     if len(releases) > 1:
         names = ", ".join(str(jar) for jar in releases.values())
         raise SpecImportError(f"{names}: jars of different releases; import those of one")
+    return _write_set(specs, next(iter(releases)), out)
+
+
+def import_specs(directory: Path, out: Path) -> ImportReport:
+    """Write the specs of ``directory``, which were imported before, as ``import_jars`` does."""
+    specs = {
+        path.relative_to(directory).as_posix(): read_schema(path.read_text("utf-8"), str(path))
+        for path in directory.glob("*/*.json")
+    }
+    return _write_set(specs, (directory / RELEASE).read_text("utf-8").strip(), out)
+
+
+def _write_set(specs: Mapping[str, Spec], release: str, out: Path) -> ImportReport:
     added: list[str] = []
     changed: list[str] = []
     unchanged: list[str] = []
@@ -92,7 +106,7 @@ def import_jars(jars: Sequence[Path], out: Path) -> ImportReport:
         if text != old:
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(text, encoding="utf-8", newline="\n")
-    (out / "RELEASE").write_text(f"{next(iter(releases))}\n", encoding="utf-8")
+    (out / RELEASE).write_text(f"{release}\n", encoding="utf-8")
     on_disk = {
         f"{module}/{file.name}"
         for module in {path.split("/")[0] for path in specs}

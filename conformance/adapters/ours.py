@@ -10,6 +10,7 @@ import os
 import sys
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -26,6 +27,7 @@ LINE_BYTES_MAX = 16 << 20  # the contract's limit
 CHUNK_BYTES = 1 << 16
 BATCH = "RecordBatch"  # Has no schema, and is served as one of the set.
 SETS = ("kip-595", "kip-853", "kip-996")
+_GENERATED = "kraftspec.generated"
 
 _encode_line = msgspec.json.Encoder().encode
 
@@ -34,7 +36,13 @@ _encode_line = msgspec.json.Encoder().encode
 def _package(spec: str) -> ModuleType:
     if spec != "kafka" and spec not in SETS:
         raise CodecError(ErrorClass.UNKNOWN_MESSAGE, f"there is no set {spec!r}")
-    return import_module(f"kraftspec.generated.{spec.replace('-', '_')}")
+    return import_module(f"{_GENERATED}.{spec.replace('-', '_')}")
+
+
+def serve_generated(directory: Path) -> None:
+    """Serve the set ``kafka`` by the package that ``kraftspec generate`` wrote to a directory."""
+    sys.path.insert(0, str(directory.resolve().parent))
+    sys.modules[f"{_GENERATED}.kafka"] = import_module(directory.name)
 
 
 @cache
@@ -47,6 +55,11 @@ def message_class(spec: str, name: str) -> type[Message]:
         raise CodecError(ErrorClass.UNKNOWN_MESSAGE, f"{spec} has no message {name!r}")
     message: type[Message] = getattr(package, name)
     return message
+
+
+def _release() -> str:
+    package = _package("kafka").__name__
+    return f"kafka/{kafka_release()}" if package.startswith(_GENERATED) else package
 
 
 def _versions(spec: str) -> dict[str, str]:
@@ -65,7 +78,7 @@ def _hello(name: str, notes: str) -> dict[str, Any]:
         "name": name,
         "language": "python",
         "version": __version__,
-        "spec": f"kafka/{kafka_release()}",
+        "spec": _release(),
         "messages": _versions("kafka"),
         "sets": {spec: _versions(spec) for spec in SETS},
         "notes": notes,

@@ -252,13 +252,14 @@ def find(name: str, root: Path | None = None) -> AdapterSpec:
     return msgspec.structs.replace(spec, version=version, pinned=True)
 
 
-def kafka_adapter(*, timeout_s: float = 120.0) -> KafkaAdapter:
+def kafka_adapter(release: str = "", *, timeout_s: float = 120.0) -> KafkaAdapter:
     """Return the adapter over Apache Kafka's classes, built where needed and not yet started.
 
-    ``timeout_s`` is for one reply: compiling a big set of specs takes seconds. Raises
-    ``AdapterBuildError``.
+    The classes are those of a ``release``, by default that of ``specs/kafka``. ``timeout_s`` is for
+    one reply: compiling a big set of specs takes seconds. Raises ``AdapterBuildError``.
     """
-    return KafkaAdapter(find("kafka").command(), timeout_s=timeout_s)
+    name = f"kafka@{release}" if release else "kafka"
+    return KafkaAdapter(find(name).command(), timeout_s=timeout_s)
 
 
 def java_missing() -> str | None:

@@ -41,6 +41,7 @@ LONG = frozenset({"VoteRequest", "SaslAuthenticateRequest", "DescribeGroupsReque
 class MakeReport:
     """What was made. ``refused`` are candidates that Kafka itself did not take."""
 
+    release: str = ""
     messages: int = 0
     pairs: int = 0
     tests: int = 0
@@ -51,8 +52,9 @@ class MakeReport:
     def to_json(self) -> dict[str, Any]:
         """Return the report as JSON."""
         return {
-            "messages": self.messages, "pairs": self.pairs, "tests": self.tests,
-            "changed": self.changed, "refused": self.refused, "seconds": round(self.seconds, 1),
+            "release": self.release, "messages": self.messages, "pairs": self.pairs,
+            "tests": self.tests, "changed": self.changed, "refused": self.refused,
+            "seconds": round(self.seconds, 1),
         }  # fmt: skip
 
 
@@ -62,16 +64,19 @@ def make(
     sets: Iterable[str] = (),
     name: str = "",
     progress: Callable[[str, int, int], None] | None = None,
+    release: str | None = None,
 ) -> MakeReport:
     """Make the vectors of sets (all by default), of messages whose name contains ``name``.
 
     Needs Java: raises ``AdapterError``. ``progress`` is called with a message's
-    name, its number and how many there are.
+    name, its number and how many there are. The classes are those of a ``release`` of Kafka;
+    that of ``specs/kafka`` by default.
     """
     started = time.perf_counter()
-    report = MakeReport()
+    release = release or kafka_release()
+    report = MakeReport(release=release)
     chosen = specs_sets(specs, out, "unused", tuple(sets))
-    with kafka_adapter() as kafka:
+    with kafka_adapter(release) as kafka:
         for message_set in chosen:
             if message_set.name != KAFKA:
                 kafka.load(message_set.name, directory=message_set.directory)
@@ -93,12 +98,12 @@ def make(
 
 
 def _make_batches(kafka: KafkaAdapter, out: Path, report: MakeReport) -> None:
-    tests, refused = batch_tests(kafka)
+    tests, refused = batch_tests(kafka, drafts=report.release == kafka_release())
     invalid, wrong = invalid_batch_tests(kafka, tests)
     tests = with_bugs(kafka, KAFKA, BATCH, tests + invalid)
     refused += wrong
     head: dict[str, Any] = {"schemaVersion": SCHEMA_VERSION, "message": BATCH}
-    head |= {"source": {"kafka": kafka_release()}, "notes": notes_of(tests) | bug_notes(tests)}
+    head |= {"source": {"kafka": report.release}, "notes": notes_of(tests) | bug_notes(tests)}
     if write_vectors(out / KAFKA / f"{BATCH}.json", head, tests):
         report.changed.append(f"{KAFKA}/{BATCH}")
     report.messages += 1
@@ -111,7 +116,7 @@ def _make_unknown(kafka: KafkaAdapter, out: Path, report: MakeReport) -> None:
     """Make the tests of a message that there is not."""
     tests, wrong = unknown_message_tests(kafka)
     head: dict[str, Any] = {"schemaVersion": SCHEMA_VERSION, "message": UNKNOWN}
-    head |= {"source": {"kafka": kafka_release()}, "notes": notes_of(tests)}
+    head |= {"source": {"kafka": report.release}, "notes": notes_of(tests)}
     if write_vectors(out / KAFKA / f"{UNKNOWN}.json", head, tests):
         report.changed.append(f"{KAFKA}/{UNKNOWN}")
     report.tests += len(tests)
@@ -135,7 +140,7 @@ def _make_file(
         report.refused += wrong
     tests = with_bugs(kafka, message_set.name, message.name, tests)
     head: dict[str, Any] = {"schemaVersion": SCHEMA_VERSION, "message": message.name}
-    source: dict[str, Any] = {"kafka": kafka_release()}
+    source: dict[str, Any] = {"kafka": report.release}
     if message_set.name != KAFKA:
         head["spec"] = message_set.name
         source["generator"] = True

@@ -18,10 +18,14 @@ def write_numbers(kafka: KafkaAdapter, specs: Path) -> list[str]:
     Numbers of the drafts, under ``private``, are left as they are. Sources:
     ``org.apache.kafka.common.protocol.Errors`` and ``ApiKeys``.
     """
-    errors = [to_builtins(row) for row in kafka.errors()]
-    keys = [{"key": row.id, "name": row.name, "message": row.message} for row in kafka.api_keys()]
-    tables = {"errors": errors, "api-keys": keys}
+    tables = numbers_of(kafka)
     return [name for name, rows in tables.items() if _write(specs / f"{name}.json", rows)]
+
+
+def numbers_of(kafka: KafkaAdapter) -> dict[str, list[dict[str, Any]]]:
+    """Return the rows of each table, by its name."""
+    keys = [{"key": row.id, "name": row.name, "message": row.message} for row in kafka.api_keys()]
+    return {"errors": [to_builtins(row) for row in kafka.errors()], "api-keys": keys}
 
 
 def _write(path: Path, rows: list[dict[str, Any]]) -> bool:

@@ -31,7 +31,12 @@ from kraftspec.cli.output import (
     type=click.Choice(["native", "python"]),
     help="The codec that answers.  [default: native where it is built, else python]",
 )
-def adapter(codec: str | None) -> None:
+@click.option(
+    "--generated",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Serve the package of this directory, which `kraftspec generate` wrote, as the set kafka.",
+)
+def adapter(codec: str | None, generated: Path | None) -> None:
     """Answer harness requests with our own codec.
 
     Reads JSON objects from standard input, one a line, and writes one reply line for each.
@@ -42,8 +47,10 @@ def adapter(codec: str | None) -> None:
         native.PURE = True  # Before any module asks for its compiled half.
     elif codec == "native" and native.load("_engine") is None:
         raise click.BadParameter(f"only {native.describe()}", param_hint="--codec")
-    from kraftspec.conformance.adapters.ours import serve
+    from kraftspec.conformance.adapters.ours import serve, serve_generated
 
+    if generated is not None:
+        serve_generated(generated)
     name = "kraftspec-python" if codec == "python" else "kraftspec"
     runs = "pure Python (--codec python)" if codec == "python" else native.describe()
     raise click.exceptions.Exit(serve(name, f"codec: {runs}"))

@@ -77,6 +77,11 @@ class _FilterHelp(click.Option):
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="A file of known failures.  [default: the adapter's own, if it has one]",
 )
+@click.option(
+    "--vectors",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="The directory of the vectors.  [default: those of this package]",
+)
 @click.option("--strict", is_flag=True, help="Warnings, such as an expired known failure, fail.")
 @click.option(
     "--timeout",
@@ -100,6 +105,7 @@ def run(
     seed: int | None,
     jobs: int | None,
     known: Path | None,
+    vectors: Path | None,
     strict: bool,
     timeout_s: float,
     junit: Path | None,
@@ -134,6 +140,8 @@ def run(
     except AdapterError as error:
         raise no_verdict(error) from error
     source = f"--adapter {adapter_name}" if adapter_name else f"--exec {quote(command or '')}"
+    if vectors is not None:
+        source += f" --vectors {quote(str(vectors))}"
     try:
         with progress("Running") as advance:
             results = run_vectors(
@@ -144,6 +152,7 @@ def run(
                 seed=seed,
                 name=(adapter_name or "").partition("@")[0],
                 source=source,
+                root=vectors,
                 progress=advance,
             )
     except AdapterError as error:
@@ -166,7 +175,7 @@ def _run_node(
     from kraftspec.cli.conform_node import run_node
 
     context = click.get_current_context()
-    for option in ("shard", "seed", "jobs", "timeout_s", "junit", "stats"):
+    for option in ("shard", "seed", "jobs", "timeout_s", "vectors", "junit", "stats"):
         if context.get_parameter_source(option) is not ParameterSource.DEFAULT:
             flag = "--" + option.removesuffix("_s")
             raise click.UsageError(f"{flag} is for codecs, not for --node")
