@@ -80,6 +80,10 @@ class Connections:
             connection.request_id = connection.until_us = 0
         return connection
 
+    def last_request(self, node_id: int) -> Request:
+        """Return what this node was sent last."""
+        return self._by_node[node_id].request
+
     def back_off(self, connection: Connection, now_us: int, retry_us: int | None = None) -> None:
         """Leave a node alone for a while, unless something was sent to it meanwhile."""
         if not connection.request_id and self._by_node.get(connection.node.id) is connection:

@@ -34,7 +34,7 @@ def on_vote_reply(core: QuorumState, source: Node, reply: VoteReply) -> bool:
     if reply.top_error == ErrorCode.UNSUPPORTED_VERSION and isinstance(core.role, Prospective):
         core.move(Cause.PRE_VOTE_UNSUPPORTED)
         return True
-    if not top_level_is_good(core, reply):
+    if not top_level_is_good(core, source, reply):
         return False
     handled = handled_by_rule(core, reply)
     if handled is not None:
@@ -48,7 +48,7 @@ def on_vote_reply(core: QuorumState, source: Node, reply: VoteReply) -> bool:
 
 def on_begin_epoch_reply(core: QuorumState, source: Node, reply: BeginEpochReply) -> bool:
     """A voter knows that this node leads; it will fetch."""
-    if not top_level_is_good(core, reply):
+    if not top_level_is_good(core, source, reply):
         return False
     handled = handled_by_rule(core, reply)
     return reply.error == 0 if handled is None else handled
@@ -56,7 +56,7 @@ def on_begin_epoch_reply(core: QuorumState, source: Node, reply: BeginEpochReply
 
 def on_end_epoch_reply(core: QuorumState, source: Node, reply: EndEpochReply) -> bool:
     """A voter knows that this node has resigned."""
-    if not top_level_is_good(core, reply):
+    if not top_level_is_good(core, source, reply):
         return False
     handled = handled_by_rule(core, reply)
     if handled is not None:
@@ -70,7 +70,7 @@ def on_end_epoch_reply(core: QuorumState, source: Node, reply: EndEpochReply) ->
 
 def on_fetch_reply(core: QuorumState, source: Node, reply: FetchReply) -> bool:
     """Records, or where to truncate, or which snapshot to fetch: a follower's affair."""
-    if reply.top_error and not top_level_is_good(core, reply):
+    if reply.top_error and not top_level_is_good(core, source, reply):
         return False
     role = core.role
     is_expected = reply.leader_epoch == core.epoch and reply.leader_id == core.leader_id
@@ -86,7 +86,7 @@ def on_fetch_reply(core: QuorumState, source: Node, reply: FetchReply) -> bool:
 
 def on_fetch_snapshot_reply(core: QuorumState, source: Node, reply: FetchSnapshotReply) -> bool:
     """The next bytes of a snapshot."""
-    if not top_level_is_good(core, reply):
+    if not top_level_is_good(core, source, reply):
         return False
     handled = handled_by_rule(core, reply)
     if handled is not None:

@@ -366,8 +366,8 @@ class Decisions:
     def met_non_voter(self, core: QuorumState, candidate: ReplicaKey) -> None:
         """A vote was refused because of who asked for it; see ``may_vote_for``."""
 
-    def met_other_cluster(self, core: QuorumState, reply: Reply) -> None:
-        """Another node says that it is of another cluster: Kafka's asks again later."""
+    def met_other_cluster(self, core: QuorumState, request: Request) -> None:
+        """A node of another cluster has refused this request: Kafka's asks again later."""
 
     def may_vote_for(self, core: QuorumState, candidate: ReplicaKey) -> bool:
         """Whether this replica may get a vote at all: in KRaft anybody may (KIP-853).

@@ -6,7 +6,7 @@ from kraftspec.generated.errors import ErrorCode
 from kraftspec.reference.raft.messages import Reply
 from kraftspec.reference.raft.role import QuorumState
 from kraftspec.reference.raft.transitions import Cause, FatalError
-from kraftspec.reference.raft.types import NONE, Endpoints, RoleName, address
+from kraftspec.reference.raft.types import NONE, Endpoints, Node, RoleName, address
 
 _ASK_THE_LEADER = (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
@@ -69,10 +69,10 @@ def handled_by_rule(core: QuorumState, reply: Reply) -> bool | None:
     return None
 
 
-def top_level_is_good(core: QuorumState, reply: Reply) -> bool:
+def top_level_is_good(core: QuorumState, source: Node, reply: Reply) -> bool:
     """Whether a reply is about this log at all; stop where this node may not ask."""
     if reply.top_error == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
         raise FatalError("this node is not authorized to take part in the quorum")
     if reply.top_error == ErrorCode.INCONSISTENT_CLUSTER_ID:
-        core.policy.met_other_cluster(core, reply)
+        core.policy.met_other_cluster(core, core.connections.last_request(source.id))
     return reply.top_error == 0

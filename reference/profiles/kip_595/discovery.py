@@ -71,7 +71,6 @@ def settle(core: QuorumState, cluster_id: str) -> None:
         raise FatalError(f"the log is of the cluster {cluster_id}, not of {memory.cluster_id}")
     if memory.cluster_id != cluster_id:
         memory.cluster_id = cluster_id
-        memory.settled_us = core.now_us
         core.emit(fx.ClusterIdLearned(cluster_id))
     name_cluster(core, memory)
 

@@ -57,7 +57,6 @@ class Memory:
         "learned",
         "learns",
         "rounds",
-        "settled_us",
     )
 
     def __init__(self, cluster_id: str, stored: Stored, *, learns: bool) -> None:
@@ -73,7 +72,6 @@ class Memory:
         self.callers: dict[int, Connection] = {}
         self.heeded: dict[int, int] = {}  # Non-voters that asked for votes → when one was heeded.
         self.expected_voters: dict[int, tuple[int, ...]] = {}
-        self.settled_us = LONG_AGO_US  # When it became sure of its cluster, in this life.
         self.find_us = 0  # When to look for the quorum again.
         self.rounds = 0  # How often it was looked for in vain.
 

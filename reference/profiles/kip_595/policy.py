@@ -194,14 +194,15 @@ class DraftPolicy(Policy):
         memory: Memory = core.memory
         return cluster_id is None or not memory.is_strict or cluster_id == memory.cluster_id
 
-    def met_other_cluster(self, core: QuorumState, reply: Reply) -> None:
-        """End this node, which asks another cluster; one that knows of none asks who they are."""
+    def met_other_cluster(self, core: QuorumState, request: Request) -> None:
+        """End this node, which asks another cluster; one that knows of none asks who they are.
+
+        A request from before it was sure of its cluster had no id, or one of no consequence.
+        """
         memory: Memory = core.memory
-        # An answer may yet come to what was asked without an id, or with one of no consequence.
-        is_late = core.now_us < memory.settled_us + core.config.request_timeout_us
         if not memory.cluster_id:
             memory.find_us = core.now_us
-        elif not is_late:
+        elif request.cluster_id == memory.cluster_id:
             raise FatalError(
                 f"this node is of the cluster {memory.cluster_id}, and has asked a node of another"
             )

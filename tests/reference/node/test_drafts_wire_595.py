@@ -301,6 +301,37 @@ def test_a_node_whose_cached_cluster_is_another_is_refused_and_ends(tmp_path: Pa
         assert {one.body.cluster_id for one in fetches(stage)[before:]} == {CLUSTER_ID}
 
 
+def test_only_the_refusal_of_its_own_cluster_id_ends_a_node(tmp_path: Path) -> None:
+    """The same, by a candidate that has asked for a vote before it found its cluster's id."""
+    with Stage(tmp_path, "kip-595") as stage:
+        tells_quorum(stage, voters=lambda peer: (1, 2, 4))  # Nobody knows where 4 is.
+        known = stage.rules["FindQuorum"]
+
+        def tells_more(peer: int, body: Any) -> Any:
+            answer = known(peer, body)
+            if stage.count("Vote"):
+                answer.cluster_id = CLUSTER_ID
+                answer.leader_epoch = stage.wait("Vote")[-1].candidate_epoch
+            return answer
+
+        def refuses(peer: int, body: Any) -> Any:
+            if not body.cluster_id:
+                until(lambda: find(stage).cluster_id == CLUSTER_ID)
+            return stage.message(
+                "VoteResponse", error_code=OTHER_CLUSTER, leader_epoch=body.candidate_epoch
+            )
+
+        stage.rules |= {"FindQuorum": tells_more, "Vote": refuses}
+        start_broker(
+            stage,
+            voters="1,2,4",
+            quorum__election__timeout__ms=LONG_MS,
+            quorum__request__timeout__ms=LONG_MS,
+        )
+        assert f"is of the cluster {CLUSTER_ID}, and has asked a node of another" in stage.ended()
+        assert [one.cluster_id for one in stage.wait("Vote")] == ["", CLUSTER_ID]
+
+
 def test_the_first_leader_writes_who_votes_and_who_voted_for_it(tmp_path: Path) -> None:
     """000, Bootstrapping; 004: "a control record with Type=3"; "who voted for the … leader"."""
     with Stage(tmp_path, "kip-595") as stage:

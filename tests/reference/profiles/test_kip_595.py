@@ -455,12 +455,13 @@ def test_a_late_answer_of_other_times_does_not_end_a_node() -> None:
     net.elect()
     net.run(3 * S)
     node = next(r for r in net.replicas.values() if r is not net.leader)
-    refused = ms.FetchReply(top_error=ErrorCode.INCONSISTENT_CLUSTER_ID)
-    node.core.memory.settled_us = node.core.now_us - 1
-    node.core.policy.met_other_cluster(node.core, refused)
-    node.core.memory.settled_us = node.core.now_us - node.config.request_timeout_us
+    request = node.core.fetch_request()
+    for earlier in (None, "", "another"):
+        request.cluster_id = earlier
+        node.core.policy.met_other_cluster(node.core, request)
+    request.cluster_id = node.core.memory.cluster_id
     with pytest.raises(FatalError, match="asked a node of another"):
-        node.core.policy.met_other_cluster(node.core, refused)
+        node.core.policy.met_other_cluster(node.core, request)
 
 
 def test_fixes_describe_their_flaws() -> None:

@@ -331,7 +331,7 @@ def test_a_prospective_may_ask_again_and_again_with_delays_between() -> None:
 class OneClusterPolicy(PlainPolicy):
     """Whoever learns that it asked another cluster ends (KIP-595 as drafted)."""
 
-    def met_other_cluster(self, core: QuorumState, reply: ms.Reply) -> None:
+    def met_other_cluster(self, core: QuorumState, request: ms.Request) -> None:
         raise FatalError("this is another cluster")
 
 
