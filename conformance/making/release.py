@@ -40,8 +40,10 @@ _KRAFTSPEC = (sys.executable, "-m", "kraftspec")
 class ReleaseWork:
     """The directories of one release, and its steps in their order."""
 
-    def __init__(self, release: str, base: str, checkout: Path) -> None:
+    def __init__(self, release: str, base: str, checkout: Path, name: str = "") -> None:
+        """Prepare the directories; ``name`` is a part of the names of the messages to take."""
         self.release = release
+        self.name = name
         self.base = base
         self.checkout = checkout
         self.work = checkout / "build" / "releases" / release
@@ -124,7 +126,7 @@ class ReleaseWork:
     def make_vectors(self) -> str:
         """Have the classes of the release make the vectors."""
         sets = () if self.adopted else ("kafka",)
-        report = make(self.specs, self.vectors, sets, release=self.release)
+        report = make(self.specs, self.vectors, sets, self.name, release=self.release)
         if report.refused:
             raise click.ClickException(f"Kafka refused {report.refused[0]}")
         return f"{report.tests:,} vectors of {report.pairs} pairs"
@@ -133,7 +135,7 @@ class ReleaseWork:
         """Have the classes of the base make theirs; compare what both decide of the same bytes."""
         directory = self.work / "base"
         import_specs(release_specs(self.base), directory / "specs" / "kafka")
-        made = make(directory / "specs", directory / "vectors", release=self.base)
+        made = make(directory / "specs", directory / "vectors", (), self.name, release=self.base)
         moved = _moved(directory / "vectors", self.vectors)
         self._write("verdicts.json", moved)
         return f"{made.tests:,} vectors, {len(moved)} whose verdict moved"

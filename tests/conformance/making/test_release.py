@@ -1,0 +1,47 @@
+"""``make release``: the steps, on an older release and few messages."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kraftspec.conformance.making.release import ReleaseWork
+from kraftspec.specs import kafka_release, specs_root
+
+pytestmark = [pytest.mark.kafka, pytest.mark.soak]
+
+
+def test_an_older_release_is_made_and_proven_apart(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    work = ReleaseWork("4.3.1", "4.3.0", tmp_path, "TxnOffsetCommitRequest")
+    del work.steps["node vectors"]  # They have tests of their own, and take minutes.
+    work.run()
+    steps = json.loads((work.work / "steps.json").read_text("utf-8"))
+    assert list(steps) == list(work.steps)
+    assert {path.name for path in tmp_path.iterdir()} == {"build"}
+    spec = json.loads((work.specs / "kafka/clients/TxnOffsetCommitRequest.json").read_text("utf-8"))
+    assert spec["validVersions"] == "0-5"  # KIP-447 and KIP-890; topic ids came in 4.4.
+    for name in ("kraftspec", "kraftspec-base", "kafka"):
+        result = json.loads((work.results / f"{name}.json").read_text("utf-8"))
+        assert result["counts"]["passed"] > 500
+        assert result["counts"]["failed"] == 0
+    page = (work.work / "page.md").read_text("utf-8")
+    assert "decide alike" in page
+    capsys.readouterr()
+
+    again = ReleaseWork("4.3.1", "4.3.0", tmp_path, "TxnOffsetCommitRequest")
+    del again.steps["node vectors"]
+    again.run()  # Nothing is left to do.
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == len(again.steps)
+    assert all("was done" in line for line in lines)
+
+
+def test_the_default_release_goes_into_the_checkout() -> None:
+    checkout = specs_root().resolve().parent
+    work = ReleaseWork(kafka_release(), "4.3.1", checkout)
+    assert work.specs.resolve() == specs_root().resolve()
+    assert ReleaseWork("4.3.1", "4.3.0", checkout).specs != work.specs
