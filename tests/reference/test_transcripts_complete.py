@@ -318,6 +318,7 @@ BOTH_SIDES = {
         "check-quorum": ("check-quorum", "check-quorum-without"),
         "ask-back": ("ask-back", "ask-back-without"),
         "bump-when-lost": ("bump-when-lost", "bump-when-lost-without"),
+        "leader-stays": ("leader-stays", "leader-stays-without"),
     },
     "kip-853": {
         "own-epoch-first": ("own-epoch-first", "own-epoch-first-without"),

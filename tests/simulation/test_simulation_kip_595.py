@@ -50,7 +50,7 @@ def test_an_operator_alters_the_quorum_in_some_runs() -> None:
 
 
 def test_every_cure_has_a_flaw_that_is_shown() -> None:
-    assert {*FLAWS, "ask-back", "bump-when-lost"} == {*PROFILE.fixes}
+    assert {*FLAWS, "ask-back", "bump-when-lost", "leader-stays"} == {*PROFILE.fixes}
 
 
 @pytest.mark.parametrize("fix", FLAWS)
@@ -69,6 +69,15 @@ def test_either_order_of_bump_and_backoff_is_correct() -> None:
     assert {other.violation for other in others} == {None}
     first = simulate(0, PROFILE, events=EVENTS)
     assert first.trace_hash != others[0].trace_hash
+
+
+def test_a_leader_that_does_not_stay_is_elected_again_and_again() -> None:
+    """``leader-stays``: in the end somebody leads for good, and so no property breaks."""
+    without = profile_named("kip-595", without=("leader-stays",))
+    for seed in (13, 25):
+        other = simulate(seed, without, events=EVENTS)
+        assert other.violation is None
+        assert other.epochs > 5 * simulate(seed, PROFILE, events=EVENTS).epochs
 
 
 def elections(profile: Profile, seeds: range) -> tuple[int, int, float]:

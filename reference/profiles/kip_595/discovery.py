@@ -180,8 +180,19 @@ def _known(core: QuorumState, ids: Iterable[int]) -> tuple[Connection, ...]:
 # ---- what an answer means ------------------------------------------------------------------------
 
 
-def on_find_quorum_reply(core: QuorumState, source: Node, reply: FindQuorumReply) -> bool:
-    """Take in an answer, in the draft's order ("FindQuorum Response")."""
+def on_find_quorum_reply(
+    core: QuorumState,
+    source: Node,
+    reply: FindQuorumReply,
+    *,
+    learns_voters: bool,
+    leader_stays: bool,
+) -> bool:
+    """Take in an answer, in the draft's order ("FindQuorum Response").
+
+    ``learns_voters``: who was told no first voters takes over those of the answer.
+    ``leader_stays``: that another node knows no leader yet does not depose it.
+    """
     memory: Memory = core.memory
     if reply.error or reply.top_error:
         return False
@@ -193,7 +204,7 @@ def on_find_quorum_reply(core: QuorumState, source: Node, reply: FindQuorumReply
     memory.expected_voters[source.id] = expected
     if reply.leader_epoch < core.epoch:
         return True
-    if memory.learns and reply.leader_id == NONE and expected and not voter_ids(core):
+    if learns_voters and reply.leader_id == NONE and expected and not voter_ids(core):
         memory.learned = expected
         core.persist(ElectionState(core.epoch, core.leader_id, core.voted))
     for connection in (*reply.voters, *(reply.targets or ())):
@@ -209,10 +220,8 @@ def on_find_quorum_reply(core: QuorumState, source: Node, reply: FindQuorumReply
         return True
     if reply.leader_epoch > core.epoch:
         learn(core, NONE, reply.leader_epoch, ())
-    # Who has given its vote to another waits for that election to end.
-    is_free = core.voted is None and core.leader_id == NONE
-    if core.is_voter and core.role.name is RoleName.UNATTACHED and is_free:
-        core.role.hurry()
+    if core.is_voter and not (leader_stays and core.role.name is RoleName.LEADER):
+        become_candidate(core)
     return True
 
 

@@ -39,7 +39,7 @@ class Memory:
     ``expected_voters`` are the voters that other servers expect, by the id of the server;
     ``asks_itself``: one of these servers is this node, by another name or behind a proxy.
     ``learned`` are the first voters that this node expects, itself told none, since it heard of
-    them: it tells them to others, and no restart changes them. ``learns``: whether it does that.
+    them: it tells them to others, and no restart changes them.
     """
 
     __slots__ = (
@@ -55,17 +55,15 @@ class Memory:
         "is_dismissed",
         "is_strict",
         "learned",
-        "learns",
         "rounds",
     )
 
-    def __init__(self, cluster_id: str, stored: Stored, *, learns: bool) -> None:
+    def __init__(self, cluster_id: str, stored: Stored) -> None:
         self.cluster_id = cluster_id or stored.cluster_id
         self.applied = stored.applied
         self.applied_offset = stored.applied_offset
         self.is_strict = stored.applied is not None
         self.learned = stored.learned
-        self.learns = learns
         self.is_dismissed = False
         self.asks_itself = False
         self.connections: dict[int, Connection] = {}

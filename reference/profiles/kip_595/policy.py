@@ -7,6 +7,7 @@ down. Voters are ids, FindQuorum returns their addresses; votes are for voters a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kraftspec.fastpath.types import Uuid
@@ -54,6 +55,7 @@ SETTLED_CLUSTER_ID = "settled-cluster-id"
 CHECK_QUORUM = "check-quorum"
 ASK_BACK = "ask-back"
 BUMP_WHEN_LOST = "bump-when-lost"
+LEADER_STAYS = "leader-stays"
 
 FIXES: Mapping[str, str] = {
     OWN_EPOCH_COMMIT: "A new leader changes the voters before it has committed anything of its own "
@@ -73,6 +75,8 @@ FIXES: Mapping[str, str] = {
     "bootstrap servers were down, no node that restarts ever finds the quorum.",
     BUMP_WHEN_LOST: "A candidate that loses backs off in the epoch that it lost, and bumps it when "
     "it campaigns again. This rule is the draft's own order: bump, step down, back off.",
+    LEADER_STAYS: "A leader that asks where the voters are becomes a candidate when one of them "
+    "has not heard yet that it leads: a new leader deposes itself again and again.",
 }
 
 NOT_FOLLOWER = int(DraftErrorCode.NOT_FOLLOWER)
@@ -134,7 +138,11 @@ class DraftPolicy(Policy):
             ApiVersions: handlers.on_api_versions,
         }
         self.reply_handlers: Mapping[type[Reply], ReplyHandler] = {
-            FindQuorumReply: discovery.on_find_quorum_reply,
+            FindQuorumReply: partial(
+                discovery.on_find_quorum_reply,
+                learns_voters=ONE_FIRST_QUORUM not in self.without,
+                leader_stays=LEADER_STAYS not in self.without,
+            ),
             FetchReply: handlers.on_fetch_reply,
             BeginEpochReply: handlers.on_begin_epoch_reply,
         }
@@ -149,7 +157,7 @@ class DraftPolicy(Policy):
             raise ValueError(
                 f"quorum-state is of the cluster {stored.cluster_id}, and this node of {cached}"
             )
-        memory = Memory(cached, stored, learns=ONE_FIRST_QUORUM not in self.without)
+        memory = Memory(cached, stored)
         discovery.name_cluster(core, memory)
         return memory
 

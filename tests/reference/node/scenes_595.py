@@ -25,6 +25,7 @@ from kraftspec.reference.log.control import encode_control_values
 from kraftspec.reference.tools.storage import FormatRequest
 
 ROUNDS = 12  # Of FindQuorum: in that time the node would have done what it does not.
+LEADERSHIPS = 3  # However busy the machine, in one of these a node would not stay.
 NOT_FOLLOWER = 20_003
 
 
@@ -223,6 +224,31 @@ def a_loser_bumps_its_epoch_before_it_backs_off(stage: Stage) -> bool:
     return all(later - earlier > 1 for earlier, later in pairwise(epochs))
 
 
+def a_leader_stays_though_others_have_not_heard_of_it(stage: Stage) -> bool:
+    """Check quorum alone ends it, which it tells the voters, each time that it is elected."""
+    follows(stage)
+    tells_quorum(stage)
+    known = stage.rules["FindQuorum"]
+
+    def epochs(api: str) -> list[int]:
+        return [one.body.leader_epoch for one in list(stage.sent) if one[:2] == (2, api)]
+
+    def rule(peer: int, body: Any) -> Any:
+        answer = known(peer, body)
+        votes = [one.body.candidate_epoch for one in list(stage.sent) if one.api == "Vote"]
+        answer.leader_epoch = max(votes, default=0)
+        return answer
+
+    def deposed() -> set[int]:
+        begun = epochs("BeginQuorumEpoch")
+        return {epoch for epoch in begun if epoch < begun[-1]} - {*epochs("EndQuorumEpoch")}
+
+    stage.rules["FindQuorum"] = rule
+    start_broker(stage, fetch_ms=CHECKED_MS)
+    until(lambda: bool(deposed()) or len({*epochs("EndQuorumEpoch")}) >= LEADERSHIPS)
+    return not deposed()
+
+
 SCENES = {
     "own-epoch-commit": voters_wait_for_a_record_of_the_epoch,
     "one-first-quorum": other_first_voters_stop_the_first_election,
@@ -233,4 +259,5 @@ SCENES = {
     "check-quorum": a_leader_without_followers_resigns,
     "ask-back": who_looks_for_the_quorum_is_asked_for_it,
     "bump-when-lost": a_loser_bumps_its_epoch_before_it_backs_off,
+    "leader-stays": a_leader_stays_though_others_have_not_heard_of_it,
 }

@@ -130,6 +130,17 @@ def test_an_answer_makes_a_follower_unless_its_epoch_is_old(tmp_path: Path) -> N
         assert (file_of(stage)["leaderId"], file_of(stage)["leaderEpoch"]) == (2, 6)
 
 
+def test_who_has_voted_becomes_a_candidate_where_no_leader_is_known(tmp_path: Path) -> None:
+    """000, FindQuorum Response 4: "the node will become a candidate", though it has voted for 2."""
+    with Stage(tmp_path, "kip-595") as stage:
+        answers_votes(stage, granted=False)
+        start_broker(stage, quorum__election__timeout__ms=LONG_MS)
+        assert vote(stage, 2, 5).vote_granted
+        assert file_of(stage)["votedId"] == 2
+        tells_quorum(stage, -1, 5)
+        stage.wait("Vote", candidate_epoch=6)
+
+
 def test_a_broker_keeps_the_first_voters_that_it_hears_of(tmp_path: Path) -> None:
     """002, quorum-state, CurrentVoters: "the latest known set of voters for this quorum"."""
     with Stage(tmp_path, "kip-595") as stage:

@@ -438,7 +438,7 @@ def test_who_never_fetched_is_unknown() -> None:
 
 
 def test_memory_does_not_grow_by_non_voters() -> None:
-    memory = Memory("", Stored(), learns=True)
+    memory = Memory("", Stored())
     for number in range(3 * CALLERS_MAX):
         memory.called(Connection(number, 1, "h", 1))
         memory.heeds(number, number, 10)
@@ -475,6 +475,7 @@ def test_fixes_describe_their_flaws() -> None:
         "check-quorum",
         "ask-back",
         "bump-when-lost",
+        "leader-stays",
     }
     with pytest.raises(ValueError, match="has no fix 'none'"):
         profile_named("kip-595", without=("none",))
