@@ -1,8 +1,6 @@
-"""kip-996 simulated: its properties hold, and a rule of it that is switched off shows its flaw."""
+"""kip-996 simulated: disks that are lost, static voters, and a flaw made small."""
 
 from __future__ import annotations
-
-import pytest
 
 from kraftspec.reference.profiles import profile_named
 from kraftspec.reference.profiles.kip_996.policy import PRE_VOTE
@@ -13,26 +11,6 @@ from kraftspec.simulation.run import simulate, swarm_of
 from kraftspec.simulation.trace_text import event_text, trace_events
 
 PROFILE = profile_named("kip-996")
-EVENTS = 1_500
-
-# Fix → the property that breaks without it, a seed that shows it, and its events with faults.
-FLAWS = {
-    "pre-vote": ("leader_completeness", 87, 3_000),
-    "pre-votes-alone": ("no_election_against_live_leader", 87, 3_000),
-    "check-quorum": ("leader_hears_majority", 50, 3_000),
-    "leader-refuses": ("no_vote_against_live_leader", 83, 3_000),
-    "own-word": ("majority_elects", 11, 200),
-    "epoch-first": ("higher_epoch_is_adopted", 1, 1_500),
-}
-
-
-@pytest.mark.parametrize("first", range(0, 20, 5))
-def test_every_property_holds(first: int) -> None:
-    for seed in range(first, first + 5):
-        result = simulate(seed, PROFILE, events=EVENTS)
-        assert result.violation is None, f"seed {seed}: {result.violation}"
-        assert result.events >= EVENTS
-        assert {"majority_elects", "no_election_against_live_leader"} <= {*result.properties}
 
 
 def test_a_reply_to_an_earlier_incarnation_answers_nothing() -> None:
@@ -40,19 +18,6 @@ def test_a_reply_to_an_earlier_incarnation_answers_nothing() -> None:
     result = simulate(3097, PROFILE, events=3_000)
     assert result.violation is None
     assert result.faults["reply to an earlier incarnation"] >= 1
-
-
-def test_every_rule_that_can_be_switched_off_has_a_flaw_that_is_shown() -> None:
-    assert {*FLAWS} == {*PROFILE.fixes}
-
-
-@pytest.mark.parametrize("fix", FLAWS)
-def test_a_flaw_shows_without_its_fix_and_not_with_it(fix: str) -> None:
-    name, seed, events = FLAWS[fix]
-    result = simulate(seed, profile_named("kip-996", without=(fix,)), events=events)
-    assert result.violation is not None
-    assert result.violation[0] == name
-    assert simulate(seed, PROFILE, events=events).violation is None
 
 
 def test_disks_are_lost_in_some_runs_and_nothing_else_fails_in_them() -> None:
