@@ -129,7 +129,7 @@ def test_the_apis_are_those_of_the_release() -> None:
         "Fetch": (1, 0, 15),
         "FetchSnapshot": (59, 0, 0),
         "DescribeQuorum": (55, 0, 1),
-        "ApiVersions": (18, 0, 4),
+        "ApiVersions": (18, 0, 5),
     }
 
 
