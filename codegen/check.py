@@ -10,13 +10,9 @@ from typing import Any
 from kraftspec.codegen.diagnostics import Diagnostic, SpecErrors
 from kraftspec.codegen.jsonc import parse
 from kraftspec.codegen.plan import module_name
-from kraftspec.codegen.reader import read_message
+from kraftspec.codegen.reader import NOT_MESSAGES, read_message
 from kraftspec.specs import specs_root
 
-# JSON files that stand among the specs and hold no message.
-NOT_MESSAGES = frozenset(
-    {"message.schema.json", "errors.json", "api-keys.json", "control-records.json"}
-)
 # Files that upstream calls otherwise than the message in them.
 UPSTREAM_NAMES = {"ZkMigrationRecord": "ZkMigrationStateRecord"}
 

@@ -22,10 +22,10 @@ from rich.table import Table
 from rich.text import Text
 
 from kraftspec.codegen.evolution import Change, compare_messages, released_versions
-from kraftspec.codegen.importer import SpecImportError, read_jar
+from kraftspec.codegen.importer import SpecImportError, read_jar, without_zookeeper
 from kraftspec.codegen.importer import render as render_spec
 from kraftspec.codegen.model import Message
-from kraftspec.codegen.reader import check_text
+from kraftspec.codegen.reader import NOT_MESSAGES, check_text
 from kraftspec.codegen.releases import ReleaseError, specs_path
 from kraftspec.codegen.versions import Versions
 
@@ -44,10 +44,6 @@ EXIT_USAGE: Final = 2  # For the command line: a side that cannot be loaded (``S
 
 SIDES: Final = "a directory, a jar, a release of Kafka or a git revision"
 GIT_PATH_DEFAULT: Final = "specs/kafka"
-# Numbers and the schema language itself live beside the specs; they are no messages.
-NOT_MESSAGES: Final = frozenset(
-    {"api-keys.json", "control-records.json", "errors.json", "message.schema.json"}
-)
 # Types that share one space of apiKeys over all modules; each coordinator has its own.
 KEYED_TYPES: Final = ("request", "response", "metadata")
 WIDTH_PLAIN: Final = 200  # A pipe has no width; names are never folded.
@@ -263,7 +259,7 @@ def _jar_texts(jar: Path) -> Iterator[tuple[str, str]]:
     except (SpecImportError, zipfile.BadZipFile, UnicodeDecodeError) as error:
         raise SideError(f"{jar}: {error}; give a jar that Apache Kafka published") from error
     for spec in specs:
-        yield f"{spec['name']}.json", render_spec(spec)
+        yield f"{spec['name']}.json", render_spec(without_zookeeper(spec))
 
 
 def _git_texts(spec: str) -> Iterator[tuple[str, str]]:

@@ -97,6 +97,15 @@ def compare_messages(old: Message, new: Message) -> list[Change]:
     return comparison.changes
 
 
+def matched_fields(old: Message, new: Message, before: str, after: str) -> list[tuple[str, str]]:
+    """Pair the fields of two structs by name, place and tag, as a comparison does.
+
+    The structs are given by their names, the message itself by an empty one.
+    """
+    pairs = _Comparison(old, new).match(old.struct(before), new.struct(after))
+    return [(was.name, entry.name) for was, entry in pairs]
+
+
 def released_versions(message: Message) -> Versions:
     """Return the versions whose layout is frozen: all but an unstable latest one."""
     valid = message.valid_versions

@@ -26,8 +26,6 @@ FIELD_KEYS: Final = (
 )  # fmt: skip
 # Flags that mean the same when false as when absent.
 FLAGS: Final = ("latestVersionUnstable", "ignorable", "mapKey", "zeroCopy")
-# Of brokers that use ZooKeeper, in jars before Kafka 4.0.
-GONE_LISTENERS: Final = ("zkBroker",)
 
 RELEASE: Final = "RELEASE"  # The file of a set that names its release.
 LINE_LENGTH_MAX: Final = 100  # As in the code, so that diffs fit side by side.
@@ -72,7 +70,7 @@ def import_jars(jars: Sequence[Path], out: Path) -> ImportReport:
     for jar in jars:
         module, release = _module_and_release(jar)
         releases.setdefault(release, jar)
-        for spec in read_jar(jar):
+        for spec in map(without_zookeeper, read_jar(jar)):
             path = f"{module}/{spec['name']}.json"
             if path in specs:
                 raise SpecImportError(f"{jar}: {path} was already imported; give each jar once")
@@ -167,19 +165,25 @@ def normalize(spec: Mapping[str, Any], where: str) -> Spec:
 
     Raises ``SpecImportError`` for a key that the schema language does not have.
     """
-    # Before Kafka 3.0 the key could be left out.
-    known = _known({"flexibleVersions": "none", **spec}, MESSAGE_KEYS, where)
+    if spec.get("validVersions") != "none":  # Before Kafka 3.0 the key could be left out.
+        spec = {"flexibleVersions": "none", **spec}
+    known = _known(spec, MESSAGE_KEYS, where)
     where = f"{where}: {spec['name']}"
     if "listeners" in known:
-        listeners = _list(spec["listeners"])
-        known["listeners"] = [name for name in listeners if name not in GONE_LISTENERS]
-        if not known["listeners"]:
-            del known["listeners"]
+        known["listeners"] = _list(spec["listeners"])
     if "fields" in known:
         known["fields"] = [_field(field, where) for field in _list(spec["fields"])]
     if "commonStructs" in known:
         known["commonStructs"] = [_struct(entry, where) for entry in _list(spec["commonStructs"])]
     return known
+
+
+def without_zookeeper(spec: Spec) -> Spec:
+    """Leave out the listener of brokers that use ZooKeeper, which is none since Kafka 4.0."""
+    listeners = [name for name in spec.get("listeners", ()) if name != "zkBroker"]
+    if listeners:
+        return {**spec, "listeners": listeners}
+    return {key: value for key, value in spec.items() if key != "listeners"}
 
 
 def _list(value: Any) -> list[Any]:
@@ -262,10 +266,10 @@ def render(spec: Mapping[str, Any]) -> str:
     A value with no object inside is written on one line where it fits; any other is opened up, one
     entry a line. So a changed field is a changed line.
     """
-    return _render(spec, 0, 0) + "\n"
+    return render_value(spec, 0, 0) + "\n"
 
 
-def _render(value: Any, indent: int, used: int) -> str:
+def render_value(value: Any, indent: int, used: int) -> str:
     """Render at ``indent`` columns, ``used`` of the first line being taken by key and comma."""
     line = json.dumps(value, ensure_ascii=False)
     if not isinstance(value, Mapping | list) or not value:
@@ -279,7 +283,7 @@ def _render(value: Any, indent: int, used: int) -> str:
         lines = []
         for key, entry in value.items():
             head = f"{json.dumps(key)}: "
-            lines.append(f"{pad}{head}{_render(entry, indent + 2, len(head))}")
+            lines.append(f"{pad}{head}{render_value(entry, indent + 2, len(head))}")
         return "{\n" + ",\n".join(lines) + "\n" + " " * indent + "}"
-    lines = [pad + _render(entry, indent + 2, 0) for entry in value]
+    lines = [pad + render_value(entry, indent + 2, 0) for entry in value]
     return "[\n" + ",\n".join(lines) + "\n" + " " * indent + "]"

@@ -19,6 +19,10 @@ from kraftspec.codegen.diagnostics import Diagnostic, SpecErrors
 from kraftspec.codegen.model import Message
 from kraftspec.codegen.raw.message import MessageSpec
 
+# JSON files that stand among the specs and hold no message.
+NOT_MESSAGES = frozenset(
+    {"message.schema.json", "errors.json", "api-keys.json", "control-records.json", "history.json"}
+)
 _COMMENT = re.compile(r'("(?:[^"\\\n]|\\.)*")|//[^\n]*')
 decode = msgspec.json.Decoder(MessageSpec).decode
 

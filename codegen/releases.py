@@ -7,26 +7,26 @@ message. Maven keeps the jars; what was imported is in ``releases`` of the cache
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from itertools import groupby
 from pathlib import Path
 from typing import Final
 
 from kraftspec.cache import cache_directory, locked
 from kraftspec.codegen import importer
-from kraftspec.codegen.importer import SpecImportError, import_jars
+from kraftspec.codegen.importer import Spec, SpecImportError, import_jars, module_of, read_jar
+from kraftspec.specs import specs_root
 
-RELEASES: Final = (
-    "2.8.0", "2.8.1", "2.8.2", "3.0.0", "3.0.1", "3.0.2", "3.1.0", "3.1.1", "3.1.2",
-    "3.2.0", "3.2.1", "3.2.2", "3.2.3", "3.3.0", "3.3.1", "3.3.2", "3.4.0", "3.4.1",
-    "3.5.0", "3.5.1", "3.5.2", "3.6.0", "3.6.1", "3.6.2", "3.7.0", "3.7.1", "3.7.2",
-    "3.8.0", "3.8.1", "3.9.0", "3.9.1", "3.9.2", "4.0.0", "4.0.1", "4.0.2",
-    "4.1.0", "4.1.1", "4.1.2", "4.2.0", "4.2.1", "4.2.2", "4.3.0", "4.3.1", "4.4.0",
-)  # fmt: skip
+HISTORY: Final = specs_root() / "history.json"  # What each release changed; it names them all.
+FIRST: Final = "2.8.0"  # The first with the records of KRaft.
 MAVEN_TIMEOUT_S: Final = 600.0
 OUTPUT_LINE_COUNT_MAX: Final = 30
 
@@ -66,6 +66,7 @@ _POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
   <groupId>kraftspec</groupId><artifactId>release</artifactId><version>1</version>
   <packaging>pom</packaging>
+  <dependencies>{dependencies}</dependencies>
   <build><plugins><plugin>
     <groupId>org.apache.maven.plugins</groupId><artifactId>maven-dependency-plugin</artifactId>
     <version>3.8.1</version>
@@ -78,6 +79,11 @@ _POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
 _ITEM = (
     "<artifactItem><groupId>org.apache.kafka</groupId>"
     "<artifactId>{artifact}</artifactId><version>{release}</version></artifactItem>"
+)
+_RANGE = (
+    "<dependency><groupId>org.apache.kafka</groupId><artifactId>kafka-clients</artifactId>"
+    "<version>[{first},)</version><exclusions><exclusion><groupId>*</groupId>"
+    "<artifactId>*</artifactId></exclusion></exclusions></dependency>"
 )
 
 
@@ -108,7 +114,7 @@ def release_specs(release: str) -> Path:
     cache = cache_directory() / "releases" / importers
     directory = cache / name
     if not directory.exists():
-        if not _RELEASE.fullmatch(release) or numbers(release) < numbers(RELEASES[0]):
+        if not _RELEASE.fullmatch(release) or numbers(release) < numbers(FIRST):
             raise _unknown(release)
         with locked(cache / f"{name}.lock"):
             if not directory.exists():
@@ -126,18 +132,58 @@ def jar_names(release: str) -> list[str]:
     return [artifact.name for artifact in ARTIFACTS if artifact.in_release(numbers(release))]
 
 
+@cache
+def known_releases() -> tuple[str, ...]:
+    """Return the releases that are known here, in the order of their numbers."""
+    return tuple(json.loads(HISTORY.read_text("utf-8"))["releases"]) if HISTORY.exists() else ()
+
+
+def read_release(release: str) -> dict[str, tuple[str, Spec]]:
+    """Return the module and the spec of every message of a release, as its jars have them.
+
+    Nothing is left out, and nothing is kept. Raises ``ReleaseError``.
+    """
+    with _jars(release) as jars:
+        return {str(spec["name"]): (module_of(jar), spec) for jar in jars for spec in read_jar(jar)}
+
+
+def published_releases() -> list[str]:
+    """Return the releases from ``FIRST`` on that Maven has. Raises ``ReleaseError``."""
+    newest = (known_releases() or (FIRST,))[-1]
+    with tempfile.TemporaryDirectory() as scratch:
+        pom, told = Path(scratch, "pom.xml"), Path(scratch, "repository.txt")
+        pom.write_text(_POM.format(items="", dependencies=_RANGE.format(first=newest)), "utf-8")
+        # To resolve a range, Maven fetches the list of all releases into its repository.
+        failed, output = _maven(
+            pom, "-U", "dependency:resolve", "help:evaluate",
+            "-Dexpression=settings.localRepository", f"-Doutput={told}",
+        )  # fmt: skip
+        repository = Path("" if failed else told.read_text("utf-8").strip())
+    lists = (repository / "org/apache/kafka/kafka-clients").glob("maven-metadata-*.xml")
+    found = {
+        release
+        for path in lists
+        for release in re.findall(r"<version>(\d+\.\d+\.\d+)</version>", path.read_text("utf-8"))
+        if numbers(release) >= numbers(FIRST)
+    }
+    if failed or not found:
+        raise ReleaseError(f"Maven did not list the releases of Apache Kafka\n{output}")
+    return sorted(found, key=numbers)
+
+
 def _import(release: str, directory: Path) -> None:
-    with tempfile.TemporaryDirectory(dir=directory.parent) as scratch:
-        jars, specs = Path(scratch, "jars"), Path(scratch, "specs")
-        _fetch(release, jars)
+    with _jars(release) as jars:
+        specs = jars[0].with_name("specs")
         try:
-            import_jars(sorted(jars.glob("*.jar")), specs)
+            import_jars(jars, specs)
         except SpecImportError as error:
             raise ReleaseError(f"Apache Kafka {release} cannot be imported: {error}") from error
         specs.rename(directory)  # At once: a directory that is there is complete.
 
 
-def _fetch(release: str, jars: Path) -> None:
+@contextmanager
+def _jars(release: str) -> Iterator[list[Path]]:
+    """Fetch the jars of a release that have schemas, into a directory of the cache for a while."""
     if shutil.which("mvn") is None:
         raise ReleaseError(
             f"Apache Kafka {release} is fetched by Maven, and there is no mvn here: "
@@ -146,15 +192,18 @@ def _fetch(release: str, jars: Path) -> None:
     items = "\n".join(
         _ITEM.format(artifact=artifact, release=release) for artifact in jar_names(release)
     )
-    pom = jars.with_name("pom.xml")
-    pom.write_text(_POM.format(items=items), "utf-8")
     # A release may have come since Maven was asked for it in vain.
-    again = () if release in RELEASES else ("-U",)
-    failed, output = _maven(pom, "dependency:copy", f"-DoutputDirectory={jars}", *again)
-    if failed and release not in RELEASES and (missing := _NOT_THERE.search(output)):
-        raise _unknown(release, f"Maven has no {missing[1]}")
-    if failed:
-        raise ReleaseError(f"Maven did not fetch the jars of Apache Kafka {release}\n{output}")
+    again = () if release in known_releases() else ("-U",)
+    cache_directory().mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=cache_directory()) as scratch:
+        pom = Path(scratch, "pom.xml")
+        pom.write_text(_POM.format(items=items, dependencies=""), "utf-8")
+        failed, output = _maven(pom, "dependency:copy", f"-DoutputDirectory={scratch}", *again)
+        if failed and again and (missing := _NOT_THERE.search(output)):
+            raise _unknown(release, f"Maven has no {missing[1]}")
+        if failed:
+            raise ReleaseError(f"Maven did not fetch the jars of Apache Kafka {release}\n{output}")
+        yield sorted(Path(scratch).glob("*.jar"))
 
 
 def _maven(pom: Path, *arguments: str) -> tuple[bool, str]:
@@ -177,7 +226,7 @@ def _maven(pom: Path, *arguments: str) -> tuple[bool, str]:
 
 
 def _unknown(release: str, reason: str = "") -> ReleaseError:
-    lines = [list(group) for _, group in groupby(RELEASES, lambda name: numbers(name)[:2])]
+    lines = [list(group) for _, group in groupby(known_releases(), lambda name: numbers(name)[:2])]
     known = ", ".join(
         names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}" for names in lines
     )

@@ -4,8 +4,9 @@
 ``kip-853/`` and ``kip-996/`` are the first drafts of these KIPs, repaired, with every repair listed
 in their ERRATA.md.
 ``message.schema.json`` is the schema language itself, and ``errors.json`` and ``api-keys.json``
-give numbers their names. Everything else in this project is generated from these files or checked
-by them: a package that needs to know something about the wire reads a spec and keeps no copy.
+give numbers their names; ``history.json`` says which release of Kafka changed what.
+Everything else in this project is generated from these files or checked by them: a package that
+needs to know something about the wire reads a spec and keeps no copy.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from kraftspec.codegen.diff import MessageDiff, run_diff
 from kraftspec.codegen.generate import MessageSet, generate, specs_sets
 from kraftspec.codegen.importer import import_specs
-from kraftspec.codegen.releases import RELEASES, numbers, release_specs
+from kraftspec.codegen.releases import known_releases, numbers, release_specs
 from kraftspec.conformance.adapters.registry import adapters, kafka_adapter
 from kraftspec.conformance.making.make import make
 from kraftspec.conformance.making.numbers import numbers_of, write_numbers
@@ -263,7 +263,7 @@ def _entry(message: MessageDiff) -> dict[str, Any]:
 @click.option("--again", is_flag=True, help="Take all steps again.")
 def main(release: str, base: str | None, again: bool) -> None:
     """Bring RELEASE of Apache Kafka in, prove it, and write what it means for implementers."""
-    older = [name for name in RELEASES if numbers(name) < numbers(release)]
+    older = [name for name in known_releases() if numbers(name) < numbers(release)]
     if base is None:
         if not older:
             raise click.UsageError(f"no release is older than {release}; give --base")

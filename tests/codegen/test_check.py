@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from kraftspec.codegen import raw_models
-from kraftspec.codegen.check import NOT_MESSAGES, check_paths, spec_files
+from kraftspec.codegen.check import check_paths, spec_files
 from kraftspec.codegen.diagnostics import RULES, Diagnostic, SpecErrors
 from kraftspec.codegen.explain import explain, validator
 from kraftspec.codegen.raw.message import FieldSpec, MessageSpec, StructSpec
-from kraftspec.codegen.reader import check_text, read_message
+from kraftspec.codegen.reader import NOT_MESSAGES, check_text, read_message
 from kraftspec.specs import specs_root
 
 GOOD = '{"type": "data", "name": "Sample", "validVersions": "0", "flexibleVersions": "0+"}\n'

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from math import isnan
 from pathlib import Path
@@ -145,11 +145,12 @@ def find_spec(message: str, set_name: str) -> Path:
     if message in specs:
         return specs[message]
     raise click.BadParameter(
-        f"there is no message {message!r} in {set_name}{_alike(message, specs)}"
+        f"there is no message {message!r} in {set_name}{alike(message, specs)}"
     )
 
 
-def _alike(name: str, names: dict[str, Path]) -> str:
+def alike(name: str, names: Iterable[str]) -> str:
+    """Return what a person may have meant, to end a sentence with; nothing if nothing is near."""
     from difflib import get_close_matches
 
     folded = {known.lower(): known for known in names}

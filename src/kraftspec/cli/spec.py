@@ -1,4 +1,4 @@
-"""``kraftspec spec``: check, import, show, plan, headers and diff."""
+"""``kraftspec spec``: check, import, show, plan, headers, diff and history."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from kraftspec.cli.output import (
     spec_paths,
     specs_named,
 )
+from kraftspec.cli.spec_history import history
 
 if TYPE_CHECKING:
     from kraftspec.codegen.headers import ApiHeaders
@@ -33,6 +34,9 @@ _PATHS = click.Path(exists=True, path_type=Path)
 @click.group()
 def spec() -> None:
     """Work with message schemas."""
+
+
+spec.add_command(history)
 
 
 @spec.command()
