@@ -73,7 +73,8 @@ def upstream(jar: Path) -> dict[str, dict[str, Any]]:
             if re.search(r"(^|/)(message|metadata)/\w+\.json$", name):
                 lines = archive.read(name).decode().splitlines()
                 text = "\n".join(line for line in lines if not line.lstrip().startswith("//"))
-                spec = json.loads(text)
+                # DescribeProducersRequest of 2.8 ends with brackets too many.
+                spec, _ = json.JSONDecoder().raw_decode(text.lstrip())
                 specs[spec["name"]] = spec
     return specs
 
@@ -91,8 +92,12 @@ def facts(entry: Any) -> Any:
         if isinstance(default, bool):
             default = "true" if default else "false"
         meant["default"] = None if default is None else str(default)
+        if "tag" in meant:
+            meant["tag"] = int(meant["tag"])
+    elif meant["validVersions"] != "none":
+        meant.setdefault("flexibleVersions", "none")  # Before 3.0 it could be left out.
     for flag in ("ignorable", "mapKey", "zeroCopy", "latestVersionUnstable"):
-        meant[flag] = meant.get(flag, False)
+        meant[flag] = meant.get(flag, False) in (True, "true")
     return tuple(sorted(meant.items(), key=lambda item: item[0]))
 
 
