@@ -285,9 +285,11 @@ def _default_violations(entry: Field) -> Iterator[Violation]:
     value, kind = entry.default, entry.type
     if value is None and kind.nullable:
         if str(kind) != "records" and not entry.nullable_versions.covers(entry.versions):
-            message = (
-                f"the default is null, but of versions {entry.versions} only "
-                f"{entry.nullable_versions} are nullable"
+            nullable = entry.nullable_versions
+            message = "the default is null, but " + (
+                "no version is nullable"
+                if nullable.empty
+                else f"nullableVersions {nullable} has only a part of versions {entry.versions}"
             )
             mend = f'write "nullableVersions": "{entry.versions}", or another default'
             keys = ("default", "nullableVersions", "versions", "type")

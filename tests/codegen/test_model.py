@@ -230,6 +230,20 @@ def test_bad_fields(kind: str, more: dict[str, Any], rules: list[str]) -> None:
     assert broken(lambda: field(kind=kind, **more)) == rules
 
 
+@pytest.mark.parametrize(
+    ("nullable", "words"),
+    [
+        (NONE, "no version is nullable"),
+        (ZERO_TO_TWO, "nullableVersions 0-2 has only a part of versions 0+"),
+    ],
+)
+def test_a_default_null_says_which_versions_are_nullable(nullable: Versions, words: str) -> None:
+    with pytest.raises(RuleErrors) as refusal:
+        field(kind="string", default=None, nullable_versions=nullable)
+    [violation] = refusal.value.violations
+    assert violation.message == f"the default is null, but {words}"
+
+
 def test_a_field_lists_all_its_mistakes() -> None:
     def make() -> Field:
         return field("1st", "int32", nullable_versions=ALL, tag=0, zero_copy=True, default=1 << 40)
