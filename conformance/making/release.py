@@ -24,6 +24,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from kraftspec.codegen.diff import MessageDiff, run_diff
 from kraftspec.codegen.generate import MessageSet, generate, specs_sets
+from kraftspec.codegen.history.__main__ import update as update_history
 from kraftspec.codegen.importer import import_specs
 from kraftspec.codegen.releases import known_releases, numbers, release_specs
 from kraftspec.conformance.adapters.registry import adapters, kafka_adapter
@@ -58,6 +59,7 @@ class ReleaseWork:
             "diff": self.diff,
             "numbers": self.numbers,
             "codecs": self.generate,
+            "pages": self.write_pages,
             "vectors": self.make_vectors,
             "base vectors": self.make_base_vectors,
             "adapters": self.run_adapters,
@@ -122,6 +124,14 @@ class ReleaseWork:
             one = MessageSet("kafka", self.specs / "kafka", self.codecs, self._package)
             report = generate([one])
         return f"{report.messages} messages, {report.pairs} pairs, {len(report.written)} written"
+
+    def write_pages(self) -> str:
+        """Write the history of the releases, and the table of header versions."""
+        if not self.adopted:
+            return "those of an older release are written already"
+        read = update_history(scratch=False)
+        self._call([*_KRAFTSPEC, "spec", "headers", "--write", "docs/headers.md"], None)
+        return f"releases new in the history: {', '.join(read) or 'none'}"
 
     def make_vectors(self) -> str:
         """Have the classes of the release make the vectors."""
@@ -205,12 +215,13 @@ class ReleaseWork:
         command = [*_KRAFTSPEC, "conform", "run", *of, "--vectors", str(vectors), "--json"]
         self._call(command, self.results / f"{name}.json", verdicts=True)
 
-    def _call(self, command: list[str], out: Path, *, verdicts: bool = False) -> None:
+    def _call(self, command: list[str], out: Path | None, *, verdicts: bool = False) -> None:
         """Write the output of a command to a file, which is there only if the command worked."""
         done = subprocess.run(command, stdout=subprocess.PIPE, check=False, cwd=self.checkout)
         if done.returncode not in ((0, 1, 2) if verdicts else (0,)):
             raise click.ClickException(f"{' '.join(command)} ended with {done.returncode}")
-        out.write_bytes(done.stdout)
+        if out is not None:
+            out.write_bytes(done.stdout)
 
 
 def _new_numbers(

@@ -208,7 +208,7 @@ def _print_headers(apis: list[ApiHeaders]) -> None:
     from kraftspec.codegen.headers import columns, without_versions
 
     shown = columns(apis)
-    table = Table(box=None, pad_edge=False)
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("\nkey", justify="right")
     table.add_column("\nAPI")
     for kind, number in shown:
