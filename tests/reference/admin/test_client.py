@@ -82,7 +82,7 @@ def connect(port: int) -> Connection:
 
 
 def test_a_peer_that_knows_only_the_first_api_versions() -> None:
-    """It answers version 4 with an error in a body of version 0, and is asked again (KIP-511)."""
+    """It answers version 5 with an error in a body of version 0, and is asked again (KIP-511)."""
 
     def answer(request: bytes) -> bytes:
         version = int.from_bytes(request[2:4])
@@ -92,7 +92,7 @@ def test_a_peer_that_knows_only_the_first_api_versions() -> None:
 
     with peer(answer) as (port, asked), connect(port) as connection:
         assert connection.versions == {18: range(2), 60: range(1)}
-    assert [int.from_bytes(request[2:4]) for request in asked] == [4, 1]
+    assert [int.from_bytes(request[2:4]) for request in asked] == [5, 1]
 
 
 @pytest.mark.parametrize("offered", [(18, 0, 4), (18, 0, 9)])
