@@ -11,6 +11,7 @@ stopped goes on after the last of them. ``--again`` begins anew.
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from typing import Any
 
 import click
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from msgspec import UNSET
 
 from kraftspec.codegen.diff import MessageDiff, run_diff
 from kraftspec.codegen.generate import MessageSet, generate, specs_sets
@@ -32,6 +34,7 @@ from kraftspec.conformance.making.make import make
 from kraftspec.conformance.making.numbers import numbers_of, write_numbers
 from kraftspec.conformance.raw.results import Results
 from kraftspec.conformance.report import read_results
+from kraftspec.conformance.runner.known import known_file
 from kraftspec.conformance.vectors import read_vectors
 from kraftspec.specs import kafka_release
 
@@ -162,6 +165,7 @@ class ReleaseWork:
             for spec in adapters():
                 if not spec.missing() and not (self.results / f"{spec.name}.json").exists():
                     self._judge(spec.name, ["--adapter", spec.name], self.vectors)
+                    recount(known_file(spec.name), read_results(self.results / f"{spec.name}.json"))
         return ", ".join(f"{name} {_verdict(result)}" for name, result in self._ran().items())
 
     def record_node_vectors(self) -> str:
@@ -222,6 +226,22 @@ class ReleaseWork:
             raise click.ClickException(f"{' '.join(command)} ended with {done.returncode}")
         if out is not None:
             out.write_bytes(done.stdout)
+
+
+def recount(known: Path, results: Results) -> None:
+    """Write how many cases each entry of a file of known failures matches now.
+
+    A failure that no entry matches stays one: what it means is for a person to say.
+    """
+    if not known.exists():
+        return
+    head, *entries = known.read_text("utf-8").split("[[failure]]")
+    for number, entry in enumerate(results.known):
+        if entry.cases is not UNSET:
+            entries[number] = re.sub(
+                r"^cases = \d+$", f"cases = {entry.failed}", entries[number], flags=re.MULTILINE
+            )
+    known.write_text("[[failure]]".join([head, *entries]), "utf-8")
 
 
 def _new_numbers(

@@ -132,7 +132,8 @@ def _topics(work: Work, admin: Any) -> None:
     step(admin.describe_topic_partitions, [work.topic], response_partition_limit=2)
     if not (2, 8) <= work.version < (3, 7):
         step(admin.describe_cluster)  # kafka-python 3.0.12 raises KeyError at the first version.
-    step(admin.api_versions)
+    if work.version < (4, 0):  # Else kafka-python 3.0.12 raises ValueError for keys from 93 on.
+        step(admin.api_versions)
     step(admin.describe_features)
     step(admin.describe_metadata_quorum)
     step(admin.delete_topics, [work.name("small")])
