@@ -26,7 +26,7 @@ from kraftspec.reference.raft.resigned import Resigned
 from kraftspec.reference.raft.role import QuorumState, ReplyHandler
 from kraftspec.reference.raft.rules import handled_by_rule, top_level_is_good
 from kraftspec.reference.raft.transitions import Cause
-from kraftspec.reference.raft.types import Node
+from kraftspec.reference.raft.types import NONE, Node
 
 
 def on_vote_reply(core: QuorumState, source: Node, reply: VoteReply) -> bool:
@@ -81,7 +81,8 @@ def on_fetch_reply(core: QuorumState, source: Node, reply: FetchReply) -> bool:
         role = core.role
     if reply.error or not isinstance(role, Follower):
         return False
-    return role.on_fetch_reply(reply)
+    # A leader names itself, and lets a Fetch wait. Who does not may answer each at once.
+    return role.on_fetch_reply(reply) and reply.leader_id != NONE
 
 
 def on_fetch_snapshot_reply(core: QuorumState, source: Node, reply: FetchSnapshotReply) -> bool:

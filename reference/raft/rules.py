@@ -46,14 +46,14 @@ def learn(core: QuorumState, leader_id: int, epoch: int, endpoints: Endpoints) -
 def handled_by_rule(core: QuorumState, reply: Reply) -> bool | None:
     """Apply the rules for every reply, in Kafka's order.
 
-    Return None if the reply is still to be handled; else whether it was good. A refusal that taught
+    Return None if the reply is still to be handled; else whether it was good. One that taught
     nothing is not: its sender is left alone for a while. Kafka's node asks it again at once, and so
     two nodes can keep each other busy until somebody is elected.
     """
     error = reply.error
     epoch = reply.leader_epoch
     if epoch < core.epoch or error == ErrorCode.UNKNOWN_LEADER_EPOCH:
-        return error == 0  # Old news, or a node that has not heard of this epoch yet.
+        return False  # Old news, or a node that has not heard of this epoch yet.
     if epoch > core.epoch or error in _ASK_THE_LEADER:
         before = core.role
         learn(core, reply.leader_id, epoch, reply.leader_endpoints)
