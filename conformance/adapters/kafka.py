@@ -6,7 +6,7 @@ Its Java sources are in ``adapters/java``; ``registry`` builds them.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -30,7 +30,16 @@ class RefusedError(Exception):
 
 class KafkaAdapter(Adapter):
     """The Java adapter with what only it can do, run as
-    ``with kafka_adapter() as kafka:`` (`registry`)."""
+    ``with kafka_adapter() as kafka:`` (`registry`).
+
+    Attributes:
+        release: the release of Kafka that its classes are of.
+    """
+
+    def __init__(self, command: Sequence[str], *, release: str, timeout_s: float) -> None:
+        """Set up ``command`` (not yet started); see ``Adapter``."""
+        super().__init__(command, timeout_s=timeout_s)
+        self.release = release
 
     def load(
         self,

@@ -121,7 +121,7 @@ class AdapterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         Raises ``AdapterBuildError``.
         """
         if self.name == "kafka":
-            return KafkaAdapter(self.command(), timeout_s=timeout_s)
+            return KafkaAdapter(self.command(), release=self.version, timeout_s=timeout_s)
         return Adapter(self.command(), timeout_s=timeout_s)
 
     def _lack(self, need: str) -> str | None:
@@ -258,8 +258,8 @@ def kafka_adapter(release: str = "", *, timeout_s: float = 120.0) -> KafkaAdapte
     The classes are those of a ``release``, by default that of ``specs/kafka``. ``timeout_s`` is for
     one reply: compiling a big set of specs takes seconds. Raises ``AdapterBuildError``.
     """
-    name = f"kafka@{release}" if release else "kafka"
-    return KafkaAdapter(find(name).command(), timeout_s=timeout_s)
+    spec = find(f"kafka@{release}" if release else "kafka")
+    return KafkaAdapter(spec.command(), release=spec.version, timeout_s=timeout_s)
 
 
 def java_missing() -> str | None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from msgspec import UNSET, UnsetType
+from typing import Annotated
+
+from msgspec import UNSET, Meta, UnsetType
 
 from kraftspec.codegen.strict import Strict
 
@@ -16,6 +18,7 @@ class KnownFailure(Strict, kw_only=True):
     message: str | UnsetType = UNSET
     family: str | UnsetType = UNSET
     cases: int | UnsetType = UNSET
+    releases: Annotated[list[str], Meta(min_length=1)] | UnsetType = UNSET
 
 
 class KnownFailures(Strict, kw_only=True):

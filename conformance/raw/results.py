@@ -101,6 +101,7 @@ class KnownEntry(Strict, kw_only=True):
     message: str | UnsetType = UNSET
     family: str | UnsetType = UNSET
     cases: int | UnsetType = UNSET
+    releases: list[str] | UnsetType = UNSET
 
 
 class Skip(Strict, kw_only=True):

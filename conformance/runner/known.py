@@ -3,7 +3,8 @@
 An entry has ``test`` or ``detail``. ``test`` names tests, by id or by a pattern: all of them are
 expected to fail, and one that passes fails the run. ``detail`` matches the text of the
 failures, of any number of tests; tests that pass are ignored. After a run of every vector there is
-a warning about each entry that matched nothing, or not the number of its ``cases``.
+a warning about each entry that matched nothing, or not the number of its ``cases``. An entry with
+``releases`` is for other releases of the codec than the usual one.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
-from fnmatch import translate
+from fnmatch import fnmatchcase, translate
 from importlib.resources import files
 from pathlib import Path
 
@@ -28,11 +29,19 @@ class KnownFailures:
     """The entries of one file, and their matches in a run."""
 
     def __init__(
-        self, failures: Sequence[raw.KnownFailure] = (), today: date | None = None
+        self,
+        failures: Sequence[raw.KnownFailure] = (),
+        today: date | None = None,
+        release: str = "",
     ) -> None:
-        """Take the entries; ``ValueError`` for one that cannot be used."""
+        """Take the entries that are for a release; ``ValueError`` for one that cannot be used."""
         self.today = today or datetime.now(UTC).date()
-        self.entries = [self._entry(failure) for failure in failures]
+        self.entries = [
+            self._entry(failure)
+            for failure in failures
+            if failure.releases is UNSET
+            or any(fnmatchcase(release, pattern) for pattern in failure.releases)
+        ]
         tests = [(entry.test, entry) for entry in self.entries if entry.test is not UNSET]
         self._ids = {test: entry for test, entry in tests if _is_id(test)}
         self._patterns = [
@@ -43,11 +52,11 @@ class KnownFailures:
         ]
 
     @classmethod
-    def read(cls, path: Path, today: date | None = None) -> KnownFailures:
+    def read(cls, path: Path, today: date | None = None, release: str = "") -> KnownFailures:
         """Read a file of ``schemas/known.schema.json``; ``ValueError`` names it and the error."""
         try:
             file = msgspec.toml.decode(path.read_bytes(), type=raw.KnownFailures)
-            return cls(file.failure, today)
+            return cls(file.failure, today, release)
         except (msgspec.DecodeError, ValueError) as error:
             raise ValueError(f"{path}: {error}") from error
 
@@ -123,6 +132,13 @@ class _Detail:
             and self._family(case.test.family) is not None
             and self._detail(wrong.detail) is not None
         )
+
+
+def known_failures(adapter: str, path: Path | None = None) -> KnownFailures:
+    """Return the known failures of ``NAME`` or ``NAME@RELEASE``: of a file, else of its own."""
+    path = path or known_file(adapter)
+    release = adapter.partition("@")[2]
+    return KnownFailures.read(path, release=release) if path.exists() else KnownFailures()
 
 
 def known_file(adapter: str) -> Path:

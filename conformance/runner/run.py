@@ -14,7 +14,13 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET
 
-from kraftspec.conformance.adapters.harness import LINE_BYTES_MAX, Adapter, version_range
+from kraftspec.conformance.adapters.harness import (
+    LINE_BYTES_MAX,
+    Adapter,
+    AdapterError,
+    version_range,
+)
+from kraftspec.conformance.adapters.kafka import KafkaAdapter
 from kraftspec.conformance.adapters.registry import find
 from kraftspec.conformance.raw.harness import HelloReply
 from kraftspec.conformance.raw.results import (
@@ -32,7 +38,7 @@ from kraftspec.conformance.runner.cases import Case, Filters, Shard, dealt, read
 from kraftspec.conformance.runner.judge import Outcome, Skipped, Wrong
 from kraftspec.conformance.runner.known import KnownFailures
 from kraftspec.conformance.runner.pool import Pool, Progress, begin
-from kraftspec.conformance.vectors import KAFKA, vectors_root
+from kraftspec.conformance.vectors import KAFKA, vectors_release, vectors_root
 
 SCHEMA_VERSION: Literal[1] = 1
 OURS = ("kraftspec", "kraftspec-python")  # Their errors must have the right class and offset, too.
@@ -114,13 +120,16 @@ def run(
     adapters = [adapters] if isinstance(adapters, Adapter) else list(adapters)
     filters = filters if isinstance(filters, Filters) else Filters(filters)
     known = known or KnownFailures()
+    root = root or vectors_root()
     if cases is None:
-        cases = read_cases(root or vectors_root(), filters, shard)
+        cases = read_cases(root, filters, shard)
     with ExitStack() as stack:
         if not keep:
             stack.enter_context(adapters[0])
-        hello = begin(adapters[0], {case.spec for case in cases})
-        skips = _skips(hello, cases)
+        foreign = _foreign(adapters[0], root, cases)
+        sets = {case.spec for case, skip in zip(cases, foreign, strict=True) if skip is None}
+        hello = begin(adapters[0], sets)
+        skips = _skips(hello, cases, foreign)
         order = [number for number in shuffled(len(cases), seed) if skips[number] is None]
         jobs = max(1, min(len(adapters), len(order) // CASES_PER_JOB_MIN))
         exact = hello.name in OURS if exact is None else exact
@@ -189,8 +198,26 @@ def _selection(filters: Filters, shard: Shard | None, seed: int | None) -> Selec
     )
 
 
-def _skips(hello: HelloReply, cases: Sequence[Case]) -> list[Skipped | None]:
-    """Return for each case why it is skipped, according to the adapter's hello."""
+def _foreign(adapter: Adapter, root: Path, cases: Sequence[Case]) -> list[Skipped | None]:
+    """Return for each case why it does not concern the release of Kafka that the adapter is of."""
+    made_by = vectors_release(root)
+    if not isinstance(adapter, KafkaAdapter) or made_by in ("", adapter.release):
+        return [None] * len(cases)
+    # Most runs need no other release, nor what reads its schemas.
+    from kraftspec.codegen.releases import ReleaseError  # noqa: PLC0415
+    from kraftspec.conformance.runner.releases import OtherRelease  # noqa: PLC0415
+
+    try:
+        release = OtherRelease.read(adapter.release, made_by)
+    except ReleaseError as error:
+        raise AdapterError("start", str(error)) from error
+    return [release.skip(case) for case in cases]
+
+
+def _skips(
+    hello: HelloReply, cases: Sequence[Case], foreign: Sequence[Skipped | None]
+) -> list[Skipped | None]:
+    """Return for each case why it is skipped: it is foreign, or hello says so."""
     sets = {**({} if hello.sets is UNSET else hello.sets), KAFKA: hello.messages}
     served = {
         (spec, message): version_range(text)
@@ -198,12 +225,14 @@ def _skips(hello: HelloReply, cases: Sequence[Case]) -> list[Skipped | None]:
         for message, text in messages.items()
     }
     skips: list[Skipped | None] = []
-    for case in cases:
+    for case, skip in zip(cases, foreign, strict=True):
         test = case.test
         wrong = None if test.error is UNSET else test.error.class_
         versions = served.get((case.spec, case.message))
         size = len(test.hex or "") if case.direction == "decode" else len(bytes(test.value or b""))
-        if wrong == "unknown_message":
+        if skip is not None:
+            skips.append(skip)
+        elif wrong == "unknown_message":
             skips.append(None)
         elif versions is None:
             skips.append(_NO_MESSAGE)

@@ -50,6 +50,13 @@ def vector_paths(root: Path) -> list[Path]:
     return sorted(path for path in root.glob("*/*.json") if path.parent.name != NODE)
 
 
+def vectors_release(root: Path) -> str:
+    """Return the release of Kafka whose classes made the set ``kafka``; empty without that set."""
+    for path in sorted((root / KAFKA).glob("*.json")):
+        return msgspec.json.decode(path.read_bytes(), type=VectorFile).source.kafka
+    return ""
+
+
 def read_vectors(root: Path, name: str = "") -> Iterator[tuple[str, VectorFile]]:
     """Yield (set, file) for every vector file, or for those whose path contains ``name``.
 
@@ -64,5 +71,5 @@ def read_vectors(root: Path, name: str = "") -> Iterator[tuple[str, VectorFile]]
 
 __all__ = [
     "KAFKA", "NODE", "SCHEMA_VERSION", "Test", "VectorFile", "dumps", "read_vectors", "test_id",
-    "vector_paths",
+    "vector_paths", "vectors_release",
 ]  # fmt: skip

@@ -19,7 +19,7 @@ from kraftspec.conformance.fuzz.compare import normal
 from kraftspec.conformance.raw.results import Failure, Results
 from kraftspec.conformance.report import set_and_message
 from kraftspec.conformance.runner.cases import Case, Filters, read_cases
-from kraftspec.conformance.runner.known import KnownFailures, known_file
+from kraftspec.conformance.runner.known import KnownFailures, known_failures
 from kraftspec.conformance.runner.pool import begin
 from kraftspec.conformance.runner.run import adapter_exec, run
 from kraftspec.conformance.vectors import vectors_root
@@ -125,8 +125,7 @@ def _adapter(kind: Conform, name: str) -> Adapter:
 
 
 def _known(kind: Conform, name: str) -> KnownFailures:
-    path = known_file(name)
-    return KnownFailures.read(path) if name in kind.names and path.exists() else KnownFailures()
+    return known_failures(name) if name in kind.names else KnownFailures()
 
 
 @cache

@@ -24,7 +24,7 @@ from click.testing import CliRunner, Result
 from rich.console import Console
 from tests.conformance.report.result_samples import write_known
 
-from kraftspec.cli import main
+from kraftspec.cli import conform_run, main
 from kraftspec.cli.conform_failures import hex_rows, show
 from kraftspec.conformance.adapters import registry
 from kraftspec.conformance.adapters.registry import adapters
@@ -147,6 +147,14 @@ def test_if_all_is_skipped_nothing_was_proven() -> None:
     assert result.exit_code == 3
     assert "every case was skipped: nothing was tested" in result.stderr
     assert "the adapter does not have this message" in result.stdout
+
+
+def test_reasons_that_are_not_printed_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conform_run, "SKIPS_SHOWN_MAX", 0)
+    result = run("run", "--exec", fake("well"), "--filter", "kafka/VoteResponse")
+    assert re.search(
+        r"^skipped [\d,]+: 1 other reason; --json has them all$", result.stdout, re.MULTILINE
+    )
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,6 @@ from kraftspec.cli.output import (
 if TYPE_CHECKING:
     from kraftspec.conformance.adapters.harness import Adapter
     from kraftspec.conformance.raw.results import Results
-    from kraftspec.conformance.runner.known import KnownFailures
 
 SKIPS_SHOWN_MAX = 5
 JOBS_MAX = 4  # One process judges what all of them answer.
@@ -117,10 +116,9 @@ def run(
     Exit code 0: all as expected. 1: a regression. 2: a known failure passed. 3: the harness failed.
     130: interrupted.
     """
-    from msgspec import to_builtins
-
     from kraftspec.conformance.adapters.harness import AdapterError
     from kraftspec.conformance.runner.cases import Filters, Shard
+    from kraftspec.conformance.runner.known import known_failures
     from kraftspec.conformance.runner.run import run as run_vectors
 
     if [adapter_name, command, node].count(None) != 2:  # noqa: PLR2004 # All but one.
@@ -133,7 +131,7 @@ def run(
     try:
         chosen = Filters(filters)
         part = None if shard is None else Shard.parse(shard)
-        excuses = _known(known, adapter_name)
+        excuses = known_failures(adapter_name or "", known)
         adapters = _adapters(adapter_name, command, jobs, timeout_s)
     except ValueError as error:
         raise click.UsageError(str(error)) from error
@@ -159,10 +157,7 @@ def run(
         raise no_verdict(error) from error
     if results.tests == 0:
         raise no_verdict(f"no vectors match {' '.join(filters)!r}: nothing was tested")
-    if as_json:
-        emit_json(to_builtins(results))
-    else:
-        _print(results, stats)
+    _print(results, stats, as_json)
     if junit is not None:  # Last: what cannot be written must not cost what was learnt.
         _write_junit(results, junit)
     raise click.exceptions.Exit(_exit_code(results, strict))
@@ -173,6 +168,7 @@ def _run_node(
 ) -> None:
     """Put node vectors to a node; never returns."""
     from kraftspec.cli.conform_node import run_node
+    from kraftspec.conformance.runner.known import known_failures
 
     context = click.get_current_context()
     for option in ("shard", "seed", "jobs", "timeout_s", "vectors", "junit", "stats"):
@@ -180,18 +176,10 @@ def _run_node(
             flag = "--" + option.removesuffix("_s")
             raise click.UsageError(f"{flag} is for codecs, not for --node")
     try:
-        excuses = _known(known, name)
+        excuses = known_failures(name, known)
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     run_node(name, filters, excuses, strict=strict, as_json=as_json)
-
-
-def _known(path: Path | None, adapter_name: str | None) -> KnownFailures:
-    from kraftspec.conformance.runner.known import KnownFailures, known_file
-
-    if path is None and adapter_name is not None:
-        path = known_file(adapter_name)
-    return KnownFailures.read(path) if path is not None and path.exists() else KnownFailures()
 
 
 def _adapters(name: str | None, command: str | None, jobs: int, timeout_s: float) -> list[Adapter]:
@@ -243,9 +231,14 @@ def _exit_code(results: Results, strict: bool) -> int:
     return UNEXPECTED_PASS if counts.unexpected_passes else 0
 
 
-def _print(results: Results, with_stats: bool) -> None:
+def _print(results: Results, with_stats: bool, as_json: bool) -> None:
+    from msgspec import to_builtins
+
     from kraftspec.cli.conform_failures import FAILURES_SHOWN_MAX, show
 
+    if as_json:
+        emit_json(to_builtins(results))
+        return
     shown = console()
     new = [failure for failure in results.failures if not failure.known]
     for failure in new[:FAILURES_SHOWN_MAX]:
@@ -260,6 +253,10 @@ def _print(results: Results, with_stats: bool) -> None:
         shown.print(f"and {hidden:,} more such; --json has them all")
     for skip in results.skips[:SKIPS_SHOWN_MAX]:
         shown.print(f"skipped {skip.count:,}: {printable(skip.reason)}", soft_wrap=True)
+    more = results.skips[SKIPS_SHOWN_MAX:]
+    if more:
+        rest = sum(skip.count for skip in more)
+        shown.print(f"skipped {rest:,}: {counted(len(more), 'other reason')}; --json has them all")
     counts = results.counts
     parts = [f"{counts.passed:,} passed", f"{counts.failed:,} failed"]
     if counts.known_failures:

@@ -16,7 +16,7 @@ from tests.conformance.report.result_samples import write_known
 from kraftspec.conformance.adapters.registry import adapters
 from kraftspec.conformance.making.exchanges.nodes import NODES
 from kraftspec.conformance.raw.results import Results
-from kraftspec.conformance.runner.known import KnownFailures, known_file
+from kraftspec.conformance.runner.known import KnownFailures, known_failures, known_file
 from kraftspec.conformance.runner.run import run
 
 from .test_run import Fake, key, vector, vectors
@@ -92,6 +92,22 @@ def test_an_expired_one_warns(root: Path, tmp_path: Path) -> None:
     assert results.known[0].expired
     today = run(fake, root=root, known=known(tmp_path, {**old, "expires": "2030-06-15"}))
     assert not today.warnings
+
+
+def test_one_of_a_release_excuses_that_release_only(root: Path, tmp_path: Path) -> None:
+    path = write_known(
+        tmp_path / "known.toml",
+        {"test": f"*/encode/{1:016x}", "releases": ["3.*", "4.0.1"], "expires": "2030-06-15"},
+        {"test": f"*/encode/{2:016x}", "expires": "2030-06-15"},
+    )
+    Draft202012Validator(SCHEMA).validate(tomllib.loads(path.read_text()))
+    expected = {"": 1, "3.9.1": 2, "4.0.1": 2, "4.0.10": 1}
+    for release, count in expected.items():
+        fake = Fake({key(1, "e"): WRONG, key(2, "e"): WRONG})
+        results = run(fake, root=root, known=KnownFailures.read(path, TODAY, release))
+        assert counted(results) == (6, 2 - count, count, 0)
+        assert not results.warnings
+        assert known_failures(f"fake@{release}", path).entries[-1].test == f"*/encode/{2:016x}"
 
 
 def test_one_that_matches_nothing_is_told_of_in_a_whole_run(root: Path, tmp_path: Path) -> None:
@@ -178,5 +194,7 @@ def test_the_committed_files_are_of_the_schema_and_of_an_adapter_or_a_node() -> 
     for path in known_file("x").parent.iterdir():
         Draft202012Validator(SCHEMA).validate(tomllib.loads(path.read_text()))
         assert path.stem in names
-        assert KnownFailures.read(path).entries
+        entries = tomllib.loads(path.read_text())["failure"]
+        releases = {"", *(one for entry in entries for one in entry.get("releases", ()))}
+        assert any(KnownFailures.read(path, release=one).entries for one in releases)
     assert known_file("kio@0.6.4") == known_file("kio")
