@@ -7,7 +7,7 @@ From the bottom up; each may import what stands before it:
   or a random source itself, so that the same code runs in a real quorum and under a simulator
   where one seed owns everything. Roles are modules; the table of transitions is data.
 * `log` keeps the log on a disk, in Kafka's own layout.
-* `profiles` turn the core's messages into bytes and back: ``kafka`` is what Apache Kafka 4.3.1
+* `profiles` turn the core's messages into bytes and back: ``kafka`` is what Apache Kafka 4.4.0
   speaks, the others are drafts of three KIPs. `metadata` reads the records of the metadata log.
 * `storage` carries out the core's effects on a log directory.
 * `node` is the core under asyncio, with TLS, SASL, metrics and Kafka's configuration.

@@ -7,7 +7,7 @@ Each node has a directory of its own, as an operator would make it::
 
 Nothing about a node is special: it is made of its file by ``load_config``, and can as well be
 started from it on its own. What comes first in a quorum is done here by hand. In one of Kafka's an
-active controller would do it: the first leader appends the records of ``bootstrap.checkpoint``, so
+active controller would do it: the first leader appends the records that formatting left, so
 that Apache Kafka's own controllers and brokers find a metadata.version in the log. In one of a
 draft an operator may have something to do: ``begin`` of the profile's module ``node``.
 """
@@ -20,8 +20,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from kraftspec.reference.log.directory import BOOTSTRAP_NAME, META_NAME, MetaProperties
-from kraftspec.reference.log.snapshots import data_values
+from kraftspec.reference.log.directory import META_NAME, MetaProperties
 from kraftspec.reference.node.config import load_config
 from kraftspec.reference.node.startup import make_node
 from kraftspec.reference.profiles import KAFKA, parts_of
@@ -166,8 +165,7 @@ class LocalQuorum:
         Raises NotAppendedError where the node leads no more.
         """
         if not has_records(leader.storage.log):
-            path = Path(leader.config.log_dir) / BOOTSTRAP_NAME
-            await leader.append(list(data_values(path.read_bytes())))
+            await leader.append(leader.storage.directory.bootstrap_values())
 
     async def begin(self, leader: Node) -> None:
         """Do what comes first in a new quorum; nothing where there are records already.

@@ -74,7 +74,7 @@ def control_type_of(record: Record) -> int:
 
 
 def decode_control_record(record: Record) -> Message | None:
-    """Read a record of a control batch; None for a type that Apache Kafka 4.3.1 does not have.
+    """Read a record of a control batch; None for a type that Apache Kafka 4.4.0 does not have.
 
     Raises CodecError for a value that its type does not have.
     """

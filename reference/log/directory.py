@@ -4,8 +4,8 @@
 
     .lock                    held while the directory is open (fcntl, as Java's FileLock)
     meta.properties          whose directory it is
-    bootstrap.checkpoint     the records that a first leader writes (formatting makes it)
     __cluster_metadata-0/    the metadata log, its snapshots, quorum-state
+    bootstrap.checkpoint     the records that a first leader writes, as Kafka formatted before 4.4
 
 A directory belongs to one profile. Apache Kafka's own (``kafka``) has ``version=1``, and no mark
 that Kafka does not know. The others have ``version=<profile>``, which Kafka refuses to open, as
@@ -23,6 +23,8 @@ from kraftspec.reference.log.files import LocalFiles, ensure_directory, read_who
 from kraftspec.reference.log.metadata_log import LogConfig, MetadataLog
 from kraftspec.reference.log.properties import parse_properties, render_properties
 from kraftspec.reference.log.quorum_state import QuorumStateFile
+from kraftspec.reference.log.snapshots import data_values, snapshot_name
+from kraftspec.reference.raft.types import BOOTSTRAP_SNAPSHOT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 LOCK_NAME: Final = ".lock"
 META_NAME: Final = "meta.properties"
 METADATA_NAME: Final = "__cluster_metadata-0"
+FIRST_CHECKPOINT: Final = f"{METADATA_NAME}/{snapshot_name(BOOTSTRAP_SNAPSHOT)}"
 BOOTSTRAP_NAME: Final = "bootstrap.checkpoint"
 KAFKA: Final = "kafka"  # The profile of a directory whose meta.properties names none.
 _VERSIONS: Final = {KAFKA: "1"}  # Of meta.properties; that of any other profile is its name.
@@ -134,7 +137,7 @@ class LogDirectory:
     ) -> None:
         """Make a directory a node's; durable on return, and not formatted before that.
 
-        ``checkpoints`` are files by their names within the directory: ``bootstrap.checkpoint``,
+        ``checkpoints`` are files by their names within the directory:
         ``__cluster_metadata-0/…-….checkpoint``, and what else a draft has a first node begin with.
         Raises FileExistsError where it is formatted.
         """
@@ -209,6 +212,20 @@ class LogDirectory:
     ) -> MetadataLog:
         """Open the metadata log; see ``MetadataLog.open``."""
         return MetadataLog.open(self.metadata_path, self.files, config, cut_corrupt=cut_corrupt)
+
+    def bootstrap_values(self) -> list[bytes]:
+        """Return the records that a first leader appends, their values, as formatting left them.
+
+        Since Kafka 4.4 they are in the checkpoint 0-0; if that has none, in bootstrap.checkpoint.
+        """
+        for name in (FIRST_CHECKPOINT, BOOTSTRAP_NAME):
+            try:
+                values = list(data_values(read_whole(self.files, f"{self.path}/{name}")))
+            except FileNotFoundError:
+                continue
+            if values:
+                return values
+        return []
 
     def set_meta(self, meta: MetaProperties) -> None:
         """Replace meta.properties; durable on return."""

@@ -224,6 +224,10 @@ def _register_controller(image: MetadataImage, record: kafka.RegisterControllerR
     image.controllers[record.controller_id] = record
 
 
+def _unregister_controller(image: MetadataImage, record: kafka.UnregisterControllerRecord) -> None:
+    image.controllers.pop(record.controller_id, None)
+
+
 def _config(image: MetadataImage, record: kafka.ConfigRecord) -> None:
     resource = record.resource_type, record.resource_name
     values = image.configs.setdefault(resource, {})
@@ -292,6 +296,7 @@ _RULES: Final[dict[type[msgspec.Struct], Callable[[MetadataImage, Any], None]]] 
     kafka.UnfenceBrokerRecord: _unfence,
     kafka.BrokerRegistrationChangeRecord: _broker_change,
     kafka.RegisterControllerRecord: _register_controller,
+    kafka.UnregisterControllerRecord: _unregister_controller,
     kafka.ConfigRecord: _config,
     kafka.FeatureLevelRecord: _feature,
     kafka.ClientQuotaRecord: _client_quota,

@@ -1,4 +1,4 @@
-"""A metadata image as the records of a snapshot: what Apache Kafka 4.3.1 would write of it.
+"""A metadata image as the records of a snapshot: what Apache Kafka 4.4.0 would write of it.
 
 Their order is Kafka's by kind, levels of features first; within a kind it is that of the image,
 where Kafka's is often that of a hash. Source: ``org.apache.kafka.image.MetadataImage.write`` and

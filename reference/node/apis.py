@@ -30,6 +30,8 @@ from kraftspec.generated.kafka import (
     DescribeClusterResponse,
     EnvelopeRequest,
     EnvelopeResponse,
+    UnregisterControllerRequest,
+    UnregisterControllerResponse,
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
@@ -106,6 +108,7 @@ SHELL_APIS: Final = {
         _not_controller(BrokerRegistrationRequest, BrokerRegistrationResponse),
         _not_controller(ControllerRegistrationRequest, ControllerRegistrationResponse),
         _not_controller(EnvelopeRequest, EnvelopeResponse),
+        _not_controller(UnregisterControllerRequest, UnregisterControllerResponse),
         ShellApi(Api.of(UpdateFeaturesRequest, UpdateFeaturesResponse), begin_update),
     )
 }

@@ -3,7 +3,7 @@
 kraft.version is the quorum's own: the core raises it, and with it the voters that were static are
 written down (KIP-853). Every other feature is the metadata's, which this node does not lead; of
 those it says what a Kafka controller says of a feature that it does not know. The order of checks,
-and the error of each, are those that Apache Kafka 4.3.1 answered (``FeatureControlManager``); all
+and the error of each, are those that Apache Kafka 4.4.0 answered (``FeatureControlManager``); all
 of a request is done or nothing.
 """
 

@@ -1,4 +1,4 @@
-"""The properties that Apache Kafka 4.3.1 defines for a server, and the values that each takes.
+"""The properties that Apache Kafka 4.4.0 defines for a server, and the values that each takes.
 
 ``kafka_keys.json`` was written by Kafka's own classes (``KafkaConfig.configDef``): types, defaults,
 bounds. ``Key.parse`` reads a value as ``ConfigDef`` does.

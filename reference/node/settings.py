@@ -1,7 +1,7 @@
 """What a node is run with, as ``load_config`` makes it of Kafka's controller properties.
 
 Plain values: nothing here opens a file, a socket or a key store. Times and sizes have their units
-in their names; the defaults are those of Apache Kafka 4.3.1 unless a comment says otherwise.
+in their names; the defaults are those of Apache Kafka 4.4.0 unless a comment says otherwise.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The protocols that the reference node can speak, a package each.
 
-``kafka`` is what Apache Kafka 4.3.1 speaks; the others are what three KIPs said before that. All
+``kafka`` is what Apache Kafka 4.4.0 speaks; the others are what three KIPs said before that. All
 that the program has to know of a protocol is in its package:
 
 * the package itself has ``PARTS``, a `parts.Parts`: its name, its generated messages, and what is

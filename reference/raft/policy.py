@@ -1,4 +1,4 @@
-"""What Apache Kafka 4.3.1 decides where there is no plain default.
+"""What Apache Kafka 4.4.0 decides where there is no plain default.
 
 A draft's profile overrides what its documents say otherwise.
 """

@@ -1,6 +1,6 @@
 """What differs between the protocols that this core can speak: a translator and a policy.
 
-A profile's name is that of its set of specs: ``kafka`` is what Apache Kafka 4.3.1 speaks. The core
+A profile's name is that of its set of specs: ``kafka`` is what Apache Kafka 4.4.0 speaks. The core
 never asks which profile it runs under. Where behaviour differs it asks the `Policy`, and the bytes
 are all the translator's.
 """

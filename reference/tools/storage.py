@@ -1,13 +1,15 @@
 """Format the log directories of a node, and tell what is in them (``kafka.tools.StorageTool``).
 
-What formatting makes, as Kafka's does; every log directory has the first two::
+What formatting makes, as Kafka's does since 4.4 (KAFKA-19648)::
 
     meta.properties          whose directory it is
-    bootstrap.checkpoint     metadata.version and the other features, SCRAM credentials
     __cluster_metadata-0/00000000000000000000-0000000000.checkpoint
-                             KRaftVersion and Voters, where the first voters are given
+                             of a controller: KRaftVersion where voters are not static, Voters
+                             where the first ones are given, metadata.version and the other
+                             features, SCRAM credentials
 
-A directory is formatted once its meta.properties is there, which is written last.
+Before 4.4 all but the first two records were in ``bootstrap.checkpoint``, of every log directory. A
+directory is formatted once its meta.properties is there, which is written last.
 """
 
 from __future__ import annotations
@@ -29,19 +31,14 @@ from kraftspec.generated.kafka import (
 )
 from kraftspec.reference.log.control import control_value
 from kraftspec.reference.log.directory import (
-    BOOTSTRAP_NAME,
+    FIRST_CHECKPOINT,
     META_NAME,
-    METADATA_NAME,
     LogDirectory,
     MetaProperties,
 )
 from kraftspec.reference.log.properties import parse_properties
-from kraftspec.reference.log.snapshots import checkpoint_bytes, snapshot_name
-from kraftspec.reference.profiles.kafka.records import encode_control
-from kraftspec.reference.raft.control import KRaftVersion, Voters
-from kraftspec.reference.raft.types import BOOTSTRAP_SNAPSHOT, ReplicaKey, Voter
-from kraftspec.reference.raft.voters import VoterSet
-from kraftspec.reference.tools.features import (
+from kraftspec.reference.log.snapshots import checkpoint_bytes
+from kraftspec.reference.metadata.features import (
     BY_NAME,
     KRAFT_VERSION,
     LATEST_STABLE,
@@ -53,13 +50,16 @@ from kraftspec.reference.tools.features import (
     parse_level,
     release_level,
 )
+from kraftspec.reference.profiles.kafka.records import encode_control
+from kraftspec.reference.raft.control import KRaftVersion, Voters
+from kraftspec.reference.raft.types import ReplicaKey, Voter
+from kraftspec.reference.raft.voters import VoterSet
 from kraftspec.reference.tools.scram import parse_scram
 from kraftspec.reference.tools.storage_config import StorageConfig
 from kraftspec.reference.tools.voters import KRAFT_VERSIONS, parse_voters
 
 META_BYTES_MAX: Final = 1 << 20  # It has four lines.
 ID_DIGITS_MAX: Final = 19  # A number of 64 bits has no more; what is longer is told as it is.
-VOTERS_NAME: Final = f"{METADATA_NAME}/{snapshot_name(BOOTSTRAP_SNAPSHOT)}"
 _FRAME_VERSION: Final = 1
 _SIGN_BIT: Final = 128
 _LEGACY: Final = (
@@ -245,7 +245,7 @@ def _release(config: StorageConfig, request: FormatRequest) -> tuple[int, dict[s
         return release_level(request.release_version, allow_unstable=unstable), given
     if of_feature is not None:
         return metadata_level(of_feature, allow_unstable=unstable), given
-    return LATEST_STABLE, given
+    return max(NAMES) if unstable else LATEST_STABLE, given
 
 
 def _first_voters(config: StorageConfig, request: FormatRequest) -> list[Voter]:
@@ -390,16 +390,16 @@ def _write(
     values: Sequence[bytes],
     voters: Sequence[Voter],
 ) -> None:
-    now_ms = time.time_ns() // 1_000_000
-    header = [control_value(SnapshotHeaderRecord())]
-    checkpoints = {BOOTSTRAP_NAME: checkpoint_bytes(header, values, timestamp_ms=now_ms)}
-    if voters and directory.path == config.metadata_dir:
-        first = control_value(SnapshotHeaderRecord(last_contained_log_timestamp=now_ms))
-        level = encode_control(KRaftVersion(BY_NAME[KRAFT_VERSION].level_max))
-        members = encode_control(Voters(VoterSet(voters)))
-        checkpoints[VOTERS_NAME] = checkpoint_bytes(
-            [first, level, members], [], timestamp_ms=now_ms
-        )
+    checkpoints = {}
+    if config.is_controller and directory.path == config.metadata_dir:
+        now_ms = time.time_ns() // 1_000_000
+        header = [control_value(SnapshotHeaderRecord(last_contained_log_timestamp=now_ms))]
+        if not config.has_static_voters:
+            header.append(encode_control(KRaftVersion(BY_NAME[KRAFT_VERSION].level_max)))
+        if voters:
+            header.append(encode_control(Voters(VoterSet(voters))))
+        data = checkpoint_bytes(header, values, timestamp_ms=now_ms)
+        checkpoints[FIRST_CHECKPOINT] = data
     meta = MetaProperties(
         cluster_id=request.cluster_id,
         node_id=config.node_id,

@@ -108,10 +108,11 @@ def versions(highest: int, error: int = 0) -> ApiVersionsResponse:
 @pytest.mark.parametrize(
     ("answers", "asked"),
     [
-        ([versions(4)], [4]),
-        ([versions(2, REFUSED), versions(2)], [4, 2]),
-        ([ApiVersionsResponse(error_code=REFUSED), versions(0)], [4, 0]),
-        ([versions(4, REFUSED), versions(4, REFUSED), versions(4)], [4, 3, 2]),
+        ([versions(5)], [5]),
+        ([versions(4, REFUSED), versions(4)], [5, 4]),
+        ([versions(2, REFUSED), versions(2)], [5, 2]),
+        ([ApiVersionsResponse(error_code=REFUSED), versions(0)], [5, 0]),
+        ([versions(5, REFUSED), versions(5, REFUSED), versions(5)], [5, 4, 3]),
     ],
 )
 def test_versions_are_asked_for_lower_until_they_are_understood(
@@ -132,13 +133,13 @@ def test_versions_are_asked_for_lower_until_they_are_understood(
     assert seen == asked
 
 
-@pytest.mark.parametrize(("code", "count"), [(REFUSED, 5), (42, 1)])
+@pytest.mark.parametrize(("code", "count"), [(REFUSED, 6), (42, 1)])
 def test_who_refuses_every_version_is_not_asked_for_ever(code: int, count: int) -> None:
     seen: list[int] = []
 
     async def exchange(request: Any, version: int, response: Any) -> Any:
         seen.append(version)
-        return versions(4, code)
+        return versions(5, code)
 
     with pytest.raises(VersionsError, match="which offers that version") as refused:
         run_blocking(negotiate(exchange))

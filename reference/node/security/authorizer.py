@@ -8,8 +8,10 @@ Kafka would let everybody in who has authenticated.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from enum import IntEnum
+from ipaddress import IPv6Address, ip_address, ip_network
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kraftspec.generated import kafka
@@ -22,6 +24,10 @@ CLUSTER_NAME: Final = "kafka-cluster"
 ANY_NAME: Final = "*"
 ANY_HOST: Final = "*"
 ANY_USER: Final = "User:*"
+
+
+_IP_V4: Final = re.compile(r"([0-9]{1,3})\.([0-9]{1,3})\.([0-9]{1,3})\.([0-9]{1,3})")
+_PREFIX_V4: Final = re.compile(r"[0-9]{1,2}")
 
 
 class Operation(IntEnum):
@@ -86,6 +92,7 @@ _NEEDS: Final = {
         "AddRaftVoter",
         "RemoveRaftVoter",
         "DescribeCluster",
+        "UnregisterController",
         "UpdateFeatures",
         "AlterQuorum",  # Of KIP-595 as drafted.
         "AddVoter",  # Of KIP-853 as drafted.
@@ -141,13 +148,35 @@ class Authorizer:
         about = [
             acl
             for acl in acls
-            if acl.principal in (principal, ANY_USER) and acl.host in (host, ANY_HOST)
+            if acl.principal in (principal, ANY_USER)
+            and (acl.host in (host, ANY_HOST) or in_range(host, acl.host))
         ]
         exact = (needed, Operation.ALL)
         if any(acl.permission == Permission.DENY and acl.operation in exact for acl in about):
             return False
         enough = (*exact, *_DESCRIBES) if needed is Operation.DESCRIBE else exact
         return any(acl.permission == Permission.ALLOW and acl.operation in enough for acl in about)
+
+
+def in_range(host: str, pattern: str) -> bool:
+    """Whether an address is in the range that an ACL has for a host, which it may since Kafka 4.4.
+
+    A range is in CIDR notation: 10.1.0.0/16, 2001:db8::/32. What is none has no address in it.
+    """
+    address, slash, bits = pattern.partition("/")
+    if not slash:
+        return False
+    try:
+        if ":" not in pattern:
+            numbers = _IP_V4.fullmatch(address)
+            if numbers is None or _PREFIX_V4.fullmatch(bits) is None:
+                return False
+            address = ".".join(str(int(number)) for number in numbers.groups())
+        elif IPv6Address(address).ipv4_mapped is not None:
+            return False  # To Java it is one of version 4.
+        return ip_address(host) in ip_network(f"{address}/{int(bits)}", strict=False)
+    except ValueError:
+        return False
 
 
 def cluster_acl(record: kafka.AccessControlEntryRecord) -> Acl | None:

@@ -14,9 +14,6 @@ from typing import TYPE_CHECKING, Final
 
 from kraftspec.fastpath.batch_reader import decode_batch
 from kraftspec.generated import kafka
-from kraftspec.reference.log.directory import BOOTSTRAP_NAME
-from kraftspec.reference.log.files import read_whole
-from kraftspec.reference.log.snapshots import data_values
 from kraftspec.reference.metadata.frames import FrameError, read_frame
 from kraftspec.reference.metadata.image import MetadataImage
 from kraftspec.reference.node.security.authorizer import Acl, cluster_acl
@@ -99,7 +96,7 @@ class SecurityRecords:
             self._replay(self._storage.snapshot_values(snapshots[-1]))
             self._position = snapshots[-1].end_offset
         else:
-            self._replay(self._bootstrap_values())
+            self._replay(self._storage.directory.bootstrap_values())
             self._of_checkpoint = dict(self._image.scram_credentials)
 
     def _replay(self, values: Iterable[bytes]) -> None:
@@ -125,11 +122,3 @@ class SecurityRecords:
                     if record.offset >= self._position:
                         yield bytes(record.value or b"")
             self._position = header.last_offset + 1
-
-    def _bootstrap_values(self) -> Iterator[bytes]:
-        directory = self._storage.directory
-        try:
-            data = read_whole(directory.files, f"{directory.path}/{BOOTSTRAP_NAME}")
-        except FileNotFoundError:
-            return
-        yield from data_values(data)

@@ -1,4 +1,4 @@
-"""The profile ``kafka``: what Apache Kafka 4.3.1 speaks between controllers."""
+"""The profile ``kafka``: what Apache Kafka 4.4.0 speaks between controllers."""
 
 from __future__ import annotations
 

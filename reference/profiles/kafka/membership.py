@@ -1,4 +1,4 @@
-"""DescribeQuorum 0-2, AddRaftVoter 0-1, RemoveRaftVoter 0, UpdateRaftVoter 0, ApiVersions 0-4."""
+"""DescribeQuorum 0-2, AddRaftVoter 0-1, RemoveRaftVoter 0, UpdateRaftVoter 0, ApiVersions 0-5."""
 
 from __future__ import annotations
 
@@ -58,6 +58,8 @@ DIRECTORIES_FROM = 2
 # ApiVersions
 FEATURES_FROM = 3
 ZERO_MINIMUM_FROM = 4  # Before it, a feature whose lowest level is 0 is left out of the answer.
+TARGET_FROM = 5  # KIP-1242: which node of which cluster is meant.
+NO_NODE = -1
 
 
 def _text(error: int, message: str | None) -> str | None:
@@ -278,6 +280,17 @@ UPDATE_VOTER = Translation(
 # ---- ApiVersions: the core answers for kraft.version, the host for the APIs that it serves -----
 
 
+def _get_api_versions(message: ApiVersionsRequest, version: int) -> ApiVersions:
+    """Refuse a cluster without a node, and a node without a cluster.
+
+    That they are others is nothing to a controller of Kafka's: only its brokers compare them.
+    """
+    has_cluster, has_node = message.cluster_id is not None, message.node_id != NO_NODE
+    if version >= TARGET_FROM and has_cluster != has_node:
+        return ApiVersions(refused=ErrorCode.INVALID_REQUEST)
+    return get_api_versions(message, version)
+
+
 def _put_api_versions_reply(
     request: ApiVersions, reply: ApiVersionsReply, version: int, listener: str
 ) -> ApiVersionsResponse:
@@ -312,7 +325,7 @@ API_VERSIONS = Translation(
     Api.of(ApiVersionsRequest, ApiVersionsResponse),
     ApiVersions,
     partial(put_api_versions, ApiVersionsRequest),
-    get_api_versions,
+    _get_api_versions,
     _put_api_versions_reply,
     _get_api_versions_reply,
 )

@@ -72,7 +72,7 @@ class KafkaNode(NodePart):
         ]
 
     async def begin(self, quorum: LocalQuorum, leader: Node) -> None:
-        """Let the first leader append the records of ``bootstrap.checkpoint``."""
+        """Let the first leader append the records that formatting left."""
         await quorum.bootstrap_log(leader)
 
 

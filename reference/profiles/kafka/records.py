@@ -24,7 +24,7 @@ from kraftspec.reference.raft.messages import Batch, Bytes
 from kraftspec.reference.raft.types import ReplicaKey, VersionRange, Voter
 from kraftspec.reference.raft.voters import VoterSet
 
-VERSION = 0  # The only version of all three that Apache Kafka 4.3.1 writes.
+VERSION = 0  # The only version of all three that Apache Kafka 4.4.0 writes.
 CONTROL = 0x20  # The attribute bit of a control batch.
 
 

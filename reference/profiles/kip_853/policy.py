@@ -1,4 +1,4 @@
-"""What KIP-853's first draft decides otherwise than Apache Kafka 4.3.1.
+"""What KIP-853's first draft decides otherwise than Apache Kafka 4.4.0.
 
 There is no pre-vote: a follower whose leader is silent is a candidate at once. Who looks for the
 leader fetches from all bootstrap servers, and the one whose answer is no refusal is the leader. No

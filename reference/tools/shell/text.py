@@ -15,13 +15,13 @@ from typing import Any, Final
 
 from kraftspec.fastpath.types import ZERO_UUID
 from kraftspec.generated import kafka
+from kraftspec.reference.metadata.features import NAMES
 from kraftspec.reference.metadata.names import (
     ACL_RESOURCES,
     OPERATIONS,
     PATTERNS,
     PERMISSIONS,
 )
-from kraftspec.reference.tools.features import NAMES
 
 _SECURITY_PROTOCOLS: Final = {0: "PLAINTEXT", 1: "SSL", 2: "SASL_PLAINTEXT", 3: "SASL_SSL"}
 _RECOVERY_STATES: Final = {0: "RECOVERED", 1: "RECOVERING"}

@@ -26,13 +26,13 @@ from typing import Any, Final
 from kraftspec.fastpath.message import Message
 from kraftspec.fastpath.types import Uuid
 from kraftspec.generated import kafka
+from kraftspec.reference.metadata.features import METADATA_VERSION, NAMES
 from kraftspec.reference.metadata.image import MetadataImage, QuotaEntity
 from kraftspec.reference.metadata.names import (
     CONFIG_RESOURCES,
     MECHANISMS,
 )
 from kraftspec.reference.profiles.common.admin import LogVoters
-from kraftspec.reference.tools.features import METADATA_VERSION, NAMES
 from kraftspec.reference.tools.shell import text
 from kraftspec.reference.tools.shell.load import Loaded
 

@@ -142,6 +142,8 @@ def record_node(name: str, out: Path | None, repeats: int, as_json: bool) -> Non
     else:
         for failure in made.unrepeated:
             click.echo(f"not repeated: {printable(str(failure))}", err=True)
+        for variant, why in made.unasked.items():
+            click.echo(f"not asked: {variant}: {printable(why)}", err=True)
         click.echo(
             f"{counted(made.vectors, 'vector')}, {counted(made.requests, 'request')}: "
             f"{counted(len(made.changed), 'file')} changed"

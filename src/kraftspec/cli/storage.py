@@ -1,4 +1,4 @@
-"""``kraftspec storage``: Apache Kafka's ``kafka-storage``, word for word (``StorageTool`` 4.3.1).
+"""``kraftspec storage``: Apache Kafka's ``kafka-storage``, word for word (``StorageTool`` 4.4.0).
 
 What differs: ``--json``, one line for an error where Kafka prints Java's trace, an empty cluster id
 is refused, and options are not abbreviated. ``--profile`` has directories of the drafts.
@@ -119,7 +119,7 @@ def _cluster_id(
     "-r",
     "--release-version",
     metavar="RELEASE_VERSION",
-    help="The release whose features the cluster begins with.  [3.3-IV3 to 4.3-IV0, the default]",
+    help="The release whose features the cluster begins with.  [3.3-IV3 to 4.4-IV2, the default]",
 )
 @click.option(
     "-f",
@@ -216,7 +216,7 @@ def _say(line: str) -> None:
 @json_option
 def version_mapping(release_version: str | None, as_json: bool) -> None:
     """Look up the features of a metadata version."""
-    from kraftspec.reference.tools import features
+    from kraftspec.reference.metadata import features
 
     with refusals():
         mapping = features.version_mapping(release_version)
@@ -241,7 +241,7 @@ def version_mapping(release_version: str | None, as_json: bool) -> None:
 @json_option
 def feature_dependencies(given: tuple[str, ...], as_json: bool) -> None:
     """Look up what a feature's level depends on."""
-    from kraftspec.reference.tools import features
+    from kraftspec.reference.metadata import features
 
     report = []
     for text in given:

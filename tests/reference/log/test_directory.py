@@ -12,14 +12,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kraftspec.fastpath.types import Uuid
-from kraftspec.generated.kafka import QuorumStateData
+from kraftspec.generated.kafka import QuorumStateData, SnapshotHeaderRecord
 from kraftspec.reference.log import LogDirectory, MetaProperties, NotFormattedError
-from kraftspec.reference.log.directory import META_NAME, METADATA_NAME
+from kraftspec.reference.log.control import control_value
+from kraftspec.reference.log.directory import (
+    BOOTSTRAP_NAME,
+    FIRST_CHECKPOINT,
+    META_NAME,
+    METADATA_NAME,
+)
 from kraftspec.reference.log.epochs import EpochEntry, EpochList
 from kraftspec.reference.log.files import read_whole
 from kraftspec.reference.log.memory_files import MemoryFiles
 from kraftspec.reference.log.properties import parse_properties, render_properties
 from kraftspec.reference.log.quorum_state import render
+from kraftspec.reference.log.snapshots import checkpoint_bytes
 
 PATH = "/data"
 ID = Uuid.parse("La_7VAAfZPCsvT9y72tLkA")
@@ -50,6 +57,31 @@ def test_a_directory_is_formatted_once() -> None:
         log.append_records(0, [b"x"], 1)
         log.close()
     assert METADATA_NAME in files.names(PATH)
+
+
+def checkpoint(*values: bytes) -> bytes:
+    header = [control_value(SnapshotHeaderRecord())]
+    return checkpoint_bytes(header, values, timestamp_ms=1)
+
+
+@pytest.mark.parametrize(
+    ("checkpoints", "expected"),
+    [
+        ({}, []),
+        ({BOOTSTRAP_NAME: checkpoint(b"old")}, [b"old"]),
+        ({FIRST_CHECKPOINT: checkpoint(), BOOTSTRAP_NAME: checkpoint(b"old")}, [b"old"]),
+        ({FIRST_CHECKPOINT: checkpoint(b"a", b"b")}, [b"a", b"b"]),
+        ({FIRST_CHECKPOINT: checkpoint(b"new"), BOOTSTRAP_NAME: checkpoint(b"old")}, [b"new"]),
+    ],
+)
+def test_the_first_records_are_where_a_release_formats_them(
+    checkpoints: dict[str, bytes], expected: list[bytes]
+) -> None:
+    """Those of 4.4 come first, as in its ``QuorumController.handleLoadBootstrap``."""
+    files = MemoryFiles()
+    LogDirectory.format(PATH, META, checkpoints, files)
+    with LogDirectory.open(PATH, files) as directory:
+        assert directory.bootstrap_values() == expected
 
 
 @pytest.mark.parametrize("operation", range(1, 40))

@@ -26,7 +26,7 @@ import org.apache.kafka.common.security.JaasContext;
 import org.apache.kafka.common.security.auth.KafkaPrincipal;
 import org.apache.kafka.common.security.auth.SecurityProtocol;
 import org.apache.kafka.common.security.ssl.SslPrincipalMapper;
-import org.apache.kafka.common.utils.SecurityUtils;
+import org.apache.kafka.common.utils.internals.SecurityUtils;
 import org.apache.kafka.metadata.authorizer.StandardAcl;
 import org.apache.kafka.metadata.authorizer.StandardAuthorizer;
 import org.apache.kafka.server.authorizer.Action;
@@ -48,7 +48,7 @@ public class SecurityOracle {
                     case "rules" -> SslPrincipalMapper.fromRules(asked.get("rules").asText())
                         .getName(asked.get("subject").asText());
                     case "jaas" -> login(asked.get("text").asText());
-                    case "acl" -> allowed(asked);
+                    case "acl", "range" -> allowed(asked);
                     default -> throw new IllegalStateException();
                 };
             } catch (Exception refused) {

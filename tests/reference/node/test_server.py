@@ -434,7 +434,7 @@ def test_requests_sent_ahead_are_answered_in_their_order(tmp_path: Path) -> None
     run(main())
 
 
-@pytest.mark.parametrize("version", range(5))
+@pytest.mark.parametrize("version", range(6))
 def test_api_versions_lists_what_is_served(tmp_path: Path, version: int) -> None:
     async def main() -> None:
         async with Quorum(tmp_path, count=1) as quorum:
@@ -449,7 +449,7 @@ def test_api_versions_lists_what_is_served(tmp_path: Path, version: int) -> None
             }
             assert served[1] == (4, 18)
             assert served[52] == (0, 2)
-            assert served[18] == (0, 4)
+            assert served[18] == (0, 5)
             features = {
                 entry.name: (entry.min_version, entry.max_version)
                 for entry in said.supported_features
@@ -471,7 +471,7 @@ def test_an_api_versions_of_the_future_is_answered_in_the_first_version(tmp_path
             said = await answer_to(reader, ApiVersionsResponse, 0)
             assert said.error_code == 35
             assert [(e.api_key, e.min_version, e.max_version) for e in said.api_keys] == [
-                (18, 0, 4)
+                (18, 0, 5)
             ]
             writer.write(sized(request_bytes(who, 4)))  # The connection is as good as before.
             assert (await answer_to(reader, ApiVersionsResponse, 4)).error_code == 0

@@ -16,7 +16,7 @@ from tests.reference.kafka_tools import DUMP, KafkaTools, Said, ours
 from kraftspec.fastpath.batch_writer import control_record_key, encode_batch
 from kraftspec.fastpath.crc import crc32c
 from kraftspec.generated.control_records import ControlRecordType
-from kraftspec.generated.kafka import ClientQuotaRecord
+from kraftspec.generated.kafka import ClientQuotaRecord, UnregisterControllerRecord
 
 REAL = Path(__file__).parents[2] / "pipeline" / "data" / "metadata"
 OPTIONS = (
@@ -107,6 +107,7 @@ def test_every_metadata_record(kafka: KafkaTools, tmp_path: Path) -> None:
     values = [
         random_record(random, cls, version, ascii=False, unknown_tags=False)
         for cls, version in kinds()
+        if cls is not UnregisterControllerRecord  # Kafka's tool is of 4.3, and this record of 4.4.
         for _ in range(20)
     ]
     numbers = (0.0, -0.0, 1.0, 1e7, 9_999_999.5, 0.001, 1e-4, 1.5e300, 123456789.123, 1 / 3, -1e-9)

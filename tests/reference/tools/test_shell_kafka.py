@@ -193,6 +193,7 @@ def test_a_controller_at_work(tmp_path: Path) -> None:
     made = Cluster(
         tmp_path / "cluster", controllers=1, brokers=1, controller_properties=CONTROLLER,
         broker_properties=BROKER,
+        format_arguments=["--release-version", "4.3"],  # The newest that Kafka's shell reads.
     )  # fmt: skip
     with made as cluster:
         admin = Admin(cluster)

@@ -15,8 +15,8 @@ from tests.reference.kafka_tools import ours
 
 from kraftspec.fastpath.types import Uuid
 from kraftspec.reference.log import LogDirectory
+from kraftspec.reference.metadata.features import effective_levels, release_level
 from kraftspec.reference.raft.types import Endpoint, ReplicaKey
-from kraftspec.reference.tools.features import effective_levels, release_level
 from kraftspec.reference.tools.scram import parse_scram
 from kraftspec.reference.tools.storage import FormatRequest, format_storage, storage_info
 from kraftspec.reference.tools.storage_config import StorageConfig
@@ -157,7 +157,7 @@ def test_json(tmp_path: Path) -> None:
     done = ours("storage", "format", "-c", config, "-t", "C", "-s", "--json")
     report = json.loads(done.out)
     assert report["formatted"][0]["kind"] == "dynamic metadata voter directory"
-    assert report["features"]["metadata.version"] == 30
+    assert report["features"]["metadata.version"] == 33
     again = json.loads(ours("storage", "format", "-c", config, "-t", "C", "-s", "-g", "--json").out)
     assert (again["formatted"], again["alreadyFormatted"]) == ([], [f"{tmp_path}/data"])
     info = json.loads(ours("storage", "info", "-c", config, "--json").out)

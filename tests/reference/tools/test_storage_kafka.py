@@ -165,7 +165,13 @@ FORMATS = {
     ),
     "metadata 20": (DYNAMIC, ("-s", "-f", "metadata.version=20")),
     "feature of a later release": (DYNAMIC, ("-s", "-r", "3.8", "-f", "transaction.version=2")),
-    "unstable": (UNSTABLE, ("-s", "-f", "metadata.version=31")),
+    "unstable": (UNSTABLE, ("-s", "-f", "metadata.version=34")),
+    "unstable, no release": (UNSTABLE, ("-s",)),
+    "4.3": (DYNAMIC, ("-s", "-r", "4.3")),
+    "4.4-IV1": (DYNAMIC, ("-s", "-r", "4.4-IV1")),
+    "metadata 31": (DYNAMIC, ("-s", "-f", "metadata.version=31")),
+    "share 1": (DYNAMIC, ("-s", "-f", "share.version=1")),
+    "share 2 in 4.3": (DYNAMIC, ("-s", "-r", "4.3", "-f", "share.version=2")),
     "scram": (DYNAMIC, (
         "-s", "-S", f"SCRAM-SHA-256=[name=alice,salt={SALT},password=x]",
         "--add-scram", f"SCRAM-SHA-512=[name=alice,salt={SALT},password=y,iterations=8192]",
@@ -204,7 +210,7 @@ MISTAKES = {
     "static, initial": (STATIC, ("-I", VOTERS)),
     "broker, standalone": (BROKER, ("-s",)),
     "release": (DYNAMIC, ("-s", "-r", "3.2")),
-    "release to come": (DYNAMIC, ("-s", "-r", "4.4")),
+    "release to come": (DYNAMIC, ("-s", "-r", "4.5")),
     "release that is none": (DYNAMIC, ("-s", "-r", "")),
     "kraft 0": (DYNAMIC, ("-s", "-f", "kraft.version=0")),
     "kraft 1, static": (STATIC, ("-f", "kraft.version=1")),
@@ -216,7 +222,7 @@ MISTAKES = {
     "feature out of range": (DYNAMIC, ("-s", "-f", "transaction.version=40000")),
     "metadata twice": (DYNAMIC, ("-s", "-f", "metadata.version=20", "-r", "3.9")),
     "metadata 99": (DYNAMIC, ("-s", "-f", "metadata.version=99")),
-    "metadata 31": (DYNAMIC, ("-s", "-f", "metadata.version=31")),
+    "metadata 34": (DYNAMIC, ("-s", "-f", "metadata.version=34")),
     "dependency": (DYNAMIC, ("-s", "-r", "3.9", "-f", "eligible.leader.replicas.version=1")),
     "voter 1": (DYNAMIC, ("-I", "1")),
     "voter 2": (DYNAMIC, ("-I", "1@h")),
@@ -363,7 +369,7 @@ def test_version_mapping(kafka: KafkaTools) -> None:
     releases = [
         "3.3", "3.4", "3.5", "3.6-IV1", "3.7", "3.8", "3.9", "3.9.1", "4.0", "4.0-IV0", "4.0-IV1",
         "4.0-IV2", "4.0.0-IV1", "4.1-IV0", "4.1", "4.2-IV0", "4.2", "4.3", "4.3-IV0", "4.4-IV0",
-        "4.4", "3.2", "", "4", "x",
+        "4.4-IV1", "4.4-IV2", "4.4", "4.5-IV0", "4.5", "3.2", "", "4", "x",
     ]  # fmt: skip
     for arguments in ([], *(["-r", release] for release in releases)):
         theirs = kafka.run(STORAGE, "version-mapping", *arguments)
@@ -373,11 +379,12 @@ def test_version_mapping(kafka: KafkaTools) -> None:
 
 def test_feature_dependencies(kafka: KafkaTools) -> None:
     for feature in (
-        "metadata.version=30", "metadata.version=31", "metadata.version=7", "metadata.version=5",
-        "metadata.version=x", "kraft.version=0", "kraft.version=1", "transaction.version=2",
-        "transaction.version=7", "group.version=1", "eligible.leader.replicas.version=1",
-        "eligible.leader.replicas.version=0", "share.version=1", "share.version=2",
-        "streams.version=1", "bogus=1", "bogus",
+        "metadata.version=30", "metadata.version=34", "metadata.version=35", "metadata.version=7",
+        "metadata.version=5", "metadata.version=x", "kraft.version=0", "kraft.version=1",
+        "transaction.version=2", "transaction.version=7", "group.version=1",
+        "eligible.leader.replicas.version=1", "eligible.leader.replicas.version=0",
+        "share.version=1", "share.version=2", "share.version=3", "streams.version=1", "bogus=1",
+        "bogus",
     ):  # fmt: skip
         theirs = kafka.run(STORAGE, "feature-dependencies", "-f", feature)
         done = ours("storage", "feature-dependencies", "--feature", feature)

@@ -55,7 +55,7 @@ def test_kafka_leads_on_a_directory_of_ours(kind: str, tmp_path: Path, kafka: Ka
     theirs, same = kafka.run(DUMP, *arguments), ours("dump-log", *arguments)
     assert theirs.code == same.code == 0
     assert same.out == theirs.out
-    assert '"name":"metadata.version","featureLevel":30' in same.out
+    assert '"name":"metadata.version","featureLevel":33' in same.out
     assert same.out.count("KRaftVersion ") == (kind != "static")
     info = ours("storage", "info", "-c", config)
     assert info.code == 0

@@ -1,4 +1,4 @@
-"""The features that Apache Kafka 4.3.1 formats a cluster with: levels, defaults, dependencies.
+"""The features that Apache Kafka 4.4.0 formats a cluster with: levels, defaults, dependencies.
 
 A metadata.version has a number and a name; every other feature has a default for each of them, and
 a level may need a metadata.version. As ``kafka-storage version-mapping`` and
@@ -16,11 +16,11 @@ _NAMES: Final = (
     "3.3-IV3", "3.4-IV0", "3.5-IV0", "3.5-IV1", "3.5-IV2", "3.6-IV0", "3.6-IV1", "3.6-IV2",
     "3.7-IV0", "3.7-IV1", "3.7-IV2", "3.7-IV3", "3.7-IV4", "3.8-IV0", "3.9-IV0", "4.0-IV0",
     "4.0-IV1", "4.0-IV2", "4.0-IV3", "4.1-IV0", "4.1-IV1", "4.2-IV0", "4.2-IV1", "4.3-IV0",
-    "4.4-IV0",
+    "4.4-IV0", "4.4-IV1", "4.4-IV2", "4.5-IV0",
 )  # fmt: skip
 LEVELS: Final = {name: level for level, name in enumerate(_NAMES, LEVEL_MIN)}
 NAMES: Final = {level: name for name, level in LEVELS.items()}
-LATEST_STABLE: Final = LEVELS["4.3-IV0"]
+LATEST_STABLE: Final = LEVELS["4.4-IV2"]
 SCRAM_MIN: Final = LEVELS["3.5-IV2"]
 _PARTS_OF_A_RELEASE: Final = 2
 _INT16_MAX: Final = (1 << 15) - 1
@@ -31,19 +31,24 @@ class FeatureError(ValueError):
 
 
 class Feature(NamedTuple):
-    """A feature: its highest level, and since which metadata.version it is on, at which level.
+    """A feature: its highest level, and since which metadata.version new clusters have it.
 
-    ``needs`` is the metadata.version that the highest level depends on.
+    ``before`` is the level that they had until then, and since when. ``needs`` is the
+    metadata.version that the highest level depends on.
     """
 
     name: str
     level_max: int
     since: int
+    before: tuple[int, int] = (0, 0)
     needs: int | None = None
 
     def default(self, metadata_version: int) -> int:
         """Return the level that a new cluster of a metadata.version has."""
-        return self.level_max if metadata_version >= self.since else 0
+        level, since = self.before
+        if metadata_version >= self.since:
+            return self.level_max
+        return level if metadata_version >= since else 0
 
 
 # In the order in which Kafka tells them.
@@ -52,7 +57,7 @@ FEATURES: Final = (
     Feature("transaction.version", 2, LEVELS["4.0-IV2"]),
     Feature("group.version", 1, LEVELS["4.0-IV0"]),
     Feature("eligible.leader.replicas.version", 1, LEVELS["4.1-IV0"], needs=LEVELS["4.0-IV1"]),
-    Feature("share.version", 1, LEVELS["4.2-IV0"]),
+    Feature("share.version", 2, LEVELS["4.4-IV0"], before=(1, LEVELS["4.2-IV0"])),
     Feature("streams.version", 1, LEVELS["4.2-IV1"]),
 )
 BY_NAME: Final = {feature.name: feature for feature in FEATURES}
