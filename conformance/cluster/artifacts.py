@@ -12,10 +12,11 @@ from pathlib import Path
 
 from kraftspec.cache import cache_directory, locked
 from kraftspec.conformance.adapters.registry import java_missing
+from kraftspec.specs import kafka_release
 
 # The newest bug fix of each feature release that speaks KRaft alone, in their order.
 RELEASES = ("4.0.2", "4.1.2", "4.2.2", "4.3.1", "4.4.0")
-RELEASE = RELEASES[-1]  # That of the specs: a server that is not told otherwise runs it.
+RELEASE = kafka_release()  # A server that is not told otherwise runs that of the specs.
 TOOLS_RELEASE = "4.3.1"  # The newest whose tools Maven has: kafka-tools, kafka-shell, streams.
 
 FETCH_TIMEOUT_S = 600.0  # The first fetch downloads some 60 MB.

@@ -11,6 +11,7 @@ from kraftspec.codegen.strict import Strict
 
 class NodeSource(Strict, kw_only=True):
     kafka: str
+    also: Annotated[list[str], Meta(min_length=1)] | UnsetType = UNSET
 
 
 class NodeEndpoint(Strict, kw_only=True):
@@ -52,6 +53,11 @@ class NodeExpectation(Strict, kw_only=True):
     after: int | UnsetType = UNSET
 
 
+class NodeOther(Strict, kw_only=True):
+    kafka: Annotated[list[str], Meta(min_length=1)]
+    expect: NodeExpectation
+
+
 class NodeAnswer(Strict, kw_only=True):
     port: int
     api: str
@@ -72,6 +78,7 @@ class NodeState(Strict, kw_only=True):
     voters: list[NodeVoter]
     identity: NodeIdentity | UnsetType = UNSET
     properties: dict[str, str] | UnsetType = UNSET
+    bootstrap: str | UnsetType = UNSET
     clock_ms: int | UnsetType = field(name="clockMs", default=UNSET)
 
 
@@ -80,6 +87,7 @@ class NodeStep(Strict, kw_only=True):
     note: str | UnsetType = UNSET
     request: NodeRequest | UnsetType = UNSET
     expect: NodeExpectation | UnsetType = UNSET
+    others: Annotated[list[NodeOther], Meta(min_length=1)] | UnsetType = UNSET
     answer: NodeAnswer | UnsetType = UNSET
     append: NodeAppend | UnsetType = UNSET
     role: (

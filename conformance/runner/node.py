@@ -4,6 +4,8 @@ A vector is a state and steps. A step is a request and the answer to it (as byte
 which some are undetermined: another run of the same node may answer them otherwise), what another
 node answers to this one, or what this one's state machine appends. Time is what the vector says, so
 nothing here waits. The format is ``schemas/node.schema.json``.
+
+A vector is recorded of one release. Others were asked the same: it has what they answer otherwise.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from kraftspec.conformance.raw.node import (
     NodeAppend,
     NodeExpectation,
     NodeRequest,
+    NodeSource,
     NodeState,
     NodeStep,
     NodeVector,
@@ -142,25 +145,47 @@ def read_node_vectors(root: Path | None = None) -> Iterator[NodeVector]:
         yield vector
 
 
+def variants(vector: NodeVector) -> list[NodeVector]:
+    """Return what each release answered to a vector, the recorded one first.
+
+    The id of another one names it: ``leader-fetches@4.0.2``.
+    """
+    made = [vector]
+    for release in vector.source.also or ():
+        steps = [_of_release(step, release) for step in vector.steps]
+        source = NodeSource(kafka=release)
+        about = f"{vector.id}@{release}"
+        made.append(NodeVector(id=about, source=source, state=vector.state, steps=steps))
+    return made
+
+
+def _of_release(step: NodeStep, release: str) -> NodeStep:
+    for other in step.others or ():
+        if release in other.kafka:
+            return msgspec.structs.replace(step, expect=other.expect, others=UNSET)
+    return step
+
+
 def run_node(
-    make: Callable[[], Node],
+    make: Callable[[str], Node],
     root: Path | None = None,
     *,
     known: KnownFailures | None = None,
     chosen: Callable[[NodeVector], bool] = lambda vector: True,
     progress: Callable[[str, int, int], None] = lambda *_: None,
 ) -> NodeReport:
-    """Replay node vectors, each to a new node; ``known`` are expected failures.
+    """Replay node vectors, of each release, each to a new node; ``known`` are expected failures.
 
-    Raises ``ValueError`` for an invalid vector. A report of no vectors proves nothing.
+    ``make`` is given the release, ``chosen`` a variant as ``variants`` makes them. Raises
+    ``ValueError`` for an invalid vector. A report of no vectors proves nothing.
     """
     report = NodeReport()
     excuses = known or KnownFailures()
-    every = list(read_node_vectors(root))
+    every = [one for vector in read_node_vectors(root) for one in variants(vector)]
     vectors = [vector for vector in every if chosen(vector)]
     for number, vector in enumerate(vectors):
         progress(vector.id, number, len(vectors))
-        _count(report, vector, replay(vector, make()), excuses)
+        _count(report, vector, replay(vector, make(vector.source.kafka)), excuses)
     report.apis = dict(sorted(report.apis.items()))
     report.warnings = excuses.warnings(whole=len(vectors) == len(every))
     return report
@@ -207,16 +232,15 @@ def check(vector: NodeVector) -> None:
             raise ValueError(f"{where}: at_us is {step.at_us}, and was {at_us} before")
         at_us = step.at_us
         if step.request and step.expect:
-            _check_exchange(step, step.request, step.expect, where)
-            if step.expect.after and number + step.expect.after >= len(vector.steps):
-                raise ValueError(f"{where}: there are not {step.expect.after} steps after it")
+            for expect in (step.expect, *(other.expect for other in step.others or ())):
+                _check_exchange(step.request, expect, where)
+                if expect.after and number + expect.after >= len(vector.steps):
+                    raise ValueError(f"{where}: there are not {expect.after} steps after it")
         elif not step.answer and not step.append:
             raise ValueError(f"{where}: it is neither request and expect, nor answer, nor append")
 
 
-def _check_exchange(
-    step: NodeStep, request: NodeRequest, expect: NodeExpectation, where: str
-) -> None:
+def _check_exchange(request: NodeRequest, expect: NodeExpectation, where: str) -> None:
     if expect.closed is UNSET and (expect.hex is UNSET) == (expect.fields is UNSET):
         raise ValueError(f"{where}: expect has either hex or fields")
     if expect.undetermined and not expect.why:
@@ -225,17 +249,23 @@ def _check_exchange(
         if not expect.closed:  # Otherwise it need not be a valid request.
             _check_request(request)
         if expect.hex:
-            _answer(step, bytes.fromhex(expect.hex))
+            _answer(request, bytes.fromhex(expect.hex))
     except (CodecError, ValueError) as error:
         raise ValueError(f"{where}: {error}") from error
     for path in expect.undetermined or ():
         _check_path(_message(request, "Response"), request.version, path, where)
 
 
-def replay(vector: NodeVector, node: Node) -> list[NodeFailure]:
+Hear = Callable[[int, bytes | None], None]
+
+
+def replay(
+    vector: NodeVector, node: Node, hear: Hear = lambda number, data: None
+) -> list[NodeFailure]:
     """Replay the steps of a vector; return the answers that are not as recorded.
 
-    A node that raises fails that step and gets no further requests: its state is unknown.
+    A node that raises fails that step and gets no further requests: its state is unknown. ``hear``
+    is given each answer, by the number of its step.
     """
     failures: list[NodeFailure] = []
     late: dict[int, list[tuple[int, int]]] = {}  # After which step → (step, token) to be answered.
@@ -258,6 +288,7 @@ def replay(vector: NodeVector, node: Node) -> list[NodeFailure]:
                 late.setdefault(number + (step.expect.after or 0), []).append((number, token))
             for index, waiting in late.pop(number, ()):
                 data = node.reply(waiting)
+                hear(index, data)
                 note(index, *_difference(vector.steps[index], data, written))
     except Exception as error:
         step = vector.steps[number]
@@ -301,8 +332,9 @@ def _difference(step: NodeStep, data: bytes | None, written: int | None) -> tupl
         return "", "" if data is None and expect.closed else _hang_up_difference(data)
     if expect.hex is not UNSET and written is None:
         return "", hex_difference(expect.hex, data.hex())
+    assert step.request is not UNSET
     try:
-        body = _answer(step, data)
+        body = _answer(step.request, data)
     except CodecError as error:
         return error.path, f"the answer is not readable: {error}"
     expected_id, actual_id = _correlation_id(step), read_correlation_id(data)
@@ -354,20 +386,20 @@ def _correlation_id(step: NodeStep) -> int:
     return peek_request(bytes.fromhex(step.request.hex))[2]
 
 
-def _answer(step: NodeStep, data: bytes) -> dict[str, Any]:
+def _answer(request: NodeRequest, data: bytes) -> dict[str, Any]:
     """Return the body of an answer as JSON. ``CodecError`` if it is malformed."""
-    assert step.request is not UNSET
-    message = _message(step.request, "Response")
-    version = answer_version(data, message, step.request.version)
+    message = _message(request, "Response")
+    version = answer_version(data, message, request.version)
     return read_response(data, message, version).to_json(version)
 
 
 def answered_fields(step: NodeStep) -> dict[str, Any]:
     """Return the expected body of a step's answer; empty if the node closes the connection."""
     assert step.expect is not UNSET
+    assert step.request is not UNSET
     if step.expect.fields is not UNSET:
         return step.expect.fields
-    return _answer(step, bytes.fromhex(step.expect.hex)) if step.expect.hex else {}
+    return _answer(step.request, bytes.fromhex(step.expect.hex)) if step.expect.hex else {}
 
 
 def _split(path: str) -> list[tuple[str, str | None]]:

@@ -10,7 +10,7 @@ from kraftspec.conformance.runner.metadata_batches import split_batches
 from kraftspec.fastpath.batch_reader import read_header
 from kraftspec.fastpath.types import Uuid
 from kraftspec.reference.log import MetaProperties
-from kraftspec.reference.log.directory import META_NAME, METADATA_NAME
+from kraftspec.reference.log.directory import BOOTSTRAP_NAME, META_NAME, METADATA_NAME
 from kraftspec.reference.log.snapshots import snapshot_name
 from kraftspec.reference.raft.types import SnapshotId
 
@@ -37,6 +37,8 @@ def meta_of(state: NodeState) -> MetaProperties:
 def files_of(state: NodeState) -> dict[str, bytes]:
     """Return the files of a log directory by their names: a segment, snapshots, quorum-state."""
     files = {META_NAME: meta_of(state).render()}
+    if state.bootstrap:
+        files[BOOTSTRAP_NAME] = bytes.fromhex(state.bootstrap)
     batches = [bytes.fromhex(batch) for batch in state.log]
     if batches:
         base = read_header(batches[0]).base_offset

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from kraftspec.cache import locked
 from kraftspec.conformance.cluster.archive import make_class_archive
-from kraftspec.conformance.cluster.artifacts import cluster_cache
+from kraftspec.conformance.cluster.artifacts import RELEASE, cluster_cache
 from kraftspec.conformance.cluster.guard import Guard
 from kraftspec.conformance.cluster.node import HOST, Listener, Node, free_port
 from kraftspec.conformance.making.exchanges.disk import (
@@ -29,7 +29,12 @@ from kraftspec.conformance.raw.node import NodeAnswer, NodeAppend, NodeState
 from kraftspec.fastpath.batch_reader import read_header
 from kraftspec.fastpath.errors import CodecError
 from kraftspec.fastpath.message import Message
-from kraftspec.generated.kafka import ApiVersionsResponse
+from kraftspec.generated.errors import ErrorCode
+from kraftspec.generated.kafka import (
+    ApiVersionsResponse,
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+)
 from kraftspec.reference.log.directory import METADATA_NAME
 from kraftspec.reference.wire.blocking import ask, receive_frames
 from kraftspec.reference.wire.client import api_versions_request
@@ -54,7 +59,9 @@ class KafkaNode:
 
     writes_by_itself = True
 
-    def __init__(self) -> None:
+    def __init__(self, release: str = RELEASE) -> None:
+        """Let it be of a release of Kafka."""
+        self.release = release
         self._all = ExitStack()  # Whatever a life has to let go of.
         self._waiting: dict[int, socket.socket] = {}
         self._token = 0
@@ -68,7 +75,7 @@ class KafkaNode:
     def restore(self, state: NodeState) -> None:
         """Write the files, start the process, and wait until it answers."""
         self.close()
-        make_class_archive()
+        make_class_archive(self.release)
         life = self._all
         life.enter_context(locked(cluster_cache() / "exchanges.lock"))  # Peers have fixed ports.
         home = Path(life.enter_context(tempfile.TemporaryDirectory(prefix="kraftspec-node-")))
@@ -88,6 +95,7 @@ class KafkaNode:
             },
             heap_mib=HEAP_MIB,
             process_group=guard.process_group,
+            release=self.release,
         )
         life.callback(self.node.kill)
         self.node.write_properties()
@@ -98,6 +106,8 @@ class KafkaNode:
         self._written = self.end_offset()
         self.node.start()
         self.node.wait(self._serves, "serving", WAIT_S)
+        if "authorizer.class.name" in self.node.properties:
+            self.node.wait(self._authorizes, "authorizing", WAIT_S)
 
     def close(self) -> None:
         """Kill the process, and forget its files."""
@@ -108,6 +118,11 @@ class KafkaNode:
 
     def _serves(self) -> bool:
         return ask(self.port, api_versions_request(3), 3, ApiVersionsResponse).error_code == 0
+
+    def _authorizes(self) -> bool:
+        """An authorizer that has not loaded its ACLs yet is an unexpected error."""
+        answer = ask(self.port, DescribeQuorumRequest(), 2, DescribeQuorumResponse)
+        return answer.error_code != ErrorCode.UNKNOWN_SERVER_ERROR
 
     @property
     def port(self) -> int:
@@ -176,15 +191,14 @@ class KafkaNode:
                 return None
 
     def answer(self, answer: NodeAnswer) -> None:
-        """Wait until it asks, then answer."""
+        """Wait until it asks, then answer, in the version in which it asks."""
         package = import_module("kraftspec.generated.kafka")
         request: type[Message] = getattr(package, f"{answer.api}Request")
         response: type[Message] = getattr(package, f"{answer.api}Response")
         pending = self.peers.wait(answer.port, request, WAIT_S)
-        if pending.version != answer.version:
-            raise ValueError(f"{answer.api} v{pending.version} came, not v{answer.version}")
+        body = response.decode(bytes.fromhex(answer.hex), answer.version)
         before = self.peers.count
-        self.peers.answer(pending, response, bytes.fromhex(answer.hex))
+        self.peers.answer(pending, response, body.encode(pending.version))
         if answer.api in ("Fetch", "FetchSnapshot"):  # A follower that took it in asks again.
             self.until(lambda: self.peers.count > before, "did not ask again")
 

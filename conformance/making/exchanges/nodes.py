@@ -14,8 +14,8 @@ NODES = {
 }
 
 
-def node_maker(name: str) -> Callable[[], Node]:
-    """Return what makes a node of that name, a key of ``NODES``."""
+def node_maker(name: str) -> Callable[[str], Node]:
+    """Return what makes a node of that name, a key of ``NODES``, from a release of Kafka."""
     module, attribute = NODES[name]
-    maker: Callable[[], Node] = getattr(import_module(module), attribute)
+    maker: Callable[[str], Node] = getattr(import_module(module), attribute)
     return maker

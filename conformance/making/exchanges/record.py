@@ -1,7 +1,8 @@
 """Node vectors made of what a real Kafka controller answers.
 
-``kraftspec conform make-node`` runs it. A scenario is a state and what happens in it; what the
-controller answers is recorded, and recorded answers are then asked for again, of a new process.
+``kraftspec conform record-node`` runs it. A scenario is a state and what happens in it; what the
+controller answers is recorded, and recorded answers are then asked for again, of a new process, and
+of other releases.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from kraftspec.conformance.raw.node import (
     NodeAnswer,
     NodeAppend,
     NodeExpectation,
+    NodeOther,
     NodeRequest,
     NodeSource,
     NodeState,
@@ -34,7 +36,6 @@ from kraftspec.conformance.vectors import dumps
 from kraftspec.fastpath.batch_reader import decode_batch, read_header
 from kraftspec.fastpath.message import Message
 from kraftspec.reference.profiles.kafka.membership import FEATURES_FROM
-from kraftspec.specs import kafka_release
 
 STEP_US = 1_000
 _TIMES = "times at which replicas fetched, by the clock of the node"
@@ -162,7 +163,7 @@ class Recording:
             raise ValueError(f"{self.name}: nobody collected the answer to {self._late}")
         vector = NodeVector(
             id=self.name,
-            source=NodeSource(kafka=kafka_release()),
+            source=NodeSource(kafka=self.node.release),
             state=self.state,
             steps=self.steps,
         )
@@ -200,13 +201,22 @@ class Recording:
         data = self.node.reply(token)
         if data is None:
             self.node.check_lives()
-            return NodeExpectation(closed=True)
-        step.expect = NodeExpectation(hex=data.hex())
-        fields = answered_fields(step)
-        paths, why = undetermined(step, fields, written_from(self.state))
-        if not paths:
-            return step.expect
-        return NodeExpectation(fields=fields, undetermined=paths, why=why)
+        return expectation(step, data, written_from(self.state))
+
+
+def expectation(step: NodeStep, data: bytes | None, written: int) -> NodeExpectation:
+    """Return what is expected where this was answered; None: the node hung up.
+
+    ``written``: the offset from which on the node wrote the log by itself.
+    """
+    if data is None:
+        return NodeExpectation(closed=True)
+    whole = NodeExpectation(hex=data.hex())
+    fields = answered_fields(msgspec.structs.replace(step, expect=whole))
+    paths, why = undetermined(step, fields, written)
+    if not paths:
+        return whole
+    return NodeExpectation(fields=fields, undetermined=paths, why=why)
 
 
 def undetermined(step: NodeStep, fields: dict[str, Any], written: int) -> tuple[list[str], str]:
@@ -280,9 +290,9 @@ def _paths(value: Any, path: str) -> Any:
 Scenario = Callable[[Recording], None]
 
 
-def record(name: str, state: NodeState, scenario: Scenario) -> NodeVector:
-    """Record a scenario with a new controller."""
-    node = KafkaNode()
+def record(name: str, state: NodeState, scenario: Scenario, release: str) -> NodeVector:
+    """Record a scenario with a new controller of a release."""
+    node = KafkaNode(release)
     try:
         recording = Recording(name, state, node)
         scenario(recording)
@@ -295,8 +305,40 @@ def record(name: str, state: NodeState, scenario: Scenario) -> NodeVector:
 
 
 def repeat(vector: NodeVector) -> list[NodeFailure]:
-    """Ask a new controller the same; return what it answers otherwise."""
-    return replay(vector, KafkaNode())
+    """Ask a new controller of the same release the same; return what it answers otherwise."""
+    return replay(vector, KafkaNode(vector.source.kafka))
+
+
+def ask_also(vector: NodeVector, release: str) -> NodeFailure | None:
+    """Ask a controller of another release the same, and add what it answers otherwise.
+
+    Returns why it could not be asked all, and adds nothing then: it is not in the state that the
+    vector supposes, say.
+    """
+    heard: dict[int, bytes | None] = {}
+    failures = replay(vector, KafkaNode(release), heard.__setitem__)
+    ended = next((one for one in failures if one.ended), None)
+    if ended is not None:
+        return ended
+    written = written_from(vector.state)
+    for failure in failures:
+        step = vector.steps[failure.step]
+        assert step.expect is not UNSET
+        answer = expectation(step, heard[failure.step], written)
+        answer.after = step.expect.after
+        _add_other(step, release, answer)
+    vector.source.also = [*(vector.source.also or ()), release]
+    check(vector)
+    return None
+
+
+def _add_other(step: NodeStep, release: str, answer: NodeExpectation) -> None:
+    others = step.others or []
+    same = next((one for one in others if one.expect == answer), None)
+    if same is None:
+        step.others = [*others, NodeOther(kafka=[release], expect=answer)]
+    else:
+        same.kafka.append(release)
 
 
 def write(vector: NodeVector, directory: Path) -> bool:

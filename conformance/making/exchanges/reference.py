@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from kraftspec.conformance.cluster.artifacts import RELEASE
 from kraftspec.conformance.making.exchanges.disk import files_of, meta_of
 from kraftspec.conformance.raw.node import NodeAnswer, NodeAppend, NodeState
 from kraftspec.reference.host import Host
@@ -77,6 +78,10 @@ class ReferenceNode(Host):
     """The reference node of a node vector: a `Host` with a node's service, and virtual time."""
 
     writes_by_itself = False
+
+    def __init__(self, release: str = RELEASE) -> None:
+        """It is the same one, whatever release was recorded."""
+        super().__init__()
 
     def restore(self, state: NodeState) -> None:
         """Write the files, recover, and start."""

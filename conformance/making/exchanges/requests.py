@@ -17,6 +17,7 @@ from kraftspec.generated.kafka import (
     FetchSnapshotRequest,
     LeaderChangeMessage,
     RemoveRaftVoterRequest,
+    UnregisterControllerRequest,
     UpdateFeaturesRequest,
     UpdateRaftVoterRequest,
     VoteRequest,
@@ -377,8 +378,20 @@ def update_features(
     )
 
 
-def api_versions(version: int) -> ApiVersionsRequest:
-    """Ask for what the node speaks."""
+def api_versions(
+    version: int, cluster_id: str | None = None, node_id: int = NONE
+) -> ApiVersionsRequest:
+    """Ask for what the node speaks; since version 5, a node of that cluster and id (KIP-1242)."""
     if version < 3:  # noqa: PLR2004 # KIP-511
         return ApiVersionsRequest()
-    return ApiVersionsRequest(client_software_name=CLIENT_ID, client_software_version="1")
+    return ApiVersionsRequest(
+        client_software_name=CLIENT_ID,
+        client_software_version="1",
+        cluster_id=cluster_id,
+        node_id=node_id,
+    )
+
+
+def unregister_controller(node_id: int) -> UnregisterControllerRequest:
+    """Ask for the registration of a controller to be forgotten."""
+    return UnregisterControllerRequest(controller_id=node_id)

@@ -13,11 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from kraftspec.conformance.cluster import RELEASE, Cluster, ClusterError
+from kraftspec.conformance.cluster import RELEASE, RELEASES, TOOLS_RELEASE, Cluster, ClusterError
 from kraftspec.conformance.cluster.node import HEALTHY_TIMEOUT_S, PORTS, Node, free_port
 from kraftspec.generated.kafka import ApiVersionsResponse, MetadataRequest, MetadataResponse
 from kraftspec.reference.wire.blocking import ask
 from kraftspec.reference.wire.client import api_versions_request
+from kraftspec.specs import kafka_release
 
 pytestmark = pytest.mark.kafka
 QUORUM_COMMAND = "org.apache.kafka.tools.MetadataQuorumCommand"
@@ -171,6 +172,11 @@ def test_ports_are_free_and_differ() -> None:
         ClusterError, match=f"every port from {PORTS.start} to {PORTS.stop - 1} is in"
     ):
         free_port(set(PORTS))
+
+
+def test_the_release_of_the_specs_is_the_newest_of_the_servers() -> None:
+    assert RELEASES[-1] == RELEASE == kafka_release()
+    assert TOOLS_RELEASE in RELEASES
 
 
 def newest_metadata_version(node: Node) -> int:

@@ -12,8 +12,16 @@ import jsonschema
 import msgspec
 import pytest
 
+from kraftspec.conformance.raw.known import KnownFailure
 from kraftspec.conformance.raw.node import NodeAnswer, NodeAppend, NodeState, NodeVector
-from kraftspec.conformance.runner.node import check, read_node_vectors, replay, run_node
+from kraftspec.conformance.runner.known import KnownFailures
+from kraftspec.conformance.runner.node import (
+    check,
+    read_node_vectors,
+    replay,
+    run_node,
+    variants,
+)
 from kraftspec.conformance.vectors import read_vectors, vectors_root
 
 # The headers, by the protocol's own account: key, version, correlation id, client id, no tags.
@@ -364,13 +372,65 @@ def test_vectors_of_a_directory_are_replayed_each_to_a_new_node(tmp_path: Path) 
         file.write_text(json.dumps({**vector(), "id": name}))
     nodes: list[Recorded] = []
 
-    def make() -> Recorded:
+    def make(release: str) -> Recorded:
+        assert release == "4.3.1"
         nodes.append(Recorded(swapped(LEADER_EPOCH, "00000009")))
         return nodes[-1]
 
     report = run_node(make, tmp_path)
     assert (report.vectors, report.steps, len(nodes)) == (2, 4, 2)
     assert [failure.vector for failure in report.failures] == ["a", "b"]
+
+
+def of_two_releases() -> dict[str, Any]:
+    """4.0.2 was asked the same, and its epoch was 9."""
+    value = vector()
+    value["source"]["also"] = ["4.2.2", "4.0.2"]
+    expect = {"hex": ANSWER_8 + VOTE_ANSWER.replace(LEADER_EPOCH, "00000009")}
+    value["steps"][1]["others"] = [{"kafka": ["4.0.2"], "expect": expect}]
+    return value
+
+
+def test_a_vector_has_a_variant_for_each_release() -> None:
+    whole = parsed(of_two_releases())
+    check(whole)
+    recorded, same, other = variants(whole)
+    assert recorded is whole
+    assert [one.source.kafka for one in (recorded, same, other)] == ["4.3.1", "4.2.2", "4.0.2"]
+    assert [same.id, other.id] == ["two-steps@4.2.2", "two-steps@4.0.2"]
+    assert replay(recorded, Recorded()) == replay(same, Recorded()) == []
+    [failure] = replay(other, Recorded())
+    assert (failure.vector, failure.step) == ("two-steps@4.0.2", 1)
+    assert replay(other, Recorded(swapped(LEADER_EPOCH, "00000009"))) == []
+
+
+def test_what_other_releases_answer_is_checked_too() -> None:
+    value = of_two_releases()
+    value["steps"][1]["others"][0]["expect"] = {"hex": ANSWER_8}
+    with pytest.raises(ValueError, match=r"step 1: .*truncated"):
+        check(parsed(value))
+
+
+def test_each_release_is_put_to_a_node_of_its_own(tmp_path: Path) -> None:
+    file = tmp_path / "node" / "two-steps.json"
+    file.parent.mkdir()
+    file.write_text(json.dumps(of_two_releases()))
+    made: list[str] = []
+
+    def make(release: str) -> Recorded:
+        made.append(release)
+        return Recorded()
+
+    entry = KnownFailure(
+        test="node/*@4.0.2/Vote/*", reason="so it is", issue="https://x.example/",
+        expires="2999-01-01",
+    )  # fmt: skip
+    report = run_node(make, tmp_path, known=KnownFailures([entry]))
+    assert made == ["4.3.1", "4.2.2", "4.0.2"]
+    assert (report.vectors, report.failures, report.unexpected_passes) == (3, [], [])
+    assert report.apis["Vote"].known_failures == 1
+    report = run_node(make, tmp_path, chosen=lambda one: one.source.kafka == "4.0.2")
+    assert [failure.vector for failure in report.failures] == ["two-steps@4.0.2"]
 
 
 def test_they_are_no_vectors_of_messages(tmp_path: Path) -> None:

@@ -9,7 +9,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from kraftspec.conformance.cluster.artifacts import ClusterError, java_command
+from msgspec import UNSET
+
+from kraftspec.conformance.cluster.artifacts import RELEASES, ClusterError, java_command
 from kraftspec.conformance.making.exchanges import requests as rq
 from kraftspec.conformance.making.exchanges.disk import snapshots_of
 from kraftspec.conformance.making.exchanges.kafka import KafkaNode
@@ -26,7 +28,7 @@ from kraftspec.generated.kafka import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from kraftspec.reference.log.directory import METADATA_NAME
+from kraftspec.reference.log.directory import BOOTSTRAP_NAME, METADATA_NAME
 from kraftspec.reference.wire.blocking import ask
 
 FORMAT_TIMEOUT_S = 60.0
@@ -64,12 +66,20 @@ def properties_of(voters: tuple[int, ...], *, static: bool) -> dict[str, str]:
     return COMMON | {"controller.quorum.bootstrap.servers": ",".join(_addresses(others))}
 
 
-def empty(voters: tuple[int, ...] = VOTERS, *, static: bool = False) -> NodeState:
-    """Return the state of a node that was formatted and never ran."""
+def empty(
+    voters: tuple[int, ...] = VOTERS, *, static: bool = False, by: str = RELEASES[0]
+) -> NodeState:
+    """Return the state of a node that a release formatted, and that never ran.
+
+    The features are those of the oldest release, and are in the file that every release reads
+    unless the newest one formats.
+    """
+    snapshots, bootstrap = _formatted(voters, by, static=static) if rq.ME in voters else ([], None)
     return NodeState(
         log=[],
         quorum_state=None,
-        snapshots=[] if static or rq.ME not in voters else _bootstrap(voters),
+        snapshots=snapshots,
+        bootstrap=UNSET if bootstrap is None else bootstrap,
         role="unattached",
         voters=[
             NodeVoter(
@@ -88,12 +98,17 @@ def empty(voters: tuple[int, ...] = VOTERS, *, static: bool = False) -> NodeStat
     )
 
 
-def _bootstrap(voters: tuple[int, ...]) -> list[NodeSnapshot]:
-    """Let Kafka's own tool write the checkpoint that names the first voters."""
+def _formatted(
+    voters: tuple[int, ...], by: str, *, static: bool
+) -> tuple[list[NodeSnapshot], str | None]:
+    """Let a release's own tool write the checkpoints: of the first voters, and of the features.
+
+    Since 4.4 they are one, of which the second is None (KAFKA-19648).
+    """
     with tempfile.TemporaryDirectory(prefix="kraftspec-format-") as directory:
         home = Path(directory)
         listener = f"CONTROLLER://{rq.HOST}:{rq.port_of(rq.ME)}"
-        properties = properties_of(voters, static=False)
+        properties = properties_of(voters, static=static)
         properties |= {"listeners": listener, "log.dirs": str(home / "data")}
         path = home / "node.properties"
         path.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
@@ -101,9 +116,11 @@ def _bootstrap(voters: tuple[int, ...]) -> list[NodeSnapshot]:
             f"{one}@{address}:{rq.text_of(rq.directory_id(one))}"
             for one, address in zip(voters, _addresses(voters), strict=True)
         )
-        command = ["format", "-t", rq.CLUSTER_ID, "-c", str(path), "--initial-controllers", listed]
+        command = ["format", "-t", rq.CLUSTER_ID, "-c", str(path), "--release-version", "4.0"]
+        if not static:
+            command += ["--initial-controllers", listed]
         done = subprocess.run(
-            java_command("kafka.tools.StorageTool", *command),
+            java_command("kafka.tools.StorageTool", *command, release=by),
             capture_output=True,
             text=True,
             timeout=FORMAT_TIMEOUT_S,
@@ -111,7 +128,9 @@ def _bootstrap(voters: tuple[int, ...]) -> list[NodeSnapshot]:
         )
         if done.returncode:
             raise ClusterError(f"kafka-storage format failed:\n{done.stdout}{done.stderr}")
-        return snapshots_of(home / "data" / METADATA_NAME)
+        of_features = home / "data" / BOOTSTRAP_NAME
+        bootstrap = of_features.read_bytes().hex() if of_features.exists() else None
+        return snapshots_of(home / "data" / METADATA_NAME), bootstrap
 
 
 # ---- lives that write a log --------------------------------------------------------------------
@@ -247,6 +266,11 @@ def empty_static() -> NodeState:
     return empty(static=True)
 
 
+def empty_checkpoint() -> NodeState:
+    """Three voters and the features in the checkpoint 0-0, as 4.4 formats; nothing was written."""
+    return empty(by="4.4.0")
+
+
 BASES: dict[str, Callable[[], NodeState]] = {
     "lives": lives,
     "static": static_lives,
@@ -256,4 +280,5 @@ BASES: dict[str, Callable[[], NodeState]] = {
     "observer": observer,
     "empty": empty,
     "empty-static": empty_static,
+    "empty-checkpoint": empty_checkpoint,
 }

@@ -27,9 +27,7 @@ from kraftspec.generated.kafka import (
 )
 
 PRE_VOTE_FROM = 2
-WRONG_SNAPSHOTS = tuple(
-    fields for fields in WRONG if fields != {"copies": 0}
-)  # That ends a controller.
+WRONG_SNAPSHOTS = tuple(fields for fields in WRONG if "copies" not in fields)
 ELECTION_MS = "2500"  # Long enough to be asked much in one election.
 
 
@@ -87,7 +85,7 @@ def not_leading(r: Recording) -> None:
 def snapshot_errors(r: Recording) -> None:
     """FetchSnapshot put to one that does not lead.
 
-    A 4.3.1 controller cannot write such an answer: its partition has no records, not even none
+    A controller cannot write such an answer: its partition has no records, not even none
     (NullPointerException), so it answers that it met an error that it did not expect.
     """
     for version in FetchSnapshotRequest.VALID_VERSIONS:
@@ -95,6 +93,19 @@ def snapshot_errors(r: Recording) -> None:
             r.ask(rq.fetch_snapshot(version, at, (3, 1)), version, note=f"epoch {at}")
         for fields in WRONG_SNAPSHOTS:
             r.ask(rq.fetch_snapshot(version, EPOCH, (3, 1), **fields), version, note=str(fields))
+
+
+def two_snapshots(r: Recording) -> None:
+    """FetchSnapshot of two partitions."""
+    for version in FetchSnapshotRequest.VALID_VERSIONS:
+        r.ask(rq.fetch_snapshot(version, EPOCH, (3, 1), copies=2), version)
+
+
+def no_snapshots(r: Recording) -> None:
+    """FetchSnapshot of no topic: it ends a controller of 4.0, 4.1 and 4.3."""
+    for version in FetchSnapshotRequest.VALID_VERSIONS:
+        r.ask(rq.fetch_snapshot(version, EPOCH, (3, 1), copies=0), version)
+    r.ask(rq.describe_quorum(), 2, note="and it still answers")
 
 
 def pre_votes(r: Recording) -> None:
@@ -297,6 +308,8 @@ ELECTIONS = (
     Case("unattached-refusals", "lives", unattached, refusals),
     Case("unattached-not-leading", "lives", unattached, not_leading),
     Case("unattached-snapshot-errors", "lives", unattached, snapshot_errors),
+    Case("unattached-two-snapshots", "lives", unattached, two_snapshots),
+    Case("unattached-no-snapshots", "lives", unattached, no_snapshots, ("4.2.2", "4.4.0")),
     Case("unattached-pre-votes", "lives", unattached, pre_votes),
     Case("unattached-votes", "lives", unattached, votes),
     Case("unattached-greetings", "lives", unattached, greetings),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kraftspec.conformance.making.exchanges import requests as rq
 from kraftspec.conformance.making.exchanges.record import Recording
-from kraftspec.conformance.making.exchanges.scenarios.case import Case
+from kraftspec.conformance.making.exchanges.scenarios.case import Case, since
 from kraftspec.conformance.making.exchanges.scenarios.elections import single
 from kraftspec.conformance.making.exchanges.scenarios.wire import EPOCH, unattached
 from kraftspec.generated.kafka import UpdateFeaturesRequest
@@ -15,23 +15,26 @@ UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 NO_TYPES = (0, 9)
 
 
-def _refused(r: Recording, level: int) -> None:
-    """Ask for what no controller does that has ``level``."""
+def _refused(r: Recording) -> None:
+    """Ask for what no controller does."""
     for version in UpdateFeaturesRequest.VALID_VERSIONS:
         for name, target in ((NOBODYS, 1), (NOBODYS, 0), (NOBODYS, -1), (KRAFT, 2), (KRAFT, -1)):
             r.ask(rq.update_features(version, (name, target, UPGRADE)), version)
-        if level:
-            r.ask(rq.update_features(version, (KRAFT, 0, UPGRADE)), version, note="back")
     for upgrade_type in (*NO_TYPES, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
         r.ask(rq.update_features(2, (KRAFT, 2, upgrade_type)), 2)
         r.ask(rq.update_features(2, (NOBODYS, 1, upgrade_type)), 2)
     for upgrade_type in NO_TYPES:
         r.ask(rq.update_features(2, (KRAFT, 1, upgrade_type)), 2)
-    for upgrade_type in (SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
-        target = 0 if level else 1
-        r.ask(rq.update_features(2, (KRAFT, target, upgrade_type)), 2)
     both = (KRAFT, 1, UPGRADE), (NOBODYS, 1, UPGRADE)
     r.ask(rq.update_features(2, *both, validate_only=True), 2, note="one of them is nobody's")
+
+
+def _back(r: Recording) -> None:
+    """There is no way back to static voters."""
+    for version in UpdateFeaturesRequest.VALID_VERSIONS:
+        r.ask(rq.update_features(version, (KRAFT, 0, UPGRADE)), version)
+    for upgrade_type in (SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
+        r.ask(rq.update_features(2, (KRAFT, 0, upgrade_type)), 2)
 
 
 def _nothing_new(r: Recording, level: int) -> None:
@@ -44,7 +47,9 @@ def _nothing_new(r: Recording, level: int) -> None:
 
 def static(r: Recording) -> None:
     """A static voter, alone, becomes the voter of the log."""
-    _refused(r, 0)
+    _refused(r)
+    for upgrade_type in (SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
+        r.ask(rq.update_features(2, (KRAFT, 1, upgrade_type)), 2, note="up is not down")
     _nothing_new(r, 0)
     update = (KRAFT, 1, UPGRADE)
     for version in (1, 2):
@@ -58,13 +63,14 @@ def static(r: Recording) -> None:
     r.appended()
     r.ask(rq.describe_quorum(), 2, note="the voter has a directory now")
     _nothing_new(r, 1)
-    _refused(r, 1)
+    _refused(r)
+    _back(r)
 
 
 def dynamic(r: Recording) -> None:
-    """A voter of the log: there is nothing higher, and no way back."""
+    """A voter of the log: there is nothing higher."""
     _nothing_new(r, 1)
-    _refused(r, 1)
+    _refused(r)
 
 
 def elsewhere(r: Recording) -> None:
@@ -76,7 +82,8 @@ def elsewhere(r: Recording) -> None:
 
 
 FEATURES = (
-    Case("features-static", "alone-static", single, static),
+    Case("features-static", "alone-static", single, static, since("4.1.2")),
     Case("features-dynamic", "alone", single, dynamic),
+    Case("features-back", "alone", single, _back),
     Case("features-elsewhere", "lives", unattached, elsewhere),
 )

@@ -5,13 +5,13 @@ from __future__ import annotations
 from kraftspec.conformance.making.exchanges import requests as rq
 from kraftspec.conformance.making.exchanges.peers import versions_answer
 from kraftspec.conformance.making.exchanges.record import Recording
-from kraftspec.conformance.making.exchanges.scenarios.case import Case
+from kraftspec.conformance.making.exchanges.scenarios.case import Case, since
 from kraftspec.conformance.making.exchanges.scenarios.elections import campaigning, leads, single
 from kraftspec.conformance.making.exchanges.scenarios.wire import EPOCH
 from kraftspec.fastpath.types import ZERO_UUID
 
 ADD_VERSIONS = range(2)
-API_VERSIONS_REQUESTED = 4  # The version in which a 4.3.1 controller asks.
+API_VERSIONS_REQUESTED = 5  # The version in which a 4.4.0 controller asks.
 
 
 def _commit(r: Recording, voters: tuple[int, ...]) -> None:
@@ -121,8 +121,9 @@ def additions(r: Recording) -> None:
         message = rq.fetch(17, EPOCH, offset, last_epoch=EPOCH if offset else 0, sender=4)
         r.ask(message, 17, note="who wants to join observes")
     r.ask(rq.describe_quorum(), 2)
-    r.ask(rq.add_voter(1), 1, note="committed by both", late=True)
-    r.ask(rq.add_voter(0), 0, note="one at a time")
+    r.ask(rq.add_voter(0), 0, note="committed by both", late=True)
+    for version in ADD_VERSIONS:
+        r.ask(rq.add_voter(version), version, note="one at a time")
     r.ask(rq.remove_voter(rq.ME), 0)
     r.answer(4, versions_answer(), API_VERSIONS_REQUESTED, note="what it speaks", writes=True)
     r.ask(rq.fetch(17, EPOCH, end, last_epoch=EPOCH, sender=4), 17, note="the new voters")
@@ -161,7 +162,7 @@ def unfit(r: Recording) -> None:
     old = versions_answer()
     old.supported_features[0].max_version = 0
     for answer, note in ((silent, "does not know kraft.version"), (old, "speaks 0 only")):
-        r.ask(rq.add_voter(1), 1, note=note, late=True)
+        r.ask(rq.add_voter(0), 0, note=note, late=True)
         r.answer(4, answer, API_VERSIONS_REQUESTED)
         r.collect()
     r.ask(rq.fetch(17, EPOCH, end, last_epoch=EPOCH, sender=4), 17)
@@ -175,6 +176,6 @@ MEMBERSHIP = (
     Case("voters-updates", "lives", campaigning, leads(updates)),
     Case("voters-removals", "lives", campaigning, leads(removals)),
     Case("voters-additions", "alone", single, additions),
-    Case("voters-hasty", "alone", single, hasty),
+    Case("voters-hasty", "alone", single, hasty, since("4.2.2")),
     Case("voters-unfit", "alone", single, unfit),
 )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
+
 from kraftspec.conformance.making.exchanges import requests as rq
 from kraftspec.conformance.making.exchanges.record import Recording
 from kraftspec.conformance.making.exchanges.scenarios.bases import candidate, end_of, replaced
-from kraftspec.conformance.making.exchanges.scenarios.case import Case
+from kraftspec.conformance.making.exchanges.scenarios.case import Case, since
 from kraftspec.conformance.making.exchanges.scenarios.elections import (
     WRONG_SNAPSHOTS,
     campaigning,
@@ -20,6 +22,7 @@ from kraftspec.generated.kafka import DescribeQuorumRequest, FetchSnapshotReques
 
 FETCHES = range(13, 19)
 FIRST_EPOCH = 1
+CUT_AT = 6  # The offset from which fetches with a limit go on.
 
 
 def fetches(r: Recording) -> None:
@@ -40,16 +43,23 @@ def fetches(r: Recording) -> None:
     ):  # fmt: skip
         message = rq.fetch(17, EPOCH, offset, last_epoch=last_epoch, sender=4)
         r.ask(message, 17, note=f"another log: {offset}, after epoch {last_epoch}")
-    for size in (0, 1, 106, 201):
-        message = rq.fetch(17, EPOCH, 6, last_epoch=1, sender=4, max_bytes=size)
+    for size in (0, 1, *_sizes(r)):
+        message = rq.fetch(17, EPOCH, CUT_AT, last_epoch=1, sender=4, max_bytes=size)
         r.ask(message, 17, note=f"at most {size} bytes, which is so many whole batches")
 
 
 def cut_batches(r: Recording) -> None:
     """Limits that are not those of a batch: Kafka sends the first part of the last one."""
-    for size in (107, 200, 400):
-        message = rq.fetch(17, EPOCH, 6, last_epoch=1, sender=4, max_bytes=size)
-        r.ask(message, 17, note=f"at most {size} bytes")
+    for size in _sizes(r):
+        message = rq.fetch(17, EPOCH, CUT_AT, last_epoch=1, sender=4, max_bytes=size + 70)
+        r.ask(message, 17, note=f"at most {size + 70} bytes")
+
+
+def _sizes(r: Recording) -> list[int]:
+    """Return how many bytes the first one, two and three batches from CUT_AT on have."""
+    batches = [bytes.fromhex(batch) for batch in r.state.log]
+    lengths = [len(batch) for batch in batches if read_header(batch).last_offset >= CUT_AT]
+    return list(accumulate(lengths))[:3]
 
 
 def fetch_errors(r: Recording) -> None:
@@ -204,6 +214,7 @@ def beginning_late(state: NodeState) -> NodeState:
 REPLICATION = (
     Case("leader-first", "empty", first, first_elected),
     Case("leader-first-static", "empty-static", first, first_elected),
+    Case("leader-first-checkpoint", "empty-checkpoint", first, first_elected, since("4.4.0")),
     Case("snapshots-fetched", "snapshots", single, snapshots),
     Case("snapshots-fetched-late", "snapshots", beginning_late, snapshots),
     Case("snapshots-snapshot-errors", "snapshots", single, no_such_snapshot),

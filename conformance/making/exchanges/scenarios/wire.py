@@ -42,11 +42,28 @@ def api_versions(r: Recording) -> None:
     """All versions, and those that are none."""
     for version in ApiVersionsRequest.VALID_VERSIONS:
         r.ask(rq.api_versions(version), version)
-    for version in (5, 99):
+    for version in (6, 99):
         head = struct.pack(">hhih", 18, version, len(r.steps) + 1, -1)
         r.put("ApiVersions", version, head + b"\0\1\1\0", note="answered in version 0 (KIP-511)")
+    for cluster_id, node_id, note in (
+        (rq.CLUSTER_ID, rq.ME, "meant for this node"),
+        (rq.CLUSTER_ID, rq.NOBODY, "meant for another node"),
+        (rq.OTHER_CLUSTER_ID, rq.ME, "meant for another cluster"),
+        (rq.OTHER_CLUSTER_ID, rq.NOBODY, "meant for another cluster, another node"),
+        (rq.CLUSTER_ID, rq.NONE, "a cluster, and no node"),
+        (None, rq.ME, "a node, and no cluster"),
+        ("", rq.ME, "an empty cluster id"),
+        (rq.CLUSTER_ID, -2, "a node that there cannot be"),
+    ):
+        r.ask(rq.api_versions(5, cluster_id, node_id), 5, note=note)
     named = ApiVersionsRequest(client_software_name="-", client_software_version="1")
     r.ask(named, 3, note="a name that is none")
+
+
+def unregistrations(r: Recording) -> None:
+    """What only the active controller does, put to another; before 4.4 nobody knows it."""
+    for node_id in (rq.ME, 2, rq.NOBODY, rq.NONE):
+        r.ask(rq.unregister_controller(node_id), 0)
 
 
 def _of_version(r: Recording, api: str, key: int, version: int, note: str) -> None:
@@ -134,6 +151,7 @@ def other_logs(r: Recording) -> None:
 WIRE = (
     Case("wire-api-versions", "lives", unattached, api_versions),
     Case("wire-api-versions-static", "static", unattached, api_versions),
+    Case("wire-unregistrations", "lives", unattached, unregistrations),
     Case("wire-no-requests", "lives", unattached, no_requests),
     Case("wire-other-logs", "lives", unattached, other_logs),
 )
