@@ -4,8 +4,8 @@ A Kafka controller raises no feature, kraft.version among them, before every vot
 and supports the new level. One registration in an incarnation is enough: it is a record of the
 metadata log. A leader that is a kraftspec node is no controller and takes none.
 
-What this node supports is what the leader itself does, and of kraft.version its own range: it keeps
-the records of the metadata log as they are, and reads none but control records.
+What this node supports is what the release does whose records it knows: it writes snapshots of
+them. So a leader of a later release raises no feature beyond that as long as this node is there.
 """
 
 from __future__ import annotations
@@ -13,22 +13,25 @@ from __future__ import annotations
 import asyncio
 import logging
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from kraftspec.fastpath.errors import CodecError
 from kraftspec.fastpath.types import Uuid
 from kraftspec.generated.errors import ErrorCode
 from kraftspec.generated.kafka import (
-    ApiVersionsRequest,
-    ApiVersionsResponse,
     ControllerRegistrationRequest,
     ControllerRegistrationResponse,
 )
+from kraftspec.reference.metadata.features import (
+    FEATURES,
+    KRAFT_VERSION,
+    LATEST_STABLE,
+    LEVEL_MIN,
+    METADATA_VERSION,
+)
 from kraftspec.reference.node.apis import is_controller
 from kraftspec.reference.node.client import Asker, Peer, Peers
-from kraftspec.reference.profiles.kafka.membership import KRAFT_VERSION
 from kraftspec.reference.raft.follower import Follower
-from kraftspec.reference.wire.client import api_versions_request
 
 if TYPE_CHECKING:
     from kraftspec.reference.node.asyncio_host import AsyncioHost
@@ -80,9 +83,7 @@ async def _send(
             versions = await peer.connected()
             if not is_controller(versions):
                 return _NO_CONTROLLER
-            newest = ApiVersionsRequest.VALID_VERSIONS.stop - 1
-            spoken = await peer.exchange(api_versions_request(newest), newest, ApiVersionsResponse)
-            request = _request(config, incarnation, spoken.supported_features)
+            request = _request(config, incarnation)
             response = await peer.exchange(request, 0, ControllerRegistrationResponse)
     except (OSError, CodecError) as error:
         return str(error) or type(error).__name__
@@ -93,9 +94,10 @@ async def _send(
     return response.error_message or ErrorCode(response.error_code).name
 
 
-def _request(config: NodeConfig, incarnation: Uuid, features: Any) -> ControllerRegistrationRequest:
+def _request(config: NodeConfig, incarnation: Uuid) -> ControllerRegistrationRequest:
     kind = ControllerRegistrationRequest
-    ranges = {feature.name: (feature.min_version, feature.max_version) for feature in features}
+    ranges = {feature.name: (0, feature.level_max) for feature in FEATURES}
+    ranges[METADATA_VERSION] = (LEVEL_MIN, LATEST_STABLE)
     lowest, highest = config.core.kraft_versions
     ranges[KRAFT_VERSION] = (lowest, highest)
     return kind(
