@@ -1,8 +1,9 @@
 """Registration of this node with the active controller (KIP-919, ControllerRegistration).
 
 A Kafka controller raises no feature, kraft.version among them, before every voter has registered
-and supports the new level. One registration in an incarnation is enough: it is a record of the
-metadata log. A leader that is a kraftspec node is no controller and takes none.
+and supports the new level. A registration is a record of the metadata log, so that one in an
+incarnation is enough, as long as nobody unregisters the node. A leader that is a kraftspec node is
+no controller and takes none.
 
 What this node supports is what the release does whose records it knows: it writes snapshots of
 them. So a leader of a later release raises no feature beyond that as long as this node is there.
@@ -21,6 +22,7 @@ from kraftspec.generated.errors import ErrorCode
 from kraftspec.generated.kafka import (
     ControllerRegistrationRequest,
     ControllerRegistrationResponse,
+    UnregisterControllerRecord,
 )
 from kraftspec.reference.metadata.features import (
     FEATURES,
@@ -29,6 +31,7 @@ from kraftspec.reference.metadata.features import (
     LEVEL_MIN,
     METADATA_VERSION,
 )
+from kraftspec.reference.metadata.frames import write_frame
 from kraftspec.reference.node.apis import is_controller
 from kraftspec.reference.node.client import Asker, Peer, Peers
 from kraftspec.reference.raft.follower import Follower
@@ -45,8 +48,30 @@ log = logging.getLogger("kraftspec.node.registration")
 
 
 async def register(node: AsyncioHost, config: NodeConfig, asker: Asker) -> None:
-    """Try until an active controller has taken the registration."""
+    """Register with the active controller, and again whenever the registration is taken back."""
     incarnation = Uuid.random()
+    while True:
+        await _register(node, config, asker, incarnation)
+        await node.until(_Unregistered(node, config.node_id), None)
+        log.info("unregistered", extra={"node": config.node_id})
+
+
+class _Unregistered:
+    """Whether what was committed since has the record that a controller was unregistered."""
+
+    def __init__(self, node: AsyncioHost, node_id: int) -> None:
+        self._value = write_frame(UnregisterControllerRecord(controller_id=node_id), 0)
+        self._position = node.core.committed_offset
+
+    def __call__(self, node: AsyncioHost) -> bool:
+        metadata, committed = node.storage.log, node.core.committed_offset
+        start, self._position = max(self._position, metadata.start_offset), committed
+        batches = metadata.batches(start, min(committed, metadata.end_offset))
+        return any(self._value in data[header.position : header.end] for header, data in batches)
+
+
+async def _register(node: AsyncioHost, config: NodeConfig, asker: Asker, incarnation: Uuid) -> None:
+    """Try until an active controller has taken the registration."""
     backoff_s = BACKOFF_S
     while True:
         await node.until(lambda it: isinstance(it.core.role, Follower), None)
