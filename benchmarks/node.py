@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from kraftspec.conformance.cluster import class_path, java_command
+from kraftspec.conformance.cluster import RELEASE, TOOLS_RELEASE, class_path, java_command
 from kraftspec.conformance.cluster.archive import make_class_archive
 from kraftspec.conformance.cluster.node import free_port
 from kraftspec.fastpath.errors import CodecError
@@ -61,22 +61,25 @@ def server_command(who: str, properties: Path) -> list[str]:
     """Return the command that runs a controller."""
     if who == OURS:
         return [sys.executable, "-m", "kraftspec", "node", "--config", str(properties)]
-    return java(who, "kafka.Kafka", SERVER_HEAP, str(properties))
+    return java(who, RELEASE, "kafka.Kafka", SERVER_HEAP, str(properties))
 
 
 def tool_command(who: str, *arguments: str) -> list[str]:
     """Return the command that runs the quorum tool."""
     if who == OURS:
         return [sys.executable, "-m", "kraftspec", "quorum", *arguments]
-    return java(who, "org.apache.kafka.tools.MetadataQuorumCommand", TOOL_HEAP, *arguments)
+    command = "org.apache.kafka.tools.MetadataQuorumCommand"
+    return java(who, TOOLS_RELEASE, command, TOOL_HEAP, *arguments)
 
 
-def java(who: str, main_class: str, heap: tuple[str, ...], *arguments: str) -> list[str]:
-    """Return the command of one of Kafka's programs."""
+def java(
+    who: str, release: str, main_class: str, heap: tuple[str, ...], *arguments: str
+) -> list[str]:
+    """Return the command of one of a release's programs."""
     if who == LEAN:
-        make_class_archive()
-        return java_command(main_class, *arguments, options=[QUIET])
-    paths = os.pathsep.join(map(str, class_path()))
+        make_class_archive(release)
+        return java_command(main_class, *arguments, release=release, options=[QUIET])
+    paths = os.pathsep.join(map(str, class_path(release)))
     return ["java", *heap, *SCRIPT_OPTIONS, QUIET, "-cp", paths, main_class, *arguments]
 
 
