@@ -159,7 +159,8 @@ class ReleaseWork:
         ours = "kraftspec"
         serve = [*_KRAFTSPEC, "adapter", "--generated", str(self.codecs)]
         self._judge(ours, ["--exec", " ".join(serve)], self.vectors)
-        self._judge(f"{ours}-base", ["--exec", " ".join(serve)], self.work / "base" / "vectors")
+        base = ["--exec", " ".join(serve), "--release", self.release]
+        self._judge(f"{ours}-base", base, self.work / "base" / "vectors")
         self._judge("kafka", ["--adapter", f"kafka@{self.release}"], self.vectors)
         if self.adopted:
             for spec in adapters():
@@ -198,7 +199,8 @@ class ReleaseWork:
             removed=[message for message in report.messages if message.verdict == "removed"],
             new=new,
             moved=moved,
-            results=self._ran(),
+            results=(ran := self._ran()),
+            base_skips=ran["kraftspec-base"].skips,
         )
         out = self.work / "page.md"
         if self.adopted:

@@ -93,6 +93,7 @@ def run(
     source: str = "",
     exact: bool | None = None,
     root: Path | None = None,
+    release: str = "",
     cases: Sequence[Case] | None = None,
     keep: bool = False,
     progress: Progress | None = None,
@@ -109,6 +110,8 @@ def run(
         source: the options of the command that repeats a test, such as ``--adapter franz-go``.
         exact: whether class and offset of each error must be right; None: only for ours.
         root: the directory of the vectors, this package's if None.
+        release: the release of Kafka that the codec is of: vectors that do not concern it are
+            skipped. The adapter's own if it is over Kafka's classes.
         cases: the cases of ``filters`` and ``shard``, if they have been read already.
         keep: keep an adapter without an error running for the next run.
         progress: called with (counts as text, finished cases, all cases).
@@ -126,7 +129,9 @@ def run(
     with ExitStack() as stack:
         if not keep:
             stack.enter_context(adapters[0])
-        foreign = _foreign(adapters[0], root, cases)
+        if isinstance(adapters[0], KafkaAdapter):
+            release = adapters[0].release
+        foreign = _foreign(release, root, cases)
         sets = {case.spec for case, skip in zip(cases, foreign, strict=True) if skip is None}
         hello = begin(adapters[0], sets)
         skips = _skips(hello, cases, foreign)
@@ -198,20 +203,20 @@ def _selection(filters: Filters, shard: Shard | None, seed: int | None) -> Selec
     )
 
 
-def _foreign(adapter: Adapter, root: Path, cases: Sequence[Case]) -> list[Skipped | None]:
+def _foreign(release: str, root: Path, cases: Sequence[Case]) -> list[Skipped | None]:
     """Return for each case why it does not concern the release of Kafka that the adapter is of."""
     made_by = vectors_release(root)
-    if not isinstance(adapter, KafkaAdapter) or made_by in ("", adapter.release):
+    if release == "" or made_by in ("", release):
         return [None] * len(cases)
     # Most runs need no other release, nor what reads its schemas.
     from kraftspec.codegen.releases import ReleaseError  # noqa: PLC0415
     from kraftspec.conformance.runner.releases import OtherRelease  # noqa: PLC0415
 
     try:
-        release = OtherRelease.read(adapter.release, made_by)
+        other = OtherRelease.read(release, made_by)
     except ReleaseError as error:
         raise AdapterError("start", str(error)) from error
-    return [release.skip(case) for case in cases]
+    return [other.skip(case) for case in cases]
 
 
 def _skips(

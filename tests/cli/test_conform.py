@@ -125,6 +125,13 @@ def test_a_harness_that_fails_is_3(command: str) -> None:
     assert result.stdout == ""
 
 
+def test_a_codec_of_a_release_that_there_is_not() -> None:
+    """A release that there is not gives no verdict."""
+    result = run("conform", "run", "--adapter", "kraftspec", "--release", "2.0.0")
+    assert result.exit_code == 3
+    assert "there is no release 2.0.0 of Apache Kafka" in result.stderr
+
+
 def test_no_vectors_prove_nothing() -> None:
     result = run("conform", "run", "--adapter", "kraftspec", "--filter", "Xyzzy")
     assert result.exit_code == 3

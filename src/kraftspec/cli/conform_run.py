@@ -81,6 +81,11 @@ class _FilterHelp(click.Option):
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="The directory of the vectors.  [default: those of this package]",
 )
+@click.option(
+    "--release",
+    default="",
+    help="The release of Kafka that the codec is of: vectors that do not concern it are skipped.",
+)
 @click.option("--strict", is_flag=True, help="Warnings, such as an expired known failure, fail.")
 @click.option(
     "--timeout",
@@ -105,6 +110,7 @@ def run(
     jobs: int | None,
     known: Path | None,
     vectors: Path | None,
+    release: str,
     strict: bool,
     timeout_s: float,
     junit: Path | None,
@@ -140,6 +146,8 @@ def run(
     source = f"--adapter {adapter_name}" if adapter_name else f"--exec {quote(command or '')}"
     if vectors is not None:
         source += f" --vectors {quote(str(vectors))}"
+    if release:
+        source += f" --release {quote(release)}"
     try:
         with progress("Running") as advance:
             results = run_vectors(
@@ -151,6 +159,7 @@ def run(
                 name=(adapter_name or "").partition("@")[0],
                 source=source,
                 root=vectors,
+                release=release,
                 progress=advance,
             )
     except AdapterError as error:
@@ -171,7 +180,7 @@ def _run_node(
     from kraftspec.conformance.runner.known import known_failures
 
     context = click.get_current_context()
-    for option in ("shard", "seed", "jobs", "timeout_s", "vectors", "junit", "stats"):
+    for option in ("shard", "seed", "jobs", "timeout_s", "vectors", "release", "junit", "stats"):
         if context.get_parameter_source(option) is not ParameterSource.DEFAULT:
             flag = "--" + option.removesuffix("_s")
             raise click.UsageError(f"{flag} is for codecs, not for --node")
