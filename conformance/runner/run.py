@@ -124,14 +124,11 @@ def run(
     filters = filters if isinstance(filters, Filters) else Filters(filters)
     known = known or KnownFailures()
     root = root or vectors_root()
-    if cases is None:
-        cases = read_cases(root, filters, shard)
+    cases = read_cases(root, filters, shard) if cases is None else cases
     with ExitStack() as stack:
         if not keep:
             stack.enter_context(adapters[0])
-        if isinstance(adapters[0], KafkaAdapter):
-            release = adapters[0].release
-        foreign = _foreign(release, root, cases)
+        foreign = _foreign(adapters[0], release, root, cases)
         sets = {case.spec for case, skip in zip(cases, foreign, strict=True) if skip is None}
         hello = begin(adapters[0], sets)
         skips = _skips(hello, cases, foreign)
@@ -146,15 +143,13 @@ def run(
     results = _results(cases, outcomes, known, source)
     results.adapter = _adapter(hello, name)
     results.selection = _selection(filters, shard, seed)
-    results.restarts = pool.restarts
-    results.stats = stats
+    results.restarts, results.stats = pool.restarts, stats
     whole = not filters.texts and shard is None and pool.failure is None
     warnings = known.warnings(whole=whole)
     warnings += dict.fromkeys(complaint for one in adapters for complaint in one.complaints)
     results.warnings = warnings or UNSET
     if pool.failure is not None:
-        failure = HarnessFailure(kind=pool.failure.kind, detail=str(pool.failure))
-        results.harness_failure = failure
+        results.harness_failure = HarnessFailure(kind=pool.failure.kind, detail=str(pool.failure))
     results.seconds = round(time.perf_counter() - started, 3)
     return results
 
@@ -203,9 +198,13 @@ def _selection(filters: Filters, shard: Shard | None, seed: int | None) -> Selec
     )
 
 
-def _foreign(release: str, root: Path, cases: Sequence[Case]) -> list[Skipped | None]:
+def _foreign(
+    adapter: Adapter, release: str, root: Path, cases: Sequence[Case]
+) -> list[Skipped | None]:
     """Return for each case why it does not concern the release of Kafka that the adapter is of."""
     made_by = vectors_release(root)
+    if isinstance(adapter, KafkaAdapter):
+        release = adapter.release
     if release == "" or made_by in ("", release):
         return [None] * len(cases)
     # Most runs need no other release, nor what reads its schemas.
