@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from kraftspec.conformance.cluster import java_command
 from kraftspec.conformance.cluster.node import HOST, free_port
 from kraftspec.generated import kafka as messages
 from kraftspec.generated.errors import ErrorCode
+from kraftspec.interop.ours import wait_until
 from kraftspec.reference.admin import AdminClient, load_client_config
 from kraftspec.reference.node.config import load_config
 from kraftspec.reference.node.runtime import Node
@@ -253,6 +255,7 @@ def theirs(
         )  # fmt: skip
     try:
         wait_until_leading(home / "node.log", server)
+        wait_until("its authorizer has read the log", partial(authorizes, ports["OPEN"]))
         yield ports
     finally:
         server.kill()
@@ -266,6 +269,13 @@ def wait_until_leading(log: Path, server: subprocess.Popen[bytes]) -> None:
         assert server.poll() is None, text[-3000:]
         assert time.monotonic() < deadline, text[-3000:]
         time.sleep(0.05)
+
+
+def authorizes(port: int) -> bool:
+    """Until it has read the ACLs, a controller answers that it met an error not foreseen."""
+    request, response = messages.DescribeQuorumRequest(), messages.DescribeQuorumResponse
+    answer = ask(port, request, 2, response, timeout_s=WAIT_S)
+    return answer.error_code != ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 REQUESTS: list[tuple[Any, int, Any]] = [
