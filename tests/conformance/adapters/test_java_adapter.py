@@ -87,9 +87,9 @@ def test_hello_names_every_message_of_kafka(kafka: KafkaAdapter) -> None:
     assert (hello.name, hello.language, hello.spec) == ("kafka", "java", f"kafka/{kafka_release()}")
     assert hello.messages.pop("RecordBatch") == "2-2"  # It has no schema.
     ranges = [text.split("-") for text in hello.messages.values() if text != "none"]
-    assert len(hello.messages) == 280
-    assert len(ranges) == 280 - 8
-    assert sum(int(high) - int(low) + 1 for low, high in ranges) == 728
+    assert len(hello.messages) == 286
+    assert len(ranges) == 286 - 8
+    assert sum(int(high) - int(low) + 1 for low, high in ranges) == 744
     # One of each module: clients, raft, metadata, storage, and the three coordinators.
     assert hello.messages["VoteRequest"] == "0-2"
     assert hello.messages["QuorumStateData"] == "0-1"

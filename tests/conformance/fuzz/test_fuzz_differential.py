@@ -126,7 +126,7 @@ def test_without_a_fault_there_is_nothing() -> None:
     plan = Campaign(("kraftspec", "kraftspec-python"), name="kafka/", runs=6_000)
     report = campaign(plan)
     assert not report.findings
-    assert report.pairs == 728
+    assert report.pairs == 744
     assert report.inputs >= 6_000
     assert min(report.agreed, report.refused) > 1_000
 

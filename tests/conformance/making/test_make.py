@@ -47,7 +47,7 @@ def test_making_over_the_files_changes_none(tmp_path: Path) -> None:
 
 def test_kafka_answers_the_vectors_as_recorded() -> None:
     """All of them in the deep profile, where it takes some ten seconds."""
-    name, pairs = ("kafka/fetch", 30) if effort() == 1 else ("", 896)
+    name, pairs = ("kafka/fetch", 30) if effort() == 1 else ("", 918)
     results = run(adapter_named("kafka"), filters=[name])
     assert results.failures == []
     assert (results.counts.failed, results.counts.skipped) == (0, 0)
