@@ -288,6 +288,12 @@ class Decoder:
         start = self.at
         count = self.uvarint()
         self._note("tag count", start, count)
+        if self.lenient:  # Kafka checks the count at once, from 4.4.0 on.
+            if count < 0:
+                self.refuse(ErrorClass.VARINT_OVERFLOW, f"{count} tagged fields", start)
+            if count > self.end - self.at:
+                left = f"{count} tagged fields, {self.end - self.at} bytes are left"
+                self.refuse(ErrorClass.LENGTH_EXCEEDS_INPUT, left, start)
         unknown: list[tuple[int, bytes]] = []
         last = -1
         for _ in range(count):
