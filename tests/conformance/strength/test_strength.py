@@ -171,7 +171,8 @@ def test_a_sample_is_killed() -> None:
     # No codec lets more pass than another: what is noticed is the mistake, not the way it is run.
     if engine is not None:
         assert survivors["native"] <= survivors["interpreter"]
-    assert result.percent >= 95, sorted(result.survivors)[:20]
+    # All mutants: 95.7 %. A sample of 1,200 may be a percent away.
+    assert result.percent >= 94, sorted(result.survivors)[:20]
 
 
 def test_vectors_that_say_nothing_kill_nothing(tmp_path: Path) -> None:
