@@ -160,10 +160,10 @@ def test_another_default_is_that_of_the_classes_too(specs: dict[str, Spec]) -> N
 
 @pytest.mark.soak
 def test_a_sample_is_killed() -> None:
-    """One in 25 of all mutants of all pairs, by each codec; nearly all must be noticed."""
-    result = strength(one_in=25)
+    """One in 12 of all mutants of all pairs, by each codec; nearly all must be noticed."""
+    result = strength(one_in=12)
     assert result.pairs == 917
-    assert 1_000 < result.total.mutants < 1_500
+    assert 2_000 < result.total.mutants < 3_000
     assert len(result.operators) >= 14
     assert result.runs["native"] > 1_000 or engine is None
     assert result.runs["rendered"] > 20
@@ -171,8 +171,7 @@ def test_a_sample_is_killed() -> None:
     # No codec lets more pass than another: what is noticed is the mistake, not the way it is run.
     if engine is not None:
         assert survivors["native"] <= survivors["interpreter"]
-    # All mutants: 95.7 %. A sample of 1,200 may be a percent away.
-    assert result.percent >= 94, sorted(result.survivors)[:20]
+    assert result.percent >= 95, sorted(result.survivors)[:20]
 
 
 def test_vectors_that_say_nothing_kill_nothing(tmp_path: Path) -> None:
