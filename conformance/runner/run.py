@@ -208,8 +208,8 @@ def _foreign(
     if release == "" or made_by in ("", release):
         return [None] * len(cases)
     # Most runs need no other release, nor what reads its schemas.
-    from kraftspec.codegen.releases import ReleaseError  # noqa: PLC0415 - other releases only
-    from kraftspec.conformance.runner.releases import OtherRelease  # noqa: PLC0415 - other releases only
+    from kraftspec.codegen.releases import ReleaseError  # noqa: PLC0415 - rarely needed
+    from kraftspec.conformance.runner.releases import OtherRelease  # noqa: PLC0415 - rarely needed
 
     try:
         other = OtherRelease.read(release, made_by)
