@@ -9,7 +9,7 @@ import socket
 import struct
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from threading import Thread
 from typing import NamedTuple
@@ -98,9 +98,18 @@ class Peer:
         self.answer = find_quorum_answer(-1, 0, {})
         self._listener = socket.create_server((HOST, port))
         self._connections: list[socket.socket] = []
-        Thread(target=self._accept, daemon=True).start()
+        self._threads = [Thread(target=self._accept, daemon=True)]
+        self._threads[0].start()
 
     def close(self) -> None:
+        """End what waits for the sockets, and only then close them: none is accepted meanwhile."""
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._threads[0].join()
+        for connection in self._connections:
+            with suppress(OSError):  # The node has closed it.
+                connection.shutdown(socket.SHUT_RDWR)
+        for thread in self._threads[1:]:
+            thread.join()
         for one in (self._listener, *self._connections):
             one.close()
 
@@ -114,11 +123,11 @@ class Peer:
             except OSError:
                 return
             self._connections.append(connection)
-            Thread(target=self._serve, args=(connection,), daemon=True).start()
+            self._threads.append(Thread(target=self._serve, args=(connection,), daemon=True))
+            self._threads[-1].start()
 
     def _serve(self, connection: socket.socket) -> None:
-        stream = connection.makefile("rb")
-        try:
+        with suppress(OSError, ValueError), connection.makefile("rb") as stream:
             while size := stream.read(4):
                 frame = stream.read(int.from_bytes(size, "big"))
                 key, _, correlation, client = struct.unpack_from(">hhih", frame)
@@ -131,8 +140,6 @@ class Peer:
                 self.received.append(Received(key, body))
                 if key in (API_VERSIONS, FIND_QUORUM):
                     connection.sendall(len(answer).to_bytes(4, "big") + answer)
-        except (OSError, ValueError):
-            return  # The test, or the node, is over.
 
 
 def api_versions_answer() -> bytes:
