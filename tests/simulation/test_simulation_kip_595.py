@@ -167,3 +167,10 @@ def test_no_targeted_power_loss_asks_for_a_snapshot() -> None:
     """The draft has none, and a fault once asked for one where the log was not synced."""
     assert swarm_of(1_000_017, PROFILE).targeted_power_period_us
     assert simulate(1_000_017, PROFILE, events=EVENTS).violation is None
+
+
+def test_a_late_duplicate_of_a_reassignment_may_end_a_leadership() -> None:
+    """Seed 1278: AlterQuorum arrives again, seconds late, and removes the leader."""
+    result = simulate(1278, PROFILE, events=8_000)
+    assert result.violation is None
+    assert result.faults["duplicate"] > 0
