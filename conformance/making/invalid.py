@@ -6,7 +6,7 @@ and the offset are known without a decoder. ``make`` gets the outcome of Kafka f
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Final
@@ -35,6 +35,10 @@ from kraftspec.fastpath.values import UNKNOWN_TAGS
 SMALL_BYTES_MAX: Final = 48  # Messages up to this size are truncated at each byte.
 # Of each kind at the version with all kinds; other versions have one of each class.
 PICKED: Final = 2
+# A codec states for each field whether it may be null, and for each tag in which versions it is
+# known. It can be wrong about one and right about all others, so none is left out. What breaks
+# otherwise (lengths, varints, texts) is read by code that the fields of a codec share.
+PICKED_ALL: Final = frozenset({"null_for_non_nullable", "tag_below_version"})
 INT32_MAX: Final = (1 << 31) - 1
 UNKNOWN_TAG: Final = 10_009
 BAD_UTF8: Final = {
@@ -96,26 +100,37 @@ def decode_faults(
     """Enumerate invalid bytes of one message at one version.
 
     ``is_full`` is for one version of a message: its faults of every kind, and not only some of
-    each class. Other versions have them of other fields, as the version says where to begin.
+    each class. Other versions have them of other fields, as the version says where to begin. Of
+    the classes ``PICKED_ALL``, every version has every fault.
     """
     yield from _cuts(originals[0].tokens)
     yield from _trailing(originals[0])
     faults = [fault for base in originals for fault in _broken(base)]
     faults += list(_populated_cuts(plan)) + list(_tags(plan))
-    yield from picked(faults, plan.version, PICKED, is_full=is_full)
+    yield from picked(faults, plan.version, PICKED, is_full=is_full, whole=PICKED_ALL)
 
 
 def picked(
-    faults: Sequence[Fault], version: int, count_max: int, *, is_full: bool
+    faults: Sequence[Fault],
+    version: int,
+    count_max: int,
+    *,
+    is_full: bool,
+    whole: Set[str] = frozenset(),
 ) -> Iterator[Fault]:
-    """Choose faults of each class (of each kind if ``is_full``), evenly spread."""
+    """Choose faults of each class (of each kind if ``is_full``), evenly spread.
+
+    Of the classes ``whole``, all are taken.
+    """
 
     def group(fault: Fault) -> tuple[str, str]:
         return fault.error_class, fault.kind if is_full else ""
 
-    for _, alike in groupby(sorted(faults, key=group), key=group):
+    for (error_class, _), alike in groupby(sorted(faults, key=group), key=group):
         items = list(alike)
         count = min(len(items), count_max if is_full else 1)
+        if error_class in whole:
+            count = len(items)
         for number in range(count):
             yield items[(version * count + number * len(items) // count) % len(items)]
 

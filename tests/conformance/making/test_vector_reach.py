@@ -1,4 +1,4 @@
-"""How far the valid vectors reach, field by field, read from the specs' own JSON.
+"""How far the vectors reach, field by field, read from the specs' own JSON.
 
 What is asked of each type stands here a second time, so that the families of ``conformance`` are
 not measured by themselves.
@@ -117,6 +117,40 @@ def test_every_field_is_shown_at_its_edges(spec_set: str) -> None:
                 where = f"{set_name}/{message} v{version} {'.'.join(name)}"
                 assert lacking == set(), where
     assert count.total() > 100
+
+
+@pytest.mark.parametrize("spec_set", SETS)
+def test_every_field_that_must_not_be_null_is_null_in_some_bytes(spec_set: str) -> None:
+    """At every version: a codec states for each field by itself whether it may be null."""
+    count = 0
+    for (set_name, message), path in specs().items():
+        if set_name != spec_set:
+            continue
+        file = vectors_root() / set_name / f"{message}.json"
+        tests = json.loads(file.read_bytes())["tests"] if file.exists() else []
+        spec = json.loads(path.read_text())
+        for version in valid_versions(path):
+            nulls = {
+                test["error"]["path"]
+                for test in tests
+                if (test["version"], test["op"]) == (version, "decode")
+                and test["family"] == "null_for_non_nullable"
+            }
+            # Every array of structs has one element; null elements of arrays are more than asked.
+            shown_null = {
+                tuple(null.replace("[0]", "").split("."))
+                for null in nulls
+                if not null.endswith("[0]")
+            }
+            wanted = {
+                name
+                for name, kind, nullable in fields(spec, version)
+                if not nullable
+                and (kind.startswith("[]") or kind in ("string", "bytes", "records"))
+            }
+            assert shown_null == wanted, f"{set_name}/{message} v{version}"
+            count += len(wanted)
+    assert count > 20
 
 
 def is_tagged(spec: dict[str, Any], name: Name, version: int) -> Iterator[bool]:
