@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -160,18 +159,14 @@ def test_another_default_is_that_of_the_classes_too(specs: dict[str, Spec]) -> N
 
 @pytest.mark.soak
 def test_a_sample_is_killed() -> None:
-    """One in 12 of all mutants of all pairs, by each codec; nearly all must be noticed."""
+    """One in 12 of all mutants of all pairs, by each codec."""
     result = strength(one_in=12)
     assert result.pairs == 917
     assert 2_000 < result.total.mutants < 3_000
     assert len(result.operators) >= 14
     assert result.runs["native"] > 1_000 or engine is None
     assert result.runs["rendered"] > 20
-    survivors = Counter(survivor.codec for survivor in result.survivors)
-    # No codec lets more pass than another: what is noticed is the mistake, not the way it is run.
-    if engine is not None:
-        assert survivors["native"] <= survivors["interpreter"]
-    assert result.percent >= 95, sorted(result.survivors)[:20]
+    assert result.survivors == []
 
 
 def test_vectors_that_say_nothing_kill_nothing(tmp_path: Path) -> None:
@@ -183,7 +178,7 @@ def test_vectors_that_say_nothing_kill_nothing(tmp_path: Path) -> None:
     whole = strength(name="kafka/VoteRequest")
     assert weak.total.mutants == whole.total.mutants
     assert weak.percent < 40
-    assert whole.percent > 85
+    assert whole.percent == 100
     assert {entry.operator for entry in weak.survivors} >= {"width", "sign", "order"}
 
 
@@ -210,18 +205,16 @@ def run(*arguments: str) -> tuple[int, str]:
 
 def test_the_command() -> None:
     code, output = run("--filter", "kip-853/VoteRequest", "--one-in", "2")
-    assert (code == 0) == (float(output.split(" killed, ")[1].split()[0]) >= 95)
+    assert code == 0
+    assert " killed, 100.00 %" in output
     code, output = run("--filter", "kip-853/VoteRequest", "--one-in", "2", "--json")
     report = json.loads(output)
+    assert code == 0
     assert report["mutants"] == sum(entry["mutants"] for entry in report["operators"].values())
-    assert (
-        report["killed"]
-        + len([entry for entry in report["survivors"] if entry["codec"] == "interpreter"])
-        == report["mutants"]
-    )
+    assert (report["killed"], report["survivors"]) == (report["mutants"], [])
 
 
-def test_the_command_fails_where_too_few_are_noticed(tmp_path: Path) -> None:
+def test_the_command_fails_where_one_survives(tmp_path: Path) -> None:
     code, output = run("--filter", "kafka/VoteResponse", "--vectors", str(tmp_path))
     assert code == 1
     assert "0 killed, 0.00 %" in output
