@@ -129,15 +129,21 @@ class Nodes:
     # ---- what the nodes say --------------------------------------------------------------------
 
     def ask(self, node_id: int, request: Any, version: int, response: Any) -> Any:
-        """Send a message on a connection of its own, and return the answer."""
-        return exchange(self.ports[node_id], request, version, response)
+        """Send a message on a connection of its own, once the node listens; return the answer."""
+
+        def answer() -> Any:
+            with suppress(ConnectionRefusedError):
+                return exchange(self.ports[node_id], request, version, response)
+
+        return until(answer)
 
     def described(self, node_id: int) -> Any:
         """What DescribeQuorum answers; None of a node that does not lead, or does not run yet."""
         kind = kip_853.DescribeQuorumRequest
         topic = kind.TopicData(topic_name=TOPIC, partitions=[kind.PartitionData(partition_index=0)])
         with suppress(OSError):
-            answer = self.ask(node_id, kind(topics=[topic]), 2, kip_853.DescribeQuorumResponse)
+            request, response = kind(topics=[topic]), kip_853.DescribeQuorumResponse
+            answer = exchange(self.ports[node_id], request, 2, response)
             found = answer.topics[0].partitions[0]
             return found if found.error_code == 0 and found.high_watermark > 0 else None
         return None
