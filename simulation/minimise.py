@@ -7,13 +7,14 @@ for as long as what is left still breaks the property.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import msgspec
 
 from kraftspec.reference.raft.profile import Profile
 from kraftspec.simulation.committed_log import Violation
+from kraftspec.simulation.harness.cores import Core
 from kraftspec.simulation.replay import Replay
 from kraftspec.simulation.run import settle, swarm_of
 from kraftspec.simulation.schedule import Schedule
@@ -38,10 +39,16 @@ class Minimal(msgspec.Struct, kw_only=True):
 
 
 def record(
-    seed: int, profile: Profile, *, events: int, voters: int | None = None
+    seed: int,
+    profile: Profile,
+    *,
+    events: int,
+    voters: int | None = None,
+    cores: Sequence[Core] = (),
 ) -> tuple[Schedule, Violation | None]:
     """Run a seed again, noting its decisions."""
-    schedule = Schedule(seed, swarm_of(seed, profile, voters=voters), profile, record=True)
+    swarm = swarm_of(seed, profile, voters=voters)
+    schedule = Schedule(seed, swarm, profile, record=True, cores=cores)
     try:
         schedule.run(events)
         settle(schedule)
@@ -56,6 +63,7 @@ def minimise(
     *,
     events: int,
     voters: int | None = None,
+    cores: Sequence[Core] = (),
     seconds_max: float = SECONDS_MAX,
     progress: Progress | None = None,
 ) -> Minimal | None:
@@ -63,7 +71,7 @@ def minimise(
 
     None where the seed breaks none, or one that only shows in what does not happen (liveness).
     """
-    schedule, violation = record(seed, profile, events=events, voters=voters)
+    schedule, violation = record(seed, profile, events=events, voters=voters, cores=cores)
     if violation is None or violation.name in schedule.world.protocol.liveness:
         return None
     decisions = schedule.world.decisions or []
@@ -75,7 +83,7 @@ def minimise(
     def attempt(candidate: list[Decision]) -> bool:
         nonlocal best, trials
         trials += 1
-        replay = Replay(seed, swarm, profile)
+        replay = Replay(seed, swarm, profile, cores=cores)
         violation = replay.run(candidate)
         if violation is None or violation.name != name:
             return False

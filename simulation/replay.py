@@ -11,6 +11,7 @@ from kraftspec.reference.raft.profile import Profile
 from kraftspec.reference.raft.types import NEVER_US
 from kraftspec.simulation import world as kinds
 from kraftspec.simulation.committed_log import Violation
+from kraftspec.simulation.harness.cores import Core, RunCores
 from kraftspec.simulation.invariants import Invariant, all_invariants
 from kraftspec.simulation.network import Message
 from kraftspec.simulation.protocols import protocol_of
@@ -29,11 +30,17 @@ class Replay:
     """
 
     def __init__(
-        self, seed: int, swarm: Swarm, profile: Profile, *, extra: Sequence[Invariant] = ()
+        self,
+        seed: int,
+        swarm: Swarm,
+        profile: Profile,
+        *,
+        extra: Sequence[Invariant] = (),
+        cores: Sequence[Core] = (),
     ) -> None:
         self.swarm = swarm
         self.rng = Rng(seed)
-        protocol = protocol_of(profile)
+        protocol = protocol_of(profile, RunCores(cores, seed) if cores else None)
         invariants = [*extra, *all_invariants(protocol.invariants)]
         self.world = World(protocol, invariants, self, swarm.log_config)
         self.applied: list[Decision] = []

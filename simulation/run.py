@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,6 +12,7 @@ import msgspec
 
 from kraftspec.reference.raft.profile import Profile
 from kraftspec.simulation.committed_log import Violation
+from kraftspec.simulation.harness.cores import Core
 from kraftspec.simulation.invariants import OTHERS
 from kraftspec.simulation.liveness import all_liveness
 from kraftspec.simulation.protocols import protocol_of
@@ -69,11 +70,19 @@ def swarm_of(seed: int, profile: Profile, *, voters: int | None = None) -> Swarm
 
 
 def simulate(
-    seed: int, profile: Profile, *, events: int = EVENTS, voters: int | None = None
+    seed: int,
+    profile: Profile,
+    *,
+    events: int = EVENTS,
+    voters: int | None = None,
+    cores: Sequence[Core] = (),
 ) -> Result:
-    """Run a seed: faults for so many events, then none, until what must come true did."""
+    """Run a seed: faults for so many events, then none, until what must come true did.
+
+    ``cores`` are the implementations of the nodes; none: all are this project's.
+    """
     started = time.process_time()
-    schedule = Schedule(seed, swarm_of(seed, profile, voters=voters), profile)
+    schedule = Schedule(seed, swarm_of(seed, profile, voters=voters), profile, cores=cores)
     violation = None
     try:
         with _uncollected():

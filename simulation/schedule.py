@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from heapq import heappush
 
 from kraftspec.reference.raft import RoleName, SnapshotId
@@ -9,6 +10,7 @@ from kraftspec.reference.raft.messages import Reply, Request
 from kraftspec.reference.raft.profile import Profile
 from kraftspec.reference.raft.types import NEVER_US
 from kraftspec.simulation.clients import OPERATOR
+from kraftspec.simulation.harness.cores import Core, RunCores
 from kraftspec.simulation.invariants import all_invariants
 from kraftspec.simulation.network import Message
 from kraftspec.simulation.protocols import protocol_of
@@ -27,8 +29,16 @@ FALLEN_US = 20 * S  # The longest that a node is down by itself.
 class Schedule(Timeline):
     """A run of one seed. ``run`` goes on for a number of events, ``heal`` ends the faults."""
 
-    def __init__(self, seed: int, swarm: Swarm, profile: Profile, *, record: bool = False) -> None:
-        protocol = protocol_of(profile)
+    def __init__(
+        self,
+        seed: int,
+        swarm: Swarm,
+        profile: Profile,
+        *,
+        record: bool = False,
+        cores: Sequence[Core] = (),
+    ) -> None:
+        protocol = protocol_of(profile, RunCores(cores, seed) if cores else None)
         world = World(protocol, all_invariants(protocol.invariants), self, swarm.log_config)
         super().__init__(world, swarm, Rng(seed))
         self.seed = seed

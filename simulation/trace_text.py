@@ -14,6 +14,7 @@ from kraftspec.reference.raft.messages import Request
 from kraftspec.simulation.clients import OPERATOR
 from kraftspec.simulation.committed_log import Violation
 from kraftspec.simulation.decisions import WORDS
+from kraftspec.simulation.harness.cores import Core
 from kraftspec.simulation.invariants import Invariant
 from kraftspec.simulation.replay import Replay
 from kraftspec.simulation.swarm import Swarm
@@ -111,10 +112,12 @@ class Witness(Invariant):
 class _TextReplay(Replay):
     """A replay that describes each event."""
 
-    def __init__(self, seed: int, swarm: Swarm, profile: Profile) -> None:
+    def __init__(
+        self, seed: int, swarm: Swarm, profile: Profile, cores: Sequence[Core] = ()
+    ) -> None:
         self.witness = Witness()
         self.sent_requests: dict[tuple[int, int, int], Request] = {}
-        super().__init__(seed, swarm, profile, extra=[self.witness])
+        super().__init__(seed, swarm, profile, extra=[self.witness], cores=cores)
 
     def sent(self, message: Message) -> None:
         """Remember the request, so that the response can be decoded."""
@@ -158,10 +161,14 @@ def _fields(value: Any) -> str:
 
 
 def trace_events(
-    seed: int, swarm: Swarm, profile: Profile, decisions: Sequence[Decision]
+    seed: int,
+    swarm: Swarm,
+    profile: Profile,
+    decisions: Sequence[Decision],
+    cores: Sequence[Core] = (),
 ) -> tuple[list[Event], Violation | None]:
     """Carry decisions out again and return them as events, with the violation that ends them."""
-    replay = _TextReplay(seed, swarm, profile)
+    replay = _TextReplay(seed, swarm, profile, cores)
     events: list[Event] = []
     violation = None
     for decision in decisions:

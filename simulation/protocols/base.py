@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kraftspec.reference.raft import Config
+from kraftspec.simulation.harness.cores import RunCores
 from kraftspec.simulation.operators import Operator
 from kraftspec.simulation.own import OwnReplica
 from kraftspec.simulation.replica import Replica, Surroundings
@@ -14,16 +15,19 @@ from kraftspec.simulation.timeline import Timeline
 
 
 class SimulatedProtocol(Rules):
-    """Base of all. What stands here are nodes of this project and the faults that all meet."""
+    """Base of all. What stands here are nodes of this project and the faults that all meet.
+
+    ``cores`` says which nodes are of other implementations; None: none of them.
+    """
+
+    cores: RunCores | None = None
 
     def replica(
         self, world: Surroundings, config: Config, first_files: Mapping[str, bytes] | None
     ) -> Replica:
-        """Return a node with a new disk: of this project, where nothing else is said.
-
-        Another implementation of the protocol is another subclass of `Replica`, for all nodes or
-        for some.
-        """
+        """Return a node with a new disk: of this project, where nothing else is said."""
+        if self.cores is not None:
+            return self.cores.replica(world, config, first_files)
         return OwnReplica(world, config, first_files)
 
     def operator(self, schedule: Timeline) -> Operator:

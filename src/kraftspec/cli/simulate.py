@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from kraftspec.cli.exits import no_verdict
 from kraftspec.cli.output import EXIT_FINDINGS, console, counted, emit_json, json_option, progress
 from kraftspec.cli.profiles import profile_option, without_option
 
 if TYPE_CHECKING:
     from kraftspec.reference.raft.profile import Profile
+    from kraftspec.simulation.harness.cores import Core
     from kraftspec.simulation.minimise import Minimal
     from kraftspec.simulation.run import Result
 
@@ -38,11 +42,36 @@ class _Seeds(click.ParamType):  # type: ignore[type-arg] # Generic for checkers 
         return range(int(first), int(last) + 1)
 
 
+class _Cores(click.ParamType):  # type: ignore[type-arg] # Generic for checkers alone.
+    """Implementations, with commas between them."""
+
+    name = "cores"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Read the option."""
+        from kraftspec.simulation.harness.cores import parse_cores
+
+        if not isinstance(value, str):
+            return value
+        try:
+            return parse_cores(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
 @click.command()
 @click.option("--seed", type=click.IntRange(0), help="Run this seed.")
 @click.option("--seeds", type=_Seeds(), metavar="A..B", help="Run these seeds, both included.")
 @profile_option()
 @without_option()
+@click.option(
+    "--core",
+    "cores",
+    type=_Cores(),
+    metavar="CORE[,CORE…]",
+    help="Which implementations the nodes run: kraftspec, kafka:4.3.1, the path of a harness; in "
+    "turns, or by shares (kafka:4.3.1=60%,kraftspec=40%).  [default: kraftspec]",
+)
 @click.option(
     "--nodes",
     type=click.IntRange(1, VOTERS_MAX),
@@ -73,6 +102,7 @@ def simulate(
     seeds: range | None,
     profile: str,
     without: tuple[str, ...],
+    cores: tuple[Core, ...] | None,
     nodes: int | None,
     events: int,
     bugs: tuple[str, ...],
@@ -98,13 +128,16 @@ def simulate(
     chosen = range(seed, seed + 1) if seed is not None else seeds
     assert chosen is not None
     protocol = profile_named(profile, without=without)
-    with planted(*bugs):
-        results = _run(chosen, protocol, events, nodes)
+    if cores and profile != "kafka":
+        raise click.UsageError("--core needs --profile kafka: others implement no drafts")
+    run = _Run(protocol, events, nodes, cores or ())
+    with planted(*bugs), _harness_errors():
+        results = _run(chosen, run)
         failed = [result for result in results if result.violation is not None]
         minimal = None
         if failed and (minimise or svg is not None):
-            minimal = _minimise(failed[0], protocol, events, nodes)
-        trace = _tell(minimal, protocol, svg) if minimal is not None else []
+            minimal = _minimise(failed[0], run)
+        trace = _tell(minimal, run, svg) if minimal is not None else []
     if as_json:
         values = [result.to_json() for result in results]
         if trace:
@@ -121,36 +154,58 @@ def simulate(
         raise click.exceptions.Exit(EXIT_FINDINGS)
 
 
-def _run(seeds: range, profile: Profile, events: int, nodes: int | None) -> list[Result]:
+class _Run(NamedTuple):
+    """What every seed is run with."""
+
+    profile: Profile
+    events: int
+    nodes: int | None
+    cores: tuple[Core, ...]
+
+
+@contextmanager
+def _harness_errors() -> Iterator[None]:
+    """A harness that fails says nothing about its nodes."""
+    from kraftspec.simulation.harness.protocol import HarnessError
+
+    try:
+        yield
+    except HarnessError as error:
+        raise no_verdict(error) from error
+
+
+def _run(seeds: range, run: _Run) -> list[Result]:
     """Run seeds, up to the first that fails."""
-    from kraftspec.simulation.run import simulate as run
+    from kraftspec.simulation.run import simulate as run_seed
 
     results = []
     with progress("Simulating") as advance:
         for number, seed in enumerate(seeds):
             advance(f"seed {seed}", number, len(seeds))
-            results.append(run(seed, profile, events=events, voters=nodes))
+            results.append(
+                run_seed(seed, run.profile, events=run.events, voters=run.nodes, cores=run.cores)
+            )
             if results[-1].violation is not None:
                 break
     return results
 
 
-def _minimise(failed: Result, profile: Profile, events: int, nodes: int | None) -> Minimal | None:
+def _minimise(failed: Result, run: _Run) -> Minimal | None:
     from kraftspec.simulation.minimise import minimise
 
     with progress("Minimising") as advance:
         return minimise(
-            failed.seed, profile, events=events, voters=nodes,
+            failed.seed, run.profile, events=run.events, voters=run.nodes, cores=run.cores,
             progress=lambda left: advance(counted(left, "event"), 0, 1),
         )  # fmt: skip
 
 
-def _tell(minimal: Minimal, profile: Profile, svg: Path | None) -> list[str]:
+def _tell(minimal: Minimal, run: _Run, svg: Path | None) -> list[str]:
     """Return a minimised trace in words, and draw it."""
     from kraftspec.simulation.diagram import draw
     from kraftspec.simulation.trace_text import event_text, trace_events
 
-    events, _ = trace_events(minimal.seed, minimal.swarm, profile, minimal.decisions)
+    events, _ = trace_events(minimal.seed, minimal.swarm, run.profile, minimal.decisions, run.cores)
     name, text = minimal.violation
     path = svg or Path(f"simulation-{minimal.seed}.svg")
     title = f"Seed {minimal.seed}: {counted(len(events), 'event')} of {minimal.recorded:,}"

@@ -1,0 +1,119 @@
+"""Which implementation runs which node: what ``--core`` says."""
+
+from __future__ import annotations
+
+import re
+import weakref
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from kraftspec.conformance.adapters.harness import AdapterError
+from kraftspec.conformance.adapters.registry import find
+from kraftspec.reference.raft import Config
+from kraftspec.simulation.harness.process import HarnessProcess
+from kraftspec.simulation.harness.protocol import HarnessError
+from kraftspec.simulation.harness.replica import HarnessReplica
+from kraftspec.simulation.own import OwnReplica
+from kraftspec.simulation.replica import Replica, Surroundings
+from kraftspec.simulation.rng import Rng
+
+OWN: Final = "kraftspec"
+FOLDER: Final = Path(str(files("kraftspec.simulation.harness")))
+_SHARE = re.compile(r"(?P<core>.+?)(?:=(?P<percent>[0-9]{1,3})%)?")
+
+
+class Core(msgspec.Struct, frozen=True):
+    """An implementation: ours, ``NAME:RELEASE`` of a folder here, or the path of a program."""
+
+    name: str
+    percent: int | None = None  # Of the nodes; None: in turns.
+
+    @property
+    def command(self) -> list[str]:
+        """The command that starts its harness, which is built where it has changed.
+
+        Raises:
+            HarnessError: there is none of that name, or it cannot be built here.
+        """
+        if "/" in self.name:
+            return [self.name]
+        name, _, release = self.name.partition(":")
+        try:
+            return find(f"{name}@{release}" if release else name, FOLDER).command()
+        except (ValueError, AdapterError) as error:
+            raise HarnessError(str(error)) from error
+
+
+def parse_cores(text: str) -> tuple[Core, ...]:
+    """Read ``kafka:4.3.1``, ``kafka:4.3.1,kraftspec`` or ``kafka:4.3.1=60%,kraftspec=40%``.
+
+    Raises:
+        ValueError: it is none of these.
+    """
+    cores = []
+    for part in text.split(","):
+        matched = _SHARE.fullmatch(part.strip())
+        if matched is None:
+            raise ValueError(f"{part!r} is not a core, such as kafka:4.3.1, or a core with =40%")
+        percent = matched["percent"]
+        cores.append(Core(matched["core"], None if percent is None else int(percent)))
+    shares = [core.percent for core in cores if core.percent is not None]
+    if shares and (len(shares) < len(cores) or sum(shares) != 100):  # noqa: PLR2004 - per cent.
+        raise ValueError(f"{text!r}: give each core its share, 100 % in all, or none of them")
+    return tuple(cores)
+
+
+@cache
+def process_of(core: Core) -> HarnessProcess:
+    """Return the process of a core; all runs of this process share it."""
+    return HarnessProcess(core.command)
+
+
+class RunCores:
+    """The cores of one run: ``replica`` makes each node.
+
+    Node by node in turns, or by shares that the seed draws. A node that gets a new disk keeps its
+    core.
+    """
+
+    def __init__(self, cores: Sequence[Core], seed: int) -> None:
+        self._cores = cores
+        self._rng = Rng(seed ^ 0xC04E)
+        self._of_node: dict[int, Core] = {}
+        self._runs: dict[Core, int] = {}
+
+    def core_of(self, node_id: int) -> Core:
+        """Return the core of a node."""
+        core = self._of_node.get(node_id)
+        if core is None:
+            core = self._of_node[node_id] = self._draw(node_id)
+        return core
+
+    def _draw(self, node_id: int) -> Core:
+        if self._cores[0].percent is None:
+            return self._cores[node_id % len(self._cores)]
+        drawn = self._rng.below(100)
+        for core in self._cores:
+            drawn -= core.percent or 0
+            if drawn < 0:
+                return core
+        raise AssertionError("the shares are 100 % in all")
+
+    def replica(
+        self, world: Surroundings, config: Config, first_files: Mapping[str, bytes] | None
+    ) -> Replica:
+        """Return a node with a new disk."""
+        core = self.core_of(config.node_id)
+        if core.name == OWN:
+            return OwnReplica(world, config, first_files)
+        process = process_of(core)
+        run = self._runs.get(core)
+        if run is None:
+            run = self._runs[core] = process.new_run()
+            weakref.finalize(self, process.forget, run).atexit = False
+        return HarnessReplica(world, config, first_files, process, run)

@@ -1,0 +1,531 @@
+"""A node in a harness process, as a `Replica` of the simulated quorum.
+
+Its disk and its random numbers are the harness's. The simulator has a mirror of the log, made of
+the events, and compares it with what a start reads.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator, Mapping, Sequence
+from random import Random
+from typing import Any, NoReturn
+
+from kraftspec.fastpath import crc32c
+from kraftspec.fastpath.batch_reader import decode_batch
+from kraftspec.fastpath.records import BatchHeader
+from kraftspec.fastpath.types import Uuid
+from kraftspec.fastpath.walk import iterate_headers
+from kraftspec.generated.control_records import ControlRecordType
+from kraftspec.reference.host import PowerLostError
+from kraftspec.reference.log.control import control_type_of
+from kraftspec.reference.log.directory import METADATA_NAME
+from kraftspec.reference.log.epochs import EpochEntry
+from kraftspec.reference.log.snapshots import data_values, snapshot_name
+from kraftspec.reference.raft import Config, ElectionState, ReplicaKey, RoleName, SnapshotId
+from kraftspec.reference.raft import effects as fx
+from kraftspec.reference.raft import events as ev
+from kraftspec.reference.raft.control import ControlRecord, Voters
+from kraftspec.reference.raft.messages import Fetch, Reply, Request
+from kraftspec.reference.raft.types import BOOTSTRAP_SNAPSHOT, NEVER_US
+from kraftspec.reference.raft.voters import History, VoterSet
+from kraftspec.simulation.committed_log import Violation
+from kraftspec.simulation.harness.process import HarnessProcess
+from kraftspec.simulation.harness.protocol import ENCODERS, PROTOCOL, Event
+from kraftspec.simulation.initial_quorum import PORT_BASE
+from kraftspec.simulation.log_model import SNAPSHOT_STATE, LogModel
+from kraftspec.simulation.network import Message
+from kraftspec.simulation.replica import FULL, Replica, Surroundings
+
+ROLES = (
+    RoleName.UNATTACHED, RoleName.PROSPECTIVE, RoleName.CANDIDATE, RoleName.LEADER,
+    RoleName.FOLLOWER, RoleName.RESIGNED,
+)  # fmt: skip
+# `status` of a state event.
+DOWN, UP, SHUT_DOWN, NO_POWER, FATAL, FAILED_DISK, FULL_DISK = range(7)
+# `fault` of disk_fault.
+HEALTHY, FAILS, IS_FULL, CUTS = range(4)
+SEED_MASK = (1 << 47) - 1
+
+
+class _Role:
+    """A role, by its name."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: RoleName) -> None:
+        self.name = name
+
+
+class _Log:
+    """What the node has said of its voters and of its level of kraft.version."""
+
+    def __init__(self, voters: VoterSet) -> None:
+        self.voters: History[VoterSet] = History(voters)
+        self.kraft_versions: History[int] = History(0)
+
+
+class _Core:
+    """What the last events said of the core: see `core_view.CoreView`."""
+
+    def __init__(self, voters: VoterSet) -> None:
+        self.role = _Role(RoleName.UNATTACHED)
+        self.log = _Log(voters)
+        self.epoch = 0
+        self.leader_id = -1
+        self.voted: ReplicaKey | None = None
+        self.high_watermark = -1
+        self.is_voter = False
+        self.now_us = 0
+        self.deadline_us = NEVER_US
+        self.shutdown_deadline_us = NEVER_US
+
+
+def _election(epoch: int, leader_id: int, voted_id: int, directory: bytes) -> ElectionState:
+    voted = ReplicaKey(voted_id, Uuid(directory)) if voted_id >= 0 else None
+    return ElectionState(epoch, leader_id, voted)
+
+
+class HarnessReplica(Replica):
+    """A node of a `HarnessProcess`."""
+
+    core: _Core
+
+    def __init__(
+        self,
+        world: Surroundings,
+        config: Config,
+        first_files: Mapping[str, bytes] | None,
+        process: HarnessProcess,
+        run: int,
+    ) -> None:
+        super().__init__(world, config)
+        self.process = process
+        self.run = run
+        self.core = _Core(config.voters)
+        self.api_max.update(process.api_max)
+        self._batches: list[bytes] = []  # Beside `log_model`, whose ends are theirs.
+        self._snapshots: dict[SnapshotId, bytes] = {}
+        self._begun: list[Event] = []  # Of the start, after it was recovered.
+        self._queued: list[bytes] = []  # Commands that go with the next.
+        self._is_cutting = False
+        self._is_spoilt = False
+        self._caps: dict[tuple[int, int], int] = {}  # (Peer, API key) → highest version it knows.
+        self._queue(
+            "define",
+            config.directory_id,
+            config.cluster_id,
+            PORT_BASE,
+            config.can_become_voter,
+            config.auto_join,
+            [voter.key.id for voter in config.voters],
+            [node.port - PORT_BASE for node in config.bootstrap_servers],
+            config.election_timeout_us,
+            config.fetch_timeout_us,
+            config.election_backoff_max_us,
+            config.request_timeout_us,
+            config.retry_backoff_us,
+            config.append_linger_us,
+            config.fetch_max_bytes,
+            config.fetch_snapshot_max_bytes,
+            config.retention_bytes,
+        )
+        name = f"{METADATA_NAME}/{snapshot_name(BOOTSTRAP_SNAPSHOT)}"
+        content = (first_files or {}).get(name)
+        if content is not None:
+            self._queue("install", *BOOTSTRAP_SNAPSHOT, content)
+            self._snapshots[BOOTSTRAP_SNAPSHOT] = content
+
+    # ---- commands ------------------------------------------------------------------------------
+
+    def _queue(self, command: str, *values: Any) -> None:
+        """Let a command go before the next; nothing that it does is seen."""
+        self._queued.append(ENCODERS[command](self.run, self.id, *values))
+
+    def _do(self, command: str, *values: Any) -> list[Event]:
+        """Send a command, after those that are queued; return its events."""
+        commands = self._queued
+        commands.append(ENCODERS[command](self.run, self.id, *values))
+        self._queued = []
+        return self.process.exchange(self.run, self.id, commands)[-1]
+
+    def _now_us(self) -> int:
+        return self.clock_us() if self.has_own_clock else self.world.now_us
+
+    # ---- incarnations --------------------------------------------------------------------------
+
+    def recover(self, seed: int) -> LogModel:
+        """Start the node; what it does at once waits for ``step``."""
+        self._cap_versions()
+        events = self._do("start", self._now_us(), seed & SEED_MASK)
+        if events[0][0] != "recovered":
+            self._end(events[-1][1][0], events, "opens_its_disk")
+        start, end, crc, *election = events[0][1]
+        self._begun = events[1:]
+        log_model = self._log_as_read(start, end, crc & 0xFFFFFFFF)
+        core = self.core
+        core.log.voters.truncate_from(end)
+        core.shutdown_deadline_us = NEVER_US
+        core.high_watermark = -1
+        self.core_start = _election(*election)
+        core.epoch, core.leader_id = self.core_start.epoch, self.core_start.leader_id
+        core.voted = self.core_start.voted
+        for name, values in self._begun:
+            if name == "voters":
+                self._on_voters(*values)
+        return log_model
+
+    def _log_as_read(self, start: int, end: int, crc: int) -> LogModel:
+        """Return the log as it was read: the mirror, cut to it, unless the bytes are others."""
+        mirror = self.log_model
+        if start == mirror.start_offset and end <= mirror.end_offset:
+            kept = LogModel(start, mirror.start_chain, mirror.start_epoch)
+            kept.append(b"".join(self._batches))
+            kept.truncate_to(end)
+            batches = self._batches[: len(kept.ends)]
+            if kept.end_offset == end and crc32c(b"".join(batches)) == crc:
+                self._batches = batches
+                return kept
+        log_model, self._batches = self._read(end)
+        return log_model
+
+    def read_log(self) -> LogModel:
+        """Read the log from the disk of the harness."""
+        return self._read(None)[0]
+
+    def _read(self, end_offset: int | None) -> tuple[LogModel, list[bytes]]:
+        """Read the log, up to an offset; return its batches, too."""
+        for name, values in self._do("read"):
+            if name == "log":
+                start, data = values
+                break
+        else:
+            raise ValueError(f"node {self.id} does not read its log")
+        chain, epoch = 0, 0
+        if start:
+            snapshot = next(one for one in self._snapshots if one.end_offset == start)
+            chain, epoch = self.snapshot_chain(snapshot), snapshot.epoch
+        log_model = LogModel(start, chain, epoch)
+        log_model.append(data)
+        if end_offset is not None:
+            log_model.truncate_to(end_offset)
+        headers = list(iterate_headers(data))[: len(log_model.ends)]
+        return log_model, [data[header.position : header.end] for header in headers]
+
+    def _cap_versions(self) -> None:
+        """Tell the harness which versions its peers have, where that is less than it has itself."""
+        for peer in self.world.replicas.values():
+            for api_key, newest in self.process.api_max.items():
+                known = min(self.api_max[api_key], peer.api_max.get(api_key, newest))
+                if known < self._caps.get((peer.id, api_key), newest):
+                    self._caps[peer.id, api_key] = known
+                    self._queue("cap", peer.id, api_key, known)
+
+    def stop(self) -> None:
+        """Be down."""
+        super().stop()
+        if self._is_cutting:
+            self._is_cutting = False
+            self._queue("disk_fault", HEALTHY, 0)
+
+    def kill(self) -> None:
+        """End the process; the harness keeps what was written."""
+        self._queue("kill")
+
+    def cut_power(self, random: Random) -> Mapping[str, int]:
+        """Choose what survives of what was not synced."""
+        log_model = self.log_model
+        first = next(
+            (at for at, end in enumerate(log_model.ends) if end > self.durable_end),
+            len(log_model.ends),
+        )
+        unsynced = self._batches[first:]
+        kept = random.getrandbits(16) % (len(unsynced) + 1)
+        torn = 0
+        if kept < len(unsynced) and random.getrandbits(1):
+            torn = random.getrandbits(16) % len(unsynced[kept])
+        self._queue("power_loss", kept, torn, bool(random.getrandbits(1)))
+        return {"lost write": int(kept < len(unsynced)), "torn write": int(torn > 0)}
+
+    def lose_power_within(self, effects: int, seed: int) -> None:
+        """Let the harness count effects."""
+        super().lose_power_within(effects, seed)
+        self._queue("power_after", effects)
+
+    def lose_power_at(self, operations: int, seed: int) -> None:
+        """Let the harness count operations of the disk, or effects where it cannot."""
+        if "disk_faults" not in self.process.capabilities:
+            self.lose_power_within(operations, seed)
+            return
+        self.power_seed = seed
+        self._is_cutting = True
+        self._queue("disk_fault", CUTS, operations)
+
+    def spoil_disk(self, operations: int) -> None:
+        """Let the harness fail an operation of the disk."""
+        self._is_cutting = False
+        self._is_spoilt = operations != 0
+        if "disk_faults" in self.process.capabilities:
+            fault = IS_FULL if operations == FULL else FAILS if operations else HEALTHY
+            self._queue("disk_fault", fault, max(operations, 0))
+
+    @property
+    def is_disk_spoilt(self) -> bool:
+        """Whether its disk has a fault that is not over."""
+        return self._is_spoilt or self._is_cutting
+
+    # ---- what is on its disk -------------------------------------------------------------------
+
+    @property
+    def log_bytes(self) -> int:
+        """The size of the batches."""
+        return sum(map(len, self._batches))
+
+    @property
+    def snapshots(self) -> Sequence[SnapshotId]:
+        """The snapshots that it stored and did not delete."""
+        return sorted(self._snapshots)
+
+    @property
+    def cached_epochs(self) -> Sequence[EpochEntry]:
+        """None are shown."""
+        return ()
+
+    @property
+    def stored_voters(self) -> VoterSet | None:
+        """None are shown."""
+        return None
+
+    def values_in(self, snapshot: SnapshotId) -> Sequence[bytes]:
+        """Read the data records of a snapshot."""
+        return list(data_values(self._snapshots[snapshot]))
+
+    def controls_in(self, snapshot: SnapshotId) -> Sequence[ControlRecord]:
+        """Read the control records of a snapshot."""
+        return [record for _, record in self._controls(self._snapshots[snapshot])]
+
+    def _controls(self, data: bytes) -> Iterator[tuple[int, ControlRecord]]:
+        for header in iterate_headers(data):
+            if header.is_control:
+                yield from self._controls_at(data, header)
+
+    def _controls_at(self, data: bytes, header: BatchHeader) -> Iterator[tuple[int, ControlRecord]]:
+        for record in decode_batch(data, header.position):
+            control = self.profile.decode_control(control_type_of(record), record.value or b"")
+            if control is not None:
+                yield record.offset, control
+
+    # ---- steps ---------------------------------------------------------------------------------
+
+    def step(self, event: ev.Event) -> None:
+        """Give the harness an event that is no message."""
+        now_us = self._now_us()
+        match event:
+            case ev.Tick():
+                events = self._do("tick", now_us)
+            case ev.Start():
+                events, self._begun = self._begun, []
+            case ev.RequestFailed(request_id, unsupported):
+                events = self._do("fail", now_us, request_id, unsupported)
+            case ev.AppendRequested(append_id, epoch, records):
+                events = self._do("append", now_us, append_id, epoch, records)
+            case ev.SnapshotRequested(snapshot):
+                chain = self.log_model.chain_at(snapshot.end_offset)
+                values = [SNAPSHOT_STATE.pack(snapshot.end_offset, chain)]
+                events = self._do("snapshot", now_us, *snapshot, values)
+            case ev.CleanRequested():
+                events = self._do("clean", now_us)
+            case ev.ResignRequested(epoch):
+                events = self._do("resign", now_us, epoch)
+            case ev.ShutdownRequested(timeout_us):
+                self.core.shutdown_deadline_us = now_us + timeout_us
+                events = self._do("shutdown", now_us, timeout_us)
+            case ev.UpgradeRequested(_, epoch, level):
+                events = self._do("upgrade", now_us, level, epoch)
+            case _:
+                raise AssertionError(event)
+        self._take(events)
+
+    def take_request(self, token: int, request: Request, message: Message) -> None:
+        """Give the harness the bytes of a request."""
+        events = self._do(
+            "request", self._now_us(), token, message.api_key, message.version, message.body
+        )
+        self._take(events, request)
+
+    def take_reply(self, request: Request, message: Message) -> None:
+        """Give the harness the bytes of a reply."""
+        self._take(
+            self._do(
+                "reply", self._now_us(), message.correlation, message.api_key, message.version,
+                message.body,
+            )
+        )  # fmt: skip
+
+    def flush(self) -> None:
+        """Its flushes are over within a step."""
+        raise AssertionError("nothing flushes beside a step")
+
+    def finish_fetched(self, snapshot: SnapshotId) -> None:
+        """Its snapshots are stored within a step."""
+        raise AssertionError("nothing is stored beside a step")
+
+    def _take(self, events: list[Event], request: Request | None = None) -> None:
+        """Make the core look as it does after the step, and report each event."""
+        core = self.core
+        state = events[-1][1]
+        status = state[0]
+        core.now_us = self._now_us()
+        if status in (UP, SHUT_DOWN):
+            core.role.name = ROLES[state[1]]
+            core.epoch, core.leader_id = state[2], state[3]
+            core.voted = _election(*state[2:6]).voted
+            core.deadline_us = state[10]
+            core.is_voter = state[11]
+            if state[12] != core.log.kraft_versions.last:
+                core.log.kraft_versions.replace([(state[8], state[12])])
+        else:  # It died in the step: of its memory is known what it had stored by then.
+            for name, values in events:
+                if name == "persisted":
+                    core.epoch, core.leader_id = values[:2]
+        if request is not None:
+            self.note_handled(request, list(_as_effects(events)))
+        for name, values in events:
+            if name == "voters":
+                self._on_voters(*values)
+        for name, values in events:
+            HANDLERS[name](self, *values)
+        if status not in (UP, SHUT_DOWN):
+            self._end(status, events, "no_fatal_error")
+        core.high_watermark = state[6]
+        self.stepped()
+
+    def _end(self, status: int, events: list[Event], name: str) -> NoReturn:
+        """Say to the world why the node is down."""
+        if status == NO_POWER:
+            raise PowerLostError
+        if status in (FAILED_DISK, FULL_DISK):
+            code = errno.ENOSPC if status == FULL_DISK else errno.EIO
+            raise OSError(code, "the simulated disk failed")
+        texts = [values[0] for kind, values in events if kind == "fatal"]
+        raise Violation(name, f"node {self.id}: {'; '.join(texts) or 'it is down'}")
+
+    # ---- events --------------------------------------------------------------------------------
+
+    def _on_voters(self, offset: int, value: bytes) -> None:
+        voters = self.core.log.voters
+        known = self.profile.decode_control(ControlRecordType.KRAFT_VOTERS, value)
+        assert isinstance(known, Voters)
+        self.has_new_voters = True
+        voters.truncate_from(offset)
+        if offset >= 0 or BOOTSTRAP_SNAPSHOT in self._snapshots or known.voters != voters.at(-2):
+            voters.put(offset, known.voters)
+
+    def _on_persisted(self, *election: Any) -> None:
+        self.note_persisted(_election(*election))
+
+    def _on_appended(self, as_leader: bool, data: bytes) -> None:
+        for header in iterate_headers(data):
+            batch = data[header.position : header.end]
+            if not as_leader:
+                self.hooks.appending(self, header.base_offset)
+            self._batches.append(batch)
+            self.note_appended(batch)
+            if header.is_control:
+                for offset, record in self._controls_at(data, header):
+                    self.note_control(offset, record)
+            elif as_leader:  # Several appends may be in one batch: the last ends with it.
+                last = decode_batch(batch, 0, check_crc=False)[-1].value or b""
+                log_model = self.log_model
+                end, chain = log_model.end_offset, log_model.end_chain
+                self.world.appends.written(self.id, end, bytes(last), chain)
+
+    def _on_truncated(self, end_offset: int) -> None:
+        self.note_truncating(end_offset)
+        self.note_truncated(end_offset)
+        del self._batches[len(self.log_model.ends) :]
+
+    def _on_flushed(self, end_offset: int) -> None:
+        self.note_flushed(end_offset)
+
+    def _on_reset(self, end_offset: int, epoch: int) -> None:
+        snapshot = SnapshotId(end_offset, epoch)
+        self.core.log.voters.truncate_before(end_offset)
+        self.note_reset(snapshot, self.snapshot_chain(snapshot))
+        self._batches.clear()
+
+    def _on_start_moved(self, end_offset: int, epoch: int) -> None:
+        del self._batches[: self.log_model.index_of(end_offset) + 1]
+        self.note_log_start(SnapshotId(end_offset, epoch))
+
+    def _on_snapshot_stored(
+        self, end_offset: int, epoch: int, is_own: bool, content: bytes
+    ) -> None:
+        snapshot = SnapshotId(end_offset, epoch)
+        self._snapshots[snapshot] = content
+        self.note_snapshot(snapshot, self.snapshot_chain(snapshot), is_own=is_own)
+
+    def _on_snapshot_deleted(self, end_offset: int, epoch: int) -> None:
+        self._snapshots.pop(SnapshotId(end_offset, epoch), None)
+
+    def _on_high_watermark(self, offset: int) -> None:
+        self.core.high_watermark = offset
+        if offset != self.high_watermark:
+            self.note_high_watermark()
+
+    def _on_committed(self, end_offset: int) -> None:
+        self.note_committed(end_offset)
+
+    def _on_loaded(self, end_offset: int, epoch: int) -> None:
+        if end_offset:  # The bootstrap checkpoint is no state of a state machine.
+            self.hooks.snapshot_loaded(self, SnapshotId(end_offset, epoch))
+
+    def _on_leader(self, epoch: int, leader_id: int) -> None:
+        self.note_leader(epoch, leader_id)
+
+    def _on_sent(self, correlation: int, port: int, key: int, version: int, body: bytes) -> None:
+        request = self.profile.decode_request(key, version, body)
+        self.note_ask(request)
+        target = port - PORT_BASE
+        if target not in self.world.replicas:
+            self.world.scheduler.will_fail(self, correlation, False)
+            return
+        self.ask(correlation, target, request, key, version, body)
+
+    def _on_answered(self, token: int, body: bytes) -> None:
+        request, message = self.answering[token]
+        if request.__class__ is Fetch:
+            self.answer(token, None, body)  # type: ignore[arg-type] # Nobody reads it.
+        else:
+            self.answer(token, self.profile.decode_reply(request, message.version, body), body)
+
+    def _on_dropped(self, token: int, reason: str) -> None:
+        """The connection is closed: the peer learns that at once."""
+        _, message = self.answering.pop(token)
+        source = self.world.replicas.get(message.source)
+        if source is not None and source.incarnation == message.incarnation:
+            self.world.scheduler.will_fail(source, message.correlation, False)
+
+    def _on_took(self, append_id: int, base_offset: int, last_offset: int) -> None:
+        self.world.appends.took(append_id, base_offset, last_offset + 1)
+
+    def _on_refused(self, append_id: int, reason: str) -> None:
+        self.world.appends.refuse(append_id)
+
+    def _on_nothing(self, *values: Any) -> None:
+        """Of no concern to the simulator, or read elsewhere."""
+
+
+def _as_effects(events: list[Event]) -> Iterator[fx.Effect]:
+    """Yield what the invariants of a vote look at: what was stored, and the answers."""
+    for name, values in events:
+        if name == "persisted":
+            yield fx.PersistElection(_election(*values), 0, ())
+        elif name == "answered":
+            yield fx.Answer(values[0], Reply())
+
+
+HANDLERS: dict[str, Any] = {
+    layout.name: getattr(HarnessReplica, f"_on_{layout.name}", HarnessReplica._on_nothing)
+    for layout in PROTOCOL.events
+} | {"voters": HarnessReplica._on_nothing}
