@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import re
 import weakref
 from collections.abc import Mapping, Sequence
@@ -71,7 +72,9 @@ def parse_cores(text: str) -> tuple[Core, ...]:
 @cache
 def process_of(core: Core) -> HarnessProcess:
     """Return the process of a core; all runs of this process share it."""
-    return HarnessProcess(core.command)
+    process = HarnessProcess(core.command)
+    atexit.register(process.close)
+    return process
 
 
 class RunCores:

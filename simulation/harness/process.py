@@ -46,6 +46,7 @@ class HarnessProcess:
                 bufsize=0,
             )
         except OSError as error:
+            self._stderr.close()
             raise HarnessError(f"{command[0]} did not start: {error}") from error
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -55,7 +56,11 @@ class HarnessProcess:
         self._poll.register(self._out, select.POLLIN)
         self._runs = 0
         self._forgotten: list[int] = []
-        self._hello()
+        try:
+            self._hello()
+        except HarnessError:
+            self.close()
+            raise
 
     def _hello(self) -> None:
         events = decode_events(self._exchange(encode("hello", 0, 0, VERSION)))

@@ -1,0 +1,51 @@
+"""What ``--core`` says, and who runs which node."""
+
+from __future__ import annotations
+
+import pytest
+
+from kraftspec.simulation.harness.cores import Core, RunCores, parse_cores
+from kraftspec.simulation.harness.process import HarnessProcess
+from kraftspec.simulation.harness.protocol import HarnessError
+
+
+def test_cores_are_named_in_turns_or_by_shares() -> None:
+    assert parse_cores("kafka:4.3.1") == (Core("kafka:4.3.1"),)
+    assert parse_cores("kafka:4.3.1, kraftspec") == (Core("kafka:4.3.1"), Core("kraftspec"))
+    assert parse_cores("kafka=60%,kraftspec=40%") == (Core("kafka", 60), Core("kraftspec", 40))
+
+
+@pytest.mark.parametrize("text", ["", "kafka,", "kafka=60%,kraftspec", "kafka=60%,kraftspec=50%"])
+def test_what_is_no_list_of_cores_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"core|share"):
+        parse_cores(text)
+
+
+def test_nodes_take_cores_in_turns() -> None:
+    cores = RunCores(parse_cores("a,b,c"), seed=1)
+    assert [cores.core_of(node).name for node in range(5)] == ["a", "b", "c", "a", "b"]
+
+
+def test_shares_are_drawn_by_the_seed() -> None:
+    def drawn(seed: int) -> list[str]:
+        cores = RunCores(parse_cores("a=25%,b=75%"), seed)
+        return [cores.core_of(node).name for node in range(400)]
+
+    assert drawn(1) == drawn(1) != drawn(2)
+    assert 60 <= drawn(1).count("a") <= 140
+    cores = RunCores(parse_cores("a=25%,b=75%"), 1)
+    assert [cores.core_of(7).name for _ in range(9)] == [cores.core_of(7).name] * 9
+
+
+def test_a_core_that_is_not_there_is_named() -> None:
+    with pytest.raises(HarnessError, match="there is no adapter 'tofka'"):
+        _ = Core("tofka:1.0").command
+    with pytest.raises(HarnessError, match="did not start"):
+        HarnessProcess(["/no/such/harness"])
+
+
+def test_a_program_that_ends_or_says_something_else_is_refused() -> None:
+    with pytest.raises(HarnessError, match=r"(?s)ended with 3.*what went wrong"):
+        HarnessProcess(["sh", "-c", "head -c 17 >/dev/null; echo what went wrong >&2; exit 3"])
+    with pytest.raises(HarnessError, match="sends a frame of 1919249761 bytes"):
+        HarnessProcess(["sh", "-c", "echo remarkable; cat >/dev/null"])
