@@ -26,6 +26,7 @@ from kraftspec.reference.raft import events as ev
 from kraftspec.reference.raft.messages import Request
 from kraftspec.simulation.clients import OPERATOR, Appends, records_of
 from kraftspec.simulation.committed_log import CommittedLog, Violation
+from kraftspec.simulation.harness.protocol import HarnessError
 from kraftspec.simulation.invariants import Hooks, Invariant
 from kraftspec.simulation.network import Message
 from kraftspec.simulation.replica import Replica, Scheduler
@@ -240,7 +241,7 @@ class World:
         """Do it; a node whose disk fails or whose power goes is down afterwards."""
         try:
             act(*args)
-        except Violation:
+        except (Violation, HarnessError):
             raise
         except PowerLostError:
             replica.is_failing = True

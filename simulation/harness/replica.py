@@ -484,6 +484,9 @@ class HarnessReplica(Replica):
         self.note_leader(epoch, leader_id)
 
     def _on_sent(self, correlation: int, port: int, key: int, version: int, body: bytes) -> None:
+        if version < 0:
+            self.world.scheduler.will_fail(self, correlation, True)
+            return
         request = self.profile.decode_request(key, version, body)
         self.note_ask(request)
         target = port - PORT_BASE
