@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from random import Random
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from kraftspec.reference.host import NO_LIMIT
 from kraftspec.reference.log import LogConfig
@@ -111,6 +111,8 @@ class Replica(ABC):
     """
 
     core: CoreView
+    # Properties that cannot be judged of this node, for what they look at is not shown.
+    unseen: ClassVar[frozenset[str]] = frozenset()
     effects_left: int = NO_LIMIT
     flush_wanted: fx.FlushLog | None = None
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -12,7 +11,7 @@ import msgspec
 
 from kraftspec.reference.raft.profile import Profile
 from kraftspec.simulation.committed_log import Violation
-from kraftspec.simulation.harness.cores import Core
+from kraftspec.simulation.harness.cores import Core, cpu_seconds
 from kraftspec.simulation.invariants import OTHERS
 from kraftspec.simulation.liveness import all_liveness
 from kraftspec.simulation.protocols import protocol_of
@@ -31,13 +30,14 @@ class Result(msgspec.Struct, kw_only=True):
 
     seed: int
     events: int
-    seconds: float  # Of processor time: a run is one thread.
+    seconds: float  # Of processor time, that of harnesses included: a run is one thread.
     trace_hash: str
     simulated_seconds: float
     faults: dict[str, int]
     acknowledged: int
     epochs: int
     properties: tuple[str, ...]
+    unseen: tuple[str, ...] = ()  # Of these: what some node does not show, so it is not judged.
     violation: tuple[str, str] | None = None
 
     def to_json(self) -> dict[str, Any]:
@@ -51,12 +51,14 @@ class Result(msgspec.Struct, kw_only=True):
             "acknowledged": self.acknowledged,
             "epochs": self.epochs,
             "faults": dict(sorted(self.faults.items())),
-            "invariants": {
-                name: "broken" if self.violation and self.violation[0] == name else "held"
-                for name in self.properties
-            },
+            "invariants": {name: self._verdict(name) for name in self.properties},
             "violation": list(self.violation) if self.violation else None,
         }
+
+    def _verdict(self, name: str) -> str:
+        if self.violation is not None and self.violation[0] == name:
+            return "broken"
+        return "not shown" if name in self.unseen else "held"
 
 
 def swarm_of(seed: int, profile: Profile, *, voters: int | None = None) -> Swarm:
@@ -81,7 +83,7 @@ def simulate(
 
     ``cores`` are the implementations of the nodes; none: all are this project's.
     """
-    started = time.process_time()
+    started = cpu_seconds(cores)
     schedule = Schedule(seed, swarm_of(seed, profile, voters=voters), profile, cores=cores)
     violation = None
     try:
@@ -95,13 +97,14 @@ def simulate(
     return Result(
         seed=seed,
         events=world.events,
-        seconds=time.process_time() - started,
+        seconds=cpu_seconds(cores) - started,
         trace_hash=world.trace_hash,
         simulated_seconds=world.now_us / 1e6,
         faults=dict(schedule.met),
         acknowledged=world.appends.acknowledged,
         epochs=len(world.leaders),
         properties=(*protocol.invariants, *OTHERS, *protocol.liveness),
+        unseen=tuple(sorted({name for one in world.replicas.values() for name in one.unseen})),
         violation=violation,
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import re
+import time
 import weakref
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -75,6 +76,12 @@ def process_of(core: Core) -> HarnessProcess:
     process = HarnessProcess(core.command)
     atexit.register(process.close)
     return process
+
+
+def cpu_seconds(cores: Sequence[Core]) -> float:
+    """Return the processor time that this process and those of cores have used so far."""
+    others = (process_of(core).cpu_seconds() for core in dict.fromkeys(cores) if core.name != OWN)
+    return time.process_time() + sum(others)
 
 
 class RunCores:

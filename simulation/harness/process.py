@@ -7,6 +7,7 @@ import select
 import subprocess
 import tempfile
 from collections.abc import Sequence
+from pathlib import Path
 
 from kraftspec.simulation.harness.protocol import (
     FRAME_BYTES_MAX,
@@ -102,6 +103,15 @@ class HarnessProcess:
         if answers.pop() or len(answers) != len(commands):
             raise HarnessError(f"{len(commands)} commands, and {len(answers)} states")
         return answers
+
+    def cpu_seconds(self) -> float:
+        """Return the processor time of all its threads so far; 0 where the system does not say."""
+        try:
+            text = Path(f"/proc/{self._process.pid}/stat").read_text()
+        except OSError:
+            return 0.0
+        user, system = text.rpartition(")")[2].split()[11:13]
+        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
     def close(self) -> None:
         """End the process."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Iterator, Mapping, Sequence
 from random import Random
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 from kraftspec.fastpath import crc32c
 from kraftspec.fastpath.batch_reader import decode_batch
@@ -90,6 +90,7 @@ class HarnessReplica(Replica):
     """A node of a `HarnessProcess`."""
 
     core: _Core
+    unseen: ClassVar[frozenset[str]] = frozenset({"corruption_is_detected", "fetched_whole"})
 
     def __init__(
         self,
@@ -226,7 +227,7 @@ class HarnessReplica(Replica):
         super().stop()
         if self._is_cutting:
             self._is_cutting = False
-            self._queue("disk_fault", HEALTHY, 0)
+            self._queue("disk_fault", HEALTHY, 1)
 
     def kill(self) -> None:
         """End the process; the harness keeps what was written."""
@@ -267,7 +268,7 @@ class HarnessReplica(Replica):
         self._is_spoilt = operations != 0
         if "disk_faults" in self.process.capabilities:
             fault = IS_FULL if operations == FULL else FAILS if operations else HEALTHY
-            self._queue("disk_fault", fault, max(operations, 0))
+            self._queue("disk_fault", fault, max(operations, 1))
 
     @property
     def is_disk_spoilt(self) -> bool:
@@ -376,7 +377,7 @@ class HarnessReplica(Replica):
         state = events[-1][1]
         status = state[0]
         core.now_us = self._now_us()
-        if status in (UP, SHUT_DOWN):
+        if status == UP:
             core.role.name = ROLES[state[1]]
             core.epoch, core.leader_id = state[2], state[3]
             core.voted = _election(*state[2:6]).voted
@@ -384,7 +385,8 @@ class HarnessReplica(Replica):
             core.is_voter = state[11]
             if state[12] != core.log.kraft_versions.last:
                 core.log.kraft_versions.replace([(state[8], state[12])])
-        else:  # It died in the step: of its memory is known what it had stored by then.
+        else:  # It ended in the step: of its memory is known what it had stored by then.
+            core.deadline_us = NEVER_US
             for name, values in events:
                 if name == "persisted":
                     core.epoch, core.leader_id = values[:2]
@@ -395,9 +397,10 @@ class HarnessReplica(Replica):
                 self._on_voters(*values)
         for name, values in events:
             HANDLERS[name](self, *values)
-        if status not in (UP, SHUT_DOWN):
+        if status == UP:
+            core.high_watermark = state[6]
+        elif status != SHUT_DOWN:
             self._end(status, events, "no_fatal_error")
-        core.high_watermark = state[6]
         self.stepped()
 
     def _end(self, status: int, events: list[Event], name: str) -> NoReturn:
@@ -453,9 +456,16 @@ class HarnessReplica(Replica):
         self.core.log.voters.truncate_before(end_offset)
         self.note_reset(snapshot, self.snapshot_chain(snapshot))
         self._batches.clear()
+        self._forget_before(end_offset)
+
+    def _forget_before(self, offset: int) -> None:
+        """Forget snapshots before the start of the log; a harness may delete them later."""
+        for snapshot in [one for one in self._snapshots if one.end_offset < offset]:
+            del self._snapshots[snapshot]
 
     def _on_start_moved(self, end_offset: int, epoch: int) -> None:
         del self._batches[: self.log_model.index_of(end_offset) + 1]
+        self._forget_before(end_offset)
         self.note_log_start(SnapshotId(end_offset, epoch))
 
     def _on_snapshot_stored(

@@ -12,7 +12,6 @@ from typing import Any, BinaryIO
 
 from kraftspec.fastpath import crc32c
 from kraftspec.fastpath.types import ZERO_UUID, Uuid
-from kraftspec.fastpath.walk import iterate_headers
 from kraftspec.reference.host import NO_LIMIT, Host, PowerLostError
 from kraftspec.reference.log import LogConfig, LogDirectory, MetaProperties
 from kraftspec.reference.log.directory import METADATA_NAME
@@ -30,13 +29,13 @@ from kraftspec.reference.raft.voters import VoterSet
 from kraftspec.reference.storage import Storage
 from kraftspec.simulation.harness.protocol import SIZE, VERSION, decode_commands, encode_event
 from kraftspec.simulation.harness.replica import (
+    DOWN,
     FATAL,
     FULL_DISK,
     NO_POWER,
     ROLES,
     UP,
 )
-from kraftspec.simulation.harness.replica import DOWN as DOWN
 from kraftspec.simulation.initial_quorum import LISTENER
 
 DIRECTORY = "/log"
@@ -148,9 +147,7 @@ class HostedNode(Host):
     def do_tick(self, now_us: int) -> None:
         self._at(now_us, ev.Tick())
 
-    def do_request(
-        self, now_us: int, token: int, api_key: int, version: int, body: bytes
-    ) -> None:
+    def do_request(self, now_us: int, token: int, api_key: int, version: int, body: bytes) -> None:
         request = self.profile.decode_request(api_key, version, body)
         self.answering[token] = (request, version)
         self._at(now_us, ev.RequestReceived(token, request))
@@ -355,10 +352,10 @@ def serve(source: BinaryIO, target: BinaryIO) -> None:
                 out.append(encode_event("welcome", 0, 0, VERSION, *about))
             elif name == "forget":
                 nodes = {key: one for key, one in nodes.items() if key[0] != run}
+            elif name == "define":
+                nodes[run, node] = HostedNode(run, node, values)
+                out.append(nodes[run, node].obey("kill", ()))
             else:
-                if name == "define":
-                    nodes[run, node] = HostedNode(run, node, values)
-                    name, values = "kill", ()
                 out.append(nodes[run, node].obey(name, values))
         frame = b"".join(out)
         target.write(SIZE.pack(len(frame)) + frame)

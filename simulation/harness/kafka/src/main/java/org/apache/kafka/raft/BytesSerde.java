@@ -1,0 +1,21 @@
+package org.apache.kafka.raft;
+
+import org.apache.kafka.common.protocol.ObjectSerializationCache;
+import org.apache.kafka.common.protocol.Readable;
+import org.apache.kafka.common.protocol.Writable;
+import org.apache.kafka.server.common.serialization.RecordSerde;
+
+/** The state machine's records are bytes, whatever they mean. */
+final class BytesSerde implements RecordSerde<byte[]> {
+    @Override public int recordSize(byte[] data, ObjectSerializationCache cache) {
+        return data.length;
+    }
+
+    @Override public void write(byte[] data, ObjectSerializationCache cache, Writable to) {
+        to.writeByteArray(data);
+    }
+
+    @Override public byte[] read(Readable from, int size) {
+        return from.readArray(size);
+    }
+}

@@ -1,0 +1,26 @@
+package org.apache.kafka.raft;
+
+import java.util.regex.Pattern;
+
+/** Says in one line what an error is and where it happened, in the same words in each process. */
+final class Diagnosis {
+    private static final int FRAMES_MAX = 4;
+    // Of objects without a text of their own, Java prints where they are in memory.
+    private static final Pattern PLACE_IN_MEMORY = Pattern.compile("(/0x[0-9a-f]+)?@[0-9a-f]+");
+
+    private Diagnosis() { }
+
+    static String of(Throwable error) {
+        StringBuilder text = new StringBuilder(
+            PLACE_IN_MEMORY.matcher(error.toString()).replaceAll(""));
+        int shown = 0;
+        for (StackTraceElement frame : error.getStackTrace()) {
+            String name = frame.getClassName();
+            if (name.startsWith("org.apache.kafka.") && shown++ < FRAMES_MAX) {
+                text.append(" at ").append(name.substring(name.lastIndexOf('.') + 1)).append('.')
+                    .append(frame.getMethodName()).append(':').append(frame.getLineNumber());
+            }
+        }
+        return text.toString();
+    }
+}

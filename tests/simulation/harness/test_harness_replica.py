@@ -1,0 +1,99 @@
+"""Nodes in other processes: our own core behind the protocol, and Apache Kafka's."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from kraftspec.conformance.adapters.registry import find
+from kraftspec.reference.profiles import profile_named
+from kraftspec.simulation.harness.cores import FOLDER, Core, parse_cores, process_of
+from kraftspec.simulation.minimise import minimise
+from kraftspec.simulation.run import Result, simulate
+
+KAFKA = profile_named("kafka")
+ROOT = Path(__file__).resolve().parents[3]
+RELEASES = ("3.9.1", "4.0.2", "4.1.2", "4.2.2", "4.3.1", "4.4.0")
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Core:
+    """Our core, behind the protocol."""
+    program = tmp_path / "own"
+    program.write_text(
+        f'#!/bin/sh\ncd "{ROOT}" && exec "{sys.executable}" -m tests.simulation.harness.own_harness'
+    )
+    program.chmod(0o755)
+    return Core(str(program))
+
+
+def run(seed: int, *cores: Core, events: int = 400) -> Result:
+    return simulate(seed, KAFKA, events=events, cores=cores)
+
+
+def test_a_core_behind_the_protocol_keeps_every_property(own: Core) -> None:
+    """Its runs are others than in process: there a sync takes time of its own."""
+    results = [run(seed, own) for seed in range(12)]
+    assert [result.violation for result in results] == [None] * 12
+    assert sum(result.acknowledged for result in results) > 0
+    assert sum(result.faults.get("power loss", 0) for result in results) > 0
+    assert "not shown" in results[0].to_json()["invariants"].values()
+
+
+def test_the_same_seed_is_the_same_run_in_another_process(own: Core) -> None:
+    first = [run(seed, own).trace_hash for seed in (1, 2)]
+    process_of.cache_clear()
+    assert [run(seed, own).trace_hash for seed in (1, 2)] == first
+
+
+def test_nodes_in_process_and_behind_the_protocol_are_one_quorum(own: Core) -> None:
+    for seed in range(6):
+        result = run(seed, own, Core("kraftspec"))
+        assert result.violation is None
+
+
+@pytest.mark.kafka
+def test_kafka_elects_appends_and_recovers() -> None:
+    """The smoke: the release that the specs are of, alone and among ours."""
+    if missing := find("kafka", FOLDER).missing():
+        pytest.skip("; ".join(missing))
+    for seed in (1, 2):
+        alone = run(seed, *parse_cores("kafka"), events=1_000)
+        assert alone.violation is None
+        assert alone.acknowledged > 0
+        mixed = run(seed, *parse_cores("kafka,kraftspec"), events=1_000)
+        assert mixed.violation is None
+        assert mixed.trace_hash != alone.trace_hash
+
+
+@pytest.mark.kafka
+@pytest.mark.soak
+@pytest.mark.parametrize("release", RELEASES)
+def test_a_run_of_kafka_is_determined_by_its_seed(release: str) -> None:
+    """The hash is over every byte that a node sends and every state that it is in."""
+    core = Core(f"kafka:{release}")
+    first = [run(seed, core, events=1_500) for seed in (1, 4, 9)]
+    process_of.cache_clear()
+    again = [run(seed, core, events=1_500) for seed in (1, 4, 9)]
+    assert [one.trace_hash for one in again] == [one.trace_hash for one in first]
+    assert [one.violation for one in again] == [one.violation for one in first]
+    assert sum(one.acknowledged for one in first) > 0
+
+
+@pytest.mark.kafka
+@pytest.mark.soak
+def test_a_voter_set_that_kafka_misses_is_found_and_made_small() -> None:
+    """Kafka 4.3.1 does not read again the control records after a truncation."""
+    cores = parse_cores("kafka:4.3.1")
+    found = next(
+        (seed for seed in range(48, 120)
+         if (run(seed, *cores, events=2_000).violation or ("",))[0] == "voters_follow_log"),
+        None,
+    )  # fmt: skip
+    assert found is not None
+    minimal = minimise(found, KAFKA, events=2_000, cores=cores, seconds_max=60)
+    assert minimal is not None
+    assert minimal.violation[0] == "voters_follow_log"
+    assert len(minimal.decisions) < minimal.recorded // 4
