@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kraftspec.generated.kafka import AddRaftVoterRequest
 from kraftspec.reference.raft import ReplicaKey
 from kraftspec.reference.raft.messages import AddVoter, DescribeQuorum, RemoveVoter, Reply, Request
 from kraftspec.simulation.replica import Replica
@@ -125,11 +126,14 @@ class Operator:
         """Ask for a replica to become a voter."""
         if replica is not None:
             self.schedule.met["AddRaftVoter"] += 1
+            # Drawn for all; the first version of the request always waits.
+            waits = self.schedule.rng.below(4) > 0
+            api = AddRaftVoterRequest
             request = AddVoter(
                 voter_id=replica.id,
                 voter_directory_id=replica.key.directory_id,
                 endpoints=replica.config.endpoints,
-                ack_when_committed=self.schedule.rng.below(4) > 0,
+                ack_when_committed=waits or leader.api_max.get(api.API_KEY, 1) < 1,
                 timeout_us=5 * S,
             )
             self.schedule.world.ask(leader.id, request)

@@ -113,6 +113,7 @@ class Replica(ABC):
     core: CoreView
     # Properties that cannot be judged of this node, for what they look at is not shown.
     unseen: ClassVar[frozenset[str]] = frozenset()
+    has_pre_votes = True  # False for a release before KIP-996.
     effects_left: int = NO_LIMIT
     flush_wanted: fx.FlushLog | None = None
 
@@ -265,8 +266,13 @@ class Replica(ABC):
         self.high_watermark = -1
         self.hooks.started(self, before)
         self.stored, self.storing = self.core_start, None
-        self.durable_end = self.log_model.end_offset
+        self.durable_end = self.durable_at_start
         self.step(ev.Start())
+
+    @property
+    def durable_at_start(self) -> int:
+        """How much of the log that was recovered is synced: all, where recovery syncs."""
+        return self.log_model.end_offset
 
     def stop(self) -> None:
         """Be down: nothing in memory is left. The disk is another matter."""

@@ -222,15 +222,14 @@ class World:
     def ask(self, target: int, request: Request) -> None:
         """The operator asks a node."""
         api = self.profile.api_of(request)
-        body = self.profile.encode_request(request, api.max_version)
+        version = self.replicas[target].api_max.get(api.key, api.max_version)
+        body = self.profile.encode_request(request, version)
         if self.decisions is not None:
-            self._note(ASK, self.replicas[target], api.key, api.max_version, body.hex())
+            self._note(ASK, self.replicas[target], api.key, version, body.hex())
         self._operator_count += 1
         self._operator_requests[self._operator_count] = request
         self.scheduler.sent(
-            Message(
-                OPERATOR, target, False, self._operator_count, 0, api.key, api.max_version, body
-            )
+            Message(OPERATOR, target, False, self._operator_count, 0, api.key, version, body)
         )
 
     # ---- how ------------------------------------------------------------------------------------

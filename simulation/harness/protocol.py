@@ -8,7 +8,7 @@ for those who write a harness.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from importlib.resources import files
 from typing import Any, Final
 
@@ -203,8 +203,3 @@ def _decode(data: bytes, layouts: dict[int, tuple[str, Any]]) -> list[tuple[int,
     except (struct.error, KeyError) as error:
         raise HarnessError(f"no message can be read at byte {begin}: {error!r}") from error
     return out
-
-
-def names(layouts: Sequence[Layout]) -> tuple[str, ...]:
-    """Return the names of commands or events."""
-    return tuple(layout.name for layout in layouts)

@@ -14,7 +14,6 @@ from typing import Any, ClassVar, NoReturn
 from kraftspec.fastpath import crc32c
 from kraftspec.fastpath.batch_reader import decode_batch
 from kraftspec.fastpath.records import BatchHeader
-from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.walk import iterate_headers
 from kraftspec.generated.control_records import ControlRecordType
 from kraftspec.reference.host import PowerLostError
@@ -22,25 +21,22 @@ from kraftspec.reference.log.control import control_type_of
 from kraftspec.reference.log.directory import METADATA_NAME
 from kraftspec.reference.log.epochs import EpochEntry
 from kraftspec.reference.log.snapshots import data_values, snapshot_name
-from kraftspec.reference.raft import Config, ElectionState, ReplicaKey, RoleName, SnapshotId
+from kraftspec.reference.raft import Config, SnapshotId
 from kraftspec.reference.raft import effects as fx
 from kraftspec.reference.raft import events as ev
 from kraftspec.reference.raft.control import ControlRecord, Voters
 from kraftspec.reference.raft.messages import Fetch, Reply, Request
 from kraftspec.reference.raft.types import BOOTSTRAP_SNAPSHOT, NEVER_US
-from kraftspec.reference.raft.voters import History, VoterSet
+from kraftspec.reference.raft.voters import VoterSet
 from kraftspec.simulation.committed_log import Violation
 from kraftspec.simulation.harness.process import HarnessProcess
 from kraftspec.simulation.harness.protocol import ENCODERS, PROTOCOL, Event
+from kraftspec.simulation.harness.shown import ROLES, CoreShown, election_of
 from kraftspec.simulation.initial_quorum import PORT_BASE
 from kraftspec.simulation.log_model import SNAPSHOT_STATE, LogModel
 from kraftspec.simulation.network import Message
 from kraftspec.simulation.replica import FULL, Replica, Surroundings
 
-ROLES = (
-    RoleName.UNATTACHED, RoleName.PROSPECTIVE, RoleName.CANDIDATE, RoleName.LEADER,
-    RoleName.FOLLOWER, RoleName.RESIGNED,
-)  # fmt: skip
 # `status` of a state event.
 DOWN, UP, SHUT_DOWN, NO_POWER, FATAL, FAILED_DISK, FULL_DISK = range(7)
 # `fault` of disk_fault.
@@ -48,48 +44,10 @@ HEALTHY, FAILS, IS_FULL, CUTS = range(4)
 SEED_MASK = (1 << 47) - 1
 
 
-class _Role:
-    """A role, by its name."""
-
-    __slots__ = ("name",)
-
-    def __init__(self, name: RoleName) -> None:
-        self.name = name
-
-
-class _Log:
-    """What the node has said of its voters and of its level of kraft.version."""
-
-    def __init__(self, voters: VoterSet) -> None:
-        self.voters: History[VoterSet] = History(voters)
-        self.kraft_versions: History[int] = History(0)
-
-
-class _Core:
-    """What the last events said of the core: see `core_view.CoreView`."""
-
-    def __init__(self, voters: VoterSet) -> None:
-        self.role = _Role(RoleName.UNATTACHED)
-        self.log = _Log(voters)
-        self.epoch = 0
-        self.leader_id = -1
-        self.voted: ReplicaKey | None = None
-        self.high_watermark = -1
-        self.is_voter = False
-        self.now_us = 0
-        self.deadline_us = NEVER_US
-        self.shutdown_deadline_us = NEVER_US
-
-
-def _election(epoch: int, leader_id: int, voted_id: int, directory: bytes) -> ElectionState:
-    voted = ReplicaKey(voted_id, Uuid(directory)) if voted_id >= 0 else None
-    return ElectionState(epoch, leader_id, voted)
-
-
 class HarnessReplica(Replica):
     """A node of a `HarnessProcess`."""
 
-    core: _Core
+    core: CoreShown
     unseen: ClassVar[frozenset[str]] = frozenset({"corruption_is_detected", "fetched_whole"})
 
     def __init__(
@@ -103,34 +61,25 @@ class HarnessReplica(Replica):
         super().__init__(world, config)
         self.process = process
         self.run = run
-        self.core = _Core(config.voters)
+        self.core = CoreShown(config.voters)
         self.api_max.update(process.api_max)
+        self.has_pre_votes = "pre_vote" in process.capabilities
         self._batches: list[bytes] = []  # Beside `log_model`, whose ends are theirs.
         self._snapshots: dict[SnapshotId, bytes] = {}
         self._begun: list[Event] = []  # Of the start, after it was recovered.
         self._queued: list[bytes] = []  # Commands that go with the next.
         self._is_cutting = False
         self._is_spoilt = False
+        self._durable_end = 0  # As it was when the node started.
         self._caps: dict[tuple[int, int], int] = {}  # (Peer, API key) → highest version it knows.
         self._queue(
-            "define",
-            config.directory_id,
-            config.cluster_id,
-            PORT_BASE,
-            config.can_become_voter,
-            config.auto_join,
-            [voter.key.id for voter in config.voters],
+            "define", config.directory_id, config.cluster_id, PORT_BASE, config.can_become_voter,
+            config.auto_join, [voter.key.id for voter in config.voters],
             [node.port - PORT_BASE for node in config.bootstrap_servers],
-            config.election_timeout_us,
-            config.fetch_timeout_us,
-            config.election_backoff_max_us,
-            config.request_timeout_us,
-            config.retry_backoff_us,
-            config.append_linger_us,
-            config.fetch_max_bytes,
-            config.fetch_snapshot_max_bytes,
-            config.retention_bytes,
-        )
+            config.election_timeout_us, config.fetch_timeout_us, config.election_backoff_max_us,
+            config.request_timeout_us, config.retry_backoff_us, config.append_linger_us,
+            config.fetch_max_bytes, config.fetch_snapshot_max_bytes, config.retention_bytes,
+        )  # fmt: skip
         name = f"{METADATA_NAME}/{snapshot_name(BOOTSTRAP_SNAPSHOT)}"
         content = (first_files or {}).get(name)
         if content is not None:
@@ -150,25 +99,23 @@ class HarnessReplica(Replica):
         self._queued = []
         return self.process.exchange(self.run, self.id, commands)[-1]
 
-    def _now_us(self) -> int:
-        return self.clock_us() if self.has_own_clock else self.world.now_us
-
     # ---- incarnations --------------------------------------------------------------------------
 
     def recover(self, seed: int) -> LogModel:
         """Start the node; what it does at once waits for ``step``."""
         self._cap_versions()
-        events = self._do("start", self._now_us(), seed & SEED_MASK)
+        events = self._do("start", self.clock_us(), seed & SEED_MASK)
         if events[0][0] != "recovered":
             self._end(events[-1][1][0], events, "opens_its_disk")
-        start, end, crc, *election = events[0][1]
+        start, end, self._durable_end, crc, *election = events[0][1]
         self._begun = events[1:]
         log_model = self._log_as_read(start, end, crc & 0xFFFFFFFF)
         core = self.core
+        self._forget_before(start)
         core.log.voters.truncate_from(end)
         core.shutdown_deadline_us = NEVER_US
         core.high_watermark = -1
-        self.core_start = _election(*election)
+        self.core_start = election_of(*election)
         core.epoch, core.leader_id = self.core_start.epoch, self.core_start.leader_id
         core.voted = self.core_start.voted
         for name, values in self._begun:
@@ -221,6 +168,11 @@ class HarnessReplica(Replica):
                 if known < self._caps.get((peer.id, api_key), newest):
                     self._caps[peer.id, api_key] = known
                     self._queue("cap", peer.id, api_key, known)
+
+    @property
+    def durable_at_start(self) -> int:
+        """What the harness says."""
+        return self._durable_end
 
     def stop(self) -> None:
         """Be down."""
@@ -320,7 +272,7 @@ class HarnessReplica(Replica):
 
     def step(self, event: ev.Event) -> None:
         """Give the harness an event that is no message."""
-        now_us = self._now_us()
+        now_us = self.clock_us()
         match event:
             case ev.Tick():
                 events = self._do("tick", now_us)
@@ -350,7 +302,7 @@ class HarnessReplica(Replica):
     def take_request(self, token: int, request: Request, message: Message) -> None:
         """Give the harness the bytes of a request."""
         events = self._do(
-            "request", self._now_us(), token, message.api_key, message.version, message.body
+            "request", self.clock_us(), token, message.api_key, message.version, message.body
         )
         self._take(events, request)
 
@@ -358,7 +310,7 @@ class HarnessReplica(Replica):
         """Give the harness the bytes of a reply."""
         self._take(
             self._do(
-                "reply", self._now_us(), message.correlation, message.api_key, message.version,
+                "reply", self.clock_us(), message.correlation, message.api_key, message.version,
                 message.body,
             )
         )  # fmt: skip
@@ -376,17 +328,18 @@ class HarnessReplica(Replica):
         core = self.core
         state = events[-1][1]
         status = state[0]
-        core.now_us = self._now_us()
+        core.now_us = self.clock_us()
         if status == UP:
             core.role.name = ROLES[state[1]]
             core.epoch, core.leader_id = state[2], state[3]
-            core.voted = _election(*state[2:6]).voted
+            core.voted = election_of(*state[2:6]).voted
             core.deadline_us = state[10]
             core.is_voter = state[11]
             if state[12] != core.log.kraft_versions.last:
                 core.log.kraft_versions.replace([(state[8], state[12])])
         else:  # It ended in the step: of its memory is known what it had stored by then.
             core.deadline_us = NEVER_US
+            self.storing = election_of(*state[2:6])  # It may be there, untold.
             for name, values in events:
                 if name == "persisted":
                     core.epoch, core.leader_id = values[:2]
@@ -425,7 +378,7 @@ class HarnessReplica(Replica):
             voters.put(offset, known.voters)
 
     def _on_persisted(self, *election: Any) -> None:
-        self.note_persisted(_election(*election))
+        self.note_persisted(election_of(*election))
 
     def _on_appended(self, as_leader: bool, data: bytes) -> None:
         for header in iterate_headers(data):
@@ -454,9 +407,9 @@ class HarnessReplica(Replica):
     def _on_reset(self, end_offset: int, epoch: int) -> None:
         snapshot = SnapshotId(end_offset, epoch)
         self.core.log.voters.truncate_before(end_offset)
-        self.note_reset(snapshot, self.snapshot_chain(snapshot))
         self._batches.clear()
         self._forget_before(end_offset)
+        self.note_reset(snapshot, self.snapshot_chain(snapshot))
 
     def _forget_before(self, offset: int) -> None:
         """Forget snapshots before the start of the log; a harness may delete them later."""
@@ -533,7 +486,7 @@ def _as_effects(events: list[Event]) -> Iterator[fx.Effect]:
     """Yield what the invariants of a vote look at: what was stored, and the answers."""
     for name, values in events:
         if name == "persisted":
-            yield fx.PersistElection(_election(*values), 0, ())
+            yield fx.PersistElection(election_of(*values), 0, ())
         elif name == "answered":
             yield fx.Answer(values[0], Reply())
 

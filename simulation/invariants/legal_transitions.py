@@ -6,6 +6,8 @@ from kraftspec.reference.raft import RoleName
 from kraftspec.simulation.invariants.base import Invariant
 from kraftspec.simulation.replica import Replica
 
+PROSPECTIVE = "prospective"
+
 
 class LegalTransitions(Invariant):
     """Holds each change of role against the table of transitions."""
@@ -13,7 +15,13 @@ class LegalTransitions(Invariant):
     def role_changed(self, replica: Replica, old: RoleName | None, new: RoleName) -> None:
         """Look the pair up; a role that a node starts with was reached by no arrow."""
         protocol = replica.world.protocol
-        if old is None or new in protocol.legal[old] or (old, new) in protocol.twice:
+        if old is None or (old, new) in protocol.twice:
+            return
+        arrows = protocol.legal[old]
+        may_campaign = PROSPECTIVE in arrows or (old, PROSPECTIVE) in protocol.twice
+        if may_campaign and not replica.has_pre_votes:
+            arrows |= protocol.legal[PROSPECTIVE]  # It goes on from there at once.
+        if new in arrows:
             return
         if new in protocol.alone[old] and len(replica.core.log.voters.last) <= 1:
             return

@@ -33,9 +33,9 @@ from kraftspec.simulation.harness.replica import (
     FATAL,
     FULL_DISK,
     NO_POWER,
-    ROLES,
     UP,
 )
+from kraftspec.simulation.harness.shown import ROLES
 from kraftspec.simulation.initial_quorum import LISTENER
 
 DIRECTORY = "/log"
@@ -137,7 +137,7 @@ class HostedNode(Host):
         crc = crc32c(data)
         election = self.storage.election or ElectionState()
         self.say(
-            "recovered", log.start_offset, log.end_offset, crc - (crc >> 31 << 32),
+            "recovered", log.start_offset, log.end_offset, log.end_offset, crc - (crc >> 31 << 32),
             *_fields(election),
         )  # fmt: skip
         self.core = self.storage.make_core(self.config, Random(seed))

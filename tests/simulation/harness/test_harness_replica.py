@@ -10,7 +10,6 @@ import pytest
 from kraftspec.conformance.adapters.registry import find
 from kraftspec.reference.profiles import profile_named
 from kraftspec.simulation.harness.cores import FOLDER, Core, parse_cores, process_of
-from kraftspec.simulation.minimise import minimise
 from kraftspec.simulation.run import Result, simulate
 
 KAFKA = profile_named("kafka")
@@ -59,7 +58,7 @@ def test_kafka_elects_appends_and_recovers() -> None:
     """The smoke: the release that the specs are of, alone and among ours."""
     if missing := find("kafka", FOLDER).missing():
         pytest.skip("; ".join(missing))
-    for seed in (1, 2):
+    for seed in (2, 4):
         alone = run(seed, *parse_cores("kafka"), events=1_000)
         assert alone.violation is None
         assert alone.acknowledged > 0
@@ -80,20 +79,3 @@ def test_a_run_of_kafka_is_determined_by_its_seed(release: str) -> None:
     assert [one.trace_hash for one in again] == [one.trace_hash for one in first]
     assert [one.violation for one in again] == [one.violation for one in first]
     assert sum(one.acknowledged for one in first) > 0
-
-
-@pytest.mark.kafka
-@pytest.mark.soak
-def test_a_voter_set_that_kafka_misses_is_found_and_made_small() -> None:
-    """Kafka 4.3.1 does not read again the control records after a truncation."""
-    cores = parse_cores("kafka:4.3.1")
-    found = next(
-        (seed for seed in range(48, 120)
-         if (run(seed, *cores, events=2_000).violation or ("",))[0] == "voters_follow_log"),
-        None,
-    )  # fmt: skip
-    assert found is not None
-    minimal = minimise(found, KAFKA, events=2_000, cores=cores, seconds_max=60)
-    assert minimal is not None
-    assert minimal.violation[0] == "voters_follow_log"
-    assert len(minimal.decisions) < minimal.recorded // 4

@@ -6,7 +6,7 @@ import java.util.Map;
 import org.apache.kafka.common.errors.UnsupportedVersionException;
 import org.apache.kafka.common.metrics.Metrics;
 
-/** What the releases of Kafka have in different ways, or not at all: 3.9 has no pre-votes either. */
+/** What releases of Kafka have in different ways, or not at all: 3.9 has no pre-votes either. */
 final class Release {
     private Release() { }
 

@@ -263,8 +263,9 @@ final class Events {
     }
 
     /** An election of null: there is no quorum-state. */
-    void recovered(long startOffset, long endOffset, int crc32c, ElectionState election) {
-        begin(84).int64(startOffset).int64(endOffset).int32(crc32c);
+    void recovered(long startOffset, long endOffset, long durableEndOffset, int crc32c,
+                   ElectionState election) {
+        begin(84).int64(startOffset).int64(endOffset).int64(durableEndOffset).int32(crc32c);
         if (election == null) {
             int32(0).int32(-1).voted(null).finish();
         } else {

@@ -55,8 +55,8 @@ final class VirtualLog implements RaftLog {
         } catch (Faults.DiskError error) {
             throw storageError("open", error);
         }
-        events.recovered(disk.startOffset, disk.endOffset(), disk.crc32c(),
-            disk.election == null ? null : disk.election.state());
+        events.recovered(disk.startOffset, disk.endOffset(), disk.durableEndOffset(),
+            disk.crc32c(), disk.election == null ? null : disk.election.state());
         disk.batches.forEach(batch -> epochs.assign(batch.epoch(), batch.baseOffset()));
         highWatermark = new LogOffsetMetadata(disk.startOffset);
         checkpoints.deleteBefore(disk.startOffset);
