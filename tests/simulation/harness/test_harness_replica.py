@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kraftspec.conformance.adapters.registry import find
 from kraftspec.reference.profiles import profile_named
-from kraftspec.simulation.harness.cores import FOLDER, Core, parse_cores, process_of
+from kraftspec.simulation.harness.cores import Core, parse_cores, process_of
 from kraftspec.simulation.run import Result, simulate
 
 KAFKA = profile_named("kafka")
@@ -56,8 +55,6 @@ def test_nodes_in_process_and_behind_the_protocol_are_one_quorum(own: Core) -> N
 @pytest.mark.kafka
 def test_kafka_elects_appends_and_recovers() -> None:
     """The smoke: the release that the specs are of, alone and among ours."""
-    if missing := find("kafka", FOLDER).missing():
-        pytest.skip("; ".join(missing))
     for seed in (2, 4):
         alone = run(seed, *parse_cores("kafka"), events=1_000)
         assert alone.violation is None
@@ -73,9 +70,9 @@ def test_kafka_elects_appends_and_recovers() -> None:
 def test_a_run_of_kafka_is_determined_by_its_seed(release: str) -> None:
     """The hash is over every byte that a node sends and every state that it is in."""
     core = Core(f"kafka:{release}")
-    first = [run(seed, core, events=1_500) for seed in (1, 4, 9)]
+    first = [run(seed, core, events=800) for seed in (1, 4)]
     process_of.cache_clear()
-    again = [run(seed, core, events=1_500) for seed in (1, 4, 9)]
+    again = [run(seed, core, events=800) for seed in (1, 4)]
     assert [one.trace_hash for one in again] == [one.trace_hash for one in first]
     assert [one.violation for one in again] == [one.violation for one in first]
     assert sum(one.acknowledged for one in first) > 0
