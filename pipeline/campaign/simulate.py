@@ -25,6 +25,7 @@ from kraftspec.pipeline.campaign.kind import (
 )
 from kraftspec.reference.profiles import parts_of, profile_named
 from kraftspec.simulation.catalogue import all_bugs, planted
+from kraftspec.simulation.harness.cores import OWN, parse_cores
 from kraftspec.simulation.minimise import minimise
 from kraftspec.simulation.run import Result as Run
 from kraftspec.simulation.run import simulate, swarm_of
@@ -47,6 +48,7 @@ class Simulations(msgspec.Struct, frozen=True, kw_only=True):
         bugs: of the catalogue, planted in every run: a campaign that must find something.
         profile: the protocol that the nodes speak.
         without: fixes of that profile to do without: such a campaign must find something, too.
+        core: which implementations the nodes run, as ``--core`` of ``kraftspec simulate`` has it.
     """
 
     name: ClassVar[str] = "simulate"
@@ -58,6 +60,7 @@ class Simulations(msgspec.Struct, frozen=True, kw_only=True):
     bugs: tuple[str, ...] = ()
     profile: str = "kafka"
     without: tuple[str, ...] = ()
+    core: str = OWN
     unit_seeds: int = SEEDS_PER_UNIT
 
     def options(self) -> dict[str, Any]:
@@ -71,8 +74,10 @@ class Simulations(msgspec.Struct, frozen=True, kw_only=True):
         return [*map(package_directory, packages), Path(__file__)]
 
     def plan(self) -> list[Unit]:
-        """Divide the seeds. Raises ``ValueError`` for a bug or a fix that there is not."""
+        """Divide the seeds. Raises ``ValueError`` for a bug, a fix or a core that there is not."""
         profile_named(self.profile, without=self.without)
+        if parse_cores(self.core) != parse_cores(OWN) and self.profile != "kafka":
+            raise ValueError(f"{self.core} implements no drafts: profile kafka is the only one")
         for bug in self.bugs:
             if bug not in all_bugs():
                 raise ValueError(f"there is no bug {bug!r} in the catalogue of docs/simulation.md")
@@ -87,6 +92,7 @@ class Simulations(msgspec.Struct, frozen=True, kw_only=True):
     def run(self, unit: Unit) -> Result:
         """Run the seeds of a unit."""
         profile = profile_named(self.profile, without=self.without)
+        cores = parse_cores(self.core)
         tally: Counter[tuple[str, int, str]] = Counter()
         findings: dict[str, Finding] = {}
         shortest: dict[str, tuple[Run, tuple[str, int]]] = {}
@@ -96,7 +102,7 @@ class Simulations(msgspec.Struct, frozen=True, kw_only=True):
                 swarm = swarm_of(seed, profile)
                 shape = f"{swarm.voters} voters", swarm.kraft_version
                 try:
-                    result = simulate(seed, profile, events=self.events)
+                    result = simulate(seed, profile, events=self.events, cores=cores)
                 except Exception as error:  # Of the simulator: the other seeds can still be run.
                     findings.setdefault(SIMULATOR, self._crash(seed, error, *shape, profile))
                     tally[(*shape, SIMULATOR)] += 1
@@ -120,10 +126,13 @@ class Simulations(msgspec.Struct, frozen=True, kw_only=True):
     def _finding(self, run: Run, size: str, version: int, profile: Profile) -> Finding:
         assert run.violation is not None
         name, text = run.violation
-        minimal = minimise(run.seed, profile, events=self.events, seconds_max=MINIMISE_SECONDS_MAX)
+        cores = parse_cores(self.core)
+        minimal = minimise(
+            run.seed, profile, events=self.events, cores=cores, seconds_max=MINIMISE_SECONDS_MAX
+        )
         trace = [f"seed {run.seed}: {text}"]
         if minimal is not None:
-            events, _ = trace_events(minimal.seed, minimal.swarm, profile, minimal.decisions)
+            events, _ = trace_events(minimal.seed, minimal.swarm, profile, minimal.decisions, cores)
             trace += [event_text(event) for event in events]
         return Finding(
             adapter="simulation",
@@ -163,5 +172,6 @@ class Simulations(msgspec.Struct, frozen=True, kw_only=True):
         option = parts_of(self.profile).admin.option
         options = f" {option}" if option else ""
         options += "".join(f" --without {fix}" for fix in self.without)
+        options += f" --core {self.core}" if self.core != OWN else ""
         options += "".join(f" --bug {bug}" for bug in self.bugs)
         return f"kraftspec simulate --seed {seed} --events {self.events}{options}"

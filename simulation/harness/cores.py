@@ -7,7 +7,6 @@ import re
 import time
 import weakref
 from collections.abc import Mapping, Sequence
-from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Final
@@ -70,12 +69,22 @@ def parse_cores(text: str) -> tuple[Core, ...]:
     return tuple(cores)
 
 
-@cache
+_PROCESSES: Final[dict[Core, HarnessProcess]] = {}
+
+
 def process_of(core: Core) -> HarnessProcess:
-    """Return the process of a core; all runs of this process share it."""
-    process = HarnessProcess(core.command)
-    atexit.register(process.close)
+    """Return the process of a core, which all runs share; one that has failed gives way."""
+    process = _PROCESSES.get(core)
+    if process is None or process.is_closed:
+        process = _PROCESSES[core] = HarnessProcess(core.command)
     return process
+
+
+@atexit.register
+def close_processes() -> None:
+    """End all processes; the next run begins with new ones."""
+    while _PROCESSES:
+        _PROCESSES.popitem()[1].close()
 
 
 def cpu_seconds(cores: Sequence[Core]) -> float:

@@ -37,6 +37,7 @@ class HarnessProcess:
 
     def __init__(self, command: Sequence[str]) -> None:
         self.command = list(command)
+        self.is_closed = False
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
         try:
             self._process = subprocess.Popen(
@@ -115,6 +116,9 @@ class HarnessProcess:
 
     def close(self) -> None:
         """End the process."""
+        if self.is_closed:
+            return
+        self.is_closed = True
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.close()
@@ -124,6 +128,14 @@ class HarnessProcess:
         self._stderr.close()
 
     def _exchange(self, commands: bytes) -> bytes:
+        """Send a frame and return the answer; after a failure the process is of no use."""
+        try:
+            return self._exchanged(commands)
+        except HarnessError:
+            self.close()
+            raise
+
+    def _exchanged(self, commands: bytes) -> bytes:
         frame = SIZE.pack(len(commands)) + commands
         try:
             at = os.write(self._in, frame)

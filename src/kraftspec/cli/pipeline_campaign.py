@@ -202,6 +202,13 @@ def fuzz(
 )
 @profile_option()
 @without_option()
+@click.option(
+    "--core",
+    metavar="CORE[,CORE…]",
+    default="kraftspec",
+    show_default=True,
+    help="Which implementations the nodes run, as in kraftspec simulate.",
+)
 @click.option("--unit-seeds", type=click.IntRange(1), help="Runs of a unit of work.")
 @_common
 def simulate(
@@ -211,6 +218,7 @@ def simulate(
     bugs: tuple[str, ...],
     profile: str,
     without: tuple[str, ...],
+    core: str,
     unit_seeds: int | None,
     **where: Any,
 ) -> None:
@@ -228,6 +236,7 @@ def simulate(
         bugs=bugs,
         profile=profile,
         without=without,
+        core=core,
         **sizes,
     )
     _run(kind, **where)

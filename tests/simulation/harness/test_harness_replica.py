@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kraftspec.reference.profiles import profile_named
-from kraftspec.simulation.harness.cores import Core, parse_cores, process_of
+from kraftspec.simulation.harness.cores import Core, close_processes, parse_cores
 from kraftspec.simulation.run import Result, simulate
 
 KAFKA = profile_named("kafka")
@@ -42,7 +42,7 @@ def test_a_core_behind_the_protocol_keeps_every_property(own: Core) -> None:
 
 def test_the_same_seed_is_the_same_run_in_another_process(own: Core) -> None:
     first = [run(seed, own).trace_hash for seed in (1, 2)]
-    process_of.cache_clear()
+    close_processes()
     assert [run(seed, own).trace_hash for seed in (1, 2)] == first
 
 
@@ -71,7 +71,7 @@ def test_a_run_of_kafka_is_determined_by_its_seed(release: str) -> None:
     """The hash is over every byte that a node sends and every state that it is in."""
     core = Core(f"kafka:{release}")
     first = [run(seed, core, events=800) for seed in (1, 4)]
-    process_of.cache_clear()
+    close_processes()
     again = [run(seed, core, events=800) for seed in (1, 4)]
     assert [one.trace_hash for one in again] == [one.trace_hash for one in first]
     assert [one.violation for one in again] == [one.violation for one in first]
