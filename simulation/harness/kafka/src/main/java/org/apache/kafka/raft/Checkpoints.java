@@ -40,27 +40,27 @@ final class Checkpoints {
         return has(id) ? Optional.empty() : Optional.of(new Writer(id, isOwn));
     }
 
-    /** Deletes all that are earlier than this one. */
-    void deleteBefore(OffsetAndEpoch id) {
-        delete(List.copyOf(disk.checkpoints.headMap(id, false).keySet()));
+    /** Deletes all that are earlier than this one; false: there are none. */
+    boolean deleteBefore(OffsetAndEpoch id) {
+        List<OffsetAndEpoch> ids = List.copyOf(disk.checkpoints.headMap(id).keySet());
+        ids.forEach(this::delete);
+        return !ids.isEmpty();
     }
 
     /** Deletes all that end before this offset. */
     void deleteBefore(long offset) {
-        delete(List.copyOf(disk.checkpoints.headMap(new OffsetAndEpoch(offset, 0)).keySet()));
+        deleteBefore(new OffsetAndEpoch(offset, 0));
     }
 
-    private void delete(List<OffsetAndEpoch> ids) {
-        for (OffsetAndEpoch id : ids) {
-            faults.beforeEffect();
-            try {
-                faults.beforeOperation();
-            } catch (Faults.DiskError error) {
-                throw new UncheckedIOException("cannot delete the checkpoint " + id, error);
-            }
-            disk.checkpoints.remove(id);
-            events.snapshotDeleted(id);
+    private void delete(OffsetAndEpoch id) {
+        faults.beforeEffect();
+        try {
+            faults.beforeOperation();
+        } catch (Faults.DiskError error) {
+            throw new UncheckedIOException("cannot delete the checkpoint " + id, error);
         }
+        disk.checkpoints.remove(id);
+        events.snapshotDeleted(id);
     }
 
     private record Reader(OffsetAndEpoch snapshotId, byte[] content)
@@ -131,6 +131,7 @@ final class Checkpoints {
                 RenamedFile.write(faults, isNamed ->
                     disk.checkpoints.put(id, new Disk.Checkpoint(bytes, isNamed)));
             } catch (Faults.DiskError error) {
+                disk.checkpoints.remove(id); // Also where only its directory was not synced.
                 throw new UncheckedIOException("cannot write the checkpoint " + id, error);
             }
             isFrozen = true;

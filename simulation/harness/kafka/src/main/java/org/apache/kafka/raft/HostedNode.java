@@ -43,11 +43,11 @@ final class HostedNode {
     }
 
     boolean rot(long baseOffset, int position, int mask) {
-        return disk.rot(baseOffset, position, mask);
+        return disk.log.rot(baseOffset, position, mask);
     }
 
     void readLog() {
-        events.log(disk.startOffset, disk.batches);
+        events.log(disk.log.startOffset(), disk.log.batches());
     }
 
     /** Starts it; false where its power is off or it is up. */
@@ -74,9 +74,12 @@ final class HostedNode {
         }
     }
 
+    /** Ends its process. Without power there is none, and it stays so. */
     void kill() {
-        stop(DOWN);
-        faults.cutPowerAfter(-1);
+        if (status != POWER_WENT) {
+            stop(DOWN);
+            faults.cutPowerAfter(-1);
+        }
     }
 
     void losePower(int batches, int tornBytes, boolean keepsFiles) {
@@ -129,6 +132,7 @@ final class HostedNode {
             status, 0, election == null ? 0 : election.epoch(),
             election == null ? -1 : election.leaderIdOrSentinel(),
             election == null || !election.hasVoted() ? null : election.votedKey(), -1,
-            disk.startOffset, disk.endOffset(), disk.durableEndOffset(), NEVER_US, false, 0));
+            disk.log.startOffset(), disk.log.endOffset(), disk.log.durableEndOffset(), NEVER_US,
+            false, 0));
     }
 }

@@ -1,6 +1,7 @@
 package org.apache.kafka.raft;
 
 import java.util.Iterator;
+import java.util.List;
 import java.util.Map;
 import java.util.OptionalInt;
 import java.util.TreeMap;
@@ -13,6 +14,17 @@ final class LeaderEpochs {
     OptionalInt latest() {
         return startOffsets.isEmpty() ? OptionalInt.empty()
             : OptionalInt.of(startOffsets.lastKey());
+    }
+
+    /** Makes the file fit the log that was opened: what it knows already is not read again. */
+    void recover(List<StoredBatch> batches, long startOffset, long endOffset) {
+        for (StoredBatch batch : batches) {
+            if (startOffsets.isEmpty() || batch.epoch() > startOffsets.lastKey()) {
+                assign(batch.epoch(), batch.baseOffset());
+            }
+        }
+        truncateFromEnd(endOffset);
+        truncateFromStart(startOffset);
     }
 
     /** Notes that a batch or a leader of this epoch begins here. */

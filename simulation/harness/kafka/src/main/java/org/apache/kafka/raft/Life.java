@@ -169,8 +169,8 @@ final class Life {
         log.reportHighWatermark(highWatermark);
         return new Events.State(
             status, role(quorum), quorum.epoch(), quorum.leaderIdOrSentinel(),
-            Release.voted(quorum, disk), highWatermark, disk.startOffset, disk.endOffset(),
-            disk.durableEndOffset(), deadlineUs(), quorum.isVoter(),
+            Release.voted(quorum, disk), highWatermark, disk.log.startOffset(),
+            disk.log.endOffset(), disk.log.durableEndOffset(), deadlineUs(), quorum.isVoter(),
             controlRecords.lastKraftVersion().featureLevel());
     }
 

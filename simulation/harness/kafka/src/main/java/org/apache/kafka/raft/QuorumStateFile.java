@@ -23,8 +23,8 @@ final class QuorumStateFile implements QuorumStateStore {
 
     @Override public void writeElectionState(ElectionState state, KRaftVersion kraftVersion) {
         faults.beforeEffect();
-        short version = kraftVersion.quorumStateVersion();
-        Disk.Election election = new Disk.Election(state.toQuorumStateData(version), version);
+        Disk.Election election = new Disk.Election(
+            state.toQuorumStateData(kraftVersion.quorumStateVersion()));
         try {
             RenamedFile.write(faults, isNamed -> {
                 disk.election = election;

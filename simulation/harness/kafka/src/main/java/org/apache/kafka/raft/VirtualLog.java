@@ -1,20 +1,15 @@
 package org.apache.kafka.raft;
 
 import java.nio.ByteBuffer;
-import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.Iterator;
 import java.util.List;
 import java.util.Optional;
-import java.util.Random;
-import org.apache.kafka.common.InvalidRecordException;
+import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.Uuid;
-import org.apache.kafka.common.errors.CorruptRecordException;
 import org.apache.kafka.common.errors.KafkaStorageException;
 import org.apache.kafka.common.errors.OffsetOutOfRangeException;
 import org.apache.kafka.common.record.internal.MemoryRecords;
-import org.apache.kafka.common.record.internal.MutableRecordBatch;
 import org.apache.kafka.common.record.internal.Records;
 import org.apache.kafka.server.common.OffsetAndEpoch;
 import org.apache.kafka.snapshot.RawSnapshotReader;
@@ -33,134 +28,74 @@ final class VirtualLog implements RaftLog {
     private static final TopicPartition PARTITION = new TopicPartition("__cluster_metadata", 0);
 
     private final Disk disk;
+    private final StoredLog stored;
+    private final LeaderEpochs epochs;
     private final Faults faults;
     private final Events events;
     private final Checkpoints checkpoints;
     private final NodeSettings settings;
-    private final Random random; // Decides how much of a write that fails was done.
-    private final LeaderEpochs epochs = new LeaderEpochs();
+    private final LogWriter writer;
     private LogOffsetMetadata highWatermark;
     private long reportedHighWatermark = -1;
 
     /** Opens what the disk has. */
     VirtualLog(Disk disk, Faults faults, Events events, NodeSettings settings, long seed) {
         this.disk = disk;
+        this.stored = disk.log;
+        this.epochs = disk.leaderEpochs;
         this.faults = faults;
         this.events = events;
         this.settings = settings;
-        this.random = new Random(seed);
+        this.writer = new LogWriter(disk, faults, events, seed);
         this.checkpoints = new Checkpoints(disk, faults, events);
         try {
-            Recovery.run(disk, faults);
+            Recovery.run(stored, faults);
         } catch (Faults.DiskError error) {
             throw storageError("open", error);
         }
-        events.recovered(disk.startOffset, disk.endOffset(), disk.durableEndOffset(),
-            disk.crc32c(), disk.election == null ? null : disk.election.state());
-        disk.batches.forEach(batch -> epochs.assign(batch.epoch(), batch.baseOffset()));
-        highWatermark = new LogOffsetMetadata(disk.startOffset);
-        checkpoints.deleteBefore(disk.startOffset);
+        events.recovered(stored.startOffset(), stored.endOffset(), stored.durableEndOffset(),
+            stored.crc32c(), disk.election == null ? null : disk.election.state());
+        epochs.recover(stored.batches(), stored.startOffset(), stored.endOffset());
+        highWatermark = new LogOffsetMetadata(stored.startOffset());
+        checkpoints.deleteBefore(stored.startOffset());
         truncateToLatestSnapshot();
     }
 
-    private static KafkaStorageException storageError(String what, Faults.DiskError error) {
+    private void beforeChange(String what) {
+        faults.beforeEffect();
+        try {
+            faults.beforeOperation();
+        } catch (Faults.DiskError error) {
+            throw storageError(what, error);
+        }
+    }
+
+    static KafkaStorageException storageError(String what, Faults.DiskError error) {
         return new KafkaStorageException("cannot " + what + " the log", error);
     }
 
     // ---- appends -------------------------------------------------------------------------------
 
     @Override public LogAppendInfo appendAsLeader(Records records, int epoch) {
-        return append(records, epoch, true);
+        return writer.append((MemoryRecords) records, epoch, true);
     }
 
     @Override public LogAppendInfo appendAsFollower(Records records, int epoch) {
-        return append(records, epoch, false);
+        return writer.append((MemoryRecords) records, epoch, false);
     }
 
     /** What releases before 4.1 call: they do not compare the epochs of the batches. */
     public LogAppendInfo appendAsFollower(Records records) {
-        return append(records, Integer.MAX_VALUE, false);
-    }
-
-    private LogAppendInfo append(Records records, int epoch, boolean asLeader) {
-        if (records.sizeInBytes() == 0) {
-            throw new IllegalArgumentException("nothing to append");
-        }
-        List<StoredBatch> taken = validBatches((MemoryRecords) records, epoch, asLeader);
-        if (taken.isEmpty()) {
-            throw new CorruptRecordException("no whole batch to append");
-        }
-        faults.beforeEffect();
-        try {
-            faults.beforeWrite();
-        } catch (Faults.DiskError error) {
-            writePart(taken, asLeader);
-            throw storageError("append to", error);
-        }
-        write(taken, asLeader);
-        return new LogAppendInfo(
-            taken.get(0).baseOffset(), taken.get(taken.size() - 1).lastOffset());
-    }
-
-    private List<StoredBatch> validBatches(MemoryRecords records, int epoch, boolean asLeader) {
-        List<StoredBatch> taken = new ArrayList<>();
-        long end = disk.endOffset();
-        for (MutableRecordBatch batch : records.batches()) {
-            if (asLeader && batch.partitionLeaderEpoch() != epoch) {
-                throw new InvalidRecordException("a batch of epoch "
-                    + batch.partitionLeaderEpoch() + ", where epoch " + epoch + " leads");
-            }
-            if (!asLeader && batch.partitionLeaderEpoch() > epoch) {
-                break; // A follower takes what its leader has from earlier epochs.
-            }
-            if (asLeader ? batch.baseOffset() != end : batch.baseOffset() < end) {
-                throw new IllegalStateException("a batch at offset " + batch.baseOffset()
-                    + ", where the log ends at " + end);
-            }
-            if (!batch.isValid()) {
-                throw new CorruptRecordException("the CRC of the batch at "
-                    + batch.baseOffset() + " is wrong");
-            }
-            taken.add(StoredBatch.copyOf(batch));
-            end = batch.lastOffset() + 1;
-        }
-        return taken;
-    }
-
-    private void write(List<StoredBatch> written, boolean asLeader) {
-        for (StoredBatch batch : written) {
-            disk.batches.add(batch);
-            epochs.assign(batch.epoch(), batch.baseOffset());
-        }
-        events.appended(asLeader, written);
-    }
-
-    /** A write that fails or that finds the disk full may have written its first bytes. */
-    private void writePart(List<StoredBatch> batches, boolean asLeader) {
-        int size = batches.stream().mapToInt(batch -> batch.bytes().length).sum();
-        int left = random.nextInt(size);
-        int whole = 0;
-        while (left >= batches.get(whole).bytes().length) {
-            left -= batches.get(whole++).bytes().length;
-        }
-        if (whole > 0) {
-            write(batches.subList(0, whole), asLeader);
-        }
-        disk.tornBytes = Arrays.copyOf(batches.get(whole).bytes(), left);
+        return writer.append((MemoryRecords) records, Integer.MAX_VALUE, false);
     }
 
     @Override public void flush(boolean forceFlushActiveSegment) {
-        if (disk.durableBatchCount == disk.batches.size()) {
+        if (stored.isFlushed()) {
             return;
         }
-        faults.beforeEffect();
-        try {
-            faults.beforeOperation();
-        } catch (Faults.DiskError error) {
-            throw storageError("flush", error);
-        }
-        disk.flush();
-        events.flushed(disk.endOffset());
+        beforeChange("flush");
+        stored.flush();
+        events.flushed(stored.endOffset());
     }
 
     // ---- reads ---------------------------------------------------------------------------------
@@ -171,58 +106,18 @@ final class VirtualLog implements RaftLog {
     }
 
     @Override public LogFetchInfo read(long startOffset, Isolation isolation, int maxBytes) {
-        if (startOffset < disk.startOffset || startOffset > disk.endOffset()) {
+        if (startOffset < stored.startOffset() || startOffset > stored.endOffset()) {
             throw new OffsetOutOfRangeException("offset " + startOffset + ", where the log has "
-                + disk.startOffset + " to " + disk.endOffset());
+                + stored.startOffset() + " to " + stored.endOffset());
         }
-        long until = isolation == Isolation.COMMITTED ? highWatermark.offset() : disk.endOffset();
-        int first = indexOf(startOffset);
-        int last = first;
-        int size = 0;
-        // As a read of a file does it: the first batch whole, the last one up to the limit.
-        for (int limit = maxBytes; last < disk.batches.size() && size < limit; last++) {
-            StoredBatch batch = disk.batches.get(last);
-            if (batch.baseOffset() >= until) {
-                break;
-            }
-            if (last == first) {
-                limit = Math.max(maxBytes, batch.bytes().length);
-            }
-            size += Math.min(batch.bytes().length, limit - size);
-        }
-        if (last == first) {
-            return new LogFetchInfo(MemoryRecords.EMPTY, at(startOffset));
-        }
-        return new LogFetchInfo(
-            MemoryRecords.readableRecords(content(first, last, size)),
-            at(disk.batches.get(first).baseOffset()));
-    }
-
-    private ByteBuffer content(int first, int last, int size) {
-        if (last == first + 1) {
-            return ByteBuffer.wrap(disk.batches.get(first).bytes());
-        }
-        ByteBuffer content = ByteBuffer.allocate(size);
-        for (int i = first; i < last; i++) {
-            byte[] bytes = disk.batches.get(i).bytes();
-            content.put(bytes, 0, Math.min(bytes.length, content.remaining()));
-        }
-        return content.flip();
-    }
-
-    /** Of the batch that has the offset, or of the next one. */
-    private int indexOf(long offset) {
-        int low = 0;
-        int high = disk.batches.size();
-        while (low < high) {
-            int middle = (low + high) >>> 1;
-            if (disk.batches.get(middle).lastOffset() < offset) {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
-        }
-        return low;
+        long until = isolation == Isolation.COMMITTED ? highWatermark.offset()
+            : stored.endOffset();
+        int first = stored.indexOf(startOffset);
+        ByteBuffer content = stored.read(first, until, maxBytes);
+        long offset = startOffset == until || first == stored.batches().size() ? startOffset
+            : stored.batches().get(first).baseOffset();
+        return new LogFetchInfo(content == null ? MemoryRecords.EMPTY
+            : MemoryRecords.readableRecords(content), at(offset));
     }
 
     private static LogOffsetMetadata at(long offset) {
@@ -232,11 +127,11 @@ final class VirtualLog implements RaftLog {
     // ---- offsets and epochs --------------------------------------------------------------------
 
     @Override public long startOffset() {
-        return disk.startOffset;
+        return stored.startOffset();
     }
 
     @Override public LogOffsetMetadata endOffset() {
-        return at(disk.endOffset());
+        return at(stored.endOffset());
     }
 
     @Override public LogOffsetMetadata highWatermark() {
@@ -257,13 +152,21 @@ final class VirtualLog implements RaftLog {
     }
 
     @Override public int lastFetchedEpoch() {
-        return epochs.latest().orElse(latestSnapshotId().map(OffsetAndEpoch::epoch).orElse(0));
+        OffsetAndEpoch snapshot = latestSnapshotId().orElse(null);
+        if (epochs.latest().isPresent() || snapshot == null) {
+            return epochs.latest().orElse(0);
+        }
+        if (snapshot.offset() != stored.startOffset() || snapshot.offset() != stored.endOffset()) {
+            throw new KafkaException("the log has no epoch, and begins at " + stored.startOffset()
+                + " and ends at " + stored.endOffset() + " beside the snapshot " + snapshot);
+        }
+        return snapshot.epoch();
     }
 
     @Override public OffsetAndEpoch endOffsetForEpoch(int epoch) {
-        OffsetAndEpoch found = epochs.endOffsetOf(epoch, disk.endOffset());
+        OffsetAndEpoch found = epochs.endOffsetOf(epoch, stored.endOffset());
         if (found == null) {
-            return new OffsetAndEpoch(disk.endOffset(), lastFetchedEpoch());
+            return new OffsetAndEpoch(stored.endOffset(), lastFetchedEpoch());
         }
         // Of epochs before the log, only the end of the earliest checkpoint is known.
         Optional<OffsetAndEpoch> earliest = earliestSnapshotId();
@@ -272,7 +175,7 @@ final class VirtualLog implements RaftLog {
     }
 
     @Override public void initializeLeaderEpoch(int epoch) {
-        epochs.assign(epoch, disk.endOffset());
+        epochs.assign(epoch, stored.endOffset());
     }
 
     // ---- cuts ----------------------------------------------------------------------------------
@@ -282,15 +185,10 @@ final class VirtualLog implements RaftLog {
             throw new IllegalArgumentException("cannot truncate to offset " + offset
                 + ", below the high watermark " + highWatermark.offset());
         }
-        if (offset < disk.endOffset()) {
-            faults.beforeEffect();
-            try {
-                faults.beforeOperation();
-            } catch (Faults.DiskError error) {
-                throw storageError("truncate", error);
-            }
-            disk.keepBatches(indexOf(offset));
-            events.truncated(disk.endOffset());
+        if (offset < stored.endOffset()) {
+            beforeChange("truncate");
+            stored.keep(stored.indexOf(offset));
+            events.truncated(stored.endOffset());
         }
         epochs.truncateFromEnd(offset);
     }
@@ -299,16 +197,11 @@ final class VirtualLog implements RaftLog {
         OffsetAndEpoch latest = latestSnapshotId().orElse(null);
         int epoch = epochs.latest().orElse(0);
         if (latest == null || latest.epoch() < epoch
-                || latest.epoch() == epoch && latest.offset() <= disk.endOffset()) {
+                || latest.epoch() == epoch && latest.offset() <= stored.endOffset()) {
             return false;
         }
-        faults.beforeEffect();
-        try {
-            faults.beforeOperation();
-        } catch (Faults.DiskError error) {
-            throw storageError("replace", error);
-        }
-        disk.restartLogAt(latest.offset());
+        beforeChange("replace");
+        stored.restartAt(latest.offset());
         epochs.clear();
         highWatermark = at(latest.offset());
         events.reset(latest);
@@ -317,7 +210,7 @@ final class VirtualLog implements RaftLog {
     }
 
     @Override public boolean deleteBeforeSnapshot(OffsetAndEpoch id) {
-        if (!checkpoints.has(id) || id.offset() <= disk.startOffset
+        if (!checkpoints.has(id) || id.offset() <= stored.startOffset()
                 || id.offset() > disk.checkpoints.lastKey().offset()) {
             return false;
         }
@@ -325,20 +218,11 @@ final class VirtualLog implements RaftLog {
             throw new OffsetOutOfRangeException("the log cannot begin at " + id.offset()
                 + ", above the high watermark " + highWatermark.offset());
         }
-        faults.beforeEffect();
-        try {
-            faults.beforeOperation();
-        } catch (Faults.DiskError error) {
-            throw storageError("delete segments of", error);
-        }
-        int dropped = indexOf(id.offset());
-        disk.batches.subList(0, dropped).clear();
-        disk.durableBatchCount = Math.max(0, disk.durableBatchCount - dropped);
-        disk.startOffset = id.offset();
+        beforeChange("delete segments of");
+        boolean isDeleted = stored.moveStart(id.offset());
         epochs.truncateFromStart(id.offset());
         events.startMoved(id);
-        checkpoints.deleteBefore(id);
-        return true;
+        return checkpoints.deleteBefore(id) | isDeleted;
     }
 
     /** Deletes checkpoints, oldest first, while they and the log are larger than allowed. */
@@ -354,7 +238,7 @@ final class VirtualLog implements RaftLog {
         while (ids.hasNext()) {
             OffsetAndEpoch next = ids.next();
             int size = disk.checkpoints.get(id).content().length;
-            if (disk.logSize() + checkpointsSize <= settings.retentionBytes()
+            if (stored.size() + checkpointsSize <= settings.retentionBytes()
                     || !deleteBeforeSnapshot(next)) {
                 break;
             }
@@ -368,7 +252,7 @@ final class VirtualLog implements RaftLog {
     // ---- checkpoints ---------------------------------------------------------------------------
 
     @Override public Optional<RawSnapshotWriter> createNewSnapshot(OffsetAndEpoch id) {
-        if (id.offset() < disk.startOffset) {
+        if (id.offset() < stored.startOffset()) {
             return Optional.empty();
         }
         if (id.offset() > highWatermark.offset()) {
