@@ -12,6 +12,7 @@ import msgspec
 from kraftspec.reference.raft.profile import Profile
 from kraftspec.simulation.committed_log import Violation
 from kraftspec.simulation.harness.cores import Core, cpu_seconds
+from kraftspec.simulation.harness.known import KnownBreach, known_breach
 from kraftspec.simulation.invariants import OTHERS
 from kraftspec.simulation.liveness import all_liveness
 from kraftspec.simulation.protocols import protocol_of
@@ -39,6 +40,14 @@ class Result(msgspec.Struct, kw_only=True):
     properties: tuple[str, ...]
     unseen: tuple[str, ...] = ()  # Of these: what some node does not show, so it is not judged.
     violation: tuple[str, str] | None = None
+    # Which implementation's node broke it, where the simulator can tell; the known fault it is.
+    cores: tuple[str, ...] = ()
+    known: KnownBreach | None = None
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether a property broke, and nobody knew that it would."""
+        return self.violation is not None and self.known is None
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON."""
@@ -53,6 +62,8 @@ class Result(msgspec.Struct, kw_only=True):
             "faults": dict(sorted(self.faults.items())),
             "invariants": {name: self._verdict(name) for name in self.properties},
             "violation": list(self.violation) if self.violation else None,
+            "cores": list(self.cores),
+            "known": self.known.finding if self.known else None,
         }
 
     def _verdict(self, name: str) -> str:
@@ -94,6 +105,9 @@ def simulate(
         violation = (error.name, error.text)
     world = schedule.world
     protocol = world.protocol
+    blamed = []
+    if violation is not None and schedule.cores is not None:
+        blamed = schedule.cores.cores_of(violation[1])
     return Result(
         seed=seed,
         events=world.events,
@@ -106,6 +120,8 @@ def simulate(
         properties=(*protocol.invariants, *OTHERS, *protocol.liveness),
         unseen=tuple(sorted({name for one in world.replicas.values() for name in one.unseen})),
         violation=violation,
+        cores=tuple(core.name for core in blamed),
+        known=None if violation is None else known_breach(blamed, violation),
     )
 
 

@@ -38,7 +38,8 @@ class Schedule(Timeline):
         record: bool = False,
         cores: Sequence[Core] = (),
     ) -> None:
-        protocol = protocol_of(profile, RunCores(cores, seed) if cores else None)
+        self.cores = RunCores(cores, seed) if cores else None
+        protocol = protocol_of(profile, self.cores)
         world = World(protocol, all_invariants(protocol.invariants), self, swarm.log_config)
         super().__init__(world, swarm, Rng(seed))
         self.seed = seed

@@ -108,8 +108,9 @@ class Simulations(msgspec.Struct, frozen=True, kw_only=True):
                     tally[(*shape, SIMULATOR)] += 1
                     continue
                 broken = result.violation[0] if result.violation else "clean"
+                broken = "known" if result.known is not None else broken
                 tally[(*shape, broken)] += result.events
-                if broken == "clean":
+                if broken in ("clean", "known"):
                     continue
                 if broken not in shortest or result.events < shortest[broken][0].events:
                     shortest[broken] = result, shape  # It is made small the soonest.

@@ -25,6 +25,7 @@ from kraftspec.simulation.rng import Rng
 
 OWN: Final = "kraftspec"
 FOLDER: Final = Path(str(files("kraftspec.simulation.harness")))
+_NODE = re.compile(r"(?:node|leader) (\d+)\b(?!:)")
 _SHARE = re.compile(r"(?P<core>.+?)(?:=(?P<percent>[0-9]{1,3})%)?")
 
 
@@ -33,6 +34,14 @@ class Core(msgspec.Struct, frozen=True):
 
     name: str
     percent: int | None = None  # Of the nodes; None: in turns.
+
+    @property
+    def folder_and_release(self) -> tuple[str, str]:
+        """The folder of its harness, and the release; none of a program of the user's."""
+        if "/" in self.name or self.name == OWN:
+            return "", ""
+        name, _, release = self.name.partition(":")
+        return name, release or find(name, FOLDER).version
 
     @property
     def command(self) -> list[str]:
@@ -122,6 +131,11 @@ class RunCores:
             if drawn < 0:
                 return core
         raise AssertionError("the shares are 100 % in all")
+
+    def cores_of(self, text: str) -> list[Core]:
+        """Return the core of the node that a breach begins with; all cores if it names none."""
+        named = _NODE.match(text)
+        return [self.core_of(int(named[1]))] if named else list(dict.fromkeys(self._cores))
 
     def replica(
         self, world: Surroundings, config: Config, first_files: Mapping[str, bytes] | None

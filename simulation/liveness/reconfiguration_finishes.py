@@ -51,6 +51,15 @@ class ReconfigurationFinishes(Liveness):
         last = leader.core.log.voters.last_offset
         return last is None or last < leader.high_watermark
 
+    def why_not(self, schedule: Schedule) -> str:
+        """Say, too, what of the leader makes it impossible."""
+        leader = schedule.world.leader()
+        why = super().why_not(schedule)
+        if leader is None or not schedule.swarm.kraft_version:
+            return why
+        is_voter = leader.core.log.voters.last.is_voter(leader.key)
+        return why if is_voter else f"leader {leader.id} is no voter, and leads on; {why}"
+
     def _is_upgraded(self, schedule: Schedule, leader: Replica | None) -> bool:
         """Whether kraft.version is raised, or cannot be; ask if not."""
         swarm = schedule.swarm

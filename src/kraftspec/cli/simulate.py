@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 EVENTS = 10_000
 VOTERS_MAX = 7
+SEEDS_SHOWN_MAX = 10
 
 
 class _Seeds(click.ParamType):  # type: ignore[type-arg] # Generic for checkers alone.
@@ -133,7 +134,7 @@ def simulate(
     run = _Run(protocol, events, nodes, cores or ())
     with planted(*bugs), _harness_errors():
         results = _run(chosen, run)
-        failed = [result for result in results if result.violation is not None]
+        failed = [result for result in results if result.is_failure]
         minimal = None
         if failed and (minimise or svg is not None):
             minimal = _minimise(failed[0], run)
@@ -141,7 +142,7 @@ def simulate(
     if as_json:
         values = [result.to_json() for result in results]
         if trace:
-            next(v for v in values if v["violation"])["trace"] = trace
+            next(v for v in values if v["violation"] and not v["known"])["trace"] = trace
         emit_json(values[0] if seed is not None else values)
     else:
         _print(results, trace)
@@ -185,7 +186,7 @@ def _run(seeds: range, run: _Run) -> list[Result]:
             results.append(
                 run_seed(seed, run.profile, events=run.events, voters=run.nodes, cores=run.cores)
             )
-            if results[-1].violation is not None:
+            if results[-1].is_failure:
                 break
     return results
 
@@ -235,9 +236,21 @@ def _print(results: list[Result], trace: list[str]) -> None:
         out.print(f"Not judged, for a node does not show it: {', '.join(unseen)}")
     if len(results) == 1:
         out.print(f"Trace: {results[0].trace_hash}")
+    known: dict[str, list[Result]] = {}
     for result in results:
-        if result.violation is not None:
+        if result.known is not None:
+            known.setdefault(result.known.finding, []).append(result)
+    for finding, of_it in known.items():
+        assert of_it[0].known is not None
+        seeds = ", ".join(str(result.seed) for result in of_it[:SEEDS_SHOWN_MAX])
+        out.print(
+            f"Known, {finding}: {of_it[0].known.reason}; {counted(len(of_it), 'seed')}, {seeds}"
+            f"{'' if len(of_it) <= SEEDS_SHOWN_MAX else ', …'}"
+        )
+    for result in results:
+        if result.violation is not None and result.is_failure:
             name, text = result.violation
-            out.print(f"\nSeed {result.seed} breaks {name}: {text}", style="bold red")
+            whose = f" ({', '.join(result.cores)})" if result.cores else ""
+            out.print(f"\nSeed {result.seed} breaks {name}{whose}: {text}", style="bold red")
             for line in trace:
                 out.print(line)

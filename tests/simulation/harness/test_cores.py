@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from kraftspec.simulation.harness.cores import Core, RunCores, parse_cores
+from kraftspec.simulation.harness.known import known_breach
 from kraftspec.simulation.harness.process import HarnessProcess
 from kraftspec.simulation.harness.protocol import HarnessError
+from kraftspec.simulation.run import Result
 
 
 def test_cores_are_named_in_turns_or_by_shares() -> None:
@@ -49,3 +52,30 @@ def test_a_program_that_ends_or_says_something_else_is_refused() -> None:
         HarnessProcess(["sh", "-c", "head -c 17 >/dev/null; echo what went wrong >&2; exit 3"])
     with pytest.raises(HarnessError, match="sends a frame of 1919249761 bytes"):
         HarnessProcess(["sh", "-c", "echo remarkable; cat >/dev/null"])
+
+
+def test_a_breach_is_of_the_core_of_the_node_that_it_names() -> None:
+    cores = RunCores(parse_cores("kafka:4.3.1,kraftspec"), seed=1)
+    assert cores.cores_of("node 1 fell from high watermark 5 to 3") == [Core("kraftspec")]
+    assert cores.cores_of("leader 2 says 1 is committed") == [Core("kafka:4.3.1")]
+    everybody = [Core("kafka:4.3.1"), Core("kraftspec")]
+    assert cores.cores_of("node 0: leader of epoch 1; node 1: down") == everybody
+    assert cores.cores_of("Operation(id=3) is acknowledged and not committed") == everybody
+
+
+def test_a_known_breach_is_named_and_is_no_failure() -> None:
+    name = "majority_holds_high_watermark"
+    said = (name, "leader 0 says 1 is committed; 0 of 1 voters have it on disk")
+    known = known_breach([Core("kafka:4.3.1")], said)
+    assert known is not None
+    assert known.finding == "kraft-sole-voter-flush"
+    assert known_breach([Core("kraftspec"), Core("./mine")], said) is None
+    assert known_breach([Core("kafka:5.0.0")], said) is None
+    two = (name, "leader 0 says 1 is committed; 1 of 2 voters have it on disk")
+    assert known_breach([Core("kafka:4.3.1")], two) is None
+    result = Result(
+        seed=1, events=1, seconds=1.0, trace_hash="", simulated_seconds=1.0, faults={},
+        acknowledged=0, epochs=0, properties=(), violation=said,
+    )  # fmt: skip
+    assert result.is_failure
+    assert not msgspec.structs.replace(result, known=known).is_failure
