@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
+from typing import Any, NamedTuple
 
 from kraftspec.fastpath.records import CRC_AT
 from kraftspec.fastpath.walk import reader_of, walk_headers
@@ -13,6 +14,7 @@ from kraftspec.reference.log import CorruptMetadataLogError, LogDirectory
 from kraftspec.reference.log.directory import METADATA_NAME
 from kraftspec.reference.log.epochs import EpochEntry
 from kraftspec.reference.log.memory_files import MemoryFiles
+from kraftspec.reference.log.recovery import LOG_SUFFIX
 from kraftspec.reference.raft import Config, Core, ElectionState, SnapshotId
 from kraftspec.reference.raft import effects as fx
 from kraftspec.reference.raft import events as ev
@@ -35,10 +37,34 @@ ONE_BATCH = 1  # Bytes: a read gives one batch at least, and so this one.
 READ_BYTES = 1 << 20
 
 
+class _BegunSync(NamedTuple):
+    """What was in a log when a sync of it began: its segment, where that ended, and the offset."""
+
+    wanted: fx.FlushLog
+    segment: Any
+    end: int
+    end_offset: int
+
+
+class _Turns:
+    """A log's lock, among tasks that are no threads: who takes it lets the sync come to its end."""
+
+    def __init__(self, end_sync: Callable[[], None]) -> None:
+        self._end_sync = end_sync
+
+    def __enter__(self) -> None:
+        self._end_sync()
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
 class OwnReplica(Host, Replica):
     """A `Host` of the simulated quorum. Its power may go between any two effects."""
 
     core: Core
+    _begun: _BegunSync | None = None
+    _flushed: ev.LogFlushed | None = None  # What the core is to be told of the last sync.
 
     def __init__(
         self, world: Surroundings, config: Config, first_files: Mapping[str, bytes] | None
@@ -65,6 +91,7 @@ class OwnReplica(Host, Replica):
         self.begin_incarnation()
         try:
             self.storage = self._open()
+            self.storage.log.flushing = _Turns(self._end_sync)
             self.core_start = self.storage.election or ElectionState()
             self.core = self.storage.make_core(self.config, Random(seed))
             return self.read_log()
@@ -88,6 +115,7 @@ class OwnReplica(Host, Replica):
     def stop(self) -> None:
         """Be down."""
         super().stop()
+        self._begun = self._flushed = None
         if self._is_cutting:
             self._is_cutting = False
             self.files.hook = None
@@ -230,9 +258,11 @@ class OwnReplica(Host, Replica):
         self.step(ev.ReplyReceived(message.correlation, reply))
 
     def flush(self) -> None:
-        """Sync, and step with that."""
-        flushed = self.sync()
-        self.note_flushed(flushed.end_offset)
+        """End the sync, begin the next where it is needed, and step with what was synced."""
+        self._end_sync()
+        flushed, self._flushed = self._flushed, None
+        assert flushed is not None
+        self.synced(flushed)
         self.step(flushed)
 
     def finish_fetched(self, snapshot: SnapshotId) -> None:
@@ -250,9 +280,46 @@ class OwnReplica(Host, Replica):
 
     clock_us = Replica.clock_us
 
+    @property
+    def is_flushing(self) -> bool:
+        """Whether a sync is under way."""
+        return self.is_syncing
+
     def begin_sync(self) -> None:
-        """Let the scheduler say when the disk is done."""
+        """Begin to sync what is there now; the scheduler says when the disk is done."""
+        log: Any = self.storage.log
+        segment = log._active
+        self.is_syncing = True
+        self.files.begin_sync(segment.path + LOG_SUFFIX)
+        self._begun = _BegunSync(self.take_flush(), segment, segment.end, log._end_offset)
         self.world.scheduler.will_flush(self)
+
+    def _end_sync(self) -> None:
+        """Let the log flush, as it does in a thread: it began earlier, and appends went on since.
+
+        So the log is shown to it as it was then, until the disk has synced.
+        """
+        begun, self._begun = self._begun, None
+        if begun is None:
+            return
+        log: Any = self.storage.log
+        segment, hook = begun.segment, self.files.hook
+        end, end_offset = segment.end, log._end_offset
+
+        def meanwhile(operation: str, path: str, size: int) -> None:
+            if operation == "sync":
+                segment.end, log._end_offset = end, end_offset
+            if hook is not None:
+                hook(operation, path, size)
+
+        segment.end, log._end_offset = begun.end, begun.end_offset
+        self.files.hook = meanwhile
+        try:
+            self._flushed = self.storage.flush(begun.wanted)
+        finally:
+            self.files.hook = hook
+            segment.end, log._end_offset = end, end_offset
+        self.note_flushed(self._flushed.end_offset)
 
     def on_finish_snapshot(self, effect: fx.FinishSnapshot) -> None:
         """Let the scheduler say when the disk is done."""

@@ -141,7 +141,7 @@ class Replay:
         return True
 
     def _flush(self, replica: Replica, _: Decision) -> bool:
-        if not replica.is_up or replica.flush_wanted is None:
+        if not replica.is_up or not replica.is_flushing:
             return False
         self.world.flush(replica)
         return True

@@ -106,8 +106,8 @@ class Replica(ABC):
     ``log_model`` is what its log should be, ``durable_end`` how much of that was synced, ``stored``
     the last quorum-state that was, ``storing`` the one that was being written. ``incarnation`` is
     the number of its starts. ``effects_left`` is the number of effects until a power loss, and
-    ``power_seed`` determines what the disk keeps then; ``flush_wanted`` is what its disk is about
-    to sync.
+    ``power_seed`` determines what the disk keeps then; ``flush_wanted`` is what its disk is to sync
+    next.
     """
 
     core: CoreView
@@ -218,6 +218,11 @@ class Replica(ABC):
     @abstractmethod
     def cut_power(self, random: Random) -> Mapping[str, int]:
         """The power is gone; return by name what the disk lost of what was not synced."""
+
+    @property
+    def is_flushing(self) -> bool:
+        """Whether its disk is syncing the log, or about to."""
+        return self.flush_wanted is not None
 
     # Faults of a disk: whoever has none of its own here overrides none of these.
 

@@ -105,7 +105,7 @@ class TargetedPowerLoss(Faults):
         if self._opening_messages.get(self.window) == (message.api_key, message.is_reply):
             replica = self.schedule.world.replicas[message.source]
             is_meant = self.window != CANDIDATE or replica.core.role.name is RoleName.CANDIDATE
-            if is_meant and replica.flush_wanted is not None:
+            if is_meant and replica.is_flushing:
                 self._strike(replica)
 
     def flushing(self, replica: Replica) -> None:

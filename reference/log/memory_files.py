@@ -8,6 +8,8 @@
 * Names change in order: of the changes in one directory that were not synced, a first part stays.
 * A sync that failed may have lost the bytes: the file reads as if they were there until
   ``settle``, as pages do that Linux calls clean.
+* A sync may take time: ``begin_sync`` begins one, and the next ``sync`` of that file ends it. Then
+  the disk has the bytes of the beginning, and not what was written since.
 
 A hook sees every operation first, and may raise: an OSError for a fault of the disk, or what a test
 takes for the end of the process. The same random numbers give the same disk.
@@ -29,7 +31,7 @@ Hook = Callable[[str, str, int], None]
 class _Inode:
     """The bytes of a file: as a reader sees them, and as the disk has them."""
 
-    __slots__ = ("current", "cut_to", "dirty", "durable", "is_lost")
+    __slots__ = ("begun", "current", "cut_to", "dirty", "durable", "is_lost")
 
     def __init__(self) -> None:
         self.current = bytearray()
@@ -37,22 +39,47 @@ class _Inode:
         self.dirty: list[tuple[int, int]] = []  # What was written since the last sync.
         self.cut_to: int | None = None  # The least size that it was cut to since then.
         self.is_lost = False  # A sync failed.
+        # Of the sync that is under way: where it cuts the file, and what it writes where.
+        self.begun: tuple[int | None, list[tuple[int, bytearray]]] | None = None
 
     def sync(self) -> None:
-        """Bring what was written to the disk."""
-        if self.cut_to is not None:
-            del self.durable[self.cut_to :]
-            self.cut_to = None
-        for start, stop in self.dirty:
-            if start > len(self.durable):
-                self.durable.extend(bytes(start - len(self.durable)))
-            self.durable[start:stop] = self.current[start:stop]
+        """Bring to the disk what was written; where a sync was begun, what was written by then."""
+        if self.begun is None:
+            self.begin_sync()
+        assert self.begun is not None
+        cut_to, writes = self.begun
+        self.begun = None
+        durable = self.durable
+        if cut_to is not None:
+            del durable[cut_to:]
+        for start, data in writes:
+            if start > len(durable):
+                durable.extend(bytes(start - len(durable)))
+            durable[start : start + len(data)] = data
+
+    def begin_sync(self) -> None:
+        """Remember what is to be brought to the disk; one that began before never ended."""
+        self.give_up_sync()
+        current = self.current
+        self.begun = self.cut_to, [(start, current[start:stop]) for start, stop in self.dirty]
+        self.cut_to = None
         self.dirty.clear()
+
+    def give_up_sync(self) -> None:
+        """Let a sync that was begun never end: nobody knows what it has written."""
+        if self.begun is not None:
+            cut_to, writes = self.begun
+            size = len(self.current)
+            ranges = [(start, min(start + len(data), size)) for start, data in writes]
+            self.dirty[:0] = [(start, stop) for start, stop in ranges if start < stop]
+            if cut_to is not None:
+                self.cut_to = cut_to if self.cut_to is None else min(cut_to, self.cut_to)
+            self.begun = None
 
     def lose(self) -> None:
         """Fail to sync: what was written is called clean, and is not on the disk."""
         self.dirty.clear()
-        self.cut_to = None
+        self.cut_to = self.begun = None
         self.is_lost = True
 
     def settle(self) -> None:
@@ -64,6 +91,7 @@ class _Inode:
 
     def power_loss(self, random: Random) -> set[str]:
         """Keep any of the sectors that were not synced, and forget the others; say which it did."""
+        self.give_up_sync()
         disk = self.durable
         done = set()
         is_cut_kept = self.cut_to is None or random.getrandbits(1) == 1
@@ -149,7 +177,7 @@ class MemoryFile:
             self.write_at(len(inode.current), bytes(size - len(inode.current)))
             return
         del inode.current[size:]
-        if size < len(inode.durable):
+        if size < len(inode.durable) or inode.begun is not None:
             inode.cut_to = size if inode.cut_to is None else min(inode.cut_to, size)
         inode.dirty = [(start, min(stop, size)) for start, stop in inode.dirty if start < size]
 
@@ -294,9 +322,17 @@ class MemoryFiles:
         self.locks.add(path)
         return MemoryLock(self, path)
 
+    def begin_sync(self, path: str) -> None:
+        """Begin a sync of a file that has this name, which the next ``sync`` of it ends."""
+        self._inode(path).begin_sync()
+
     def kill(self) -> None:
         """End the process: its locks go, and the disk is as it was seen."""
         self.locks.clear()
+        for names in self._names.values():
+            for inode in names.values():
+                if inode is not None:
+                    inode.give_up_sync()
 
     def power_loss(self, random: Random) -> dict[str, int]:
         """End the process and forget what was not synced, or any of it.
@@ -332,19 +368,20 @@ class MemoryFiles:
 
     def corrupt(self, path: str, position: int, mask: int) -> None:
         """Flip bits of a byte at rest: its reader sees it, and so does the next life."""
-        directory, name = _split(path)
-        inode = self._inside(directory)[name]
-        assert inode is not None
+        inode = self._inode(path)
         inode.current[position] ^= mask
         if position < len(inode.durable):
             inode.durable[position] ^= mask
 
     def content(self, path: str) -> bytes:
         """Return the bytes of a file as a reader sees them."""
+        return bytes(self._inode(path).current)
+
+    def _inode(self, path: str) -> _Inode:
         directory, name = _split(path)
         inode = self._inside(directory)[name]
         assert inode is not None
-        return bytes(inode.current)
+        return inode
 
 
 def _apply(names: dict[str, _Inode | None], old: str, new: str, inode: _Inode | None) -> None:

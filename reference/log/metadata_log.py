@@ -12,6 +12,7 @@ import errno
 import threading
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 import msgspec
@@ -102,7 +103,8 @@ class MetadataLog:
         self._last_epoch = found.epochs.last_epoch
         self._failure: BaseException | None = None
         self._is_closed = False
-        self._flushing = threading.Lock()
+        # Held by a flush, and by what may not go on beside one.
+        self.flushing: AbstractContextManager[Any] = threading.Lock()
         self._start_offset = found.start_offset
         self._end_offset = found.segments[-1].next_offset if found.segments else 0
         self._flushed_offset = self._end_offset
@@ -287,7 +289,7 @@ class MetadataLog:
 
     def _roll(self, base_offset: int) -> Segment:
         """Seal the active segment, durably, before the next has its first byte."""
-        with self._flushing:
+        with self.flushing:
             self._active.seal(self._files)
             self._flushed_offset = self._end_offset
             self._active = self._add_segment(base_offset)
@@ -325,7 +327,7 @@ class MetadataLog:
         """
         if self._failure is not None or self._is_closed:
             raise self._unusable()
-        with self._flushing:
+        with self.flushing:
             end_offset = self._end_offset
             if end_offset != self._flushed_offset:
                 try:
@@ -553,7 +555,7 @@ class MetadataLog:
         """
         if self._is_closed:
             return
-        with self._flushing:
+        with self.flushing:
             self._is_closed = True
             try:
                 if self._failure is None:
@@ -568,7 +570,7 @@ class MetadataLog:
     def _change(self, change: Callable[[], None]) -> None:
         if self._failure is not None or self._is_closed:
             raise self._unusable()
-        with self._flushing:
+        with self.flushing:
             try:
                 change()
             except BaseException as error:

@@ -11,6 +11,8 @@ from kraftspec.fastpath.walk import walk_headers
 from kraftspec.reference import storage
 from kraftspec.reference.log import memory_files, metadata_log, quorum_state, recovery
 from kraftspec.reference.log import snapshots as snapshot_files
+from kraftspec.reference.raft import core
+from kraftspec.reference.raft import events as ev
 from kraftspec.simulation.catalogue.bug import Planter
 
 
@@ -22,6 +24,43 @@ def skips_the_sync(plant: Planter) -> None:
         return int(self._end_offset)
 
     plant(metadata_log.MetadataLog, "flush", flush)
+
+
+def counts_what_came_during_the_sync(plant: Planter) -> None:
+    """A flush counts what was appended while the disk was syncing: its end is read afterwards."""
+
+    def flush(self: Any) -> int:
+        with self.flushing:
+            self._active.sync()
+            self._flushed_offset = self._end_offset
+        return int(self._end_offset)
+
+    plant(metadata_log.MetadataLog, "flush", flush)
+
+
+def counts_bytes_that_came_during_the_sync(plant: Planter) -> None:
+    """The bytes that a sync has brought to the disk are counted when it is done, not before."""
+
+    def sync(self: Any, end: int | None = None) -> int:
+        if self.durable_end < (self.end if end is None else end) or self._is_cut:
+            self._is_cut = False
+            self.file.sync()
+            self.durable_end = self.end
+        return int(self.durable_end)
+
+    plant(append.Appender, "sync", sync)
+
+
+def takes_a_flush_for_all_it_has(plant: Planter) -> None:
+    """A core takes a flush that is done for one of all that it has appended by now."""
+
+    def log_flushed(self: Any, event: ev.LogFlushed) -> None:
+        if event.generation == self.log_generation:
+            self.log.flushed_offset = self.log.end_offset
+            self.role.on_flushed()
+            self.policy.flushed(self)
+
+    plant(core._STEPS, ev.LogFlushed, log_flushed)
 
 
 def skips_the_sync_when_it_rolls(plant: Planter) -> None:

@@ -211,8 +211,8 @@ def test_a_campaign_with_three_bugs_finds_all_three() -> None:
     kind = Simulations(seeds=30, events=1_500, bugs=tuple(bugs), unit_seeds=30)
     [unit] = kind.plan()
     classes = {finding.class_ for finding in kind.run(unit).findings}
-    # One bug may break more than one property: a log that was not synced matches no other either.
-    assert {*bugs.values()} <= classes <= {*bugs.values(), "log_matching"}
+    # A log that was not synced may match no other, or not be opened.
+    assert {*bugs.values()} <= classes <= {*bugs.values(), "log_matching", "opens_its_disk"}
 
 
 @pytest.mark.soak

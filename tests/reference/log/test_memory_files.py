@@ -106,6 +106,47 @@ def test_a_sync_that_fails_may_lose_what_was_written() -> None:
     assert file.read_at(0, 9) == b"first"
 
 
+@given(
+    before=st.lists(WRITES, max_size=4),
+    during=st.lists(st.one_of(WRITES, st.integers(0, 7000)), max_size=4),
+    ends=st.sampled_from(["in time", "after the power", "with the process"]),
+    seed=st.integers(0, 1 << 20),
+)
+def test_a_sync_that_takes_time_has_what_was_there_when_it_began(
+    before: list[tuple[int, int]], during: list[object], ends: str, seed: int
+) -> None:
+    files = MemoryFiles()
+    file = files.open("/file", create=True)
+    files.sync_directory("/")
+    file.write_at(0, b"\x01" * 4000)
+    file.sync()
+    for at, size in before:
+        file.write_at(at, b"\x02" * size)
+    begun = file.read_at(0, 1 << 20).ljust(10_000, b"\0")
+    files.begin_sync("/file")
+    versions = [b"\x01" * 4000 + bytes(6_000), begun]
+    for step in during:
+        if isinstance(step, tuple):
+            file.write_at(step[0], b"\x03" * step[1])
+        elif isinstance(step, int):
+            file.truncate(step)
+        versions.append(file.read_at(0, 1 << 20).ljust(10_000, b"\0"))
+    if ends == "in time":
+        file.sync()
+        del versions[0]  # Unless it was cut since, nothing of before is left.
+    elif ends == "with the process":
+        files.kill()
+        files.open("/file").sync()  # Whoever comes next syncs it all.
+        del versions[:-1]
+    files.power_loss(Random(seed))
+    found = files.open("/file").read_at(0, 1 << 20).ljust(10_000, b"\0")
+    for at in range(0, 10_000, SECTOR_BYTES):
+        sector = slice(at, at + SECTOR_BYTES)
+        assert found[sector] in [version[sector] for version in versions]
+    if not during and ends == "in time":
+        assert found == begun
+
+
 def test_a_full_disk_takes_what_fits() -> None:
     files = MemoryFiles(capacity_bytes=100)
     file = files.open("/file", create=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from itertools import pairwise
 
 import pytest
@@ -17,7 +16,7 @@ from kraftspec.generated.kafka import (
     SnapshotHeaderRecord,
     VotersRecord,
 )
-from kraftspec.reference.log import LocalFiles, LogConfig, MetadataLog
+from kraftspec.reference.log import LogConfig, MetadataLog
 from kraftspec.reference.log.control import (
     control_value,
     decode_control_record,
@@ -471,30 +470,3 @@ def test_a_voter_set_is_as_kafka_writes_it() -> None:
         "0000" "02" "00000001" "00000000000000000000000000000001"
         "02" "0243" "0268" "2385" "00" "00000001" "00" "00" "00"
     )  # fmt: skip
-
-
-def test_appends_go_on_beside_a_flush(tmp_path_factory: pytest.TempPathFactory) -> None:
-    path = str(tmp_path_factory.mktemp("log"))
-    log = MetadataLog.open(path, LocalFiles(), LogConfig(segment_bytes=100_000))
-    is_done = threading.Event()
-    flushed: list[int] = []
-
-    def flush() -> None:
-        while not is_done.is_set():
-            before = log.end_offset
-            flushed.append(log.flush())
-            assert flushed[-1] >= before
-
-    thread = threading.Thread(target=flush)
-    thread.start()
-    for number in range(3000):
-        log.append_records(1, [b"x" * 60] * 3, number)
-    is_done.set()
-    thread.join()
-    assert flushed == sorted(flushed)
-    assert log.flush() == 9000
-    log.close()
-    again = MetadataLog.open(path, LocalFiles())
-    assert (again.end_offset, again.recovery.torn_bytes) == (9000, 0)
-    assert len(again.segment_offsets) > 5
-    again.close()
