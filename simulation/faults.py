@@ -55,6 +55,7 @@ class Faults:
             (swarm.partition_period_us, self._partition),
             (swarm.lost_reply_period_us, self._lose_replies),
             (swarm.clog_period_us, self._clog),
+            (swarm.isolation_period_us, self._isolate),
             (swarm.kill_period_us, self._kill),
             (swarm.power_period_us, self._power),
             (swarm.boundary_period_us, self._boundary),
@@ -139,11 +140,27 @@ class Faults:
             return
         self.schedule.met[name] += 1
         self.schedule.met[f"{name} {way}"] += 1
+        self._spoil_links(spoilt, links, self.rng.between(shortest_us, 8 * S))
+
+    def _spoil_links(
+        self, spoilt: dict[tuple[int, int], int], links: list[tuple[int, int]], duration_us: int
+    ) -> None:
         self.is_any_link_cut = True
         for link in links:
             spoilt[link] = spoilt.get(link, 0) + 1
-        duration_us = self.rng.between(shortest_us, 8 * S)
         self.schedule.after(duration_us, self._mend, spoilt, links)
+
+    def _isolate(self) -> None:
+        """Partition one node, the leader more often than others, until the others have gone on."""
+        one = self.one_up()
+        if one is not None:
+            self.schedule.met["isolated node"] += 1
+            self._cut_off(one, self.rng.between(3 * S, 12 * S))
+
+    def _cut_off(self, one: Replica, duration_us: int) -> None:
+        others = [id for id in self.schedule.world.replicas if id != one.id]
+        links = [(one.id, id) for id in others] + [(id, one.id) for id in others]
+        self._spoil_links(self._cuts, links, duration_us)
 
     def _mend(self, spoilt: dict[tuple[int, int], int], links: list[tuple[int, int]]) -> None:
         for link in links:

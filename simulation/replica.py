@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any, ClassVar, Protocol
 
+from kraftspec.generated.errors import ErrorCode
 from kraftspec.reference.host import NO_LIMIT
 from kraftspec.reference.log import LogConfig
 from kraftspec.reference.log.epochs import EpochEntry
@@ -400,6 +401,8 @@ class Replica(ABC):
                 self.hooks.epoch_answered(self, request.epoch)
             elif isinstance(request, BeginEpoch | EndEpoch):
                 self.hooks.epoch_answered(self, request.leader_epoch)
+        elif reply.error == ErrorCode.SNAPSHOT_NOT_FOUND:
+            self.world.met["snapshot deleted while it was fetched"] += 1
         self.world.scheduler.sent(
             Message(
                 self.id, message.source, True, message.correlation, message.incarnation,

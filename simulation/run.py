@@ -18,7 +18,13 @@ from kraftspec.simulation.liveness import all_liveness
 from kraftspec.simulation.protocols import protocol_of
 from kraftspec.simulation.rng import Rng
 from kraftspec.simulation.schedule import Schedule
-from kraftspec.simulation.swarm import Swarm, draw_swarm, draw_targeted_power, draw_zeros
+from kraftspec.simulation.swarm import (
+    Swarm,
+    draw_slow_snapshots,
+    draw_swarm,
+    draw_targeted_power,
+    draw_zeros,
+)
 
 EVENTS = 10_000
 QUIET_APPENDS_US = 200_000  # How often the clients append once the faults are over, at the most.
@@ -78,7 +84,10 @@ def swarm_of(seed: int, profile: Profile, *, voters: int | None = None) -> Swarm
     swarm = draw_swarm(rng, voters=voters)
     draw_targeted_power(swarm, Rng(seed ^ 0xD15C))
     draw_zeros(swarm, Rng(seed ^ 0x430C1))  # None for the seeds that docs/kip-595.md names.
-    protocol_of(profile).restrict(swarm, rng)
+    protocol = protocol_of(profile)
+    if protocol.has_snapshots:
+        draw_slow_snapshots(swarm, Rng(seed ^ 0x5709))
+    protocol.restrict(swarm, rng)
     return swarm
 
 

@@ -13,6 +13,7 @@ from kraftspec.simulation.rng import Rng
 
 MS = 1_000
 S = 1_000_000
+SLOW_SNAPSHOTS = 500  # Runs of 10,000 whose snapshots are slower than the fetch time-out.
 
 
 class Swarm(msgspec.Struct, kw_only=True):
@@ -38,6 +39,7 @@ class Swarm(msgspec.Struct, kw_only=True):
     straggler: int = 0  # Messages that take up to a hundred times as long.
     partition_period_us: int = 0
     lost_reply_period_us: int = 0
+    isolation_period_us: int = 0  # Partitions of one node from all others, for a while.
     clog_period_us: int = 0
     # The machines.
     kill_period_us: int = 0
@@ -170,3 +172,20 @@ def draw_targeted_power(swarm: Swarm, rng: Rng) -> None:
 def draw_zeros(swarm: Swarm, rng: Rng) -> None:
     """Draw how many bytes are preallocated, up to a whole segment, by an rng of its own."""
     swarm.zero_ahead_bytes = rng.pick((0, 700, 1 << 12, 40_000))
+
+
+def draw_slow_snapshots(swarm: Swarm, rng: Rng) -> None:
+    """Draw snapshots that take longer to fetch than the fetch time-out, by an rng of its own.
+
+    Their parts are so small, and messages take so long, that the leader has newer ones before.
+    Little else fails in these runs: a new leader would hardly have begun to commit.
+    """
+    if rng.in_ten_thousand(SLOW_SNAPSHOTS):
+        for name in swarm.faults:
+            setattr(swarm, name, 0)
+        swarm.latency_min_us, swarm.latency_max_us = 100 * MS, rng.pick((150, 200, 300)) * MS
+        swarm.fetch_snapshot_max_bytes = rng.pick((15, 50))
+        swarm.append_period_us, swarm.fetch_max_bytes = 300 * MS, 1 << 20
+        swarm.snapshot_period_us = rng.between(500 * MS, 3 * S)
+        swarm.clean_period_us = rng.between(500 * MS, 3 * S)
+        swarm.isolation_period_us = rng.between(4 * S, 12 * S)

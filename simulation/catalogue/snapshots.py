@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from kraftspec.generated.errors import ErrorCode
 from kraftspec.reference.log import metadata_log
 from kraftspec.reference.log.recovery import remove_segment
 from kraftspec.reference.log.snapshots import snapshot_name
-from kraftspec.reference.raft import SnapshotId, core, follower, log_state, snapshots, voters
+from kraftspec.reference.raft import (
+    SnapshotId,
+    core,
+    follower,
+    log_state,
+    snapshots,
+    voters,
+)
 from kraftspec.reference.raft import effects as fx
 from kraftspec.reference.raft import events as ev
 from kraftspec.simulation.catalogue.bug import Planter
@@ -71,6 +79,42 @@ def fetches_bytes_twice(plant: Planter) -> None:
         return done
 
     plant(follower.Follower, "on_snapshot_reply", overlap)
+
+
+def asks_for_a_deleted_snapshot_again(plant: Planter) -> None:
+    """A follower whose leader has deleted the snapshot that it fetches goes on asking for it."""
+    on_reply = follower.Follower.on_snapshot_reply
+
+    def stubborn(self: Any, reply: Any) -> bool:
+        return reply.error != ErrorCode.SNAPSHOT_NOT_FOUND and on_reply(self, reply)
+
+    plant(follower.Follower, "on_snapshot_reply", stubborn)
+
+
+def begins_anew_where_it_was(plant: Planter) -> None:
+    """A follower that begins another snapshot asks for it from where it was in the last one."""
+    begin = follower.Follower._begin_snapshot
+
+    def forgetful(self: Any, snapshot: SnapshotId) -> None:
+        position = self.fetching_position
+        begin(self, snapshot)
+        self.fetching_position = position
+
+    plant(follower.Follower, "_begin_snapshot", forgetful)
+
+
+def a_part_of_a_snapshot_is_silence(plant: Planter) -> None:
+    """A follower's fetch time-out goes on while it gets parts of a snapshot."""
+    on_reply = follower.Follower.on_snapshot_reply
+
+    def impatient(self: Any, reply: Any) -> bool:
+        deadline_us = self.fetch_deadline_us
+        done = on_reply(self, reply)
+        if self.fetching is not None:
+            self.fetch_deadline_us = deadline_us
+        return done
+
+    plant(follower.Follower, "on_snapshot_reply", impatient)
 
 
 def serves_what_it_deleted(plant: Planter) -> None:

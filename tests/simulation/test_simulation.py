@@ -88,7 +88,13 @@ FAULTS = {
         "partition around a node, one way",
         "partition of a link, one way",
     ),
-    *("partition in two parts", "partition in two parts, one way", "clog", "lost replies"),
+    *(
+        "partition in two parts",
+        "partition in two parts, one way",
+        "clog",
+        "lost replies",
+        "isolated node",
+    ),
     *("kill", "power loss", "power loss between effects", "power loss in an election", "restart"),
     *("gridlock", "pause", "shutdown", "resignation", "clock jump", "clock drift", "older version"),
     *("slow disk", "stopped by a full disk", "stopped by its disk", "bit corruption", "wiped disk"),
@@ -118,6 +124,17 @@ def test_a_window_that_is_seldom_open_is_met(seed: int, window: str) -> None:
     schedule = Schedule(seed, swarm_of(seed, PROFILE), PROFILE)
     schedule.run(700)
     assert schedule.met[f"targeted power loss: {window}"]
+
+
+def test_snapshots_are_deleted_while_they_are_fetched() -> None:
+    """In runs whose snapshots take longer than the fetch time-out."""
+    slow = [seed for seed in range(400) if swarm_of(seed, PROFILE).fetch_snapshot_max_bytes == 15]
+    assert len(slow) >= 5
+    results = [simulate(seed, PROFILE, events=SHORT) for seed in slow]
+    assert {result.violation for result in results} == {None}
+    assert sum(result.faults["isolated node"] for result in results) > 20
+    gone = "snapshot deleted while it was fetched"
+    assert sum(result.faults.get(gone, 0) for result in results) >= 5
 
 
 @pytest.mark.parametrize("seed", REGRESSIONS)
