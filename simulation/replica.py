@@ -139,6 +139,7 @@ class Replica(ABC):
         self.epoch = 0
         self.epoch_start = 0
         self.high_watermark = -1
+        self.committed = -1  # As its state machine was told.
         self.power_seed = 0
         self.is_failing = False  # It goes down because of what was decided before.
         self.clock_offset_us = 0
@@ -269,7 +270,7 @@ class Replica(ABC):
         self.log_model = self.recover(seed)
         self.role = None
         self.epoch = self.core.epoch
-        self.high_watermark = -1
+        self.high_watermark = self.committed = -1
         self.hooks.started(self, before)
         self.stored, self.storing = self.core_start, None
         self.durable_end = self.durable_at_start
@@ -401,6 +402,8 @@ class Replica(ABC):
                 self.hooks.epoch_answered(self, request.epoch)
             elif isinstance(request, BeginEpoch | EndEpoch):
                 self.hooks.epoch_answered(self, request.leader_epoch)
+            elif isinstance(request, self.world.protocol.changes):
+                self.hooks.change_answered(self, request)
         elif reply.error == ErrorCode.SNAPSHOT_NOT_FOUND:
             self.world.met["snapshot deleted while it was fetched"] += 1
         self.world.scheduler.sent(
@@ -463,6 +466,7 @@ class Replica(ABC):
 
     def note_committed(self, high_watermark: int) -> None:
         """Its state machine learns what is committed."""
+        self.committed = high_watermark
         if self.core.high_watermark != self.high_watermark:
             self.note_high_watermark()
         self.world.appends.committed(self.id, high_watermark, self.world.now_us)

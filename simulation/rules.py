@@ -11,7 +11,8 @@ import msgspec
 from kraftspec.fastpath.types import Uuid
 from kraftspec.reference.log import MetaProperties
 from kraftspec.reference.profiles import parts_of
-from kraftspec.reference.raft import Config
+from kraftspec.reference.raft import Config, VoterSet
+from kraftspec.reference.raft.messages import AddVoter, RemoveVoter, Request, UpdateVoter
 from kraftspec.reference.raft.profile import Profile
 from kraftspec.simulation.initial_quorum import VOTE_API_KEY, configurations
 from kraftspec.simulation.rng import Rng
@@ -37,6 +38,7 @@ INVARIANTS: Final = (
     "leader_completeness",
     "leader_hears_majority",
     "one_voter_change",
+    "answered_change_is_committed",
     "snapshot_at_log_start",
     "voters_follow_log",
     "new_voter_is_caught_up",
@@ -100,6 +102,8 @@ class Rules:
 
     # Whether state machines write snapshots.
     has_snapshots = True
+    # What changes the voters.
+    changes: tuple[type[Request], ...] = (AddVoter, RemoveVoter, UpdateVoter)
 
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
@@ -142,6 +146,16 @@ class Rules:
     def configuration_of(self, config: Config, incarnation: int, durable_end: int) -> Config:
         """Return the configuration that a node starts this incarnation with."""
         return config
+
+    def has_happened(self, request: Request, voters: VoterSet) -> bool:
+        """Whether these voters are as a request among ``changes`` wants them to be."""
+        if isinstance(request, AddVoter | RemoveVoter | UpdateVoter):
+            voter = voters.get(request.voter_id)
+            is_there = voter is not None and voter.key.directory_id == request.voter_directory_id
+            if isinstance(request, UpdateVoter):
+                return is_there and voter is not None and voter.endpoints == request.endpoints
+            return is_there is isinstance(request, AddVoter)
+        raise TypeError(f"{type(request).__name__} changes no voters")
 
     def older(self, vote_version: int) -> Mapping[int, int]:
         """Return the highest versions, by API key, of a release that speaks this one of Vote."""

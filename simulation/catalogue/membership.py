@@ -122,6 +122,22 @@ def upgrade_leaves_one_out(plant: Planter) -> None:
     plant(membership.Membership, "_upgrade_error", error)
 
 
+def answers_a_change_too_early(plant: Planter) -> None:
+    """A change of the voters is answered when all before its record is committed, and it is not."""
+
+    def moved(self: Any, offset: int) -> None:
+        adding, removing = self.adding, self.removing
+        if adding is not None and -1 < adding.last_offset <= offset:
+            self._end_adding(0)
+        if removing is not None and removing.last_offset <= offset:
+            self._end_removing(0)
+        core = self.core
+        if not core.is_voter and (core.log.voters.last_offset or 0) < offset:
+            self.leader.resign_requested = True
+
+    plant(membership.Membership, "high_watermark_moved", moved)
+
+
 def removes_two(plant: Planter) -> None:
     """The removal of one voter takes another with it."""
     without = voters.VoterSet.without

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kraftspec.reference.raft import ElectionState, RoleName, SnapshotId
 from kraftspec.reference.raft.control import ControlRecord
-from kraftspec.reference.raft.messages import Fetch, Vote
+from kraftspec.reference.raft.messages import Fetch, Request, Vote
 from kraftspec.simulation.clients import Operation
 from kraftspec.simulation.committed_log import CommittedLog, Violation
 from kraftspec.simulation.log_model import LogModel
@@ -53,6 +53,9 @@ class Invariant:
 
     def epoch_answered(self, replica: Replica, epoch: int) -> None:
         """A node answers, and not with an error, what a voter of that epoch told or asked it."""
+
+    def change_answered(self, replica: Replica, request: Request) -> None:
+        """An answer leaves the node that says: the voters are changed as was requested."""
 
     def vote_requested(self, replica: Replica, request: Vote) -> None:
         """A Vote leaves the node."""

@@ -16,9 +16,10 @@ from collections.abc import Set as AbstractSet
 import msgspec
 
 from kraftspec.fastpath.types import Uuid
+from kraftspec.reference.profiles.kip_595.assignment import Assignment
 from kraftspec.reference.profiles.kip_595.messages import AlterQuorum, FindQuorum
 from kraftspec.reference.raft import Config, ReplicaKey, Voter, VoterSet
-from kraftspec.reference.raft.messages import DescribeQuorum
+from kraftspec.reference.raft.messages import DescribeQuorum, Request
 from kraftspec.reference.raft.types import Node
 from kraftspec.simulation.initial_quorum import PORT_BASE, endpoints_of
 from kraftspec.simulation.operators import VOTERS_MAX, Operator
@@ -86,6 +87,7 @@ class Kip595Protocol(SimulatedProtocol):
     """How the simulator forms and runs quorums of KIP-595's draft."""
 
     has_snapshots = False
+    changes = (AlterQuorum,)
     liveness = (
         "leader_elected",
         "appends_acknowledged",
@@ -184,6 +186,12 @@ class Kip595Protocol(SimulatedProtocol):
         if config.node_id % 2 == 0 and incarnation and durable_end > 0:
             return msgspec.structs.replace(config, voters=VoterSet())
         return config
+
+    def has_happened(self, request: Request, voters: VoterSet) -> bool:
+        """Whether these voters have the targets that were asked for: that is what is answered."""
+        assert isinstance(request, AlterQuorum)
+        assert isinstance(voters, Assignment)
+        return voters.targets == tuple(sorted({*request.targets}))
 
     def operator(self, schedule: Timeline) -> Operator:
         """Return who asks for other voters."""

@@ -22,6 +22,7 @@ OLD_VOTE_VERSION = 0  # Without PreVote.
 DISK_LOSS = 1_500  # Runs of 10,000 that are about a lost disk.
 DISK_LOSS_PERIOD_US = 2 * S
 LAG_US = 60 * S
+_OF_CHANGES = ("one_voter_change", "answered_change_is_committed", "new_voter_is_caught_up")
 IN_FLIGHT_US = 500 * MS  # After this nothing that a node sent is under way.
 
 
@@ -32,11 +33,7 @@ class Kip996Protocol(SimulatedProtocol):
         super().__init__(profile)
         assert isinstance(profile, Kip996Profile)
         # No voter set ever changes, so what is said of changes is left out.
-        names = [
-            name
-            for name in self.invariants
-            if name not in ("one_voter_change", "new_voter_is_caught_up")
-        ]
+        names = [name for name in self.invariants if name not in _OF_CHANGES]
         self.has_pre_votes = PRE_VOTE not in profile.without
         if self.has_pre_votes:  # Without them a leader is deposed by whoever was cut off.
             names.insert(
