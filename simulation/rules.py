@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
@@ -11,7 +11,7 @@ import msgspec
 from kraftspec.fastpath.types import Uuid
 from kraftspec.reference.log import MetaProperties
 from kraftspec.reference.profiles import parts_of
-from kraftspec.reference.raft import Config, VoterSet
+from kraftspec.reference.raft import Config, ReplicaKey, VoterSet
 from kraftspec.reference.raft.messages import AddVoter, RemoveVoter, Request, UpdateVoter
 from kraftspec.reference.raft.profile import Profile
 from kraftspec.simulation.initial_quorum import VOTE_API_KEY, configurations
@@ -146,6 +146,15 @@ class Rules:
     def configuration_of(self, config: Config, incarnation: int, durable_end: int) -> Config:
         """Return the configuration that a node starts this incarnation with."""
         return config
+
+    def is_voter(
+        self, key: ReplicaKey, voters: VoterSet, earlier: Sequence[VoterSet]
+    ) -> bool | None:
+        """Whether a replica has to take itself for a voter, by its log; None: it may, or not.
+
+        ``voters`` is the last set of its log, and ``earlier`` are those before.
+        """
+        return voters.is_voter(key)
 
     def has_happened(self, request: Request, voters: VoterSet) -> bool:
         """Whether these voters are as a request among ``changes`` wants them to be."""

@@ -44,6 +44,18 @@ def keeps_voters_that_were_cut(plant: Planter) -> None:
     plant(log_state.LogState, "truncate_to", truncate_to)
 
 
+def goes_on_voting_when_cut(plant: Planter) -> None:
+    """Who is in a voter set that is truncated goes on taking itself for a voter."""
+    truncate = role.QuorumState.truncate
+
+    def forgetful(self: Any, end_offset: int) -> None:
+        is_voter = self.is_voter
+        truncate(self, end_offset)
+        self.is_voter = is_voter
+
+    plant(role.QuorumState, "truncate", forgetful)
+
+
 def two_changes_at_once(plant: Planter) -> None:
     """A leader begins a change of the voters while another is not committed."""
 

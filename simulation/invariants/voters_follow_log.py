@@ -1,7 +1,7 @@
 """Every node acts on the last voter set in its log, committed or not, and on none that is cut.
 
-What its log has is noted here as it is written, cut and replaced; the core keeps a history of its
-own.
+So it takes itself for a voter if, and only if, it is one of that set. What its log has is noted
+here as it is written, cut and replaced; the core keeps a history of its own.
 """
 
 from __future__ import annotations
@@ -55,6 +55,11 @@ class VotersFollowLog(Invariant):
         voters = replica.core.log.voters.last
         if voters != due:
             self.fail(f"node {replica.id} acts on {_named(voters)}, its log has {_named(due)}")
+        earlier = [voters for _, voters in sets[:-1]] or [replica.first_voters]
+        is_voter = replica.world.protocol.is_voter(replica.key, due, earlier)
+        if is_voter is not None and replica.core.is_voter is not is_voter:
+            votes = "does not take" if is_voter else "takes"
+            self.fail(f"node {replica.id} {votes} itself for a voter, its log has {_named(due)}")
 
     def snapshot_written(self, replica: Replica, snapshot: SnapshotId) -> None:
         """A snapshot has the set that was in force at its end, not a later one."""
