@@ -11,8 +11,10 @@ final class Diagnosis {
     private Diagnosis() { }
 
     static String of(Throwable error) {
-        StringBuilder text = new StringBuilder(
-            PLACE_IN_MEMORY.matcher(error.toString()).replaceAll(""));
+        StringBuilder text = new StringBuilder(textOf(error));
+        for (Throwable cause = error.getCause(); cause != null; cause = cause.getCause()) {
+            text.append(", because of ").append(textOf(cause));
+        }
         int shown = 0;
         for (StackTraceElement frame : error.getStackTrace()) {
             String name = frame.getClassName();
@@ -22,5 +24,9 @@ final class Diagnosis {
             }
         }
         return text.toString();
+    }
+
+    private static String textOf(Throwable error) {
+        return PLACE_IN_MEMORY.matcher(error.toString()).replaceAll("");
     }
 }

@@ -132,7 +132,7 @@ final class HostedNode {
             status, 0, election == null ? 0 : election.epoch(),
             election == null ? -1 : election.leaderIdOrSentinel(),
             election == null || !election.hasVoted() ? null : election.votedKey(), -1,
-            disk.log.startOffset(), disk.log.endOffset(), disk.log.durableEndOffset(), NEVER_US,
-            false, 0));
+            disk.log.startOffset(), disk.log.endOffset(), disk.log.durableEndOffset(),
+            NEVER_US, false, 0));
     }
 }

@@ -16,7 +16,7 @@ final class LeaderEpochs {
             : OptionalInt.of(startOffsets.lastKey());
     }
 
-    /** Makes the file fit the log that was opened: what it knows already is not read again. */
+    /** Makes the file fit the log that was opened; what it knows is not read again. */
     void recover(List<StoredBatch> batches, long startOffset, long endOffset) {
         for (StoredBatch batch : batches) {
             if (startOffsets.isEmpty() || batch.epoch() > startOffsets.lastKey()) {

@@ -65,6 +65,7 @@ final class Life {
             throw new IllegalStateException(error);
         }
         client.register(new StateMachine(faults, events));
+        reportVoters();
     }
 
     private static Field partitionState() {

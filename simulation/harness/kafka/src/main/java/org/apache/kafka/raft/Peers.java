@@ -53,11 +53,11 @@ final class Peers extends Exchange.Channel {
         short version = (short) Math.min(builder.latestAllowedVersion(),
             caps.maxVersion(port - portBase, apiKey));
         pending.put((long) request.correlationId(), sending);
+        faults.beforeEffect();
         if (version < builder.oldestAllowedVersion()) {
             events.unsendable(request.correlationId(), port, apiKey);
             return;
         }
-        faults.beforeEffect();
         int before = events.position();
         try {
             events.sent(request.correlationId(), port, apiKey, version,
