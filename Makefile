@@ -74,6 +74,10 @@ vectors: .venv/.ready ## Re-make the golden vectors with Apache Kafka's own clas
 release: .venv/.ready ## Bring in a release of Kafka: specs, codecs, vectors, results, a page; RELEASE=4.4.0
 	$(BIN)/python -m kraftspec.conformance.making.release $(RELEASE) $(ARGS)
 
+.PHONY: release-check
+release-check: .venv/.ready ## May the project be published? Not while a finding is embargoed (SECURITY.md)
+	$(BIN)/python tests/release_check.py
+
 .PHONY: report
 report: .venv/.ready ## Run every adapter, make build/report/index.html and the picture in the docs
 	$(BIN)/kraftspec conform report --all --out build/report/index.html --screenshot docs/report.png

@@ -51,9 +51,12 @@ def main() -> None:
             sources = archive.getnames()
         built = [name for name in sources if any(fnmatch(name, kind) for kind in BUILT)]
         assert not built, f"the sdist holds what a build makes: {built}"
+        outside = [name for name in sources if "embargoed" in name or "/tests/" in name]
+        assert not outside, f"the sdist holds what stays in the repository: {outside}"
         compiled = {Path(name).stem for name in sources if name.endswith(".pyx")}
         with zipfile.ZipFile(wheel) as files:
             native = {Path(name).name.split(".")[0] for name in files.namelist() if ".so" in name}
+            assert not [name for name in files.namelist() if "embargoed" in name]
         assert native == compiled, f"the wheel has {native} of {compiled}"
         assert not wheel.name.endswith("any.whl"), f"{wheel.name} does not name its platform"
 

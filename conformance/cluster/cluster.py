@@ -258,9 +258,7 @@ class Cluster:
         try:
             with ThreadPoolExecutor(FORMATS_AT_ONCE) as pool:
                 list(pool.map(self._format, list(self.nodes.values())))
-            # Brokers start once the first epoch has committed: one that had fetched voters which a
-            # second epoch then replaced would never know a controller
-            # (docs/findings/kraft-truncated-voters.md).
+            # Brokers start once the first epoch has committed, because of KS-2026-05.
             for nodes in (self.controllers, self.brokers):
                 for node in nodes:
                     node.start()

@@ -18,9 +18,9 @@ def learn(core: QuorumState, leader_id: int, epoch: int, endpoints: Endpoints) -
     epoch a leader is news if none was known, or if more of its endpoints are told. Two leaders in
     one epoch are the end (`FatalError`).
 
-    Two claims are taken for "no leader known", where Kafka's node would end itself: that this node
-    leads an epoch which it does not, which a replica hears when its disk was replaced while it led;
-    and a leader of which nobody tells the address.
+    Two claims are taken for "no leader known": that this node leads an epoch which it does not,
+    which a replica hears when its disk was replaced while it led; and a leader of which nobody
+    tells the address.
     """
     if leader_id == core.config.node_id:
         if core.role.name is RoleName.LEADER and epoch == core.epoch:

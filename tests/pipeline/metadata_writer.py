@@ -230,7 +230,7 @@ class Writer:
                 batches_.append([*self.draw(), *self.draw(), kafka.EndTransactionRecord()])
             if self.random.random() < 0.1:
                 batches_.append([kafka.BeginTransactionRecord(name="vain"), *self.in_vain()])
-                # Alone: Kafka's loader mixes what follows in its batch with what it aborts.
+                # Alone in its batch, because of KS-2026-08.
                 batches_.append([kafka.AbortTransactionRecord(reason="why not")])
             if batch := self.draw() + self.draw():
                 batches_.append(batch)

@@ -8,9 +8,8 @@ import (
 	"time"
 )
 
-// A decode of kmsg's can loop for minutes: it goes on counting tagged fields when the input has
-// ended. No goroutine can be stopped from outside, so that the process ends itself, which is
-// charged to that one test.
+// No goroutine can be stopped from outside. So a process whose decode does not return ends itself,
+// which is charged to that one test (KS-2026-01).
 const (
 	decodeTimeMax = 100 * time.Millisecond // Of the processor: a busy machine is no fault of kmsg's.
 	watchInterval = 20 * time.Millisecond

@@ -51,8 +51,7 @@ HELD = {
     "datetime_i64": "int64",
 }
 NONE_IS_NO_NULL = {"uuid", "datetime_i64"}  # Of these None is a value: all zeros, and -1.
-# kio asks for the memory of an array before it reads it, and aborts the process where there is
-# not so much: a limit makes that the same on a machine of any size.
+# A limit makes what kio does the same on a machine of any size (KS-2026-02).
 MEMORY_BYTES_MAX = 1 << 35
 # kio's exceptions that say the same as a class of the harness protocol.
 CLASSES = {

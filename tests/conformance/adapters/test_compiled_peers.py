@@ -44,7 +44,7 @@ def test_values_and_bytes_are_kafkas(peer: str) -> None:
          {("decode", "refused"), ("decode", "wrong")}),
         # Memory for 2^31 - 1 elements, of which there are none.
         ("kafka-protocol-rs", ["id:4a8c58c221640f9d"], {("decode", "crash")}),
-        # A count of 2^31 tagged fields, and nothing after it.
+        # KS-2026-01.
         ("franz-go", ["id:878dc67273b3ae87"], {("decode", "crash")}),
         # An array that must not be null, and is.
         ("franz-go", ["id:59d7f2b11ff30373"], {("decode", "accepted")}),
