@@ -20,7 +20,8 @@ FILE = "known.toml"
 class KnownBreach(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A fault: which property it breaks, and a pattern of what is said then.
 
-    ``releases`` are patterns of the releases that have it, ``finding`` is its id.
+    ``releases`` are patterns of the releases that have it, ``finding`` is its id: the name
+    of a page in ``docs/findings``, or the number of one that is embargoed (SECURITY.md).
     """
 
     property: str

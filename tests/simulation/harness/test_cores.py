@@ -68,7 +68,7 @@ def test_a_known_breach_is_named_and_is_no_failure() -> None:
     said = (name, "leader 0 says 1 is committed; 0 of 1 voters have it on disk")
     known = known_breach([Core("kafka:4.3.1")], said)
     assert known is not None
-    assert known.finding == "kraft-sole-voter-flush"
+    assert known.finding == "KS-2026-07"
     assert known_breach([Core("kraftspec"), Core("./mine")], said) is None
     assert known_breach([Core("kafka:5.0.0")], said) is None
     two = (name, "leader 0 says 1 is committed; 1 of 2 voters have it on disk")

@@ -8,8 +8,8 @@ import org.apache.kafka.server.common.OffsetAndEpoch;
  * The disk of one node: the log, its checkpoints and quorum-state. It outlives the clients that use
  * it, and knows what of it a power loss leaves.
  *
- * <p>A batch is durable once the log was flushed after it. The end of a process flushes nothing,
- * and neither does Kafka when it opens a log. A file that was renamed to its name is durable once
+ * <p>A batch is durable once the log was flushed after it. Neither the end of a process
+ * nor opening a log flushes. A file that was renamed to its name is durable once
  * its directory was synced; Kafka does so for quorum-state and for checkpoints before it goes on,
  * so that only a power loss between those two operations can take such a file. What was cut off or
  * deleted is gone at once. (A real file system may bring it back after a power loss. Kafka then
