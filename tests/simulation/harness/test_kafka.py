@@ -18,7 +18,7 @@ from tests.simulation.harness.conversations import (
     static_story,
     voters_of,
 )
-from tests.simulation.harness.network import VirtualNetwork
+from tests.simulation.harness.network import UP, VirtualNetwork
 from tests.simulation.harness.process import RawHarness, command
 
 from kraftspec.conformance.cluster import RELEASE
@@ -157,8 +157,10 @@ def test_it_answers_api_versions(network: VirtualNetwork) -> None:
     versions = {api.api_key: (api.min_version, api.max_version) for api in said.api_keys}
     for message in (VoteRequest, BeginQuorumEpochRequest, FetchRequest, AddRaftVoterRequest):
         assert versions[message.API_KEY][1] == message.VALID_VERSIONS[-1]
-    (feature,) = said.supported_features
-    assert (feature.name, feature.min_version, feature.max_version) == ("kraft.version", 0, 1)
+    for version, lowest in ((3, 1), (4, 0)):
+        (feature,) = api_versions(network, 0, version).supported_features
+        named = (feature.name, feature.min_version, feature.max_version)
+        assert named == ("kraft.version", lowest, 1)
 
 
 def test_an_append_is_told_its_offsets(network: VirtualNetwork) -> None:
@@ -175,6 +177,10 @@ def test_an_append_is_told_its_offsets(network: VirtualNetwork) -> None:
     for node, asked in ((follower, epoch), (leader, epoch - 1), (leader, epoch + 1)):
         events = network.act("append", node, append_id=8, epoch=asked, records=[b"x"])
         assert [event["append_id"] for event in events if event["name"] == "refused"] == [8]
+    for records in ([], [b"a", b""], [bytes(9 << 20)]):
+        events = network.act("append", leader, append_id=9, epoch=epoch, records=records)
+        assert [event["append_id"] for event in events if event["name"] == "refused"] == [9]
+        assert events[-1]["status"] == UP
 
 
 def test_voters_are_told_of(network: VirtualNetwork) -> None:

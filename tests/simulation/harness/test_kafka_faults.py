@@ -129,6 +129,28 @@ def test_the_power_goes_before_each_effect(process: RawHarness) -> None:
         process.ask(command("forget", network.run))
 
 
+def test_the_power_of_a_leader_goes(process: RawHarness) -> None:
+    """Between its requests and its answers, too, which Kafka gives out from within futures."""
+
+    def story(effects: int) -> tuple[VirtualNetwork, int, list[Event]]:
+        network = VirtualNetwork(process, run=next(RUNS), seed=11)
+        leader = static_quorum(network)
+        network.do("power_after", leader, effects=effects)
+        before = len(network.seen)
+        append(network, 1, [b"committed, or not"])
+        network.sleep(600_000)
+        process.ask(command("forget", network.run))
+        after = [event for event in network.seen[before:] if event["node"] == leader]
+        return network, leader, [{**event, "run": 0} for event in after if event["name"] in EFFECTS]
+
+    _, _, expected = story(-1)
+    assert {"appended", "flushed", "answered", "committed"} <= {each["name"] for each in expected}
+    for done in range(min(len(expected), 14)):
+        network, leader, told = story(done)
+        assert told == expected[:done]
+        assert network.states[leader]["status"] == POWER_WENT
+
+
 @pytest.mark.parametrize("fault", [FAILS, FULL, POWER_GOES])
 def test_each_operation_of_the_disk(process: RawHarness, fault: int) -> None:
     """One after the other fails, or the power goes before it: the node stops, and starts again."""

@@ -2,16 +2,17 @@ package org.apache.kafka.raft;
 
 import java.lang.reflect.Field;
 import java.util.List;
+import java.util.Map;
 import java.util.OptionalInt;
 import java.util.Random;
 import org.apache.kafka.common.feature.SupportedVersionRange;
+import org.apache.kafka.common.memory.MemoryPool;
 import org.apache.kafka.common.metrics.Metrics;
 import org.apache.kafka.common.network.ListenerName;
 import org.apache.kafka.common.utils.internals.LogContext;
 import org.apache.kafka.raft.internals.KRaftControlRecordStateMachine;
 import org.apache.kafka.server.common.OffsetAndEpoch;
 import org.apache.kafka.snapshot.SnapshotWriter;
-import org.apache.kafka.common.memory.MemoryPool;
 
 /**
  * One life of a node, from a start to its end: a client, and everything that it takes for the
@@ -54,7 +55,7 @@ final class Life {
             BUFFERS, time, expirations, FETCH_WAIT_MAX_MS, settings.canBecomeVoter(),
             settings.clusterId(),
             settings.bootstrapServers().stream().map(settings::address).toList(),
-            Endpoints.fromInetSocketAddresses(java.util.Map.of(LISTENER, settings.address(id))),
+            Endpoints.fromInetSocketAddresses(Map.of(LISTENER, settings.address(id))),
             KRAFT_VERSIONS, LOG_CONTEXT, new Random(seed), settings.quorumConfig());
         requests = new Requests(client, LISTENER, time, faults, events);
         Release.initialize(client, settings.staticVoterAddresses(),

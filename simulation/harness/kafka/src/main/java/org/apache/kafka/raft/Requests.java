@@ -104,7 +104,8 @@ final class Requests {
             .setErrorCode(Errors.NONE.code()).setApiKeys(apis);
         SupportedFeatureKeyCollection features = new SupportedFeatureKeyCollection();
         features.add(new SupportedFeatureKey().setName("kraft.version")
-            .setMinVersion((short) 0).setMaxVersion((short) 1));
+            // Older clients do not understand a lowest level of 0: they are told 1.
+            .setMinVersion((short) (version < 4 ? 1 : 0)).setMaxVersion((short) 1));
         return response.setSupportedFeatures(features);
     }
 }
