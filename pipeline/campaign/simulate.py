@@ -27,6 +27,7 @@ from kraftspec.reference.profiles import parts_of, profile_named
 from kraftspec.simulation.catalogue import all_bugs, planted
 from kraftspec.simulation.harness.cores import OWN, parse_cores
 from kraftspec.simulation.minimise import minimise
+from kraftspec.simulation.protocols import check_cores
 from kraftspec.simulation.run import Result as Run
 from kraftspec.simulation.run import simulate, swarm_of
 from kraftspec.simulation.trace_text import event_text, trace_events
@@ -75,9 +76,7 @@ class Simulations(msgspec.Struct, frozen=True, kw_only=True):
 
     def plan(self) -> list[Unit]:
         """Divide the seeds. Raises ``ValueError`` for a bug, a fix or a core that there is not."""
-        profile_named(self.profile, without=self.without)
-        if parse_cores(self.core) != parse_cores(OWN) and self.profile != "kafka":
-            raise ValueError(f"{self.core} implements no drafts: profile kafka is the only one")
+        check_cores(profile_named(self.profile, without=self.without), parse_cores(self.core))
         for bug in self.bugs:
             if bug not in all_bugs():
                 raise ValueError(f"there is no bug {bug!r} in the catalogue of docs/simulation.md")

@@ -6,11 +6,12 @@ import the simulator. `base.SimulatedProtocol` says what there is to decide.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import import_module
 from importlib.util import find_spec
 
 from kraftspec.reference.raft.profile import Profile
-from kraftspec.simulation.harness.cores import RunCores
+from kraftspec.simulation.harness.cores import OWN, Core, RunCores
 from kraftspec.simulation.protocols.base import SimulatedProtocol
 
 
@@ -27,4 +28,11 @@ def protocol_of(profile: Profile, cores: RunCores | None = None) -> SimulatedPro
     return protocol
 
 
-__all__ = ["SimulatedProtocol", "protocol_of"]
+def check_cores(profile: Profile, cores: Sequence[Core]) -> None:
+    """Raise ``ValueError`` where other implementations are to speak what only ours speaks."""
+    others = [core.name for core in cores if core.name != OWN]
+    if others and not protocol_of(profile).has_other_cores:
+        raise ValueError(f"{others[0]} does not speak the protocol {profile.name}")
+
+
+__all__ = ["SimulatedProtocol", "check_cores", "protocol_of"]

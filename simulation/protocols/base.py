@@ -21,6 +21,7 @@ class SimulatedProtocol(Rules):
     """
 
     cores: RunCores | None = None
+    has_other_cores = False  # Whether there are any.
 
     def replica(
         self, world: Surroundings, config: Config, first_files: Mapping[str, bytes] | None

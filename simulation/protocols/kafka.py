@@ -32,6 +32,8 @@ RELEASES: dict[int, dict[Any, int]] = {
 class KafkaProtocol(SimulatedProtocol):
     """How the simulator forms and runs quorums of Apache Kafka's protocol."""
 
+    has_other_cores = True
+
     def restrict(self, swarm: Swarm, rng: Rng) -> None:
         """Let some of the quorums that begin with static voters be upgraded (KIP-853)."""
         if not swarm.kraft_version and rng.in_ten_thousand(6_000):

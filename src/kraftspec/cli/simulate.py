@@ -118,6 +118,7 @@ def simulate(
     """
     from kraftspec.reference.profiles import profile_named
     from kraftspec.simulation.catalogue import all_bugs, planted
+    from kraftspec.simulation.protocols import check_cores
 
     if (seed is None) == (seeds is None):
         raise click.UsageError("give one of --seed N and --seeds A..B")
@@ -129,8 +130,10 @@ def simulate(
     chosen = range(seed, seed + 1) if seed is not None else seeds
     assert chosen is not None
     protocol = profile_named(profile, without=without)
-    if cores and profile != "kafka":
-        raise click.UsageError("--core needs --profile kafka: others implement no drafts")
+    try:
+        check_cores(protocol, cores or ())
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--core") from error
     run = _Run(protocol, events, nodes, cores or ())
     with planted(*bugs), _harness_errors():
         results = _run(chosen, run)
