@@ -48,6 +48,13 @@ _CODE = re.compile(r"`([^`]+)`")
 _SENTENCE = re.compile(r'(?P<documents>\d{3}(, \d{3})*) (?P<place>[^":]+): "(?P<quote>[^"]+)"')
 _SOURCE = re.compile(r'# Source: (?P<document>\d{3}), (?P<place>[^":]+): "(?P<quote>[^"]+)"')
 _WITHOUT = "--without "
+_SOFTENED_BY = re.compile(r"softened by ((?:`[^`]+`(?:, )?)+)")
+# A row of the table in docs/drafts.md: how a fix relates to the text, and to which places of it.
+_FIX = re.compile(
+    r"\| (?P<profile>kip-\d+) \| `(?P<fix>[^`]+)` "
+    r"\| (?P<relation>softens|beside|is) (?P<places>\d{3} [^|]+) \|"
+)
+_PLACES = re.compile(r", (?=\d{3} )")
 
 
 class Row(NamedTuple):
@@ -123,7 +130,7 @@ def starts_nodes(test: str) -> bool:
 
 def is_done_by(name: str, profile: str) -> bool:
     """Whether this is a file, a fix of the profile, or a module, class or function of ours."""
-    if name.startswith(_WITHOUT):
+    if name.startswith(_WITHOUT) or name in profile_named(profile).fixes:
         return name.removeprefix(_WITHOUT) in profile_named(profile).fixes
     if "/" in name:
         return (ROOT / name).exists()
@@ -220,3 +227,55 @@ def test_each_transcript_says_which_sentence_it_shows(page: Path) -> None:
         ]
         wrong += [path.stem] if not sources else []
     assert wrong == []
+
+
+def softeners_in(text: str) -> set[str]:
+    return {name for names in _SOFTENED_BY.findall(text) for name in _CODE.findall(names)}
+
+
+class FixRow(NamedTuple):
+    """A row of the table of fixes: whether the fix softens the text, and which places of it."""
+
+    profile: str
+    fix: str
+    softens: bool
+    places: frozenset[str]
+
+
+def fix_rows() -> list[FixRow]:
+    text = (ROOT / "docs" / "drafts.md").read_text("utf-8")
+    return [
+        FixRow(
+            row["profile"],
+            row["fix"],
+            row["relation"] == "softens",
+            frozenset(_PLACES.split(row["places"])),
+        )
+        for row in _FIX.finditer(text)
+    ]
+
+
+def test_the_table_of_fixes_has_each_fix_once() -> None:
+    found = [(row.profile, row.fix) for row in fix_rows()]
+    fixes = [(page.stem, fix) for page in PAGES for fix in profile_named(page.stem).fixes]
+    assert sorted(found) == sorted(fixes)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_each_fix_is_named_by_the_sentences_that_it_changes(page: Path) -> None:
+    """A fix that softens a sentence is named there as that; each other one is named too."""
+    named: set[tuple[str, str]] = set()
+    softened: set[tuple[str, str]] = set()
+    for row in rows_of(page):
+        match = _SENTENCE.fullmatch(row.sentence)
+        assert match, where(page, row)
+        places = [f"{document} {match['place']}" for document in match["documents"].split(", ")]
+        softened.update((fix, at) for fix in softeners_in(row.done_by) for at in places)
+        names = [name.removeprefix(_WITHOUT) for name in _CODE.findall(row.done_by)]
+        named.update((name, place) for name in names for place in places)
+    rows = [row for row in fix_rows() if row.profile == page.stem]
+    said = {(row.fix, place): row.softens for row in rows for place in row.places}
+    assert {*said} - named == set()
+    assert {pair for pair, softens in said.items() if softens} - softened == set()
+    parts = softeners_in((ROOT / "docs" / page.name).read_text("utf-8"))
+    assert {fix for fix, _ in softened} == {row.fix for row in rows if row.softens} == parts
