@@ -30,7 +30,8 @@ RULE = (
     "*Test* names tests. Those in `tests/reference/node`, `tests/reference/admin` and `tests/cli` "
     "run nodes over TCP, except those of `test_profiles_config`, `test_profiles_directories` and "
     "`test_records_that_take_a_voter_away_are_read`, which are about files and properties. The "
-    "others call the code or the simulator."
+    "others call the code or the simulator. A row that no node over TCP shows says why, after "
+    "*not live*."
 )
 LIVE = ("tests/reference/node/", "tests/reference/admin/", "tests/cli/")
 ABOUT_FILES = re.compile(
@@ -42,6 +43,8 @@ NOTHING = "\N{EN DASH}"
 # A row without a transcript and a test begins with one of these, and says more after it.
 REASONS = ("Background:", "Not done:", "Impossible:")
 REASON_LENGTH_MIN = 20
+
+NOT_LIVE = "*not live*: "
 
 _CELLS = re.compile(r"(?<!\\)\|")
 _CODE = re.compile(r"`([^`]+)`")
@@ -203,8 +206,21 @@ def test_where_a_test_is_says_whether_its_nodes_speak_over_tcp(page: Path) -> No
     assert RULE in " ".join(page.read_text("utf-8").split())
     tests = {test for row in rows_of(page) for test in row.tests}
     rest = {test for test in tests if not ABOUT_FILES.search(test)}
-    live = {test for test in rest if test.startswith(LIVE)}
-    assert {test for test in rest if starts_nodes(test)} == live
+    assert {test for test in rest if starts_nodes(test)} == {*filter(is_live, rest)}
+
+
+def is_live(test: str) -> bool:
+    return test.startswith(LIVE) and not ABOUT_FILES.search(test)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_each_row_has_a_live_test_or_says_why_not(page: Path) -> None:
+    for row in rows_of(page):
+        if row.done_by.startswith(REASONS) and row.test == NOTHING:
+            continue
+        _, _, reason = row.test.partition(NOT_LIVE)
+        assert any(map(is_live, row.tests)) is not bool(reason), where(page, row)
+        assert not reason or len(reason) > REASON_LENGTH_MIN, where(page, row)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

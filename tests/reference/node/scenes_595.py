@@ -34,6 +34,7 @@ def start_broker(
     voters: str = "1,2,3",
     servers: tuple[int, ...] = (2, 3),
     fetch_ms: int = LONG_MS,
+    cluster_id: str = "",
     **more: object,
 ) -> None:
     ports = {1: stage.port, **stage.ports}
@@ -45,7 +46,7 @@ def start_broker(
         "quorum__retry__backoff__max__ms": 100,
         **times("quorum", fetch_ms),
     }
-    stage.start(FormatRequest(cluster_id=""), **(properties | more))
+    stage.start(FormatRequest(cluster_id=cluster_id), **(properties | more))
 
 
 def tells_quorum(stage: Stage, leader_id: int = -1, epoch: int = 0, voters: Any = None) -> None:

@@ -68,15 +68,15 @@ def endpoints(stage: Stage, kind: Any, voter_id: int) -> list[Any]:
     return [kind.VoterEndpoint(name="CONTROLLER", host=HOST, port=port)]
 
 
-def voters_853(stage: Stage, own: Uuid) -> bytes:
-    """Return a log by which 1, 2 and 3 vote, and 2 leads in epoch 1."""
+def voters_853(stage: Stage, uuids: dict[int, Uuid]) -> bytes:
+    """Return a log by which these vote, and 2 leads in epoch 1."""
     kind = stage.messages.AddVoterRecord
     values = [
         (
             ADD_VOTER,
             kind(voter_id=id, voter_uuid=uuid, end_points=endpoints(stage, kind, id)).encode(0),
         )
-        for id, uuid in ((1, own), (2, UUIDS[2]), (3, UUIDS[3]))
+        for id, uuid in uuids.items()
     ]
     change = stage.messages.LeaderChangeMessage(version=1, leader_id=2)
     values.append((LEADER_CHANGE, change.encode(1)))
@@ -90,7 +90,8 @@ def takes_over(stage: Stage) -> Uuid:
     def rule(peer: int, body: Any) -> Any:
         has_all = body.topics[0].partitions[0].fetch_offset == 4
         time.sleep(0.05 if has_all else 0)
-        records = b"" if has_all else voters_853(stage, body.replica_uuid)
+        uuids = {1: body.replica_uuid, 2: UUIDS[2], 3: UUIDS[3]}
+        records = b"" if has_all else voters_853(stage, uuids)
         return stage.fetch_reply(records=records, high_watermark=4, leader_id=2, leader_epoch=1)
 
     stage.rules["Fetch"] = rule

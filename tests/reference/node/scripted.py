@@ -7,6 +7,7 @@ a fault would, and sees on the wire what the node does.
 
 from __future__ import annotations
 
+import re
 import socket
 import struct
 import subprocess
@@ -170,6 +171,15 @@ class Stage:
         assert self._process is not None
         self._process.kill()
         self._process.wait(WAIT_S)
+
+    def restart_quiet(self) -> None:
+        """Kill the node and start it again, with an election time-out of which it sees no end."""
+        self.kill()
+        path = self.directory / "node.properties"
+        change = r"(?m)(election\.timeout\.ms)=.*", rf"\1={LONG_MS}"
+        path.write_text(re.sub(*change, path.read_text()))
+        self.start_again()
+        self.ask("DescribeQuorum", self.message("DescribeQuorumRequest"))
 
     def falls_silent(self, api: str) -> None:
         """End a rule: the peers hang up from now on, and no answer of theirs is under way."""

@@ -158,7 +158,7 @@ def test_pre_votes_are_granted_by_all_but_followers(tmp_path: Path) -> None:
         start_static(stage)
         stage.wait("Vote")
         before = state_file(stage).read_bytes()
-        for candidate_id in (2, 3):
+        for candidate_id in (2, 3, 9):  # Nobody asks whether the sender is a voter: 9 is none.
             granted = exchange(stage, VOTE, 1, vote_request(0, True, candidate_id, (0, 0)))
             assert granted == vote_response(-1, 0, True, True)
         assert state_file(stage).read_bytes() == before
@@ -265,10 +265,12 @@ def change_response(error: int, epoch: int) -> bytes:
     return bytes(2) + ABOUT_LOG + struct.pack(">h", error) + leader + b"\0\0"
 
 
-def add_voter(cluster_id: str, topic: bytes, voter_id: int, endpoints: tuple[str, ...]) -> bytes:
+def add_voter(
+    cluster_id: str, topic: bytes, voter_id: int, endpoints: tuple[str, ...], protocol: int = 0
+) -> bytes:
     """001 AddVoter request, of a replica whose uuid is made of its id."""
     places = b"".join(
-        compact(name) + compact(HOST) + struct.pack(">Hhx", 9092, 0) for name in endpoints
+        compact(name) + compact(HOST) + struct.pack(">Hhx", 9092, protocol) for name in endpoints
     )
     who = struct.pack(">i", voter_id) + bytes([voter_id]) * 16
     return compact(cluster_id) + topic + who + bytes([len(endpoints) + 1]) + places + NULL_TAGS

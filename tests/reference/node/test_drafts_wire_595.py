@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import socket
 import struct
 import time
 from itertools import pairwise
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.reference.node.processes import until
+from tests.reference.node.processes import WAIT_S, until
 from tests.reference.node.scenes_595 import (
     ROUNDS,
     assignment,
@@ -32,6 +33,7 @@ from tests.reference.node.scripted import (
     follows,
 )
 
+from kraftspec.conformance.cluster.node import HOST
 from kraftspec.fastpath.batch_reader import decode_batch
 
 pytestmark = pytest.mark.soak
@@ -125,9 +127,11 @@ def test_an_answer_makes_a_follower_unless_its_epoch_is_old(tmp_path: Path) -> N
         until(lambda: stage.count("FindQuorum", (2,)) > before + ROUNDS)
         assert stage.count("FetchQuorumRecords") == 0
         assert (file_of(stage)["leaderId"], file_of(stage)["leaderEpoch"]) == (-1, 5)
+        assert (find(stage).leader_id, find(stage).leader_epoch) == (-1, 5)
         leads_595(stage, 6, -1)
         stage.wait("FetchQuorumRecords", leader_epoch=6)
         assert (file_of(stage)["leaderId"], file_of(stage)["leaderEpoch"]) == (2, 6)
+        assert (find(stage).leader_id, find(stage).leader_epoch) == (2, 6)
 
 
 def test_who_has_voted_becomes_a_candidate_where_no_leader_is_known(tmp_path: Path) -> None:
@@ -204,6 +208,42 @@ def test_voters_count_from_their_append_and_are_taken_back(tmp_path: Path) -> No
         assert file_of(stage)["clusterId"] == CLUSTER_ID
 
 
+def test_a_candidate_needs_a_majority_of_the_voters_in_its_log(tmp_path: Path) -> None:
+    """000, Quorum Reassignment, subtlety: "a majority of the new voters"; "scanning forward".
+
+    The node is killed before they are committed. Of the voters before them, 2 would be enough.
+    """
+    with Stage(tmp_path, "kip-595") as stage:
+        leads_595(stage, 1, -1)
+        with_nine = assignment(stage, (1, 2, 3, 9))
+        said: dict[str, Any] = {"leader_id": 2, "leader_epoch": 1, "high_watermark": -1}
+        leads = stage.rules["FetchQuorumRecords"]
+        stage.rules["FetchQuorumRecords"] = lambda peer, body: (
+            leads(peer, body)
+            if body.fetch_offset
+            else stage.message("FetchQuorumRecordsResponse", **said, records=with_nine)
+        )
+        start_broker(stage)
+        until(lambda: ids(stage) == [1, 2, 3, 9])
+        stage.kill()
+        assert file_of(stage)["currentVoters"] == []
+        tells_quorum(stage, -1, 1, voters=lambda peer: (1, 2, 3, 9))
+        answers_votes(stage, granted=True)
+        grants = stage.rules["Vote"]
+        stage.rules["Vote"] = lambda peer, body: grants(peer, body) if peer == 2 else None
+        stage.rules["BeginQuorumEpoch"] = lambda peer, body: []
+        stage.start_again()
+        assert ids(stage) == [1, 2, 3, 9]
+
+        def epochs(peer: int) -> set[int]:
+            return {one.candidate_epoch for one in stage.wait("Vote", to=peer)}
+
+        until(lambda: len(epochs(2)) > 2 and len(epochs(3)) > 2)
+        assert stage.count("BeginQuorumEpoch") == 0
+        stage.rules["Vote"] = lambda peer, body: grants(peer, body) if peer != 3 else None
+        stage.wait("BeginQuorumEpoch")
+
+
 def test_a_non_voter_gets_no_vote_and_makes_a_candidate(tmp_path: Path) -> None:
     """000, Quorum Reassignment: "must reject votes from non-voters", "must then become"."""
     with Stage(tmp_path, "kip-595", "--without", "strangers-in-need") as stage:
@@ -258,6 +298,22 @@ def test_an_election_that_times_out_is_lost(tmp_path: Path, bumps: bool) -> None
         until(look)
         # Two epochs for each, or one; a busy machine may not send the votes of some of them.
         assert all((later - earlier) % 2 == 0 for earlier, later in pairwise(votes)) is bumps
+
+
+def test_a_request_without_an_answer_drops_its_connection(tmp_path: Path) -> None:
+    """002, quorum.request.timeout.ms: "considered failed and the connection is dropped"."""
+    with Stage(tmp_path, "kip-595") as stage, socket.create_server((HOST, 0)) as silent:
+        silent.settimeout(WAIT_S)
+        stage.ports[2] = silent.getsockname()[1]
+        start_broker(stage, servers=(2,))
+        for _ in range(2):
+            connection, _ = silent.accept()
+            with connection:
+                connection.settimeout(WAIT_S)
+                asked = connection.recv(1)
+                while more := connection.recv(1 << 10):
+                    asked += more
+            assert asked
 
 
 def test_the_wait_before_a_retry_grows_up_to_its_maximum(tmp_path: Path) -> None:
@@ -343,18 +399,25 @@ def test_only_the_refusal_of_its_own_cluster_id_ends_a_node(tmp_path: Path) -> N
         assert [one.cluster_id for one in stage.wait("Vote")] == ["", CLUSTER_ID]
 
 
-def test_the_first_leader_writes_who_votes_and_who_voted_for_it(tmp_path: Path) -> None:
-    """000, Bootstrapping; 004: "a control record with Type=3"; "who voted for the … leader"."""
+@pytest.mark.parametrize("migrated", ["", CLUSTER_ID])
+def test_the_first_leader_writes_who_votes_and_who_voted_for_it(
+    tmp_path: Path, migrated: str
+) -> None:
+    """000, Bootstrapping; 004: "a control record with Type=3"; "who voted for the … leader".
+
+    000, ClusterId generation: "reuse the existing clusterId", else "a new one".
+    """
     with Stage(tmp_path, "kip-595") as stage:
         answers_votes(stage, granted=True)
         grants = stage.rules["Vote"]
         stage.rules["Vote"] = lambda peer, body: grants(peer, body) if peer == 2 else None
         tells_quorum(stage)
-        start_broker(stage)
+        start_broker(stage, cluster_id=migrated)
         begin = stage.wait("BeginQuorumEpoch")[0]
         assert (begin.leader_id, len(begin.cluster_id)) == (1, 22)
+        assert (begin.cluster_id == CLUSTER_ID) is bool(migrated)
         epoch = begin.leader_epoch
-        records = decode_batch(bytes(fetch(stage, 0, epoch, "").records), 0)
+        records = decode_batch(bytes(fetch(stage, 0, epoch, migrated).records), 0)
         assert [(one.key or b"")[2:] for one in records] == [b"\0\2", b"\0\3"]
         voters = b"".join(struct.pack(">ix", id) for id in (1, 2, 3))
         name = begin.cluster_id.encode()

@@ -8,11 +8,13 @@ from __future__ import annotations
 import select
 import socket
 import struct
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.reference.node.processes import WAIT_S, until
+from tests.reference.node.scenes_853 import UUIDS, voters_853
 from tests.reference.node.scripted import (
     CLUSTER_ID,
     LONG_MS,
@@ -48,7 +50,8 @@ from kraftspec.generated import kip_853
 from kraftspec.reference.tools.storage import FormatRequest
 
 FETCH = 1
-ADD_VOTER_RECORD = 100
+ADD_VOTER_RECORD, REMOVE_VOTER_RECORD = 100, 101
+SSL = 1
 pytestmark = pytest.mark.soak
 
 
@@ -113,14 +116,14 @@ class First:
         assert topic.partitions[0].error_code == 0
         return topic.partitions[0]
 
-    def add(self, node_id: int) -> Waiting:
-        body = add_voter(CLUSTER_ID, ABOUT_LOG, node_id, ("CONTROLLER",))
+    def add(self, node_id: int, protocol: int = 0) -> Waiting:
+        body = add_voter(CLUSTER_ID, ABOUT_LOG, node_id, ("CONTROLLER",), protocol)
         return Waiting(self.stage, ADD_VOTER, body)
 
 
-def added_record(node_id: int) -> bytes:
+def added_record(node_id: int, protocol: int = 0) -> bytes:
     """001 AddVoterRecord, of a voter that is added by ``First.add``."""
-    place = compact("CONTROLLER") + compact(HOST) + struct.pack(">Hhx", 9092, 0)
+    place = compact("CONTROLLER") + compact(HOST) + struct.pack(">Hhx", 9092, protocol)
     return struct.pack(">hi16sb", 0, node_id, uuid_of(node_id), 2) + place + b"\0"
 
 
@@ -141,7 +144,7 @@ def test_add_voter_waits_for_the_replica_for_the_change_before_and_for_its_major
         assert first.voters() == [1, 2]
         # "Wait for no pending reassignments": 3 has caught up as well, and waits for 2.
         assert first.fetched(3, end + 1).high_watermark == end
-        three = first.add(3)
+        three = first.add(3, SSL)
         assert first.fetched(3, end + 1).high_watermark == end
         # "Wait for commit using majority of new configuration": of 1 and 2 that is both.
         appended = first.fetched(2, end)
@@ -158,10 +161,26 @@ def test_add_voter_waits_for_the_replica_for_the_change_before_and_for_its_major
         until(lambda: first.log_end() == end + 2)
         assert sorted(first.voters()) == [1, 2, 3]
         records = bytes(first.fetched(3, end + 1).records)
-        assert added_record(3) in records
+        assert added_record(3, SSL) in records
         assert not three.is_answered()  # Of three voters the leader alone has it.
         first.fetched(2, end + 2)
         assert three.answer() == added
+
+
+def test_the_record_of_a_removal_has_the_voters_id_and_uuid(tmp_path: Path) -> None:
+    with Stage(tmp_path, "kip-853") as stage:
+        first = First(stage)
+        first.fetched(2, first.end)
+        two = first.add(2)
+        until(lambda: first.log_end() == first.end + 1)
+        first.fetched(2, first.end + 1)
+        assert two.answer() == change_response(0, first.epoch)
+        body = ABOUT_LOG + struct.pack(">i16s", 2, uuid_of(2)) + NULL_TAGS
+        assert exchange(stage, REMOVE_VOTER, 0, body) == change_response(0, first.epoch)
+        assert first.voters() == [1]
+        records = bytes(first.fetched(2, first.end + 1).records)
+        assert control_types(records) == [REMOVE_VOTER_RECORD]
+        assert struct.pack(">hi16sx", 0, 2, uuid_of(2)) in records
 
 
 def test_add_voter_waits_no_longer_than_the_request_time_out(tmp_path: Path) -> None:
@@ -187,6 +206,12 @@ def test_a_fetch_of_another_cluster_is_rejected_and_a_consumer_is_no_replica(
         assert consumed.high_watermark == first.end
         assert consumed.records
         assert first.described().observers == []
+        # What formatting wrote is the first there is.
+        assert control_types(bytes(consumed.records))[0] == ADD_VOTER_RECORD
+        # "the fields remain unchanged": version 13, which has no ReplicaUuid, gets the same.
+        asked = fetch_bytes(-1, bytes(16), first.epoch, 0, 0)
+        at_13 = exchange(stage, FETCH, 13, asked[:4] + asked[20:])
+        assert at_13 == exchange(stage, FETCH, 14, asked)
         # "The clusterId if known": without one, and with the right one, it is a replica.
         for node_id, tags in ((2, b"\0"), (3, in_cluster(CLUSTER_ID))):
             (topic,) = first.fetch(node_id, 0, tags).responses
@@ -245,6 +270,7 @@ def test_a_vote_that_is_granted_is_kept_with_the_candidates_uuid(tmp_path: Path)
         kept = quorum_state(stage)
         assert (kept["data_version"], kept["leaderEpoch"], kept["votedId"]) == (1, 9, 2)
         assert bytes(Uuid.parse(kept["votedUuid"])) == uuid_of(2)
+        assert kept["leaderId"] == -1
         stage.kill()
         stage.start_again()
         stage.ask("DescribeQuorum", stage.message("DescribeQuorumRequest"))
@@ -252,6 +278,71 @@ def test_a_vote_that_is_granted_is_kept_with_the_candidates_uuid(tmp_path: Path)
             assert ask(candidate) == vote_response(9, granted=False)
         assert ask((2, uuid_of(2))) == vote_response(9, granted=True)
         assert quorum_state(stage)["votedId"] == 2
+
+
+def test_a_vote_of_version_0_names_the_candidate_by_its_id(tmp_path: Path) -> None:
+    with Stage(tmp_path, "kip-853") as stage:
+        start_quiet(stage)
+        said = struct.pack(">iiiq", 4, 2, 0, 0) + NULL_TAGS
+        answer = exchange(stage, VOTE, 0, compact(CLUSTER_ID) + ABOUT_LOG + said)
+        assert answer == vote_response(4, granted=True)
+        kept = quorum_state(stage)
+        assert (kept["votedId"], Uuid.parse(kept["votedUuid"])) == (2, Uuid(bytes(16)))
+
+
+def test_an_observer_votes_and_keeps_its_vote(tmp_path: Path) -> None:
+    """Vote 2, "allowed to vote even if they are not voters yet": by its log 2 and 3 are voters."""
+    with Stage(tmp_path, "kip-853") as stage:
+        records = voters_853(stage, {id: UUIDS[id] for id in (2, 3)})
+
+        def lead(peer: int, body: Any) -> Any:
+            has_all = about_log(body).fetch_offset == 3
+            time.sleep(0.05 if has_all else 0)
+            said = {"high_watermark": 3, "leader_id": 2, "leader_epoch": 1}
+            return stage.fetch_reply(records=b"" if has_all else records, **said)
+
+        stage.rules["Fetch"] = lead
+        stage.start(
+            FormatRequest(cluster_id=CLUSTER_ID, no_initial_controllers=True),
+            controller__quorum__bootstrap__servers=f"{HOST}:{stage.ports[2]}",
+            **controller(stage, LONG_MS),
+        )
+        stage.wait("Fetch", 2, fetch_offset=3)
+        stage.falls_silent("Fetch")
+        own = bytes(Uuid.parse(quorum_state(stage)["voterUuid"]))
+
+        def ask(candidate_id: int) -> bytes:
+            candidate = (candidate_id, uuid_of(candidate_id))
+            return exchange(stage, VOTE, 1, vote_request(9, candidate, (1, own), (1, 3)))
+
+        assert ask(3) == vote_response(9, granted=True)
+        kept = quorum_state(stage)
+        assert (kept["leaderEpoch"], kept["votedId"]) == (9, 3)
+        # The cluster is in meta.properties, and the voters are in the log.
+        assert (kept["clusterId"], kept["appliedOffset"], kept["currentVoters"]) == ("", 0, None)
+        assert bytes(Uuid.parse(kept["votedUuid"])) == uuid_of(3)
+        stage.kill()
+        stage.start_again()
+        stage.ask("DescribeQuorum", stage.message("DescribeQuorumRequest"))
+        assert ask(2) == vote_response(9, granted=False)
+        assert ask(3) == vote_response(9, granted=True)
+        assert stage.count("Vote") == 0  # It does not campaign.
+
+
+def test_a_leader_keeps_its_vote(tmp_path: Path) -> None:
+    """Vote 3: also its own, by which it was elected, and after a restart."""
+    with Stage(tmp_path, "kip-853") as stage:
+        answers_votes(stage, granted=True)
+        stage.rules["BeginQuorumEpoch"] = lambda peer, body: []
+        start_static(stage)
+        epoch = stage.wait("BeginQuorumEpoch")[0].leader_epoch
+        kept = quorum_state(stage)
+        assert (kept["leaderId"], kept["leaderEpoch"], kept["votedId"]) == (1, epoch, 1)
+        assert kept["votedUuid"] == kept["voterUuid"]
+        stage.restart_quiet()
+        again = quorum_state(stage)
+        names = ("leaderEpoch", "votedId", "votedUuid")
+        assert [again[name] for name in names] == [kept[name] for name in names]
 
 
 def test_who_knows_no_leader_names_the_latest_epoch(tmp_path: Path) -> None:

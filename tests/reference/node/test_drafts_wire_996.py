@@ -68,6 +68,17 @@ def test_a_leader_keeps_its_epoch_without_the_fix(tmp_path: Path) -> None:
         assert (described.error_code, described.leader_id) == (0, 1)
 
 
+def test_a_leader_keeps_its_vote(tmp_path: Path) -> None:
+    """It was elected by its own, too, and has voted in that epoch after a restart as well."""
+    with Stage(tmp_path, "kip-996") as stage:
+        epoch = leads(stage)
+        kept = quorum_state(stage)
+        assert (kept["leaderId"], kept["leaderEpoch"], kept["votedId"]) == (1, epoch, 1)
+        stage.restart_quiet()
+        again = quorum_state(stage)
+        assert (again["leaderEpoch"], again["votedId"]) == (epoch, 1)
+
+
 def test_a_follower_that_its_leader_still_answers_is_impeded_until_that_steps_down(
     tmp_path: Path,
 ) -> None:
