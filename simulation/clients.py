@@ -18,6 +18,7 @@ class Operation(msgspec.Struct, gc=False):
 
     id: int
     node: int
+    epoch: int  # In which its state machine leads, as that was told.
     called_us: int
     ended_us: int = -1
     base_offset: int = -1
@@ -49,19 +50,20 @@ class Appends:
         self.open: dict[int, list[Operation]] = {}
         self._called: dict[int, Operation] = {}
 
-    def call(self, node: int, now_us: int) -> Operation:
+    def call(self, node: int, epoch: int, now_us: int) -> Operation:
         """Begin an append at a node."""
         self.begun += 1
-        operation = Operation(self.begun, node, now_us)
+        operation = Operation(self.begun, node, epoch, now_us)
         self._called[operation.id] = operation
         return operation
 
-    def took(self, operation_id: int, base_offset: int, end_offset: int) -> None:
-        """A leader says which offsets it will have; it may write it later."""
+    def took(self, operation_id: int, base_offset: int, end_offset: int) -> Operation | None:
+        """A leader says which offsets an append will have; it may write it later. Return it."""
         operation = self._called.pop(operation_id, None)
         if operation is not None:
             operation.base_offset, operation.end_offset = base_offset, end_offset
             self.open.setdefault(operation.node, []).append(operation)
+        return operation
 
     def written(self, node: int, end_offset: int, first_record: bytes, chain: int) -> None:
         """A leader wrote a batch: if it is an append's, remember what the log was with it."""

@@ -428,7 +428,7 @@ class OwnReplica(Host, Replica):
 
     def on_appended(self, effect: fx.Appended) -> None:
         """Tell the client."""
-        self.world.appends.took(effect.append_id, effect.base_offset, effect.last_offset + 1)
+        self.note_taken(effect.append_id, effect.epoch, effect.base_offset, effect.last_offset + 1)
 
     def on_append_refused(self, effect: fx.AppendRefused) -> None:
         """Tell the client."""

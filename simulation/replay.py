@@ -166,9 +166,11 @@ class Replay:
         return True
 
     def _append(self, replica: Replica, decision: Decision) -> bool:
-        if replica.is_up:
+        _, _, is_stale = decision.detail
+        can_append = replica.is_up and replica.epoch_to_append(is_stale) >= 0
+        if can_append:
             self.world.append(replica, *decision.detail)
-        return replica.is_up
+        return can_append
 
     def _snapshot(self, replica: Replica, decision: Decision) -> bool:
         if replica.is_up:

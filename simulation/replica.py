@@ -140,6 +140,8 @@ class Replica(ABC):
         self.epoch_start = 0
         self.high_watermark = -1
         self.committed = -1  # As its state machine was told.
+        self.leads_epoch = -1  # The same.
+        self.led_epochs: list[int] = []
         self.power_seed = 0
         self.is_failing = False  # It goes down because of what was decided before.
         self.clock_offset_us = 0
@@ -270,7 +272,8 @@ class Replica(ABC):
         self.log_model = self.recover(seed)
         self.role = None
         self.epoch = self.core.epoch
-        self.high_watermark = self.committed = -1
+        self.high_watermark = self.committed = self.leads_epoch = -1
+        self.led_epochs = []
         self.hooks.started(self, before)
         self.stored, self.storing = self.core_start, None
         self.durable_end = self.durable_at_start
@@ -473,8 +476,27 @@ class Replica(ABC):
 
     def note_leader(self, epoch: int, leader_id: int) -> None:
         """Its state machine learns the leader."""
+        self.leads_epoch = epoch if leader_id == self.id else -1
+        if leader_id == self.id:
+            self.led_epochs.append(epoch)
         self.world.leader_changed(self, epoch, leader_id)
-        self.hooks.leader_reported(self, leader_id)
+        self.hooks.leader_reported(self, epoch, leader_id)
+
+    def note_taken(self, append_id: int, epoch: int, base_offset: int, end_offset: int) -> None:
+        """An append is taken, in this epoch; these offsets it will have."""
+        operation = self.world.appends.took(append_id, base_offset, end_offset)
+        if operation is not None:
+            self.hooks.append_taken(self, operation, epoch)
+
+    def epoch_to_append(self, is_stale: bool) -> int:
+        """Return the epoch that its state machine leads, as it was told; -1: none.
+
+        ``is_stale``: the one that it led before that, as one does that was late to listen.
+        """
+        if not is_stale:
+            return self.leads_epoch
+        earlier = self.led_epochs[: -1 if self.leads_epoch >= 0 else None]
+        return earlier[-1] if earlier else -1
 
     def note_high_watermark(self) -> None:
         """The core has another high watermark."""

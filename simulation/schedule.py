@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from heapq import heappush
 
-from kraftspec.reference.raft import RoleName, SnapshotId
+from kraftspec.reference.raft import SnapshotId
 from kraftspec.reference.raft.messages import Reply, Request
 from kraftspec.reference.raft.profile import Profile
 from kraftspec.reference.raft.types import NEVER_US
@@ -21,6 +21,7 @@ from kraftspec.simulation.timeline import Timeline
 from kraftspec.simulation.world import World, form
 
 BACKLOG_MAX = 200  # Records not committed; with small fetches, followers take seconds for them.
+STALE = 200  # Appends of 10,000 in an epoch that the state machine leads no longer.
 LAG_MAX = 1_000  # Records that the slowest node lacks.
 STRAGGLES = 100  # How much longer a straggler takes.
 FALLEN_US = 20 * S  # The longest that a node is down by itself.
@@ -210,8 +211,11 @@ class Schedule(Timeline):
         swarm, rng, world = self.swarm, self.rng, self.world
         self.after(rng.between(1, 2 * swarm.append_period_us), self._append)
         for replica in world.replicas.values():
-            # Whoever thinks that it leads: one that was deposed may not know yet.
-            if replica.role is RoleName.LEADER and replica.is_up:
+            # Whoever was told that it leads: one that was deposed may not know yet.
+            if replica.led_epochs and replica.is_up:
+                is_stale = rng.in_ten_thousand(STALE)
+                if replica.epoch_to_append(is_stale) < 0:
+                    continue
                 # State machines wait when too much is not committed, or not replicated.
                 committed_min = replica.log_model.end_offset - BACKLOG_MAX
                 if (
@@ -223,4 +227,4 @@ class Schedule(Timeline):
                 if any(other.log_model.end_offset < replicated_min for other in world.running()):
                     continue
                 count = rng.between(1, swarm.records_max)
-                world.append(replica, count, rng.between(14, swarm.record_bytes_max))
+                world.append(replica, count, rng.between(14, swarm.record_bytes_max), is_stale)

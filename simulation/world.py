@@ -117,13 +117,13 @@ class World:
         event = ev.RequestFailed(request_id, unsupported)
         self._run(replica, FAIL, int(unsupported), replica.step, event)
 
-    def append(self, replica: Replica, count: int, size: int) -> None:
-        """A state machine that leads appends records."""
+    def append(self, replica: Replica, count: int, size: int, is_stale: bool) -> None:
+        """A state machine appends records in the epoch that it leads; see ``epoch_to_append``."""
         if self.decisions is not None:
-            self._note(APPEND, replica, count, size)
-        operation = self.appends.call(replica.id, self.now_us)
+            self._note(APPEND, replica, count, size, is_stale)
+        operation = self.appends.call(replica.id, replica.epoch_to_append(is_stale), self.now_us)
         records = records_of(operation.id, count, size)
-        event = ev.AppendRequested(operation.id, replica.core.epoch, records)
+        event = ev.AppendRequested(operation.id, operation.epoch, records)
         self._run(replica, APPEND, operation.id, replica.step, event)
 
     def snapshot(self, replica: Replica, is_mistaken: bool) -> None:

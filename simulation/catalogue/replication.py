@@ -280,6 +280,28 @@ def does_not_open_its_epoch(plant: Planter) -> None:
     plant(leader.Leader, "begin", lambda self: None)
 
 
+def tells_of_its_leadership_at_once(plant: Planter) -> None:
+    """A state machine is told that it leads when the election is won, before anything commits."""
+    begin = leader.Leader.begin
+
+    def proud(self: Any) -> None:
+        begin(self)
+        self.core.report_leader(self.core.leader_id)
+
+    plant(leader.Leader, "begin", proud)
+
+
+def takes_appends_of_earlier_epochs(plant: Planter) -> None:
+    """A leader takes what its state machine appends in an epoch that it led before."""
+    error = leader.Leader._append_error
+
+    def lenient(self: Any, event: Any, size_bytes: int) -> int:
+        event.epoch = max(event.epoch, self.core.epoch)
+        return int(error(self, event, size_bytes))
+
+    plant(leader.Leader, "_append_error", lenient)
+
+
 def stands_still_without_answers(plant: Planter) -> None:
     """A request that is not answered is awaited for ever."""
     init = links.Connections.__init__

@@ -90,8 +90,11 @@ class Invariant:
     def snapshot_loaded(self, replica: Replica, snapshot: SnapshotId) -> None:
         """A state machine is told to begin anew, with a snapshot."""
 
-    def leader_reported(self, replica: Replica, leader_id: int) -> None:
-        """A state machine is told who leads; -1: nobody."""
+    def leader_reported(self, replica: Replica, epoch: int, leader_id: int) -> None:
+        """A state machine is told who leads an epoch; -1: nobody."""
+
+    def append_taken(self, replica: Replica, operation: Operation, epoch: int) -> None:
+        """A leader says which offsets an append will have, in this epoch."""
 
     def snapshot_written(self, replica: Replica, snapshot: SnapshotId) -> None:
         """A node wrote a snapshot of its own."""

@@ -24,7 +24,7 @@ class LeaderLoadsNoSnapshot(Invariant):
         """A new incarnation begins without a leader."""
         self.leads[replica.id] = False
 
-    def leader_reported(self, replica: Replica, leader_id: int) -> None:
+    def leader_reported(self, replica: Replica, epoch: int, leader_id: int) -> None:
         """Take note."""
         self.leads[replica.id] = leader_id == replica.id
 

@@ -38,7 +38,7 @@ RUNS_WITH_A_FAULT_MIN = 3  # Of 200: the rarest is met by as many, most by dozen
 # Seeds that once broke something in a node.
 REGRESSIONS = {
     900: "who had stored its leader's id, and had no log that says where it is, never followed it",
-    1140: "a leader that removed itself, and got a time-out, led on for good",
+    1804: "a leader that removed itself, and got a time-out, led on for good",
 }
 
 
@@ -117,7 +117,7 @@ def test_each_fault_is_met() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seed", "window"), [(104, "voter"), (396, "voter"), (233, "voter set"), (756, "snapshot")]
+    ("seed", "window"), [(48, "voter"), (142, "voter"), (233, "voter set"), (756, "snapshot")]
 )
 def test_a_window_that_is_seldom_open_is_met(seed: int, window: str) -> None:
     """Not a candidate's: it is open only with ``asks_before_its_log_is_durable`` planted."""
@@ -171,7 +171,7 @@ def test_a_cut_that_the_power_ends_may_have_cut_nothing() -> None:
 def test_the_gridlock_of_two_voters(monkeypatch: pytest.MonkeyPatch) -> None:
     """docs/findings/kraft-gridlock.md: nobody can be elected, and nothing is broken."""
     monkeypatch.setattr(operators.Operator, "others_elect", lambda *_: True)
-    schedule, violation = record(161, PROFILE, events=1_500)
+    schedule, violation = record(11_959, PROFILE, events=1_500)
     assert violation is not None
     assert violation.name == "leader_elected"
     other, removed = schedule.world.replicas.values()
@@ -322,7 +322,7 @@ def test_the_catalogue_is_as_large_as_it_says_and_in_the_docs() -> None:
 
 def test_a_trace_in_words_and_as_a_picture() -> None:
     with planted("votes_twice"):
-        minimal = minimise(3, PROFILE, events=2_000)
+        minimal = minimise(28, PROFILE, events=2_000)
         assert minimal is not None
         events, violation = trace_events(minimal.seed, minimal.swarm, PROFILE, minimal.decisions)
     assert str(violation).startswith("one_vote: ")
