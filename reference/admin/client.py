@@ -30,6 +30,7 @@ METADATA_KEY: Final = 3  # What every broker answers, and no controller.
 
 MISMATCHED_ENDPOINT_TYPE: Final = 114
 DUPLICATE_VOTER, VOTER_NOT_FOUND = 126, 127
+CONTROLLER_ID_NOT_REGISTERED: Final = 136
 UPGRADE: Final = 1  # FeatureUpdate.UpgradeType
 
 
@@ -208,6 +209,30 @@ class AdminClient(Caller):
             _check(answer.error_code, answer.error_message)
 
         self._change(attempt, VOTER_NOT_FOUND, node_id, directory_id)
+
+    def unregister_controller(self, node_id: int) -> None:
+        """Forget a controller that is gone for good (KIP-1312, UnregisterController of 4.4).
+
+        Features are no longer held back by what it supports. One that still runs registers again.
+        """
+        from kraftspec.generated.kafka import (  # noqa: PLC0415 - this call alone needs them
+            UnregisterControllerRequest,
+            UnregisterControllerResponse,
+        )
+
+        request = UnregisterControllerRequest(controller_id=node_id)
+        is_again = False
+
+        def attempt(deadline_s: float) -> None:
+            nonlocal is_again
+            is_first, is_again = not is_again, True
+            connection = self._controller(deadline_s)
+            answer = connection.ask(request, UnregisterControllerResponse, deadline_s)
+            # An attempt of which no answer came may have been carried out.
+            if is_first or answer.error_code != CONTROLLER_ID_NOT_REGISTERED:
+                _check(answer.error_code, answer.error_message)
+
+        self._call(attempt, retried=NOT_LEADER)
 
     def upgrade_feature(self, name: str, level: int, *, validate_only: bool = False) -> None:
         """Raise a feature to a level, as ``kafka-features upgrade`` does (UpdateFeatures).

@@ -131,7 +131,7 @@ def add_controller(context: click.Context, /, dry_run: bool, as_json: bool, **gi
             admin.add_voter(added.node_id, added.directory_id, added.endpoints)
     endpoints = [endpoint_text(one) for one in added.endpoints]
     if as_json:
-        _emit_change("add", dry_run, added.node_id, str(added.directory_id), endpoints)
+        _emit_change("add", dry_run, added.node_id, str(added.directory_id), endpoints=endpoints)
         return
     done = "DRY RUN of adding" if dry_run else "Added"
     click.echo(
@@ -157,6 +157,9 @@ def add_controller(context: click.Context, /, dry_run: bool, as_json: bool, **gi
     metavar="DIRECTORY-ID",
     help="The directory ID of the controller to remove.",
 )
+@click.option(
+    "--unregister", is_flag=True, help="It is gone for good: forget its registration, too (4.4)."
+)
 @click.option("--dry-run", is_flag=True, help=_DRY_RUN)
 @connection_options
 @json_option
@@ -166,6 +169,7 @@ def remove_controller(
     /,
     controller_id: int,
     directory: str,
+    unregister: bool,
     dry_run: bool,
     as_json: bool,
     **given: Any,
@@ -182,12 +186,17 @@ def remove_controller(
     with _admin(context, given) as (admin, _):
         if not dry_run:
             admin.remove_voter(controller_id, directory_id)
+        if not as_json:
+            done = "DRY RUN of removing" if dry_run else "Removed"
+            # Kafka's tool has two spaces there, and scripts may look for them.
+            click.echo(f"{done}  KRaft controller {controller_id} with directory id {directory_id}")
+        if unregister and not dry_run:
+            admin.unregister_controller(controller_id)
     if as_json:
-        _emit_change("remove", dry_run, controller_id, str(directory_id))
-        return
-    done = "DRY RUN of removing" if dry_run else "Removed"
-    # Kafka's tool has two spaces there, and scripts may look for them.
-    click.echo(f"{done}  KRaft controller {controller_id} with directory id {directory_id}")
+        _emit_change("remove", dry_run, controller_id, str(directory_id), unregister=unregister)
+    elif unregister:
+        done = "DRY RUN of unregistering" if dry_run else "Unregistered"
+        click.echo(f"{done} controller {controller_id}")
 
 
 # ---- who is asked ------------------------------------------------------------------------------
@@ -321,10 +330,7 @@ def _emit_change(
     dry_run: bool,
     node_id: int,
     directory_id: str,
-    endpoints: Sequence[str] | None = None,
+    **details: Any,
 ) -> None:
     report: dict[str, Any] = {"action": action, "dryRun": dry_run}
-    report |= {"controllerId": node_id, "directoryId": directory_id}
-    if endpoints is not None:
-        report["endpoints"] = list(endpoints)
-    emit_json(report)
+    emit_json(report | {"controllerId": node_id, "directoryId": directory_id} | details)

@@ -16,6 +16,7 @@ from tests.reference.node.secured import login, write_properties
 from kraftspec.cli import main
 from kraftspec.conformance.cluster import Cluster, Node
 from kraftspec.fastpath.types import Uuid
+from kraftspec.interop.ours import wait_until
 from kraftspec.reference.admin import (
     AdminClient,
     AdminError,
@@ -24,6 +25,7 @@ from kraftspec.reference.admin import (
     TimedOutError,
     load_client_config,
 )
+from kraftspec.reference.tools.shell.load import Source
 
 pytestmark = pytest.mark.kafka
 
@@ -192,6 +194,45 @@ def test_a_controller_leaves_and_comes_back(
     theirs, mine = kafka.quorum(*where, *coming), ours(*where, *coming)
     assert (theirs.code, mine.exit_code) == (1, 1)
     assert f"DUPLICATE_VOTER (126): {theirs.said}" in mine.stderr
+
+
+@pytest.mark.parametrize("who", ["server", "controller"])
+def test_a_controller_that_is_gone_for_good(cluster: Cluster, who: str) -> None:
+    leader = cluster.leader()
+    gone = next(node for node in cluster.controllers if node is not leader)
+    assert gone.directory_id is not None
+    where = asked(cluster, who)
+    leaving = ["remove-controller", "-i", str(gone.id), "-d", gone.directory_id, "--unregister"]
+    dry = ours(*where, *leaving, "--dry-run", "--json")
+    assert json.loads(dry.stdout) | {"directoryId": ""} == {
+        "action": "remove",
+        "dryRun": True,
+        "controllerId": gone.id,
+        "directoryId": "",
+        "unregister": True,
+    }
+    wait_until("it is registered", lambda: gone.id in registered(leader))
+    gone.kill()
+    said = ours(*where, *leaving)
+    assert said.exit_code == 0
+    assert said.stdout.splitlines()[1:] == [f"Unregistered controller {gone.id}"]
+    assert voters_of(cluster) == {3001, 3002, 3003} - {gone.id}
+    wait_until("its registration is gone", lambda: gone.id not in registered(leader))
+    with (
+        AdminClient(cluster.bootstrap()) as admin,
+        pytest.raises(AnswerError, match=r"CONTROLLER_ID_NOT_REGISTERED \(136\)"),
+    ):
+        admin.unregister_controller(gone.id)
+    restart(gone)
+    coming = ours(*where, "--command-config", str(gone.properties_path), "add-controller")
+    assert coming.exit_code == 0
+    assert voters_of(cluster) == {3001, 3002, 3003}
+    wait_until("it is registered again", lambda: gone.id in registered(leader))
+
+
+def registered(node: Node) -> set[int]:
+    """The controllers that are registered, as a node has them on its disk."""
+    return set(Source(directory=str(node.metadata_log)).load().image.controllers)
 
 
 def voters_of(cluster: Cluster) -> set[int]:
