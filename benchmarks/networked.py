@@ -83,11 +83,13 @@ class NetworkedQuorum:
                 assert process.stdout is not None
                 process.stdout.close()
 
-    def append(self, count: int, at: int, in_flight: int) -> dict[str, Any]:
-        """Append a round; return once all of it is acknowledged, and durable on all three."""
-        reply = self._call(
-            self._leader, {"do": "append", "count": count, "at": at, "inFlight": in_flight}
-        )
+    def make(self, count: int, at: int) -> None:
+        """Let the leader's client make the records of a round."""
+        self._call(self._leader, {"do": "make", "count": count, "at": at})
+
+    def append(self, in_flight: int) -> dict[str, Any]:
+        """Append the round; return once all of it is acknowledged, and durable on all three."""
+        reply = self._call(self._leader, {"do": "append", "inFlight": in_flight})
         self._all({"do": "durable", "end": reply["end"]})
         return reply
 
@@ -134,22 +136,27 @@ async def serve(path: str) -> None:
     node = Node(load_config(path))
     await node.start()
     ends = _count_syncs(node)
+    batches: list[Records] = []
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     try:
         while line := await reader.readline():
             command = json.loads(line)
-            answer = await _obey(node, ends, command)
+            answer = await _obey(node, ends, batches, command)
             print(json.dumps(answer), flush=True)
     finally:
         await node.stop(0.1)
 
 
-async def _obey(node: Node, ends: list[int], command: dict[str, Any]) -> dict[str, Any]:
+async def _obey(
+    node: Node, ends: list[int], batches: list[Records], command: dict[str, Any]
+) -> dict[str, Any]:
     match command["do"]:
+        case "make":
+            batches[:] = batches_of(command["count"], command["at"])
+            return {}
         case "append":
-            batches = list(batches_of(command["count"], command["at"]))
             return await _append(node, batches, command["inFlight"])
         case "durable":
             end = command["end"]

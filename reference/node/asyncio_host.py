@@ -4,7 +4,8 @@ One coroutine takes events in the order in which they come, and lets the `Host` 
 effects. What may wait for the disk (quorum-state, a truncation, the first append of an epoch) runs
 in a thread, and the next effect only after it: the order of effects stays that of the core, while
 other connections are served. A sync of the log runs in parallel, and its end is an event like any
-other.
+other. Where syncs are shorter than the way to a thread and back, the next one is made here, once
+no event is left to be taken.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from kraftspec.reference.raft import effects as fx
 
 EVENTS_AT_ONCE: Final = 256  # Then other tasks get their turn.
+SHORT_SYNC_S: Final = 0.001  # One that takes longer, and those after it, go to a thread.
+SYNCS_REMEMBERED: Final = 32
 
 log = logging.getLogger("kraftspec.node")
 
@@ -56,6 +59,8 @@ class AsyncioHost(Host):
         self._driver: asyncio.Task[None] | None = None
         self._ending: asyncio.Future[None] | None = None
         self._written: Future[Any] | None = None  # What the driver had the disk do last.
+        self._sync_is_due = False
+        self._sync_times_s: deque[float] = deque(maxlen=SYNCS_REMEMBERED)
         self._clock_base_ns = time.time_ns() - time.monotonic_ns()
 
     # ---- for subclasses ------------------------------------------------------------------------
@@ -135,6 +140,8 @@ class AsyncioHost(Host):
         """Take events and carry out effects until the core is done, or something fails."""
         try:
             while not self.left.is_set():
+                if self._sync_is_due and not self.inbox and not self._turns:
+                    self._sync_here()
                 if not self.inbox and not self._turns:
                     self._wake.clear()
                     began_s = time.monotonic()
@@ -151,6 +158,8 @@ class AsyncioHost(Host):
                         await waits
                     self.stepped()
                 else:
+                    if self._sync_is_due:
+                        self._sync_here()
                     await asyncio.sleep(0)
         except asyncio.CancelledError:
             raise
@@ -227,12 +236,28 @@ class AsyncioHost(Host):
         return None
 
     def begin_sync(self) -> None:
-        """Sync in a thread, beside what comes next."""
+        """Sync in a thread, beside what comes next; or soon, where that takes no time."""
         self.is_syncing = True
+        times_s = self._sync_times_s
+        if len(times_s) == SYNCS_REMEMBERED and max(times_s, default=0.0) < SHORT_SYNC_S:
+            self._sync_is_due = True
+            return
         running = asyncio.get_running_loop().run_in_executor(
-            self.disk, self.storage.flush, self.take_flush()
+            self.disk, self._timed_flush, self.take_flush()
         )
         running.add_done_callback(self._sync_ended)
+
+    def _timed_flush(self, effect: fx.FlushLog) -> ev.LogFlushed:
+        began_s = time.monotonic()
+        flushed = self.storage.flush(effect)
+        self._sync_times_s.append(time.monotonic() - began_s)
+        return flushed
+
+    def _sync_here(self) -> None:
+        self._sync_is_due = False
+        flushed = self._timed_flush(self.take_flush())
+        self.synced(flushed)
+        self.post(flushed)
 
     def _sync_ended(self, done: asyncio.Future[ev.LogFlushed]) -> None:
         self.is_syncing = False

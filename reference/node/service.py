@@ -183,9 +183,9 @@ class Service:
             node.storage.fill(reply)
         elif isinstance(reply, ApiVersionsReply) and not reply.error:
             reply.apis = tuple(self.apis[key] for key in sorted(self.apis))
-        body = node.profile.encode_reply(request, reply, version, connection.listener.name)
+        parts = node.profile.reply_parts(request, reply, version, connection.listener.name)
         header = response_header(api.response, version, correlation_id)
-        connection.reply(sized(header + body))
+        connection.reply(sized(header, *parts))
 
     def upgraded(self, effect: fx.UpgradeAnswered) -> None:
         """Answer UpdateFeatures, now that the core has."""
@@ -197,4 +197,4 @@ class Service:
 
 def _frame_of(response: Message, version: int, correlation_id: int) -> bytes:
     header = response_header(type(response), version, correlation_id)
-    return sized(header + response.encode(version))
+    return sized(header, response.encode(version))

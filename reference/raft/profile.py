@@ -7,7 +7,7 @@ are all the translator's.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from kraftspec.reference.raft.control import ControlRecord
@@ -69,6 +69,12 @@ class Profile(Protocol):
 
     def encode_reply(self, request: Request, reply: Reply, version: int, listener: str) -> bytes:
         """Return the body of the answer to ``request``, which came in on ``listener``."""
+        return b"".join(self.reply_parts(request, reply, version, listener))
+
+    def reply_parts(
+        self, request: Request, reply: Reply, version: int, listener: str
+    ) -> Sequence[Bytes]:
+        """Return the same in pieces: many records are a piece of their own, and no copy."""
         ...
 
     def decode_reply(self, request: Request, version: int, body: Bytes) -> Reply:

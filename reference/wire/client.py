@@ -64,7 +64,7 @@ class Requests:
         self._correlation_id = (self._correlation_id + 1) & _CORRELATION_ID_MAX
         header = request_header(request, version, self._correlation_id, self.client_id)
         self.waiting.append(Waiting(self._correlation_id, version, note))
-        return sized(header + body)
+        return sized(header, body)
 
     def feed(self, data: bytes) -> None:
         """Add what was received; WireError for nothing, which means that the other side hung up."""

@@ -175,6 +175,6 @@ def read_response(frame: bytes, response: type[_Response], version: int) -> _Res
     return response.decode(response_body(frame, response, version), version, copy=True)
 
 
-def sized(frame: bytes) -> bytes:
-    """Return a frame with its size before it."""
-    return len(frame).to_bytes(SIZE_BYTES, "big") + frame
+def sized(*parts: bytes | memoryview) -> bytes:
+    """Return a frame, given in pieces, with its size before it."""
+    return b"".join((sum(map(len, parts)).to_bytes(SIZE_BYTES, "big"), *parts))

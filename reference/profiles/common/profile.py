@@ -53,11 +53,14 @@ class ProfileBase(Profile):
         translation = self._by_key[api_key]
         return translation.get_request(translation.api.request.decode(body, version), version)
 
-    def encode_reply(self, request: Request, reply: Reply, version: int, listener: str) -> bytes:
+    def reply_parts(
+        self, request: Request, reply: Reply, version: int, listener: str
+    ) -> Sequence[Bytes]:
         """Return the body of the answer to ``request``, which came in on ``listener``."""
         translation = self._by_request[request.__class__]
-        encoded: bytes = translation.put_reply(request, reply, version, listener).encode(version)
-        return encoded
+        message: Any = translation.put_reply(request, reply, version, listener)
+        parts: list[Bytes] = message.encode_parts(version)
+        return parts
 
     def decode_reply(self, request: Request, version: int, body: Bytes) -> Reply:
         """Return what the answer to ``request`` says; CodecError for bytes that are none."""

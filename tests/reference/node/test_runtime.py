@@ -28,11 +28,21 @@ from kraftspec.fastpath.files import LocalFile
 from kraftspec.fastpath.types import Uuid
 from kraftspec.reference.log import LogDirectory, LogFailedError, NotFormattedError
 from kraftspec.reference.log.files import LocalFiles
-from kraftspec.reference.node import runtime
+from kraftspec.reference.node import asyncio_host, runtime
 from kraftspec.reference.node.runtime import Node, NotAppendedError
 from kraftspec.reference.raft import RoleName
 
 WAIT_S = 30.0
+
+
+@pytest.fixture(params=["in a thread", "between events"])
+def syncs(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nodes sync their logs, however long that takes."""
+    if request.param == "in a thread":
+        monkeypatch.setattr(asyncio_host, "SHORT_SYNC_S", 0)
+    else:
+        monkeypatch.setattr(asyncio_host, "SYNCS_REMEMBERED", 0)
+        monkeypatch.setattr(asyncio_host, "SHORT_SYNC_S", WAIT_S)
 
 
 def test_three_nodes_elect_append_and_survive_a_stop_of_the_leader(tmp_path: Path) -> None:
@@ -58,6 +68,7 @@ def test_three_nodes_elect_append_and_survive_a_stop_of_the_leader(tmp_path: Pat
     run(main())
 
 
+@pytest.mark.usefixtures("syncs")
 def test_what_was_acknowledged_is_there_after_a_restart_of_all(tmp_path: Path) -> None:
     async def main() -> None:
         quorum = Quorum(tmp_path)
@@ -76,6 +87,7 @@ def test_what_was_acknowledged_is_there_after_a_restart_of_all(tmp_path: Path) -
     run(main())
 
 
+@pytest.mark.usefixtures("syncs")
 def test_one_node_alone_leads_itself(tmp_path: Path) -> None:
     async def main() -> None:
         async with Quorum(tmp_path, count=1) as quorum:
@@ -115,6 +127,7 @@ class _FailingFiles(LocalFiles):
 
 
 @pytest.mark.soak
+@pytest.mark.usefixtures("syncs")
 def test_a_leader_whose_disk_fails_stops_and_the_others_go_on(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -114,10 +114,10 @@ class PlainProfile(KafkaProfile):
     def decode_request(self, api_key: int, version: int, body: ms.Bytes) -> ms.Request:
         return KINDS[api_key][0](**_decoded(body))
 
-    def encode_reply(
+    def reply_parts(
         self, request: ms.Request, reply: ms.Reply, version: int, listener: str
-    ) -> bytes:
-        return _encoded(reply)
+    ) -> list[bytes]:
+        return [_encoded(reply)]
 
     def decode_reply(self, request: ms.Request, version: int, body: ms.Bytes) -> ms.Reply:
         kind = next(reply for kind_, reply in KINDS.values() if kind_ is type(request))
