@@ -109,7 +109,7 @@ class Appender:
         self.end = self.durable_end = self.zeroed_end = end
         self.failure: BaseException | None = None
         self._lock = threading.RLock()  # ``close`` has it while it syncs.
-        self._changed = threading.Condition(self._lock)
+        self._changed: threading.Condition | None = None  # Made by the first that waits.
         self._is_syncing = False
         self._is_cut = False  # Since the last sync.
 
@@ -148,7 +148,7 @@ class Appender:
         while True:
             with self._lock:
                 while self._is_syncing and (self.durable_end < end or self._is_cut):
-                    self._changed.wait()
+                    self._wait()
                 if self.durable_end >= end and not self._is_cut:
                     return self.durable_end
                 self._check_usable()
@@ -165,9 +165,20 @@ class Appender:
                     self.durable_end = max(self.durable_end, reached)
                 elif self.failure is None:
                     self.failure = failure
-                self._changed.notify_all()
+                self._notify()
             if failure is not None:
                 raise failure
+
+    def _wait(self) -> None:
+        """Wait, with the lock held, until a sync has ended."""
+        if self._changed is None:
+            self._changed = threading.Condition(self._lock)
+        self._changed.wait()
+
+    def _notify(self) -> None:
+        """Wake those that wait; with the lock held."""
+        if self._changed is not None:
+            self._changed.notify_all()
 
     def cut(self, end: int) -> None:
         """Cut what is behind ``end``, zeros too; durable on return."""
@@ -290,9 +301,9 @@ class LogAppender(Appender):
         if self._forks != _forks:
             self.file.close()
             return
-        with self._changed:
+        with self._lock:
             while self._is_syncing:
-                self._changed.wait()
+                self._wait()
             try:
                 if not self._is_closed and self.failure is None:
                     self._on_disk(self.trim)
@@ -300,7 +311,7 @@ class LogAppender(Appender):
                 if not self._is_closed:  # A forked process may have the file still, locked.
                     fcntl.flock(self.file.descriptor, fcntl.LOCK_UN)
                 self.file.close()
-                self._changed.notify_all()
+                self._notify()
 
     def __enter__(self) -> LogAppender:
         return self

@@ -169,9 +169,8 @@ class Storage:
 
     def _log_controls(self, offset: int) -> Iterator[tuple[int, ControlRecord]]:
         """Yield the control records at ``offset`` and after it."""
-        for header, data in self.log.batches(offset):
-            if header.is_control:
-                yield from self._controls(decode_batch(data, header.position))
+        for header, data in self.log.control_batches(offset):
+            yield from self._controls(decode_batch(data, header.position))
 
     def snapshot_controls(self, snapshot_id: SnapshotId) -> Iterator[ControlRecord]:
         """Yield the control records of a snapshot that the core knows."""

@@ -31,7 +31,7 @@ Hook = Callable[[str, str, int], None]
 class _Inode:
     """The bytes of a file: as a reader sees them, and as the disk has them."""
 
-    __slots__ = ("begun", "current", "cut_to", "dirty", "durable", "is_lost")
+    __slots__ = ("begun", "current", "cut_to", "dirty", "durable", "is_lost", "remembered")
 
     def __init__(self) -> None:
         self.current = bytearray()
@@ -39,8 +39,14 @@ class _Inode:
         self.dirty: list[tuple[int, int]] = []  # What was written since the last sync.
         self.cut_to: int | None = None  # The least size that it was cut to since then.
         self.is_lost = False  # A sync failed.
+        self.remembered: Any = None  # What a reader of all its bytes made of them as they are.
         # Of the sync that is under way: where it cuts the file, and what it writes where.
         self.begun: tuple[int | None, list[tuple[int, bytearray]]] | None = None
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether the disk has what a reader sees."""
+        return not (self.dirty or self.is_lost or self.begun) and self.cut_to is None
 
     def sync(self) -> None:
         """Bring to the disk what was written; where a sync was begun, what was written by then."""
@@ -84,14 +90,20 @@ class _Inode:
 
     def settle(self) -> None:
         """Sync, and read what the disk has."""
+        if self.is_clean:
+            return
         self.sync()
         if self.is_lost:
             self.current[:] = self.durable
             self.is_lost = False
+            self.remembered = None
 
     def power_loss(self, random: Random) -> set[str]:
         """Keep any of the sectors that were not synced, and forget the others; say which it did."""
+        if self.is_clean:
+            return set()
         self.give_up_sync()
+        self.remembered = None
         disk = self.durable
         done = set()
         is_cut_kept = self.cut_to is None or random.getrandbits(1) == 1
@@ -148,6 +160,7 @@ class MemoryFile:
         if files.hook is not None:
             files.hook("write", self._path, len(data))
         inode = self._inode
+        inode.remembered = None
         current = inode.current
         stop = position + len(data)
         start = position
@@ -176,6 +189,7 @@ class MemoryFile:
         if size > len(inode.current):
             self.write_at(len(inode.current), bytes(size - len(inode.current)))
             return
+        inode.remembered = None
         del inode.current[size:]
         if size < len(inode.durable) or inode.begun is not None:
             inode.cut_to = size if inode.cut_to is None else min(inode.cut_to, size)
@@ -195,6 +209,20 @@ class MemoryFile:
     def settle(self) -> None:
         """Sync, and read from then on what the disk has."""
         self._inode.settle()
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether somebody sees each operation, those that only read too."""
+        return self._files.hook is not None
+
+    @property
+    def remembered(self) -> Any:
+        """What a reader left here that read the whole file; None once its bytes have changed."""
+        return self._inode.remembered
+
+    @remembered.setter
+    def remembered(self, value: Any) -> None:
+        self._inode.remembered = value
 
     def close(self) -> None:
         """Let the file go."""
@@ -308,9 +336,10 @@ class MemoryFiles:
     def sync_directory(self, path: str) -> None:
         """Bring the names in a directory to the disk."""
         self._called("sync_directory", path)
-        names = self._inside(path)
-        self._durable_names[path] = dict(names)
-        self._changes.pop(path, None)
+        self._inside(path)
+        names = self._durable_names[path]
+        for change in self._changes.pop(path, ()):
+            _apply(names, *change)
 
     def lock(self, path: str) -> MemoryLock:
         """Lock a file, which is made where it is missing."""
@@ -369,6 +398,7 @@ class MemoryFiles:
     def corrupt(self, path: str, position: int, mask: int) -> None:
         """Flip bits of a byte at rest: its reader sees it, and so does the next life."""
         inode = self._inode(path)
+        inode.remembered = None
         inode.current[position] ^= mask
         if position < len(inode.durable):
             inode.durable[position] ^= mask

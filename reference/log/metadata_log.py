@@ -212,16 +212,19 @@ class MetadataLog:
         batch = encode_control_values(
             values, base_offset=self._end_offset, epoch=epoch, timestamp_ms=timestamp_ms
         )
-        return self._append_own(epoch, batch, len(values), timestamp_ms)
+        return self._append_own(epoch, batch, len(values), timestamp_ms, is_control=True)
 
-    def _append_own(self, epoch: int, batch: bytes, count: int, timestamp_ms: int) -> Appended:
+    def _append_own(
+        self, epoch: int, batch: bytes, count: int, timestamp_ms: int, *, is_control: bool = False
+    ) -> Appended:
         base_offset = self._end_offset
         if epoch < self._last_epoch or epoch < 0:
             raise ValueError(f"epoch {epoch}, and the last record is of epoch {self._last_epoch}")
         if len(batch) > BATCH_BYTES_MAX:
             raise ValueError(f"a batch of {len(batch)} bytes, and at most {BATCH_BYTES_MAX} wanted")
         if batch:
-            self._write(batch, epoch, base_offset, base_offset + count - 1, timestamp_ms)
+            last_offset = base_offset + count - 1
+            self._write(batch, epoch, base_offset, last_offset, timestamp_ms, is_control)
         return Appended(base_offset, self._end_offset, batch)
 
     def append_batches(self, data: Any, *, check_crc: bool = True) -> Appended:
@@ -248,6 +251,7 @@ class MetadataLog:
                     header.base_offset,
                     header.last_offset,
                     header.max_timestamp,
+                    header.is_control,
                 )
                 position = end
         except CodecError as error:
@@ -255,7 +259,13 @@ class MetadataLog:
         return Appended(first, self._end_offset, view)
 
     def _write(
-        self, batch: Any, epoch: int, base_offset: int, last_offset: int, max_timestamp: int
+        self,
+        batch: Any,
+        epoch: int,
+        base_offset: int,
+        last_offset: int,
+        max_timestamp: int,
+        is_control: bool,
     ) -> None:
         config = self._config
         size = len(batch)
@@ -271,7 +281,7 @@ class MetadataLog:
         except BaseException as error:
             # Bytes of no known number are in the file now. Ctrl-C is such an error, too.
             self._fail(error)
-        segment.index.add(base_offset, last_offset, position, size, max_timestamp)
+        segment.index.add(base_offset, last_offset, position, size, max_timestamp, is_control)
         segment.next_offset = last_offset + 1
         self._end_offset = last_offset + 1
 
@@ -370,6 +380,16 @@ class MetadataLog:
             for header in iterate_headers(data, check_crc=False):
                 offset = header.last_offset + 1
                 yield header, data
+
+    def control_batches(self, offset: int) -> Iterator[tuple[BatchHeader, bytes]]:
+        """Yield the control batches as ``batches`` does, and read no other."""
+        first = bisect_right(self._segments, offset, key=lambda one: one.base_offset) - 1
+        for segment in self._segments[max(first, 0) :]:
+            for at in segment.index.controls:
+                data = segment.read(segment.base_offset + at, 1, self._end_offset)
+                for header in iterate_headers(data, check_crc=False):
+                    if header.last_offset >= offset:
+                        yield header, data
 
     def _segment_of(self, offset: int) -> Segment:
         if offset >= self._active.base_offset:

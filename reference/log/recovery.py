@@ -9,14 +9,15 @@ the start of the log follow from that; the files that have them are only compare
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
 from kraftspec.fastpath.append import ZERO_AHEAD_BYTES_MAX
 from kraftspec.fastpath.recovery import Recovery, find_end
-from kraftspec.reference.log.epochs import CHECKPOINT_NAME, EpochList
+from kraftspec.reference.log.epochs import CHECKPOINT_NAME, EpochEntry, EpochList
 from kraftspec.reference.log.files import read_whole
+from kraftspec.reference.log.memory_files import MemoryFile
 from kraftspec.reference.log.segment import (
     INDEX_SUFFIXES,
     INT32_MAX,
@@ -27,6 +28,7 @@ from kraftspec.reference.log.segment import (
 from kraftspec.reference.log.snapshots import order, parse_name
 
 if TYPE_CHECKING:
+    from kraftspec.fastpath.files import File
     from kraftspec.fastpath.records import BatchHeader
     from kraftspec.reference.log.files import Files
     from kraftspec.reference.raft.types import SnapshotId
@@ -109,8 +111,26 @@ class _Chain:
         if epoch > last:
             self.epochs.assign(epoch, header.base_offset)
         self.due = last_offset + 1
-        self.index.add(header.base_offset, last_offset, position, header.size, header.max_timestamp)
+        self.index.add(
+            header.base_offset,
+            last_offset,
+            position,
+            header.size,
+            header.max_timestamp,
+            header.is_control,
+        )
         return ""
+
+
+class _Remembered(NamedTuple):
+    """What was found in a segment: valid while its bytes and what is before it are the same."""
+
+    due: int
+    last_epoch: int
+    interval_bytes: int
+    batches: BatchIndex
+    found: Recovery
+    epochs: list[EpochEntry]  # That begin in it.
 
 
 def _recover_segment(
@@ -123,16 +143,39 @@ def _recover_segment(
         if file.size() > SEGMENT_BYTES_MAX:
             reason = f"{file.size()} bytes are more than a segment has, {SEGMENT_BYTES_MAX}"
             raise CorruptMetadataLogError(path + LOG_SUFFIX, 0, reason)
-        chain.index = BatchIndex(base_offset, interval_bytes)
         if chain.due is None:
             chain.due = base_offset
-        found = find_end(file.read_at, file.size(), base_offset, chain.visit, is_log=True)
+        found = _read_segment(file, base_offset, chain, interval_bytes)
     except BaseException:
         file.close()
         raise
     segment = Segment(path, file, chain.index, found.end)
     segment.next_offset = chain.due
     return segment, found
+
+
+def _read_segment(file: File, base_offset: int, chain: _Chain, interval_bytes: int) -> Recovery:
+    """Check the batches of a segment.
+
+    A disk may rot, so it is read at each start. Memory does not: there what was found before holds.
+    """
+    assert chain.due is not None
+    before = chain.due, chain.epochs.last_epoch, interval_bytes
+    memory = file if isinstance(file, MemoryFile) and not file.is_watched else None
+    known = memory.remembered if memory else None
+    if isinstance(known, _Remembered) and known[:3] == before:
+        chain.index = known.batches.copy()
+        for epoch, start_offset in known.epochs:
+            chain.epochs.assign(epoch, start_offset)
+        chain.due = known.found.next_offset
+        return known.found
+    chain.index = BatchIndex(base_offset, interval_bytes)
+    epochs = len(chain.epochs.entries)
+    found = find_end(file.read_at, file.size(), base_offset, chain.visit, is_log=True)
+    if memory:
+        begun = chain.epochs.entries[epochs:]
+        memory.remembered = _Remembered(*before, chain.index.copy(), found, begun)
+    return found
 
 
 def recover(

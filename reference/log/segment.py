@@ -40,6 +40,7 @@ class BatchIndex:
     __slots__ = (
         "_since_entry_bytes",
         "base_offset",
+        "controls",
         "first_timestamp",
         "interval_bytes",
         "max_timestamp",
@@ -55,6 +56,7 @@ class BatchIndex:
         self.interval_bytes = interval_bytes
         self.offsets = array("I")  # Of the first record of each batch, relative to base_offset.
         self.positions = array("I")
+        self.controls = array("I")  # Of ``offsets``, those of control batches.
         self.offset_entries = bytearray()
         self.time_entries = bytearray()
         self.first_timestamp = NO_TIMESTAMP
@@ -62,14 +64,30 @@ class BatchIndex:
         self.max_timestamp_offset = base_offset
         self._since_entry_bytes = 0
 
+    def copy(self) -> BatchIndex:
+        """Return another one that says the same."""
+        other = BatchIndex(self.base_offset, self.interval_bytes)
+        for name in self.__slots__:
+            value = getattr(self, name)
+            setattr(other, name, value[:] if isinstance(value, array | bytearray) else value)
+        return other
+
     def add(
-        self, base_offset: int, last_offset: int, position: int, size: int, max_timestamp: int
+        self,
+        base_offset: int,
+        last_offset: int,
+        position: int,
+        size: int,
+        max_timestamp: int,
+        is_control: bool,
     ) -> None:
         """Note a batch that stands at ``position``, behind all others; timestamps are ms."""
         if not self.positions:
             self.first_timestamp = max_timestamp
         self.offsets.append(base_offset - self.base_offset)
         self.positions.append(position)
+        if is_control:
+            self.controls.append(base_offset - self.base_offset)
         if max_timestamp > self.max_timestamp:
             self.note_time(max_timestamp, last_offset)
         if self._since_entry_bytes > self.interval_bytes:
@@ -111,6 +129,8 @@ class BatchIndex:
         Returns the position from which on the batches that are left have to be shown to
         ``note_time`` again.
         """
+        if count < len(self.offsets):
+            del self.controls[bisect_left(self.controls, self.offsets[count]) :]
         del self.offsets[count:]
         del self.positions[count:]
         position, offset = 0, -1
