@@ -97,12 +97,17 @@ class Follower(Role):
             self.core.emit(fx.AbandonSnapshot(self.fetching))
 
     def grants(self, candidate: ReplicaKey, up_to_date: bool, pre_vote: bool) -> bool:
-        """Refuse: there is a leader. A pre-vote may pass before the first fetch (KIP-996)."""
-        policy = self.core.policy
+        """Refuse: there is a leader. A pre-vote may pass before the first fetch (KIP-996).
+
+        Who is no voter follows on when its leader is silent. It does not refuse for ever, as
+        Kafka's does: it may be a voter by a record that it lacks, and the one that others need.
+        """
+        core = self.core
+        has_fetched = self.has_fetched and (core.is_voter or core.now_us < self.fetch_deadline_us)
         return (
             pre_vote
             and up_to_date
-            and policy.follower_grants_pre_vote(self.core, has_fetched=self.has_fetched)
+            and core.policy.follower_grants_pre_vote(core, has_fetched=has_fetched)
         )
 
     # ---- timers and requests -----------------------------------------------------------------

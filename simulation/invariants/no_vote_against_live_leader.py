@@ -2,7 +2,8 @@
 
 KIP-996: a leader rejects pre-votes of its own epoch, and so does a follower that has fetched from
 it. Otherwise a node with a clock jump, or one that was partitioned, could depose a leader that
-serves the others well.
+serves the others well. Who is no voter has no time-out that ends its following: after a fetch
+time-out without anything new it may grant pre-votes, or it would refuse them for ever.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ class NoVoteAgainstLiveLeader(Invariant):
 
     def __init__(self) -> None:
         self.has_fetched: dict[int, bool] = {}
+        self.fetched_us: dict[int, int] = {}  # Node → when it last appended, by its own clock.
 
     def persisted(self, replica: Replica, state: ElectionState) -> None:
         """Whoever begins to follow stores whom."""
@@ -29,6 +31,7 @@ class NoVoteAgainstLiveLeader(Invariant):
     def appended(self, replica: Replica, first: int) -> None:
         """Its leader has sent something."""
         self.has_fetched[replica.id] = replica.core.role.name is RoleName.FOLLOWER
+        self.fetched_us[replica.id] = replica.clock_us()
 
     def vote_answered(self, replica: Replica, request: Vote, granted: bool) -> None:
         """Look at its role before the request. A new epoch ends that role."""
@@ -36,7 +39,11 @@ class NoVoteAgainstLiveLeader(Invariant):
             return
         if replica.role is RoleName.LEADER:
             self.fail(f"leader {replica.id} of epoch {replica.epoch} grants {request}")
-        if replica.role is RoleName.FOLLOWER and self.has_fetched.get(replica.id):
+        if replica.role is not RoleName.FOLLOWER or not self.has_fetched.get(replica.id):
+            return
+        silent_us = replica.clock_us() - self.fetched_us[replica.id]
+        is_lax = request.pre_vote and not replica.core.is_voter
+        if not is_lax or silent_us < replica.config.fetch_timeout_us:
             self.fail(f"node {replica.id} has fetched from its leader, and grants {request}")
 
 
