@@ -7,6 +7,7 @@ have directory ids (KIP-853), and never so many that a voter set has lost its ma
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 
 from kraftspec.reference.raft import RoleName
 from kraftspec.reference.raft.types import NEVER_US
@@ -346,11 +347,13 @@ class Faults:
             votes = [voters.is_voter(other.key) for _, voters in sets]
             if any(votes) and not votes[-1] and sets[-1][0] >= other.high_watermark:
                 keys.pop(other.key, None)
-        removing = self.operator.removing
+        operator = self.operator
         for other in self.schedule.world.replicas.values():
             for _, voters in other.known_voters:
-                for gone in (None, *removing):
+                for gone, added in product((None, *operator.removing), (None, *operator.adding)):
                     left = [voter.key for voter in voters if voter.key != gone]
+                    if added is not None and added.id not in voters:
+                        left.append(added)
                     if sum(1 for key in left if key in keys) < len(left) // 2 + 1:
                         return False
         return True

@@ -375,8 +375,10 @@ class Replica(ABC):
             self.hooks.fetch_handled(self, request.replica_id, request.replica_directory_id)
         elif kind is Vote:
             self.hooks.vote_handled(self, request, effects)
-        elif kind is UpdateVoter:
-            self.hooks.fetch_handled(self, request.voter_id, request.voter_directory_id)
+        elif kind in self.world.protocol.changes:
+            self.hooks.change_requested(self, request)
+            if kind is UpdateVoter:
+                self.hooks.fetch_handled(self, request.voter_id, request.voter_directory_id)
 
     def note_ask(self, request: Request) -> None:
         """The core is about to send a request."""

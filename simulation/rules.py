@@ -38,6 +38,7 @@ INVARIANTS: Final = (
     "leader_completeness",
     "leader_hears_majority",
     "one_voter_change",
+    "change_was_asked_for",
     "answered_change_is_committed",
     "snapshot_at_log_start",
     "voters_follow_log",
@@ -158,6 +159,34 @@ class Rules:
         """
         return voters.is_voter(key)
 
+    def unasked(
+        self, before: VoterSet, after: VoterSet, requests: list[Request], own_id: int
+    ) -> str:
+        """Return which change of voters nobody asked for, if there is one; else "".
+
+        ``requests`` are those for changes that the leader ``own_id`` has got in its epoch. One that
+        led to a change is taken out.
+        """
+        changes: list[tuple[type[AddVoter | RemoveVoter], ReplicaKey]] = [
+            *((RemoveVoter, key) for key in _lacking(after, before)),
+            *((AddVoter, key) for key in _lacking(before, after)),
+        ]
+        for kind, key in changes:
+            request = next((one for one in requests if self.asks_for(one, kind, key)), None)
+            if request is None:
+                return f"{kind.__name__} of {key}"
+            if isinstance(request, kind):
+                requests.remove(request)
+        return ""
+
+    def asks_for(
+        self, request: Request, kind: type[AddVoter | RemoveVoter], key: ReplicaKey
+    ) -> bool:
+        """Whether a request is one to add, or to remove, this voter."""
+        return isinstance(request, kind) and key == ReplicaKey(
+            request.voter_id, request.voter_directory_id
+        )
+
     def has_happened(self, request: Request, voters: VoterSet) -> bool:
         """Whether these voters are as a request among ``changes`` wants them to be."""
         if isinstance(request, AddVoter | RemoveVoter | UpdateVoter):
@@ -171,3 +200,13 @@ class Rules:
     def older(self, vote_version: int) -> Mapping[int, int]:
         """Return the highest versions, by API key, of a release that speaks this one of Vote."""
         return {VOTE_API_KEY: vote_version}
+
+
+def _lacking(voters: VoterSet, others: VoterSet) -> list[ReplicaKey]:
+    """Return who of ``others`` is none of ``voters``; a directory that is not known is any."""
+    keys = [voter.key for voter in others]
+    return [
+        key
+        for key in keys
+        if not any(one.key.matches(key) or key.matches(one.key) for one in voters)
+    ]

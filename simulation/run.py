@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from kraftspec.reference.raft.messages import AddVoter
 from kraftspec.reference.raft.profile import Profile
 from kraftspec.simulation.committed_log import Violation
 from kraftspec.simulation.harness.cores import Core, cpu_seconds
@@ -20,6 +21,7 @@ from kraftspec.simulation.rng import Rng
 from kraftspec.simulation.schedule import Schedule
 from kraftspec.simulation.swarm import (
     Swarm,
+    draw_restless_operator,
     draw_slow_snapshots,
     draw_swarm,
     draw_targeted_power,
@@ -85,6 +87,8 @@ def swarm_of(seed: int, profile: Profile, *, voters: int | None = None) -> Swarm
     draw_targeted_power(swarm, Rng(seed ^ 0xD15C))
     draw_zeros(swarm, Rng(seed ^ 0x430C1))  # None for the seeds that docs/kip-595.md names.
     protocol = protocol_of(profile)
+    if AddVoter in protocol.changes:
+        draw_restless_operator(swarm, Rng(seed ^ 0x0BE5))
     if protocol.has_snapshots:
         draw_slow_snapshots(swarm, Rng(seed ^ 0x5709))
     protocol.restrict(swarm, rng)

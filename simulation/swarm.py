@@ -13,6 +13,7 @@ from kraftspec.simulation.rng import Rng
 
 MS = 1_000
 S = 1_000_000
+RESTLESS = 1_000  # Runs of 10,000 whose operator repeats requests, and lets leaders be removed.
 SLOW_SNAPSHOTS = 500  # Runs of 10,000 whose snapshots are slower than the fetch time-out.
 
 
@@ -68,6 +69,7 @@ class Swarm(msgspec.Struct, kw_only=True):
     snapshot_period_us: int = 0
     clean_period_us: int = 0
     reconfigure_period_us: int = 0
+    repeat_period_us: int = 0  # Of requests for changes of voters that were sent before.
     upgrade_period_us: int = 0  # Of kraft.version, from 0 to 1; asked until it is done.
     resign_period_us: int = 0
     segment_bytes: int = 1 << 20
@@ -172,6 +174,26 @@ def draw_targeted_power(swarm: Swarm, rng: Rng) -> None:
 def draw_zeros(swarm: Swarm, rng: Rng) -> None:
     """Draw how many bytes are preallocated, up to a whole segment, by an rng of its own."""
     swarm.zero_ahead_bytes = rng.pick((0, 700, 1 << 12, 40_000))
+
+
+def draw_restless_operator(swarm: Swarm, rng: Rng) -> None:
+    """Draw an operator who changes the voters all the time, by an rng of its own.
+
+    Disks are replaced, so that some of what is repeated is about a disk that is gone. Little else
+    fails in these runs, and less is appended: a change takes many steps.
+    """
+    if swarm.kraft_version and rng.in_ten_thousand(RESTLESS):
+        corruption_period_us = swarm.corruption_period_us  # That replaces a disk, too.
+        for name in swarm.faults:
+            setattr(swarm, name, 0)
+        swarm.corruption_period_us = corruption_period_us
+        swarm.voters = max(swarm.voters, 3)
+        swarm.joiners = max(swarm.joiners, rng.pick((1, 2)))
+        swarm.reconfigure_period_us = rng.between(500 * MS, 2 * S)
+        swarm.repeat_period_us = rng.between(500 * MS, 2 * S)
+        swarm.wipe_period_us = rng.between(2 * S, 6 * S)
+        swarm.append_period_us = 500 * MS
+        swarm.latency_min_us, swarm.latency_max_us = 10 * MS, 40 * MS
 
 
 def draw_slow_snapshots(swarm: Swarm, rng: Rng) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from kraftspec.generated.errors import ErrorCode
 from kraftspec.reference.raft import leader, log_state, membership, role, voters
 from kraftspec.simulation.catalogue.bug import Planter
@@ -148,6 +150,19 @@ def answers_a_change_too_early(plant: Planter) -> None:
             self.leader.resign_requested = True
 
     plant(membership.Membership, "high_watermark_moved", moved)
+
+
+def removes_whoever_has_the_id(plant: Planter) -> None:
+    """RemoveRaftVoter removes the voter with its id, though that has another directory by now."""
+    remove = membership.Membership.remove
+
+    def careless(self: Any, token: int, request: Any) -> None:
+        voter = self.core.log.voters.last.get(request.voter_id)
+        if voter is not None:
+            request = replace(request, voter_directory_id=voter.key.directory_id)
+        remove(self, token, request)
+
+    plant(membership.Membership, "remove", careless)
 
 
 def removes_two(plant: Planter) -> None:

@@ -45,6 +45,9 @@ class Invariant:
     def vote_handled(self, replica: Replica, request: Vote, effects: list[Any]) -> None:
         """A node took a Vote; these effects it had, not yet carried out."""
 
+    def change_requested(self, replica: Replica, request: Request) -> None:
+        """A node took a request for other voters; what it does then has not happened yet."""
+
     def fetch_handled(self, replica: Replica, replica_id: int, directory_id: bytes) -> None:
         """A node took a request by which a follower shows that it follows."""
 

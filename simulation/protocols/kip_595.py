@@ -193,6 +193,22 @@ class Kip595Protocol(SimulatedProtocol):
         """Let a voter take itself for none: its leader tells it so before its log does."""
         return None if voters.is_voter(key) else False
 
+    def unasked(
+        self, before: VoterSet, after: VoterSet, requests: list[Request], own_id: int
+    ) -> str:
+        """Return targets that nobody asked for, or a move that leads to none that are in force."""
+        assert isinstance(after, Assignment)
+        targets = before.targets if isinstance(before, Assignment) else None
+        if after.targets not in (None, targets):
+            asked = [one for one in requests if self.has_happened(one, after)]
+            return "" if asked else f"AlterQuorum of {after.targets}"
+        added = {*after.ids} - {*before.ids}
+        removed = {*before.ids} - {*after.ids}
+        if not added | removed and targets in (after.targets, after.ids):
+            return ""
+        is_move = targets is not None and added <= {*targets} and not removed & {*targets}
+        return "" if is_move else f"voters {after.ids}, where {targets} are to be"
+
     def has_happened(self, request: Request, voters: VoterSet) -> bool:
         """Whether these voters have the targets that were asked for: that is what is answered."""
         assert isinstance(request, AlterQuorum)

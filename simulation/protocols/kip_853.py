@@ -12,7 +12,7 @@ from collections.abc import Set as AbstractSet
 from kraftspec.fastpath.types import ZERO_UUID
 from kraftspec.reference.profiles.kip_853.bootstrap import bootstrap_files
 from kraftspec.reference.raft import Config, ReplicaKey, Voter, VoterSet
-from kraftspec.reference.raft.messages import AddVoter
+from kraftspec.reference.raft.messages import AddVoter, RemoveVoter, Request
 from kraftspec.simulation.operators import Operator
 from kraftspec.simulation.protocols.base import SimulatedProtocol
 from kraftspec.simulation.replica import Replica
@@ -55,7 +55,7 @@ class DraftOperator(Operator):
                 voter_directory_id=replica.key.directory_id,
                 endpoints=replica.config.endpoints if self.schedule.swarm.kraft_version else (),
             )
-            self.schedule.world.ask(leader.id, request)
+            self.ask(leader.id, request)
 
     def remove(self, leader: Replica, key: ReplicaKey | None) -> None:
         """Ask for a voter to be removed; or, of one with a new disk, as often for that one."""
@@ -179,6 +179,14 @@ class Kip853Protocol(SimulatedProtocol):
     def faults(self, schedule: Timeline, operator: Operator) -> TargetedPowerLoss:
         """Return faults among which a partitioned voter is removed."""
         return RemovedWhilePartitioned(schedule, operator)
+
+    def asks_for(
+        self, request: Request, kind: type[AddVoter | RemoveVoter], key: ReplicaKey
+    ) -> bool:
+        """Let AddVoter remove the voter with the same id and another uuid: it is replaced."""
+        if isinstance(request, AddVoter) and kind is RemoveVoter:
+            return request.voter_id == key.id and request.voter_directory_id != key.directory_id
+        return super().asks_for(request, kind, key)
 
     def is_voter(
         self, key: ReplicaKey, voters: VoterSet, earlier: Sequence[VoterSet]

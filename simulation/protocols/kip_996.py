@@ -22,12 +22,17 @@ OLD_VOTE_VERSION = 0  # Without PreVote.
 DISK_LOSS = 1_500  # Runs of 10,000 that are about a lost disk.
 DISK_LOSS_PERIOD_US = 2 * S
 LAG_US = 60 * S
-_OF_CHANGES = ("one_voter_change", "answered_change_is_committed", "new_voter_is_caught_up")
+_OF_CHANGES = (
+    "one_voter_change", "change_was_asked_for", "answered_change_is_committed",
+    "new_voter_is_caught_up",
+)  # fmt: skip
 IN_FLIGHT_US = 500 * MS  # After this nothing that a node sent is under way.
 
 
 class Kip996Protocol(SimulatedProtocol):
     """How the simulator forms and runs quorums of KIP-996's draft."""
+
+    changes = ()
 
     def __init__(self, profile: Profile) -> None:
         super().__init__(profile)

@@ -23,7 +23,7 @@ FLAWS = {
     ("kip-595", "settled-cluster-id"): ("no_fatal_error", 96, 2_000),
     ("kip-595", "check-quorum"): ("leader_hears_majority", 20, 2_000),
     ("kip-595", "leader-stays"): ("leader_elected", 20_153, 400),
-    ("kip-853", "own-epoch-first"): ("one_voter_change", 123, 3_000),
+    ("kip-853", "own-epoch-first"): ("one_voter_change", 390, 3_000),
     ("kip-853", "removed-before-replaced"): ("one_voter_change", 113, 2_000),
     ("kip-853", "removed-when-committed"): ("leader_elected", 153, 3_000),
     ("kip-853", "voter-uuid"): ("majority_holds_high_watermark", 107, 2_500),
