@@ -73,6 +73,11 @@ def skips_the_sync_when_it_rolls(plant: Planter) -> None:
     plant(metadata_log.MetadataLog, "_roll", roll)
 
 
+def seals_with_zeros(plant: Planter) -> None:
+    """A segment is sealed with the zeros that were written ahead of its batches."""
+    plant(append.Appender, "trim", append.Appender.sync)
+
+
 def _replace(sync_file: bool, sync_names: bool, in_place: bool = False) -> Any:
     def replace(disk: Any, directory: str, name: str, data: bytes) -> None:
         temporary = f"{directory}/{name}" if in_place else f"{directory}/{name}.tmp"
