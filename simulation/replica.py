@@ -112,7 +112,7 @@ class Replica(ABC):
     """
 
     core: CoreView
-    # Properties that cannot be judged of this node, for what they look at is not shown.
+    # Properties that are not judged of this node: not shown, or it has a rule of its own.
     unseen: ClassVar[frozenset[str]] = frozenset()
     has_pre_votes = True  # False for a release before KIP-996.
     effects_left: int = NO_LIMIT
@@ -393,6 +393,7 @@ class Replica(ABC):
     ) -> None:
         """Send a request, of the API that has this key."""
         self.sent_requests[request_id] = (request, version)
+        self.hooks.asked(self, target, request)
         self.world.scheduler.sent(
             Message(self.id, target, False, request_id, self.incarnation, key, version, body)
         )

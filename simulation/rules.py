@@ -46,6 +46,7 @@ INVARIANTS: Final = (
     "snapshot_is_prefix",
     "leader_loads_no_snapshot",
     "log_is_whole",
+    "no_spin",
     "told_to_lead_after_commit",
     "append_is_of_its_epoch",
     "acknowledged_stays",

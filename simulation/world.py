@@ -96,6 +96,7 @@ class World:
         if self.decisions is not None:
             self._note(TICK, replica)
         self._run(replica, TICK, 0, replica.step, ev.Tick())
+        self.hooks.ticked(replica)
 
     def flush(self, replica: Replica) -> None:
         """A disk has synced."""

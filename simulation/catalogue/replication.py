@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from kraftspec.reference.raft import connections as links
 from kraftspec.reference.raft import effects as fx
 from kraftspec.reference.raft import follower, leader, role
@@ -322,3 +324,29 @@ def never_tells_the_high_watermark(plant: Planter) -> None:
         return reply
 
     plant(leader.Leader, "fetch_reply", silent)
+
+
+def asks_again_at_once(plant: Planter) -> None:
+    """A node that answered that it cannot help is asked again at once."""
+    plant(links.Connections, "back_off", lambda *_: None)
+
+
+def does_not_let_its_leader_wait(plant: Planter) -> None:
+    """A follower's Fetch is to be answered at once, also where there is nothing new for it."""
+    fetch_request = role.Decisions.fetch_request
+
+    def hasty(self: Any, node: Any) -> Fetch:
+        return replace(fetch_request(self, node), max_wait_us=0)
+
+    plant(role.Decisions, "fetch_request", hasty)
+
+
+def begins_no_new_period(plant: Planter) -> None:
+    """A follower's clock strikes for its endpoints, which are known, and is not set again."""
+    begin = follower.Follower.begin_update_period
+
+    def forgetful(self: Any) -> None:
+        if not self.has_updated_leader:
+            begin(self)
+
+    plant(follower.Follower, "begin_update_period", forgetful)

@@ -48,6 +48,12 @@ class Invariant:
     def change_requested(self, replica: Replica, request: Request) -> None:
         """A node took a request for other voters; what it does then has not happened yet."""
 
+    def asked(self, replica: Replica, target: int, request: Request) -> None:
+        """A node sent a request to another one."""
+
+    def ticked(self, replica: Replica) -> None:
+        """A node's clock struck, and it has done what it does then."""
+
     def fetch_handled(self, replica: Replica, replica_id: int, directory_id: bytes) -> None:
         """A node took a request by which a follower shows that it follows."""
 

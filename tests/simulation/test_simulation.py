@@ -283,6 +283,16 @@ def test_a_seeded_bug_is_found_and_made_small(bug: str) -> None:
     assert violation.name == QUICK[bug]
 
 
+@pytest.mark.parametrize(
+    "bug", ["asks_again_at_once", "does_not_let_its_leader_wait", "begins_no_new_period"]
+)
+def test_a_node_that_spins_is_found(bug: str) -> None:
+    """Within the second in which it does, and not by the cap of a run's events."""
+    result = search(bug, PROFILE, seconds_max=60)
+    assert result.violation is not None
+    assert result.violation[0] == "no_spin"
+
+
 def test_an_epoch_cache_that_is_wrong_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the batches and the names of snapshots agree, and the cache alone does not."""
     schedule = Schedule(39, swarm_of(39, PROFILE), PROFILE)

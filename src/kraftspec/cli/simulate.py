@@ -236,7 +236,9 @@ def _print(results: list[Result], trace: list[str]) -> None:
         out.print("Met: " + ", ".join(f"{name} {faults[name]:,}" for name in sorted(faults)))
     unseen = sorted({name for result in results for name in result.unseen})
     if unseen:
-        out.print(f"Not judged, for a node does not show it: {', '.join(unseen)}")
+        out.print(
+            f"Not judged, for a node does not show it, or has its own rule: {', '.join(unseen)}"
+        )
     if len(results) == 1:
         out.print(f"Trace: {results[0].trace_hash}")
     known: dict[str, list[Result]] = {}
