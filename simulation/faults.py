@@ -72,6 +72,7 @@ class Faults:
             (swarm.resign_period_us, self._resign),
             (swarm.snapshot_period_us, self._snapshot),
             (swarm.clean_period_us, self._clean),
+            (swarm.leader_removal_period_us, self._remove_leader),
         )
 
     def _plan_next(self, period_us: int, fault: Callable[[], None]) -> None:
@@ -389,6 +390,26 @@ class Faults:
         config = schedule.world.protocol.with_new_disk(replica.config, directory_id_of(self.rng))
         again = add_node(schedule.world, schedule.swarm, self.rng, config)
         self._later(again)
+
+    # ---- membership --------------------------------------------------------------------------
+
+    def _remove_leader(self) -> None:
+        """The leader is asked to remove itself, and is cut off before that is over, or after it.
+
+        Where the others would be too few, somebody is added.
+        """
+        leader, operator = self.schedule.world.leader(), self.operator
+        if leader is None:
+            return
+        if not operator.may_remove(leader, leader.key):
+            operator.add(leader, operator.to_add(leader))
+            return
+        self.schedule.met["leader removed"] += 1
+        operator.remove(leader, leader.key)
+        swarm, rng = self.schedule.swarm, self.rng
+        round_trip_us = 2 * (swarm.latency_max_us + swarm.sync_max_us)
+        duration_us = rng.between(500 * MS, 5 * S)
+        self.schedule.after(rng.between(1, 3 * round_trip_us), self._cut_off, leader, duration_us)
 
     # ---- state machines ----------------------------------------------------------------------
 

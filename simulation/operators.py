@@ -88,11 +88,12 @@ class Operator:
         if kind == 0:
             self.schedule.world.ask(leader.id, DescribeQuorum())
         elif kind <= _ADDS:
-            self.add(leader, self._to_add(leader))
+            self.add(leader, self.to_add(leader))
         else:
             self.remove(leader, self._to_remove(leader))
 
-    def _to_add(self, leader: Replica) -> Replica | None:
+    def to_add(self, leader: Replica) -> Replica | None:
+        """Draw who is no voter, and may be one."""
         voters = leader.core.log.voters.last
         others = [
             replica
@@ -111,6 +112,11 @@ class Operator:
             return None
         key = self.schedule.rng.pick(voters).key
         return key if self._may_go(leader, key) else None
+
+    def may_remove(self, leader: Replica, key: ReplicaKey) -> bool:
+        """Whether a voter whose disk is there may be removed: the quorum outlives it."""
+        is_voter = leader.core.log.voters.last.is_voter(key)
+        return is_voter and self._may_shrink(leader) and self._may_go(leader, key)
 
     def _may_go(self, leader: Replica, key: ReplicaKey) -> bool:
         """Whether a voter may be removed: the others elect without it, whoever has the record.
@@ -179,7 +185,7 @@ class Operator:
         key = ReplicaKey(request.voter_id, request.voter_directory_id)
         if isinstance(request, RemoveVoter):
             if voters.is_voter(key):
-                return key not in whole or (self._may_shrink(leader) and self._may_go(leader, key))
+                return key not in whole or self.may_remove(leader, key)
             return key not in self.adding  # Nobody is removed.
         # A leader may add a disk that is gone, and that it remembers: it counts for nothing.
         left = sum(1 for voter in voters if voter.key in whole)

@@ -21,6 +21,7 @@ from kraftspec.simulation.rng import Rng
 from kraftspec.simulation.schedule import Schedule
 from kraftspec.simulation.swarm import (
     Swarm,
+    draw_removed_leaders,
     draw_restless_operator,
     draw_slow_snapshots,
     draw_swarm,
@@ -89,6 +90,7 @@ def swarm_of(seed: int, profile: Profile, *, voters: int | None = None) -> Swarm
     protocol = protocol_of(profile)
     if AddVoter in protocol.changes:
         draw_restless_operator(swarm, Rng(seed ^ 0x0BE5))
+        draw_removed_leaders(swarm, Rng(seed ^ 0x1EE6))
     if protocol.has_snapshots:
         draw_slow_snapshots(swarm, Rng(seed ^ 0x5709))
     protocol.restrict(swarm, rng)

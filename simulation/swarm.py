@@ -14,6 +14,7 @@ from kraftspec.simulation.rng import Rng
 MS = 1_000
 S = 1_000_000
 RESTLESS = 1_000  # Runs of 10,000 whose operator repeats requests, and lets leaders be removed.
+REMOVED_LEADERS = 700  # Runs of 10,000 whose leaders are removed, and cut off then.
 SLOW_SNAPSHOTS = 500  # Runs of 10,000 whose snapshots are slower than the fetch time-out.
 
 
@@ -62,6 +63,7 @@ class Swarm(msgspec.Struct, kw_only=True):
     disk_loss_period_us: int = 0  # Of a protocol whose static voters may lose one; else 0.
     corruption_period_us: int = 0
     partitioned_removal_period_us: int = 0  # A partitioned voter is removed.
+    leader_removal_period_us: int = 0  # A leader is removed, and partitioned soon after.
     # What is asked of it.
     append_period_us: int = 40 * MS
     records_max: int = 3
@@ -192,6 +194,21 @@ def draw_restless_operator(swarm: Swarm, rng: Rng) -> None:
         swarm.reconfigure_period_us = rng.between(500 * MS, 2 * S)
         swarm.repeat_period_us = rng.between(500 * MS, 2 * S)
         swarm.wipe_period_us = rng.between(2 * S, 6 * S)
+        swarm.append_period_us = 500 * MS
+        swarm.latency_min_us, swarm.latency_max_us = 10 * MS, 40 * MS
+
+
+def draw_removed_leaders(swarm: Swarm, rng: Rng) -> None:
+    """Draw leaders that are removed and cut off soon after, by an rng of its own.
+
+    Others are added meanwhile, so that there is somebody to remove. Little else fails.
+    """
+    if swarm.kraft_version and rng.in_ten_thousand(REMOVED_LEADERS):
+        for name in swarm.faults:
+            setattr(swarm, name, 0)
+        swarm.voters = rng.pick((3, 3, 4, 5))
+        swarm.joiners, swarm.observers = max(swarm.joiners, 1), 0
+        swarm.leader_removal_period_us = rng.between(500 * MS, 2 * S)
         swarm.append_period_us = 500 * MS
         swarm.latency_min_us, swarm.latency_max_us = 10 * MS, 40 * MS
 

@@ -7,7 +7,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from kraftspec.generated.errors import ErrorCode
-from kraftspec.reference.raft import leader, log_state, membership, role, voters
+from kraftspec.reference.raft import leader, log_state, membership, resigned, role, voters
+from kraftspec.reference.raft.types import NEVER_US
 from kraftspec.simulation.catalogue.bug import Planter
 
 
@@ -54,6 +55,18 @@ def goes_on_voting_when_cut(plant: Planter) -> None:
         is_voter = self.is_voter
         truncate(self, end_offset)
         self.is_voter = is_voter
+
+    plant(role.QuorumState, "truncate", forgetful)
+
+
+def stays_removed_when_cut(plant: Planter) -> None:
+    """Who is removed by a voter set that is truncated goes on taking itself for no voter."""
+    truncate = role.QuorumState.truncate
+
+    def forgetful(self: Any, end_offset: int) -> None:
+        was_voter = self.is_voter
+        truncate(self, end_offset)
+        self.is_voter = self.is_voter and was_voter
 
     plant(role.QuorumState, "truncate", forgetful)
 
@@ -122,6 +135,18 @@ def removed_leader_stays(plant: Planter) -> None:
             self._end_removing(0)
 
     plant(membership.Membership, "high_watermark_moved", moved)
+
+
+def removed_leader_waits_for_a_call(plant: Planter) -> None:
+    """A leader that removed itself, and resigned, waits for the next leader to call: none does."""
+    poll = resigned.Resigned.poll
+
+    def patient(self: Any, now_us: int) -> int:
+        if not self.core.is_voter:
+            self.election_deadline_us = NEVER_US
+        return poll(self, now_us)
+
+    plant(resigned.Resigned, "poll", patient)
 
 
 def upgrade_leaves_one_out(plant: Planter) -> None:

@@ -29,9 +29,10 @@ GROWTH_PERIOD_US = 2 * S  # How often an operator looks after a quorum that begi
 class DraftOperator(Operator):
     """Names static voters by their uuids; to them it gives no endpoints, which would be refused."""
 
-    def _to_add(self, leader: Replica) -> Replica | None:
+    def to_add(self, leader: Replica) -> Replica | None:
+        """Draw who is no voter; or, of static voters, one whose uuid is not known."""
         if self.schedule.swarm.kraft_version:
-            return super()._to_add(leader)
+            return super().to_add(leader)
         voters = leader.core.log.voters.last
         unnamed = [v.key.id for v in voters if v.key.directory_id == ZERO_UUID]
         if not unnamed:

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from kraftspec.cli import main
 from kraftspec.reference.log.epochs import EpochEntry
 from kraftspec.reference.profiles.kafka.profile import KafkaProfile
-from kraftspec.reference.raft import requests
+from kraftspec.reference.raft import RoleName, requests
 from kraftspec.simulation import operators
 from kraftspec.simulation.catalogue import all_bugs, planted
 from kraftspec.simulation.catalogue.measure import search, shrink
@@ -109,7 +109,7 @@ FAULTS = {
         "AddRaftVoter",
         "RemoveRaftVoter",
         "upgrade requested",
-        *("repeated AddVoter", "repeated RemoveVoter"),
+        *("repeated AddVoter", "repeated RemoveVoter", "leader removed"),
     ),
 }
 
@@ -143,6 +143,20 @@ def test_snapshots_are_deleted_while_they_are_fetched() -> None:
     assert sum(result.faults["isolated node"] for result in results) > 20
     gone = "snapshot deleted while it was fetched"
     assert sum(result.faults.get(gone, 0) for result in results) >= 5
+
+
+def test_leaders_that_are_removed_resign_as_no_voters() -> None:
+    """In runs that are about it, cut off or not."""
+    seeds = [seed for seed in range(120) if swarm_of(seed, PROFILE).leader_removal_period_us]
+    resigned = 0
+    for seed in seeds[:4]:
+        schedule = Schedule(seed, swarm_of(seed, PROFILE), PROFILE)
+        for _ in range(SHORT):
+            schedule.run(schedule.world.events + 1)
+            leaving = [one for one in schedule.world.running() if one.role is RoleName.RESIGNED]
+            resigned += sum(not replica.core.is_voter for replica in leaving)
+        assert schedule.met["leader removed"] > 1
+    assert resigned
 
 
 @pytest.mark.parametrize("seed", REGRESSIONS)
