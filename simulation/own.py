@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any, NamedTuple
@@ -32,6 +33,10 @@ from kraftspec.simulation.rng import Rng
 
 DIRECTORY = "/log"
 # Operations that change a disk.
+# What a power loss does to files, in words, by the keys of ``MemoryFiles.power_loss``.
+_LOST = {
+    "lost write": "loses bytes of", "torn write": "tears", "lost name": "loses the names",
+}  # fmt: skip
 CHANGES = ("write", "sync", "rename", "sync_directory", "truncate")
 ONE_BATCH = 1  # Bytes: a read gives one batch at least, and so this one.
 READ_BYTES = 1 << 20
@@ -126,7 +131,13 @@ class OwnReplica(Host, Replica):
 
     def cut_power(self, random: Random) -> Mapping[str, int]:
         """Lose some of what was not synced."""
-        return self.files.power_loss(random)
+        lost = self.files.power_loss(random)
+        torn = lost.get("torn write", [])
+        for what, paths in lost.items():
+            names = [_name(path) for path in paths if what == "torn write" or path not in torn]
+            if names:
+                self.hooks.disk_failed(self, f"{_LOST[what]} {', '.join(names)}")
+        return {what: len(paths) for what, paths in lost.items()}
 
     # ---- the disk ------------------------------------------------------------------------------
 
@@ -207,6 +218,7 @@ class OwnReplica(Host, Replica):
             if operation in CHANGES:
                 left -= 1
                 if left == 0:
+                    self.hooks.disk_failed(self, f"its disk fails, {_told(operation, path, size)}")
                     raise OSError(errno.EIO, "the simulated disk failed", path)
 
         self.files.hook = fail
@@ -220,6 +232,9 @@ class OwnReplica(Host, Replica):
             nonlocal left
             if operation in CHANGES:
                 left -= 1
+                if left == 0:
+                    told = _told(operation, path, size)
+                    self.hooks.disk_failed(self, f"loses its power before {told}")
             if left <= 0:
                 raise PowerLostError  # And so does whatever is tried afterwards.
 
@@ -433,3 +448,15 @@ class OwnReplica(Host, Replica):
     def on_append_refused(self, effect: fx.AppendRefused) -> None:
         """Tell the client."""
         self.world.appends.refuse(effect.append_id)
+
+
+def _name(path: str) -> str:
+    """Return a file's name without the zeros before its offset."""
+    return re.sub(r"^0+(?=\d)", "", path.rpartition("/")[2])
+
+
+def _told(operation: str, path: str, size: int) -> str:
+    """Return an operation of a disk in words, such as "write of 84 bytes to quorum-state"."""
+    if operation == "write":
+        return f"write of {size} bytes to {_name(path)}"
+    return f"{operation.replace('_', ' of the ')} {_name(path)}"

@@ -88,6 +88,10 @@ class Witness(Invariant):
         """A sync."""
         self.notes.append(f"durable to {replica.durable_end}")
 
+    def disk_failed(self, replica: Replica, what: str) -> None:
+        """A fault of a disk."""
+        self.notes.append(what)
+
     def high_watermark_changed(self, replica: Replica, old: int, new: int) -> None:
         """What is committed."""
         self.notes.append(f"high watermark {new}")

@@ -250,6 +250,8 @@ class World:
         except OSError as error:  # LogFailedError, or quorum-state's: the node must stop.
             is_full = error.errno == errno.ENOSPC
             self.met["stopped by a full disk" if is_full else "stopped by its disk"] += 1
+            if is_full:
+                self.hooks.disk_failed(replica, "its disk is full")
             replica.is_failing = True
             self.crash(replica, None)
             self.scheduler.fell(replica)

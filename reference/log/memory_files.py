@@ -363,18 +363,19 @@ class MemoryFiles:
                 if inode is not None:
                     inode.give_up_sync()
 
-    def power_loss(self, random: Random) -> dict[str, int]:
+    def power_loss(self, random: Random) -> dict[str, list[str]]:
         """End the process and forget what was not synced, or any of it.
 
-        Return how many files lost bytes, or kept a part of them, and how many names were lost.
+        Return the files that lost bytes, those that kept a part of them, and the names that were
+        lost.
         """
         self.kill()
-        found = {"lost write": 0, "torn write": 0, "lost name": 0}
+        found: dict[str, list[str]] = {"lost write": [], "torn write": [], "lost name": []}
         for directory in sorted(self._changes):
             changes = self._changes[directory]
             kept = self._durable_names[directory]
             count = random.getrandbits(16) % (len(changes) + 1)
-            found["lost name"] += len(changes) - count
+            found["lost name"] += [f"{directory}/{new or old}" for old, new, _ in changes[count:]]
             for old, new, inode in changes[:count]:
                 _apply(kept, old, new, inode)
         self._changes.clear()
@@ -390,10 +391,12 @@ class MemoryFiles:
                 if inode is not None and id(inode) not in seen:
                     seen[id(inode)] = inode
                     done = inode.power_loss(random)
-                    found["lost write"] += "lost" in done
-                    found["torn write"] += len(done) > 1
+                    if "lost" in done:
+                        found["lost write"].append(f"{directory}/{name}")
+                    if len(done) > 1:
+                        found["torn write"].append(f"{directory}/{name}")
         self._names = {path: dict(names) for path, names in self._durable_names.items()}
-        return {name: count for name, count in found.items() if count}
+        return {kind: paths for kind, paths in found.items() if paths}
 
     def corrupt(self, path: str, position: int, mask: int) -> None:
         """Flip bits of a byte at rest: its reader sees it, and so does the next life."""

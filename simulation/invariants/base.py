@@ -54,6 +54,9 @@ class Invariant:
     def ticked(self, replica: Replica) -> None:
         """A node's clock struck, and it has done what it does then."""
 
+    def disk_failed(self, replica: Replica, what: str) -> None:
+        """A disk did not do what it was to do, or a power loss took what it had; for traces."""
+
     def fetch_handled(self, replica: Replica, replica_id: int, directory_id: bytes) -> None:
         """A node took a request by which a follower shows that it follows."""
 

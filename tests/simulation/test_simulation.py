@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
@@ -366,6 +367,22 @@ def test_a_trace_in_words_and_as_a_picture() -> None:
     root = ET.fromstring(draw(events, "a title & more", str(violation)))
     dots = root.findall("{http://www.w3.org/2000/svg}circle")
     assert len(dots) == len(events)
+
+
+@pytest.mark.parametrize(
+    ("seed", "told"),
+    [
+        (7, r"its disk fails, sync (of the directory )?\S+"),
+        (55, r"loses its power before write of \d+ bytes to \d+\.log; tears \d+\.log"),
+        (76, "loses its power before rename quorum-state.tmp"),
+        (20, r"loses the names \d+\.index"),
+    ],
+)
+def test_a_trace_tells_what_a_disk_did(seed: int, told: str) -> None:
+    """Which file, in which operation, and what a power loss took."""
+    schedule, _ = record(seed, PROFILE, events=1_200)
+    events, _ = trace_events(seed, schedule.swarm, PROFILE, schedule.world.decisions or [])
+    assert any(re.search(told, event_text(event)) for event in events)
 
 
 # ---- the command -------------------------------------------------------------------------------
