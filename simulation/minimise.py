@@ -1,7 +1,8 @@
 """A failure made small: fewer nodes, fewer decisions, and the same property broken.
 
 Delta debugging (Zeller, 2002) over the recorded decisions: parts are left out, larger ones first,
-for as long as what is left still breaks the property.
+for as long as what is left still breaks the property. A property of liveness is broken by a row if
+nothing fails after it, and the property does not come true all the same.
 """
 
 from __future__ import annotations
@@ -28,7 +29,10 @@ Progress = Callable[[int], None]  # How many decisions are left.
 
 
 class Minimal(msgspec.Struct, kw_only=True):
-    """A failure that nothing can be left out of, as far as was tried."""
+    """A failure that nothing can be left out of, as far as was tried.
+
+    ``is_liveness``: after its decisions nothing fails, and a property does not come true.
+    """
 
     seed: int
     swarm: Swarm
@@ -36,6 +40,7 @@ class Minimal(msgspec.Struct, kw_only=True):
     violation: tuple[str, str]
     recorded: int  # How many decisions there were at first.
     trials: int
+    is_liveness: bool = False
 
 
 def record(
@@ -69,13 +74,15 @@ def minimise(
 ) -> Minimal | None:
     """Return the smallest row of decisions found that breaks the property that the seed broke.
 
-    None where the seed breaks none, or one that only shows in what does not happen (liveness).
+    None where the seed breaks none, and where one of liveness comes true when the run goes on: the
+    messages under way are lost then.
     """
     schedule, violation = record(seed, profile, events=events, voters=voters, cores=cores)
-    if violation is None or violation.name in schedule.world.protocol.liveness:
+    if violation is None:
         return None
     decisions = schedule.world.decisions or []
-    swarm, name = schedule.swarm, violation.name
+    swarm, name = swarm_of(seed, profile, voters=voters), violation.name
+    is_liveness = name in schedule.world.protocol.liveness
     best: tuple[list[Decision], Violation] | None = None
     trials = 0
     deadline = time.process_time() + seconds_max
@@ -85,13 +92,17 @@ def minimise(
         trials += 1
         replay = Replay(seed, swarm, profile, cores=cores)
         violation = replay.run(candidate)
+        if violation is None and is_liveness:
+            violation = _go_on(replay, seed, profile, name)
         if violation is None or violation.name != name:
             return False
         if best is None or len(replay.applied) < len(best[0]):
             best = (replay.applied, violation)
         return True
 
-    if not attempt(decisions) or best is None:
+    # What was decided after the faults is often not needed.
+    rows = [decisions[: schedule.quiet_from], decisions] if is_liveness else [decisions]
+    if not any(attempt(row) for row in rows) or best is None:
         return None
     for without in _kinds(best[0]):
         if time.process_time() < deadline:
@@ -106,8 +117,19 @@ def minimise(
         size = _pass(best[0], size, attempt, lambda: best[0], deadline, progress)
     return Minimal(
         seed=seed, swarm=swarm, decisions=best[0], violation=(best[1].name, best[1].text),
-        recorded=len(decisions), trials=trials,
+        recorded=len(decisions), trials=trials, is_liveness=is_liveness,
     )  # fmt: skip
+
+
+def _go_on(replay: Replay, seed: int, profile: Profile, name: str) -> Violation | None:
+    """Let nothing fail from here on; return what does not come true, if not later than ``name``."""
+    schedule = Schedule(seed, msgspec.structs.replace(replay.swarm), profile)
+    schedule.take_over(replay.world, replay.finishing)
+    try:
+        settle(schedule, name)
+    except Violation as violation:
+        return violation
+    return None
 
 
 def _kinds(decisions: list[Decision]) -> list[Callable[[Decision], bool]]:

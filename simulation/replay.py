@@ -48,7 +48,7 @@ class Replay:
         self.departures: list[tuple[int, Message]] = []
         self._in_flight: dict[_Link, list[Message]] = {}
         self._delivered: dict[_Link, list[Message]] = {}
-        self._finishing: dict[int, SnapshotId] = {}
+        self.finishing: dict[int, SnapshotId] = {}  # What disks are syncing.
         self._failing: dict[int, list[tuple[int, bool]]] = {}
         form(self.world, swarm, self.rng)
         self._handlers: dict[int, Callable[[Replica, Decision], bool]] = {
@@ -90,7 +90,7 @@ class Replay:
 
     def will_finish(self, replica: Replica, snapshot: SnapshotId) -> None:
         """Remember which snapshot."""
-        self._finishing[replica.id] = snapshot
+        self.finishing[replica.id] = snapshot
 
     def will_fail(self, replica: Replica, request_id: int, unsupported: bool) -> None:
         """Remember which request."""
@@ -147,7 +147,7 @@ class Replay:
         return True
 
     def _finish(self, replica: Replica, _: Decision) -> bool:
-        snapshot = self._finishing.pop(replica.id, None)
+        snapshot = self.finishing.pop(replica.id, None)
         if not replica.is_up or snapshot is None:
             return False
         self.world.finish(replica, snapshot)

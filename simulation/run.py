@@ -156,14 +156,16 @@ def _uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def settle(schedule: Schedule) -> None:
-    """End the faults, and see each liveness property come true in its time."""
+def settle(schedule: Schedule, last: str | None = None) -> None:
+    """End the faults, and see each liveness property come true in its time, up to ``last``."""
     world = schedule.world
+    schedule.quiet_from = len(world.decisions or ())
     schedule.faults.stop()
     schedule.operator.period_us = 0
     schedule.swarm.append_period_us = max(schedule.swarm.append_period_us, QUIET_APPENDS_US)
     limit = world.events + LIVENESS_EVENTS_MAX
-    for liveness in all_liveness(world.protocol.liveness):
+    names = world.protocol.liveness
+    for liveness in all_liveness(names[: names.index(last) + 1] if last else names):
         liveness.begin(schedule)
         until_us = world.now_us + liveness.within_us
         progress = liveness.progress(schedule)

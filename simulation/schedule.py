@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from heapq import heappush
 
 from kraftspec.reference.raft import SnapshotId
@@ -56,6 +56,23 @@ class Schedule(Timeline):
         self.at(swarm.append_period_us, self._append)
         self.faults.plan()
         self.operator.plan()
+
+    def take_over(self, world: World, finishing: Mapping[int, SnapshotId]) -> None:
+        """Go on with another world, of the same protocol, from how it is: nothing is planned there.
+
+        Messages under way are lost. ``finishing`` are the snapshots that disks are syncing.
+        """
+        self._heap.clear()
+        self.world, self.met = world, world.met
+        world.scheduler = self
+        self.at(world.now_us, self._append)
+        for replica in world.running():
+            replica.tick_at_us = -1
+            self.stepped(replica)
+            if replica.is_flushing:
+                self.will_flush(replica)
+            if replica.id in finishing:
+                self.will_finish(replica, finishing[replica.id])
 
     # ---- what the world says may happen ----------------------------------------------------------
 

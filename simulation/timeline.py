@@ -22,7 +22,8 @@ class Timeline:
     """The world, its conditions, and the plan. `schedule.Schedule` adds what the network draws.
 
     ``loss``, ``duplicate`` and ``straggler`` are what messages meet, in ten thousand; ``corrupted``
-    are the nodes that have to be wiped; ``has_faults`` until the faults are over.
+    are the nodes that have to be wiped; ``has_faults`` until the faults are over, which is after
+    ``quiet_from`` decisions.
     """
 
     def __init__(self, world: World, swarm: Swarm, rng: Rng) -> None:
@@ -31,6 +32,7 @@ class Timeline:
         self.rng = rng
         self.met = world.met
         self.has_faults = True
+        self.quiet_from = 0
         self.loss = swarm.loss
         self.duplicate = swarm.duplicate
         self.straggler = swarm.straggler

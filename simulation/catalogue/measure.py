@@ -26,7 +26,7 @@ class SearchResult(msgspec.Struct, kw_only=True):
     seed: int | None = None
     events_of_run: int = 0  # Of the one that broke.
     violation: tuple[str, str] | None = None
-    minimised: int | None = None  # Events that are left; None for what shows in no event.
+    minimised: int | None = None  # Events that are left; None: no trace was made.
 
 
 def search(

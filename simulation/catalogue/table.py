@@ -31,7 +31,7 @@ def render(results: list[SearchResult]) -> str:
     lines = [
         f"{len(times)} of {len(results)} are found, in {median(times):.1f} s of processor time "
         f"(the median; {max(times):.0f} s at the most), and their traces have "
-        f"{median(sizes):.0f} events (the median of {len(sizes)}; liveness has none).",
+        f"{median(sizes):.0f} events (the median of {len(sizes)}).",
         "",
         "| bug | what it is | broken | runs | s | events |",
         "| --- | --- | --- | ---: | ---: | ---: |",

@@ -393,6 +393,25 @@ def run(*arguments: str) -> tuple[int, str, str]:
     return result.exit_code, result.stdout, result.stderr
 
 
+@pytest.mark.soak
+def test_a_breach_of_liveness_has_a_small_trace() -> None:
+    """What is left of the decisions, and after them nothing fails."""
+    with planted("stands_still_without_answers"):
+        minimal = minimise(0, PROFILE, events=2_000)
+        assert minimal is not None
+        assert minimal.is_liveness
+        assert minimal.violation[0] == "replicas_catch_up"
+        assert len(minimal.decisions) <= MINIMISED_MAX
+        replay = Replay(minimal.seed, minimal.swarm, PROFILE)
+        assert replay.run(minimal.decisions) is None
+    code, out, _ = run(
+        *("--seed", "0", "--events", "2000", "--bug", "stands_still_without_answers"),
+        *("--svg", os.devnull),
+    )
+    assert code == 1
+    assert "After this nothing fails." in out
+
+
 def test_the_command_as_json() -> None:
     code, out, _ = run("--seed", "5", "--events", "500", "--json")
     value = json.loads(out)

@@ -152,7 +152,8 @@ def simulate(
     if failed:
         if (minimise or svg is not None) and minimal is None:
             click.echo(
-                "A liveness failure is something that does not happen: no trace is smaller.",
+                "There is no smaller trace: with the messages lost that were under way when the "
+                "faults ended, the property comes true.",
                 err=True,
             )
         raise click.exceptions.Exit(EXIT_FINDINGS)
@@ -215,7 +216,8 @@ def _tell(minimal: Minimal, run: _Run, svg: Path | None) -> list[str]:
     title = f"Seed {minimal.seed}: {counted(len(events), 'event')} of {minimal.recorded:,}"
     path.write_text(draw(events, title, f"{name}: {text}"), encoding="utf-8")
     click.echo(f"The diagram: {path}", err=True)
-    return [event_text(event) for event in events]
+    lines = [event_text(event) for event in events]
+    return [*lines, f"      After this nothing fails. {text}"] if minimal.is_liveness else lines
 
 
 def _print(results: list[Result], trace: list[str]) -> None:
