@@ -41,12 +41,12 @@ class Prospective(Campaign):
     ) -> None:
         """Enter in the same epoch; only a vote given away meanwhile is written down."""
         state = ElectionState(epoch, core.leader_id, voted)
-        persist = cause is Cause.VOTE_GRANTED
+        is_vote = cause is Cause.VOTE_GRANTED
         role = cls(core)
         if cause in (Cause.PRE_VOTE_LOST, Cause.PRE_VOTE_LOST_LEADER_KNOWN):
             # As KIP-996 was drafted: it asks again, and not at once, or it would do nothing else.
             role.asks_from_us += core.policy.election_backoff_us(core)
-        core.enter(role, state, core.leader_endpoints, persist=persist)
+        core.enter(role, state, core.leader_endpoints, persist=is_vote, keeps_requests=is_vote)
 
     def begin(self) -> None:
         """Go on at once if no other vote is needed."""

@@ -249,9 +249,18 @@ class QuorumState(State):
         self.role.begin()
 
     def enter(
-        self, role: Role, election: ElectionState, endpoints: Endpoints, *, persist: bool = True
+        self,
+        role: Role,
+        election: ElectionState,
+        endpoints: Endpoints,
+        *,
+        persist: bool = True,
+        keeps_requests: bool = False,
     ) -> None:
-        """Take on ``role`` with this election state, written first if it is new (KIP-595)."""
+        """Take on ``role`` with this election state, written first if it is new (KIP-595).
+
+        ``keeps_requests``: what was asked is still awaited.
+        """
         self.epoch = election.epoch
         self.leader_id = election.leader_id
         self.voted = election.voted
@@ -260,7 +269,8 @@ class QuorumState(State):
             self.persist(election)
         self.role = role
         self.campaign_us = NEVER_US
-        self.connections.reset()
+        if not keeps_requests:
+            self.connections.reset()
 
     def persist(self, election: ElectionState) -> None:
         """Let quorum-state be written (KIP-595): what follows waits until it is."""

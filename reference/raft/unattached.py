@@ -53,7 +53,8 @@ class Unattached(Role):
             role.election_deadline_us = core.now_us  # Its next campaign has a delay of its own.
         else:
             role.election_deadline_us = remaining_us
-        core.enter(role, ElectionState(epoch, leader_id, voted), ())
+        is_vote = cause is Cause.VOTE_GRANTED
+        core.enter(role, ElectionState(epoch, leader_id, voted), (), keeps_requests=is_vote)
 
     def begin(self) -> None:
         """Tell the state machine that there is no leader, or none that can be reached."""

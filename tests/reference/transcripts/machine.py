@@ -68,10 +68,10 @@ class WatchedCore(Core):
         super().move(cause, **options)
 
     def enter(
-        self, role: Role, election: ElectionState, endpoints: Endpoints, *, persist: bool = True
+        self, role: Role, election: ElectionState, endpoints: Endpoints, **how: bool
     ) -> None:
         old = self.role.name
-        super().enter(role, election, endpoints, persist=persist)
+        super().enter(role, election, endpoints, **how)
         self.effects.append(RoleEntered(old, role.name, self.cause, election))
 
 
