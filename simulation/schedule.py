@@ -37,9 +37,11 @@ class Schedule(Timeline):
         profile: Profile,
         *,
         record: bool = False,
-        cores: Sequence[Core] = (),
+        cores: Sequence[Core] | RunCores = (),
     ) -> None:
-        self.cores = RunCores(cores, seed) if cores else None
+        self.cores: RunCores | None = None
+        if cores:
+            self.cores = cores if isinstance(cores, RunCores) else RunCores(cores, seed)
         protocol = protocol_of(profile, self.cores)
         world = World(protocol, all_invariants(protocol.invariants), self, swarm.log_config)
         super().__init__(world, swarm, Rng(seed))

@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Protocol
 
 from kraftspec.simulation.harness.protocol import (
     FRAME_BYTES_MAX,
@@ -23,6 +24,19 @@ from kraftspec.simulation.harness.protocol import (
 ANSWER_TIMEOUT_S = 120.0  # For one frame. A JVM that starts on a busy machine takes seconds.
 CHUNK_BYTES = 1 << 16
 STDERR_LINES_MAX = 20
+
+
+class Hosts(Protocol):
+    """Whoever hosts nodes: a `HarnessProcess`, or this process itself."""
+
+    api_max: dict[int, int]
+    capabilities: frozenset[str]
+
+    def exchange(self, run: int, node: int, commands: Sequence[bytes]) -> list[list[Event]]:
+        """Give a node commands; return the events of each, the last of which is ``state``."""
+
+    def forget(self, run: int) -> None:
+        """Drop a run."""
 
 
 class HarnessProcess:

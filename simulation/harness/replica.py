@@ -29,7 +29,7 @@ from kraftspec.reference.raft.messages import Fetch, Reply, Request
 from kraftspec.reference.raft.types import BOOTSTRAP_SNAPSHOT, NEVER_US
 from kraftspec.reference.raft.voters import VoterSet
 from kraftspec.simulation.committed_log import Violation
-from kraftspec.simulation.harness.process import HarnessProcess
+from kraftspec.simulation.harness.process import Hosts
 from kraftspec.simulation.harness.protocol import ENCODERS, PROTOCOL, Event
 from kraftspec.simulation.harness.shown import ROLES, CoreShown, election_of
 from kraftspec.simulation.initial_quorum import PORT_BASE
@@ -46,7 +46,7 @@ UNREAD = Reply()  # In place of a Fetch's: of those nobody looks at what they sa
 
 
 class HarnessReplica(Replica):
-    """A node of a `HarnessProcess`."""
+    """A node of a harness."""
 
     core: CoreShown
     # Of its own accord Kafka's asks again at once where an answer has taught it nothing: no_spin.
@@ -57,7 +57,7 @@ class HarnessReplica(Replica):
         world: Surroundings,
         config: Config,
         first_files: Mapping[str, bytes] | None,
-        process: HarnessProcess,
+        process: Hosts,
         run: int,
     ) -> None:
         super().__init__(world, config)

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from kraftspec.cli.exits import no_verdict
+from kraftspec.cli.lock_step import lock_step
 from kraftspec.cli.output import EXIT_FINDINGS, console, counted, emit_json, json_option, progress
-from kraftspec.cli.profiles import profile_option, without_option
+from kraftspec.cli.profiles import KAFKA, profile_option, without_option
 
 if TYPE_CHECKING:
     from kraftspec.reference.raft.profile import Profile
@@ -74,6 +75,13 @@ class _Cores(click.ParamType):  # type: ignore[type-arg] # Generic for checkers 
     "turns, or by shares (kafka:4.3.1=60%,kraftspec=40%).  [default: kraftspec]",
 )
 @click.option(
+    "--lock-step",
+    "lock_step_with",
+    type=_Cores(),
+    metavar="CORE",
+    help="Let each node be two, ours and this one (kafka:4.3.1), and compare every step.",
+)
+@click.option(
     "--nodes",
     type=click.IntRange(1, VOTERS_MAX),
     metavar="N",
@@ -104,6 +112,7 @@ def simulate(
     profile: str,
     without: tuple[str, ...],
     cores: tuple[Core, ...] | None,
+    lock_step_with: tuple[Core, ...] | None,
     nodes: int | None,
     events: int,
     bugs: tuple[str, ...],
@@ -129,6 +138,15 @@ def simulate(
         )
     chosen = range(seed, seed + 1) if seed is not None else seeds
     assert chosen is not None
+    if lock_step_with is not None:
+        if profile != KAFKA or without or cores or minimise or svg or len(lock_step_with) > 1:
+            raise click.UsageError(
+                "--lock-step takes one core, and goes with --seed, --seeds, --nodes, --events, "
+                "--bug and --json"
+            )
+        with planted(*bugs), _harness_errors():
+            lock_step(chosen, lock_step_with[0], events, nodes, as_json)
+        return
     protocol = profile_named(profile, without=without)
     try:
         check_cores(protocol, cores or ())

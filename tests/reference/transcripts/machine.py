@@ -67,9 +67,7 @@ class WatchedCore(Core):
         self.cause = cause.value
         super().move(cause, **options)
 
-    def enter(
-        self, role: Role, election: ElectionState, endpoints: Endpoints, **how: bool
-    ) -> None:
+    def enter(self, role: Role, election: ElectionState, endpoints: Endpoints, **how: bool) -> None:
         old = self.role.name
         super().enter(role, election, endpoints, **how)
         self.effects.append(RoleEntered(old, role.name, self.cause, election))

@@ -21,7 +21,7 @@ def own(tmp_path: Path) -> Core:
     """Our core, behind the protocol."""
     program = tmp_path / "own"
     program.write_text(
-        f'#!/bin/sh\ncd "{ROOT}" && exec "{sys.executable}" -m tests.simulation.harness.own_harness'
+        f'#!/bin/sh\ncd "{ROOT}" && exec "{sys.executable}" -m kraftspec.simulation.harness.hosted'
     )
     program.chmod(0o755)
     return Core(str(program))

@@ -3,7 +3,9 @@ package org.apache.kafka.raft;
 import java.nio.ByteBuffer;
 import java.util.HashMap;
 import java.util.Map;
+import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.utils.internals.AppInfoParser;
+import org.apache.kafka.raft.generated.QuorumStateData;
 import org.apache.kafka.server.common.OffsetAndEpoch;
 
 /** Reads the commands of a frame, and has them carried out by the nodes of their runs. */
@@ -149,6 +151,14 @@ final class Commands {
                 fields.close();
                 node.readLog();
             }
+            case 23 -> {
+                long startOffset = fields.readInt64();
+                byte[] data = fields.readBytes();
+                ElectionState election = readElection();
+                fields.close();
+                needDown(node);
+                node.restore(startOffset, data, election);
+            }
             default -> step(code, node);
         }
     }
@@ -222,6 +232,15 @@ final class Commands {
         long endOffset = fields.readInt64();
         int epoch = fields.readInt32();
         return new OffsetAndEpoch(endOffset, epoch);
+    }
+
+    private ElectionState readElection() {
+        int epoch = fields.readInt32();
+        int leaderId = fields.readInt32();
+        int votedId = fields.readInt32();
+        Uuid votedDirectory = fields.readUuid();
+        return ElectionState.fromQuorumStateData(new QuorumStateData().setLeaderEpoch(epoch)
+            .setLeaderId(leaderId).setVotedId(votedId).setVotedDirectoryId(votedDirectory));
     }
 
     private void needDown(HostedNode node) {

@@ -1,6 +1,9 @@
 package org.apache.kafka.raft;
 
+import java.nio.ByteBuffer;
 import java.util.TreeMap;
+import org.apache.kafka.common.record.internal.MemoryRecords;
+import org.apache.kafka.common.record.internal.RecordBatch;
 import org.apache.kafka.raft.generated.QuorumStateData;
 import org.apache.kafka.server.common.OffsetAndEpoch;
 
@@ -32,6 +35,18 @@ final class Disk {
     final TreeMap<OffsetAndEpoch, Checkpoint> checkpoints = new TreeMap<>();
     Election election;
     Election durableElection;
+
+    /** Puts a log and a quorum-state there, durably. */
+    void restore(long startOffset, byte[] data, ElectionState state) {
+        leaderEpochs.clear();
+        log.restartAt(startOffset);
+        for (RecordBatch batch : MemoryRecords.readableRecords(ByteBuffer.wrap(data)).batches()) {
+            log.append(StoredBatch.copyOf(batch));
+        }
+        log.flush();
+        election = new Election(state.toQuorumStateData((short) 1));
+        durableElection = election;
+    }
 
     /** The power is gone: of what was not synced, only this stays. */
     void losePower(int batchCount, int tornByteCount, boolean keepsFiles) {

@@ -42,6 +42,10 @@ final class HostedNode {
         disk.checkpoints.put(id, new Disk.Checkpoint(content, true));
     }
 
+    void restore(long startOffset, byte[] data, ElectionState election) {
+        disk.restore(startOffset, data, election);
+    }
+
     boolean rot(long baseOffset, int position, int mask) {
         return disk.log.rot(baseOffset, position, mask);
     }

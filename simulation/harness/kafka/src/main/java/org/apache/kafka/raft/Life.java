@@ -56,7 +56,8 @@ final class Life {
             settings.clusterId(),
             settings.bootstrapServers().stream().map(settings::address).toList(),
             Endpoints.fromInetSocketAddresses(Map.of(LISTENER, settings.address(id))),
-            KRAFT_VERSIONS, LOG_CONTEXT, new Random(seed), settings.quorumConfig());
+            KRAFT_VERSIONS, LOG_CONTEXT,
+            seed < 0 ? new TimedDraws(seed, time) : new Random(seed), settings.quorumConfig());
         requests = new Requests(client, LISTENER, time, faults, events);
         Release.initialize(client, settings.staticVoterAddresses(),
             new QuorumStateFile(disk, faults, events), new Metrics(time));

@@ -9,7 +9,8 @@ import org.apache.kafka.server.common.KRaftVersion;
 /** What the releases of Kafka have in different ways, or not at all. */
 final class Release {
     private static final List<String> CAPABILITIES = List.of(
-        "pre_vote", "dynamic_voters", "snapshots", "upgrade", "auto_join", "disk_faults");
+        "pre_vote", "dynamic_voters", "snapshots", "upgrade", "auto_join", "disk_faults",
+        "lock_step");
 
     private Release() { }
 

@@ -1,12 +1,13 @@
 """The core of this project as a node harness: what another implementation would write.
 
-It speaks the protocol from the other side, so that the simulator's can be tested without Java.
+It speaks the protocol from the other side: for lock-step in this process (`OwnProcess`), and as a
+program, so that the simulator's side of the pipe can be tested without Java.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any, BinaryIO
 
@@ -16,6 +17,9 @@ from kraftspec.reference.host import NO_LIMIT, Host, PowerLostError
 from kraftspec.reference.log import LogConfig, LogDirectory, MetaProperties
 from kraftspec.reference.log.directory import METADATA_NAME
 from kraftspec.reference.log.memory_files import MemoryFiles
+from kraftspec.reference.log.quorum_state import NAME as QUORUM_STATE_NAME
+from kraftspec.reference.log.quorum_state import render
+from kraftspec.reference.log.segment import segment_name
 from kraftspec.reference.log.snapshots import snapshot_name
 from kraftspec.reference.profiles.kafka.profile import KafkaProfile
 from kraftspec.reference.raft import Config, ElectionState, ReplicaKey, RoleName, SnapshotId
@@ -27,19 +31,29 @@ from kraftspec.reference.raft.transitions import FatalError
 from kraftspec.reference.raft.types import NEVER_US, Endpoint, Node, Voter
 from kraftspec.reference.raft.voters import VoterSet
 from kraftspec.reference.storage import Storage
-from kraftspec.simulation.harness.protocol import SIZE, VERSION, decode_commands, encode_event
+from kraftspec.simulation.harness.protocol import (
+    SIZE,
+    VERSION,
+    Event,
+    decode_commands,
+    decode_events,
+    encode_event,
+)
 from kraftspec.simulation.harness.replica import (
     DOWN,
     FATAL,
     FULL_DISK,
     NO_POWER,
+    SHUT_DOWN,
     UP,
 )
-from kraftspec.simulation.harness.shown import ROLES
+from kraftspec.simulation.harness.shown import ROLES, election_of
 from kraftspec.simulation.initial_quorum import LISTENER
 
 DIRECTORY = "/log"
 READ_BYTES = 1 << 26
+MASK = (1 << 64) - 1
+STEPS = 1000
 KINDS = (
     "Vote", "BeginQuorumEpoch", "EndQuorumEpoch", "Fetch", "FetchSnapshot", "DescribeQuorum",
     "AddRaftVoter", "RemoveRaftVoter", "UpdateRaftVoter", "ApiVersions",
@@ -76,7 +90,8 @@ class HostedNode(Host):
             retry_backoff_us=retry_us, append_linger_us=linger_us, fetch_max_bytes=fetch_max,
             fetch_snapshot_max_bytes=snapshot_max, retention_bytes=retention,
         )  # fmt: skip
-        self._format({})
+        self.first_files: dict[str, bytes] = {}
+        self._format()
         self.requests: dict[int, tuple[Request, int]] = {}
         self.answering: dict[int, tuple[Request, int]] = {}
         self.caps: dict[tuple[int, int], int] = {}
@@ -84,13 +99,13 @@ class HostedNode(Host):
         self.seen_voters: object = None
         self.seen_high_watermark = -1
 
-    def _format(self, first_files: dict[str, bytes]) -> None:
+    def _format(self) -> None:
         self.files = MemoryFiles()
         meta = MetaProperties(
             profile="kafka", cluster_id=self.config.cluster_id, node_id=self.id,
             directory_id=self.config.directory_id, id_property="node.id",
         )  # fmt: skip
-        LogDirectory.format(DIRECTORY, meta, first_files, self.files)
+        LogDirectory.format(DIRECTORY, meta, self.first_files, self.files)
         self.files.sync_directory("/")
 
     def _endpoints(self, node_id: int) -> tuple[Endpoint, ...]:
@@ -117,7 +132,16 @@ class HostedNode(Host):
 
     def do_install(self, end_offset: int, epoch: int, content: bytes) -> None:
         name = snapshot_name(SnapshotId(end_offset, epoch))
-        self._format({f"{METADATA_NAME}/{name}": content})
+        self.first_files[f"{METADATA_NAME}/{name}"] = content
+        self._format()
+
+    def do_restore(self, log_start: int, data: bytes, *election: Any) -> None:
+        if log_start or data:
+            self.first_files[f"{METADATA_NAME}/{segment_name(log_start)}.log"] = data
+        effect = fx.PersistElection(election_of(*election), 1, ())
+        state = render(*self.profile.put_state(effect))
+        self.first_files[f"{METADATA_NAME}/{QUORUM_STATE_NAME}"] = state
+        self._format()
 
     def do_cap(self, peer: int, api_key: int, max_version: int) -> None:
         self.caps[peer, api_key] = max_version
@@ -140,7 +164,8 @@ class HostedNode(Host):
             "recovered", log.start_offset, log.end_offset, log.end_offset, crc - (crc >> 31 << 32),
             *_fields(election),
         )  # fmt: skip
-        self.core = self.storage.make_core(self.config, Random(seed))
+        random: Any = TimedDraws(seed, self.clock_us) if seed < 0 else Random(seed)
+        self.core = self.storage.make_core(self.config, random)
         self.status = UP
         self.step(ev.Start())
 
@@ -251,7 +276,9 @@ class HostedNode(Host):
 
     def on_persist_election(self, effect: fx.PersistElection) -> None:
         super().on_persist_election(effect)
-        self.say("persisted", *_fields(effect.state))
+        stored = self.storage.election
+        assert stored is not None
+        self.say("persisted", *_fields(stored))
 
     def on_truncate_log(self, effect: fx.TruncateLog) -> None:
         super().on_truncate_log(effect)
@@ -310,6 +337,12 @@ class HostedNode(Host):
     def on_leader_changed(self, effect: fx.LeaderChanged) -> None:
         self.say("leader", effect.epoch, effect.leader_id)
 
+    def on_shutdown_completed(self, effect: fx.ShutdownCompleted) -> None:
+        self.status = SHUT_DOWN
+
+    def on_upgrade_answered(self, effect: fx.UpgradeAnswered) -> None:
+        self.say("upgraded", effect.upgrade_id, (effect.message or "") if effect.error else "")
+
     def on_appended(self, effect: fx.Appended) -> None:
         self.say("took", effect.append_id, effect.base_offset, effect.last_offset)
 
@@ -340,29 +373,90 @@ def _fields(state: ElectionState) -> tuple[int, int, int, bytes]:
     return state.epoch, state.leader_id, voted.id, bytes(voted.directory_id)
 
 
+class TimedDraws:
+    """Random numbers that depend on the time and not on how many were drawn before.
+
+    Those of the class of this name in the harness of Kafka: a thousand steps below a bound.
+    """
+
+    def __init__(self, seed: int, clock_us: Callable[[], int]) -> None:
+        self._seed = seed
+        self._clock_us = clock_us
+
+    def getrandbits(self, k: int) -> int:
+        """Return bits of which a step of a bound follows, as `draw_below` does it."""
+        mixed = self._seed + self._clock_us() // 1000 * 0x9E3779B97F4A7C15 & MASK
+        mixed = (mixed ^ mixed >> 30) * 0xBF58476D1CE4E5B9 & MASK
+        mixed = (mixed ^ mixed >> 27) * 0x94D049BB133111EB & MASK
+        step = (mixed ^ mixed >> 31) % STEPS
+        return -(-(step << k) // STEPS)
+
+
+class OwnProcess:
+    """Nodes of this project behind the protocol, in this process: as `HarnessProcess` has them."""
+
+    implementation = "kraftspec"
+    release = ""
+    is_closed = False
+
+    def __init__(self) -> None:
+        self.capabilities = frozenset(CAPABILITIES)
+        self.api_max = dict(_versions())
+        self._nodes: dict[tuple[int, int], HostedNode] = {}
+        self._runs = 0
+
+    def new_run(self) -> int:
+        """Return the number of a run that nobody has."""
+        self._runs += 1
+        return self._runs
+
+    def forget(self, run: int) -> None:
+        """Drop a run."""
+        self._nodes = {key: one for key, one in self._nodes.items() if key[0] != run}
+
+    def exchange(self, run: int, node: int, commands: Sequence[bytes]) -> list[list[Event]]:
+        """Carry out commands of one node; return the events of each."""
+        answers = []
+        for command in commands:
+            ((_, _, (name, values)),) = decode_commands(command)
+            data = self.obey(run, node, name, values)
+            answers.append([event for _, _, event in decode_events(data)])
+        return answers
+
+    def obey(self, run: int, node: int, name: str, values: Sequence[Any]) -> bytes:
+        """Carry out a command; return its events as bytes."""
+        if name == "hello":
+            versions = [number for one in self.api_max.items() for number in one]
+            about = (self.implementation, self.release, versions, sorted(self.capabilities))
+            return encode_event("welcome", 0, 0, VERSION, *about)
+        if name == "forget":
+            self.forget(run)
+            return b""
+        if name == "define":
+            self._nodes[run, node] = HostedNode(run, node, values)
+            return self._nodes[run, node].obey("kill", ())
+        return self._nodes[run, node].obey(name, values)
+
+    def cpu_seconds(self) -> float:
+        """Return 0: what it takes is this process's."""
+        return 0.0
+
+    def close(self) -> None:
+        """Drop all nodes."""
+        self._nodes.clear()
+
+
 def serve(source: BinaryIO, target: BinaryIO) -> None:
     """Answer frames until the input ends."""
-    nodes: dict[tuple[int, int], HostedNode] = {}
+    own = OwnProcess()
     while len(head := source.read(SIZE.size)) == SIZE.size:
-        out = []
-        for run, node, (name, values) in decode_commands(source.read(*SIZE.unpack(head))):
-            if name == "hello":
-                versions = [number for one in _versions() for number in one]
-                about = ("kraftspec", "", versions, sorted(CAPABILITIES))
-                out.append(encode_event("welcome", 0, 0, VERSION, *about))
-            elif name == "forget":
-                nodes = {key: one for key, one in nodes.items() if key[0] != run}
-            elif name == "define":
-                nodes[run, node] = HostedNode(run, node, values)
-                out.append(nodes[run, node].obey("kill", ()))
-            else:
-                out.append(nodes[run, node].obey(name, values))
-        frame = b"".join(out)
+        commands = decode_commands(source.read(*SIZE.unpack(head)))
+        frame = b"".join(own.obey(run, node, *command) for run, node, command in commands)
         target.write(SIZE.pack(len(frame)) + frame)
         target.flush()
 
 
-CAPABILITIES = ("pre_vote", "dynamic_voters", "snapshots", "upgrade", "auto_join")
+CAPABILITIES = ("pre_vote", "dynamic_voters", "snapshots", "upgrade", "auto_join", "lock_step")
 
 
 def _versions() -> list[tuple[int, int]]:

@@ -1,0 +1,270 @@
+"""Where Apache Kafka's node and ours may differ, each with the reason.
+
+``rules.toml`` has the rules and their reasons; here is which differences of a step each explains,
+and no more. Where rules separate the two, they go on from different states: the pair is not
+compared then, until it is joined again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from importlib.resources import files
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from kraftspec.generated.kafka import (
+    AddRaftVoterResponse,
+    DescribeQuorumResponse,
+    FetchResponse,
+    RemoveRaftVoterResponse,
+)
+from kraftspec.reference.raft.messages import ApiVersions, Fetch, Request
+from kraftspec.simulation.lockstep.step import Step
+from kraftspec.simulation.network import Message
+
+Differences = Mapping[str, tuple[Any, Any]]
+Explains = Callable[[Step, Differences], set[str]]
+NOTHING: Final[set[str]] = set()
+ALL: Final = "*"
+RESIGNED, FOLLOWER, CANDIDATE, LEADER = 5, 4, 2, 3
+RETRY_BACKOFF_MS = 20
+SIZE_AT, SIZE_END = 8, 12  # Where a batch says how many bytes follow.
+WITH_TEXT: Final[Mapping[int, Any]] = {
+    kind.API_KEY: kind
+    for kind in (AddRaftVoterResponse, RemoveRaftVoterResponse, DescribeQuorumResponse)
+}
+
+
+class Rule(NamedTuple):
+    """A difference that is explained, as rules.toml has it.
+
+    ``separates``: the two are in different states after it. ``page`` says more of it.
+    """
+
+    name: str
+    separates: bool
+    page: str
+    reason: str
+    explains: Explains
+
+    @property
+    def is_embargoed(self) -> bool:
+        """Whether its page has no name outside of the repository but a number."""
+        return self.page.startswith("KS-")
+
+
+def _names(found: Differences, *names: str) -> set[str]:
+    return {name for name in names if name in found}
+
+
+def _first_leader(step: Step, found: Differences) -> set[str]:
+    ours, kafkas = found.get("leader", (None, None))
+    is_first = step.command == "start" and kafkas is None
+    return {"leader"} if is_first and ours == [(step.ours.state["epoch"], -1)] else NOTHING
+
+
+def _leader_once(step: Step, found: Differences) -> set[str]:
+    ours, kafkas = found.get("leader", (None, None))
+    if ours and kafkas and ours[-1] == kafkas[-1] and len(kafkas) < len(ours):
+        return {"leader"} if all(told[1] == -1 for told in ours[:-1]) else NOTHING
+    return NOTHING
+
+
+def _snapshot_handed(step: Step, found: Differences) -> set[str]:
+    if "loaded" not in found:
+        return NOTHING
+    ours, kafkas = found["loaded"]
+    if kafkas is None:  # Ours at the start.
+        return {"loaded"} if step.command == "start" else NOTHING
+    # Kafka's once there is a high watermark, and the checkpoint 0-0, too.
+    return {"loaded"} if ours is None and len(kafkas) == 1 else NOTHING
+
+
+def _torn_batch(step: Step, found: Differences) -> set[str]:
+    return _all_answers(step, found, _is_longer_by_a_part)
+
+
+def _is_longer_by_a_part(request: Request, message: Message, mine: bytes, theirs: bytes) -> bool:
+    if request.__class__ is not Fetch:
+        return False
+    answers = []
+    for body in (mine, theirs):
+        answer = FetchResponse.decode(body, message.version)
+        if not answer.responses or not answer.responses[0].partitions:
+            return False
+        partition = answer.responses[0].partitions[0]
+        answers.append((answer, bytes(partition.records or b"")))
+        partition.records = None
+    (a, ours), (b, kafkas) = answers
+    part = kafkas[len(ours) :]
+    is_part = len(part) < SIZE_END or int.from_bytes(part[SIZE_AT:SIZE_END]) > len(part) - SIZE_END
+    return a == b and bool(ours) and kafkas.startswith(ours) and is_part
+
+
+def _answers(step: Step, found: Differences) -> Iterator[tuple[Request, Message, bytes, bytes]]:
+    """Yield the answers that differ: the request, and ours and Kafka's; nothing if one is none."""
+    ours, kafkas = found.get("answered", (None, None))
+    if ours and kafkas and [one[0] for one in ours] == [one[0] for one in kafkas]:
+        for (token, mine), (_, theirs) in zip(ours, kafkas, strict=True):
+            if mine != theirs:
+                yield *step.asked[token], mine, theirs
+
+
+def _all_answers(step: Step, found: Differences, is_so: Callable[..., bool]) -> set[str]:
+    verdicts = [is_so(*one) for one in _answers(step, found)]
+    return {"answered"} if verdicts and all(verdicts) else NOTHING
+
+
+def _api_versions(step: Step, found: Differences) -> set[str]:
+    return _all_answers(step, found, lambda request, *_: request.__class__ is ApiVersions)
+
+
+def _error_text(step: Step, found: Differences) -> set[str]:
+    return _all_answers(step, found, _is_other_text)
+
+
+def _is_other_text(request: Request, message: Message, mine: bytes, theirs: bytes) -> bool:
+    kind = WITH_TEXT.get(message.api_key)
+    if kind is None:
+        return False
+    ours, kafkas = kind.decode(mine, message.version), kind.decode(theirs, message.version)
+    for answer in (ours, kafkas):
+        answer.error_message = None
+        if isinstance(answer, DescribeQuorumResponse):
+            for topic in answer.topics:
+                for partition in topic.partitions:
+                    partition.error_message = None
+    return bool(ours == kafkas)
+
+
+def _asks_at_once(step: Step, found: Differences) -> set[str]:
+    ours, kafkas = found.get("sent", (None, None))
+    is_rejected = 0 <= step.rejected_ms <= RETRY_BACKOFF_MS and len(found) == 1
+    return {"sent"} if is_rejected and len(kafkas or ()) >= len(ours or (None,)) else NOTHING
+
+
+def _delayed_fetches(step: Step, found: Differences) -> set[str]:
+    """Ours answers fetches that waited as it stops leading; Kafka's later, or not at all."""
+    if step.before.get("role") != LEADER or step.ours.state["role"] == LEADER:
+        return NOTHING
+    ours, kafkas = found.get("answered", (None, None))
+    more = [one for one in ours or () if one not in (kafkas or ())]
+    is_all = bool(more) and all(one in ours for one in kafkas or ())
+    waited = all(step.asked[token][0].__class__ is Fetch for token, _ in more)
+    return {"answered"} if is_all and waited else NOTHING
+
+
+def _late_timers(step: Step, found: Differences) -> set[str]:
+    ours, kafkas = found.get("answered", (None, None))
+    is_late = step.command == "tick" and step.late_ms > 0 and step.before.get("role") == LEADER
+    same = ours and kafkas and [one[0] for one in ours] == [one[0] for one in kafkas]
+    return {"answered"} if is_late and same else NOTHING
+
+
+def _resigned(step: Step, found: Differences) -> set[str]:
+    is_resigned = step.ours.state["role"] == step.kafkas.state["role"] == RESIGNED
+    if is_resigned and found.get("state.high_watermark", (0, 0))[1] == -1:
+        return _names(found, "high_watermark", "state.high_watermark")
+    return NOTHING
+
+
+def _ends(step: Step, found: Differences, *said: str) -> bool:
+    """Whether Kafka's node ends in the step, and says one of these; ours goes on."""
+    texts = " ".join(step.kafkas.texts())
+    return found.get("fatal") == (None, True) and any(one in texts for one in said)
+
+
+def _ks_2026_04(step: Step, found: Differences) -> set[str]:
+    said = ("inconsistent with current leader", "Unknown leader endpoints")
+    is_so = step.command in ("request", "reply") and _ends(step, found, *said)
+    return {ALL} if is_so else NOTHING
+
+
+def _ks_2026_11(step: Step, found: Differences) -> set[str]:
+    is_so = step.command in ("clean", "tick") and _ends(step, found, "above the high watermark")
+    return {ALL} if is_so else NOTHING
+
+
+def _ks_2026_10(step: Step, found: Differences) -> set[str]:
+    is_so = step.command == "reply" and _ends(step, found, "Expected to be Follower")
+    return {ALL} if is_so else NOTHING
+
+
+def _ks_2026_06(step: Step, found: Differences) -> set[str]:
+    roles = found.get("state.role")
+    is_start = step.command == "start" and roles in ((FOLLOWER, CANDIDATE), (FOLLOWER, LEADER))
+    if is_start and step.ours.state["voted_id"] == step.node:
+        return {ALL}
+    return NOTHING
+
+
+def _ks_2026_07(step: Step, found: Differences) -> set[str]:
+    is_leader = step.ours.state["role"] == step.kafkas.state["role"] == LEADER
+    return _names(found, "answered") if is_leader and step.voters == 1 else NOTHING
+
+
+def _ks_2026_05(step: Step, found: Differences) -> set[str]:
+    ours, kafkas = found.get("voters", (None, None))
+    if ours is not None and kafkas is None and {"appended", "reset"} & step.kafkas.told.keys():
+        return {"voters"} | _names(found, "state.is_voter", "state.kraft_version")
+    return NOTHING
+
+
+def _vote_without_directory(step: Step, found: Differences) -> set[str]:
+    state = step.kafkas.state
+    if state["voted_id"] == step.node:
+        ours, kafkas = found.get("state.voted_directory", (None, None))
+        return {"state.voted_directory"} if ours == bytes(16) != kafkas else NOTHING
+    return NOTHING
+
+
+def _cleans_itself(step: Step, found: Differences) -> set[str]:
+    if step.command == "tick" and found.get("start_moved", (True, None))[0] is None:
+        return _names(found, "start_moved", "state.log_start")
+    return NOTHING
+
+
+_EXPLAINS: Final[Mapping[str, Explains]] = {
+    "first-leader": _first_leader,
+    "leader-once": _leader_once,
+    "snapshot-handed": _snapshot_handed,
+    "torn-batch": _torn_batch,
+    "api-versions": _api_versions,
+    "error-text": _error_text,
+    "asks-at-once": _asks_at_once,
+    "delayed-fetches": _delayed_fetches,
+    "late-timers": _late_timers,
+    "resigned": _resigned,
+    "KS-2026-04": _ks_2026_04,
+    "KS-2026-10": _ks_2026_10,
+    "KS-2026-11": _ks_2026_11,
+    "KS-2026-06": _ks_2026_06,
+    "KS-2026-07": _ks_2026_07,
+    "KS-2026-05": _ks_2026_05,
+    "vote-without-directory": _vote_without_directory,
+    "cleans-itself": _cleans_itself,
+}
+
+
+def _rules() -> tuple[Rule, ...]:
+    data = (files("kraftspec.simulation.lockstep") / "rules.toml").read_bytes()
+    return tuple(
+        Rule(**one, explains=_EXPLAINS[one["name"]]) for one in msgspec.toml.decode(data)["rule"]
+    )
+
+
+RULES: Final = _rules()
+
+
+def explain(step: Step, found: Differences) -> tuple[list[Rule], dict[str, tuple[Any, Any]]]:
+    """Return the rules that explain differences of a step, and the differences that are left."""
+    left = dict(found)
+    used = []
+    for rule in RULES:
+        names = rule.explains(step, left) if left else NOTHING
+        if names:
+            used.append(rule)
+            for name in list(left) if ALL in names else names:
+                del left[name]
+    return used, left

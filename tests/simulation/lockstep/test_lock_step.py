@@ -1,0 +1,91 @@
+"""Two cores on the same inputs: that equal ones are equal, and that differences are noticed."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from kraftspec.simulation.catalogue import planted
+from kraftspec.simulation.harness.cores import Core, parse_cores
+from kraftspec.simulation.lockstep.rules import RULES
+from kraftspec.simulation.lockstep.run import Counts, run_seed
+from kraftspec.simulation.lockstep.same_batches import pairs
+from kraftspec.simulation.lockstep.table import PAGE, with_table
+
+ROOT = Path(__file__).resolve().parents[3]
+(KAFKA,) = parse_cores("kafka:4.3.1")
+
+
+@pytest.fixture
+def ours_again(tmp_path: Path) -> Core:
+    """Our core in a process of its own: what is planted here is not planted there."""
+    program = tmp_path / "ours"
+    program.write_text(
+        f'#!/bin/sh\ncd "{ROOT}" && exec "{sys.executable}" -m kraftspec.simulation.harness.hosted'
+    )
+    program.chmod(0o755)
+    return Core(str(program))
+
+
+def run(core: Core, *seeds: int, events: int = 600) -> Counts:
+    counts = Counts()
+    for seed in seeds:
+        run_seed(seed, core, counts, events=events)
+    return counts
+
+
+def test_our_core_and_our_core_are_equal(ours_again: Core) -> None:
+    counts = run(ours_again, 3, 4, 5, 6)
+    assert counts.steps > 500
+    assert counts.equal == counts.steps
+    assert not counts.has_failed
+    assert not counts.rules
+    assert not counts.apart
+    roles = {role for _, role, _ in counts.by_input}
+    assert {"", "unattached", "follower", "leader", "prospective", "candidate"} <= roles
+    assert {driver for driver, _, _ in counts.by_input} == {"kraftspec", ours_again.name}
+    assert set(counts.unused) == {rule.name for rule in RULES}
+
+
+def test_the_same_seed_is_the_same_run(ours_again: Core) -> None:
+    first, second = (run(ours_again, 5) for _ in range(2))
+    assert first.by_input == second.by_input
+
+
+@pytest.mark.parametrize("bug", ["accepts_old_leaders", "applies_voters_on_commit"])
+def test_a_planted_difference_is_noticed(ours_again: Core, bug: str) -> None:
+    with planted(bug):
+        counts = run(ours_again, 7, events=1_500)
+    assert counts.unexplained_steps > 0
+    assert any("gets" in line for line in counts.unexplained[0].words)
+
+
+def test_control_batches_of_other_things_are_no_pair() -> None:
+    assert pairs(b"", b"") == []
+
+
+def test_the_page_has_the_rules() -> None:
+    path = ROOT / "docs" / PAGE
+    assert with_table(path.read_text()) == path.read_text()
+
+
+def test_each_rule_has_a_reason_and_a_name_of_its_own() -> None:
+    assert len({rule.name for rule in RULES}) == len(RULES)
+    assert all(rule.reason.endswith(".") for rule in RULES)
+
+
+@pytest.mark.kafka
+def test_no_step_of_kafka_is_unexplained() -> None:
+    counts = run(KAFKA, *range(40, 46), events=1_000)
+    assert counts.steps > 500
+    assert not counts.has_failed, counts.to_json()
+    assert counts.equal > counts.explained
+
+
+@pytest.mark.kafka
+def test_a_difference_from_kafka_is_noticed() -> None:
+    with planted("accepts_old_leaders"):
+        counts = run(KAFKA, 7, events=1_500)
+    assert counts.differing["request as candidate: answered"] > 0
