@@ -30,7 +30,7 @@ from kraftspec.simulation.world import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from kraftspec.reference.raft.profile import Profile
     from kraftspec.simulation.log_model import LogModel
@@ -170,8 +170,12 @@ def trace_events(
     profile: Profile,
     decisions: Sequence[Decision],
     cores: Sequence[Core] = (),
+    told: Callable[[Event], None] | None = None,
 ) -> tuple[list[Event], Violation | None]:
-    """Carry decisions out again and return them as events, with the violation that ends them."""
+    """Carry decisions out again and return them as events, with the violation that ends them.
+
+    ``told`` is told of each event when it has happened.
+    """
     replay = _TextReplay(seed, swarm, profile, cores)
     events: list[Event] = []
     violation = None
@@ -183,6 +187,8 @@ def trace_events(
         if len(replay.applied) > before:
             message = replay.arrivals[-1][1] if len(replay.arrivals) > arrived else None
             events.append(_event(replay, decision, before, message))
+            if told is not None:
+                told(events[-1])
         if violation is not None:
             break
     return events, violation

@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from kraftspec.simulation.harness.protocol import (
     FRAME_BYTES_MAX,
@@ -17,6 +17,7 @@ from kraftspec.simulation.harness.protocol import (
     VERSION,
     Event,
     HarnessError,
+    decode_commands,
     decode_events,
     encode,
 )
@@ -39,6 +40,13 @@ class Hosts(Protocol):
         """Drop a run."""
 
 
+class Exchange(NamedTuple):
+    """A command, with its run and node, and the events that answered it."""
+
+    command: tuple[int, int, Event]
+    events: list[Event]
+
+
 class HarnessProcess:
     """A process that hosts nodes of any number of runs.
 
@@ -47,11 +55,13 @@ class HarnessProcess:
         release: of that.
         api_max: the highest version of each API that its nodes speak, by key.
         capabilities: what it can; see ``protocol.json``.
+        record: what was exchanged about nodes, for whoever puts a list here.
     """
 
     def __init__(self, command: Sequence[str]) -> None:
         self.command = list(command)
         self.is_closed = False
+        self.record: list[Exchange] | None = None
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
         try:
             self._process = subprocess.Popen(
@@ -117,6 +127,8 @@ class HarnessProcess:
                 answers.append([])
         if answers.pop() or len(answers) != len(commands):
             raise HarnessError(f"{len(commands)} commands, and {len(answers)} states")
+        if self.record is not None:
+            self.record += map(Exchange, decode_commands(b"".join(commands)), answers)
         return answers
 
     def cpu_seconds(self) -> float:

@@ -105,6 +105,13 @@ class _Cores(click.ParamType):  # type: ignore[type-arg] # Generic for checkers 
     metavar="OUT",
     help="Draw the failure's trace.  [default with --minimise: simulation-SEED.svg]",
 )
+@click.option(
+    "--java",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="With --core kafka: write the minimised failure as a Java file over Kafka's own classes, "
+    "and its pom.",
+)
 @json_option
 def simulate(
     seed: int | None,
@@ -118,12 +125,14 @@ def simulate(
     bugs: tuple[str, ...],
     minimise: bool,
     svg: Path | None,
+    java: Path | None,
     as_json: bool,
 ) -> None:
     """Run quorums of the reference node over a virtual network, disks and clocks.
 
     The same seed is the same run, event by event. Exit code 1: a property does not hold. The seed
-    is printed; --minimise explains the failure as text and as an SVG.
+    is printed; --minimise explains the failure as text and as an SVG. Where all that was met is
+    known, it explains the first of that.
     """
     from kraftspec.reference.profiles import profile_named
     from kraftspec.simulation.catalogue import all_bugs, planted
@@ -139,7 +148,15 @@ def simulate(
     chosen = range(seed, seed + 1) if seed is not None else seeds
     assert chosen is not None
     if lock_step_with is not None:
-        if profile != KAFKA or without or cores or minimise or svg or len(lock_step_with) > 1:
+        if (
+            profile != KAFKA
+            or without
+            or cores
+            or minimise
+            or svg
+            or java
+            or len(lock_step_with) > 1
+        ):
             raise click.UsageError(
                 "--lock-step takes one core, and goes with --seed, --seeds, --nodes, --events, "
                 "--bug and --json"
@@ -152,28 +169,32 @@ def simulate(
         check_cores(protocol, cores or ())
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--core") from error
+    if java is not None and not any(core.name.startswith("kafka") for core in cores or ()):
+        raise click.UsageError("--java is for nodes of Kafka: --core kafka:4.4.0")
     run = _Run(protocol, events, nodes, cores or ())
     with planted(*bugs), _harness_errors():
         results = _run(chosen, run)
         failed = [result for result in results if result.is_failure]
-        minimal = None
-        if failed and (minimise or svg is not None):
-            minimal = _minimise(failed[0], run)
+        broken = failed or [result for result in results if result.violation is not None]
+        is_explained = minimise or svg is not None or java is not None
+        minimal = _minimise(broken[0], run) if broken and is_explained else None
         trace = _tell(minimal, run, svg) if minimal is not None else []
+        if minimal is not None and java is not None:
+            _write_java(minimal, run, java)
     if as_json:
         values = [result.to_json() for result in results]
         if trace:
-            next(v for v in values if v["violation"] and not v["known"])["trace"] = trace
+            values[results.index(broken[0])]["trace"] = trace
         emit_json(values[0] if seed is not None else values)
     else:
-        _print(results, trace)
+        _print(results, broken[0] if trace else None, trace)
+    if broken and is_explained and minimal is None:
+        click.echo(
+            "There is no smaller trace: with the messages lost that were under way when the faults "
+            "ended, the property comes true.",
+            err=True,
+        )
     if failed:
-        if (minimise or svg is not None) and minimal is None:
-            click.echo(
-                "There is no smaller trace: with the messages lost that were under way when the "
-                "faults ended, the property comes true.",
-                err=True,
-            )
         raise click.exceptions.Exit(EXIT_FINDINGS)
 
 
@@ -238,7 +259,25 @@ def _tell(minimal: Minimal, run: _Run, svg: Path | None) -> list[str]:
     return [*lines, f"      After this nothing fails. {text}"] if minimal.is_liveness else lines
 
 
-def _print(results: list[Result], trace: list[str]) -> None:
+def _write_java(minimal: Minimal, run: _Run, folder: Path) -> None:
+    """Write a minimised run of Kafka's nodes as a Java file."""
+    from kraftspec.simulation.java_example.smallest import write_example
+
+    cores = ",".join(core.name for core in run.cores)
+    voters = f" --nodes {run.nodes}" if run.nodes else ""
+    command = (
+        f"kraftspec simulate --core {cores} --seed {minimal.seed} --events {run.events}{voters} "
+        "--java DIR"
+    )
+    with progress("Leaving calls out") as advance:
+        path = write_example(
+            minimal, run.profile, run.cores, folder, command=command,
+            progress=lambda left: advance(counted(left, "call"), 0, 1),
+        )  # fmt: skip
+    click.echo(f"The Java file: {path}", err=True)
+
+
+def _print(results: list[Result], explained: Result | None, trace: list[str]) -> None:
     events = sum(result.events for result in results)
     seconds = sum(result.seconds for result in results)
     faults: dict[str, int] = {}
@@ -272,6 +311,12 @@ def _print(results: list[Result], trace: list[str]) -> None:
             f"Known, {finding}: {of_it[0].known.reason}; {counted(len(of_it), 'seed')}, {seeds}"
             f"{'' if len(of_it) <= SEEDS_SHOWN_MAX else ', …'}"
         )
+    if explained is not None and not explained.is_failure:
+        assert explained.violation is not None
+        name, text = explained.violation
+        out.print(f"\nSeed {explained.seed} breaks {name}: {text}")
+        for line in trace:
+            out.print(line)
     for result in results:
         if result.violation is not None and result.is_failure:
             name, text = result.violation

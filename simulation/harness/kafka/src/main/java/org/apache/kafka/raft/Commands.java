@@ -64,7 +64,7 @@ final class Commands {
                     Requests.maxVersions(), Release.capabilities());
             }
             case 2 -> {
-                NodeSettings settings = NodeSettings.read(fields);
+                NodeSettings settings = readSettings();
                 fields.close();
                 HostedNode node = new HostedNode(id, settings, events);
                 runs.computeIfAbsent(run, key -> new HashMap<>()).put(id, node);
@@ -226,6 +226,14 @@ final class Commands {
                 return life -> life.upgrade(level, epoch);
             }
         }
+    }
+
+    private NodeSettings readSettings() {
+        return new NodeSettings(
+            fields.readUuid(), fields.readString(), fields.readInt32(), fields.readBool(),
+            fields.readBool(), fields.readInt32s(), fields.readInt32s(), fields.readInt64(),
+            fields.readInt64(), fields.readInt64(), fields.readInt64(), fields.readInt64(),
+            fields.readInt64(), fields.readInt32(), fields.readInt32(), fields.readInt64());
     }
 
     private OffsetAndEpoch readId() {

@@ -14,15 +14,6 @@ record NodeSettings(
         List<Integer> staticVoters, List<Integer> bootstrapServers, long electionTimeoutUs,
         long fetchTimeoutUs, long electionBackoffMaxUs, long requestTimeoutUs, long retryBackoffUs,
         long appendLingerUs, int fetchMaxBytes, int fetchSnapshotMaxBytes, long retentionBytes) {
-
-    static NodeSettings read(Fields from) {
-        return new NodeSettings(
-            from.readUuid(), from.readString(), from.readInt32(), from.readBool(), from.readBool(),
-            from.readInt32s(), from.readInt32s(), from.readInt64(), from.readInt64(),
-            from.readInt64(), from.readInt64(), from.readInt64(), from.readInt64(),
-            from.readInt32(), from.readInt32(), from.readInt64());
-    }
-
     /** What KafkaRaftClient is given; a release passes over the keys that it does not have. */
     QuorumConfig quorumConfig() {
         Map<String, Object> values = new HashMap<>();

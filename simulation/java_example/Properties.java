@@ -1,0 +1,77 @@
+package org.apache.kafka.raft;
+
+import java.util.Optional;
+import org.apache.kafka.common.message.FetchRequestData;
+import org.apache.kafka.common.protocol.ApiMessage;
+
+/** Who may vote and fetches from an offset has all before it on its disk: so it acknowledges. */
+final class SyncedBeforeFetch extends Property {
+    @Override void sent(Node node, ApiMessage request) {
+        if (request instanceof FetchRequestData fetch && node.settings.canBecomeVoter()) {
+            long offset = fetch.topics().get(0).partitions().get(0).fetchOffset();
+            if (offset > node.durableEnd()) {
+                throw new Broken("node " + node.id + " fetches from offset " + offset
+                    + ", and its log is on its disk up to " + node.durableEnd());
+            }
+        }
+    }
+}
+
+/** What the only voter counts as committed is on its disk. */
+final class MajorityHoldsHighWatermark extends Property {
+    @Override void highWatermark(Node node, long offset) {
+        Life life = node.host.life;
+        if (life != null && life.client.quorum().isLeader() && offset > node.durableEnd()
+                && life.controlRecords.lastVoterSet().voterIds().size() == 1) {
+            throw new Broken("the only voter, node " + node.id + ", counts all before offset "
+                + offset + " as committed, and its log is on its disk up to "
+                + node.durableEnd());
+        }
+    }
+}
+
+/** A node acts on the last voter set in its log, committed or not. */
+final class VotersFollowLog extends Property {
+    @Override void stepped(Node node, Life life) {
+        VoterSet due = lastStored(node, life);
+        VoterSet actual = life.controlRecords.lastVoterSet();
+        if (!actual.equals(due)) {
+            throw new Broken("node " + node.id + " acts on the voters " + actual.voterIds()
+                + ", and the last in its log are " + due.voterIds()
+                + "\n  acts on " + actual + "\n  stored  " + due);
+        }
+    }
+
+    private static VoterSet lastStored(Node node, Life life) {
+        byte[] log = Batches.joined(life.disk.log.batches().stream()
+            .map(StoredBatch::bytes).toArray(byte[][]::new));
+        Optional<VoterSet> stored = Optional.ofNullable(Batches.lastVoters(log));
+        if (stored.isEmpty() && !life.disk.checkpoints.isEmpty()) {
+            stored = Optional.ofNullable(
+                Batches.lastVoters(life.disk.checkpoints.lastEntry().getValue().content()));
+        }
+        return stored.orElseGet(() -> VoterSet.fromInetSocketAddresses(
+            Life.LISTENER, node.settings.staticVoterAddresses()));
+    }
+}
+
+/** A leader whose removal is committed does not lead any more. */
+final class ReconfigurationFinishes extends Property {
+    @Override void stepped(Node node, Life life) {
+        VoterSet voters = life.controlRecords.lastVoterSet();
+        long offset = life.controlRecords.lastVoterSetOffset().orElse(-1);
+        if (life.client.quorum().isLeader() && !voters.voterIds().contains(node.id)
+                && offset >= 0 && offset < node.state().highWatermark()) {
+            throw new Broken("node " + node.id + " leads epoch " + node.state().epoch()
+                + ", and the voters " + voters.voterIds() + " of offset " + offset
+                + " are committed: the high watermark is " + node.state().highWatermark());
+        }
+    }
+}
+
+/** No message and no fault of a disk lets a node end with an error of its own. */
+final class NoFatalError extends Property {
+    @Override void fatal(Node node, String text) {
+        throw new Broken("node " + node.id + ": " + text);
+    }
+}

@@ -1,0 +1,261 @@
+"""Minimised runs of Kafka's nodes as Java files: what they say, and what they end with."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from kraftspec.cli.simulate import simulate
+from kraftspec.conformance.cluster import RELEASE
+from kraftspec.generated.kafka import BeginQuorumEpochRequest, FetchResponse, VoteResponse
+from kraftspec.reference.profiles import profile_named
+from kraftspec.simulation.harness.cores import parse_cores
+from kraftspec.simulation.harness.known import known_of
+from kraftspec.simulation.harness.protocol import HarnessError
+from kraftspec.simulation.java_example.java_file import (
+    Origin,
+    java_text,
+    properties,
+    refitted,
+    sentence_of,
+)
+from kraftspec.simulation.java_example.literals import batch_literals, message_literal
+from kraftspec.simulation.java_example.smallest import write_example
+from kraftspec.simulation.java_example.steps import Call, Step
+from kraftspec.simulation.java_example.trial import run
+from kraftspec.simulation.minimise import minimise
+from kraftspec.simulation.protocols import protocol_of
+
+ROOT = Path(__file__).parents[2]
+RELEASES = ("3.9.1", "4.0.2", "4.1.2", "4.2.2", "4.3.1", "4.4.0")
+FINDINGS = sorted(
+    path for folder in ("findings", "docs/findings") for path in (ROOT / folder).rglob("*.java")
+)
+STEPS_MAX = 40
+SOLE_VOTER = "--core kafka:4.4.0 --seed 6 --events 3000"
+
+
+# ---- messages as Java --------------------------------------------------------------------------
+
+
+def flat(java: str) -> str:
+    return re.sub(r"\s+", "", java)
+
+
+def test_a_message_is_written_with_the_setters_of_kafkas_class() -> None:
+    partition = VoteResponse.PartitionData(error_code=74, leader_id=-1, leader_epoch=2)
+    topic = VoteResponse.TopicData(topic_name="t", partitions=[partition])
+    assert flat(message_literal(VoteResponse(topics=[topic]))) == flat("""
+        new VoteResponseData().setTopics(List.of(
+            new VoteResponseData.TopicData().setTopicName("t").setPartitions(List.of(
+                new VoteResponseData.PartitionData()
+                    .setErrorCode(Errors.FENCED_LEADER_EPOCH.code())
+                    .setLeaderId(-1).setLeaderEpoch(2)))))""")
+
+
+def test_what_kafka_keeps_by_key_is_a_collection() -> None:
+    endpoint = BeginQuorumEpochRequest.LeaderEndpoint(name="C", host="h", port=9)
+    message = BeginQuorumEpochRequest(cluster_id="x", leader_endpoints=[endpoint])
+    assert flat(message_literal(message)) == flat("""
+        new BeginQuorumEpochRequestData().setClusterId("x").setLeaderEndpoints(
+            new BeginQuorumEpochRequestData.LeaderEndpointCollection(List.of(
+                new BeginQuorumEpochRequestData.LeaderEndpoint()
+                    .setName("C").setHost("h").setPort(9)).iterator()))""")
+
+
+def test_structs_as_they_are_by_default_are_left_out() -> None:
+    partition = FetchResponse.PartitionData(high_watermark=7)
+    assert "Diverging" not in message_literal(
+        FetchResponse(responses=[FetchResponse.FetchableTopicResponse(partitions=[partition])])
+    )
+
+
+def test_what_is_no_whole_batch_is_written_as_bytes() -> None:
+    assert batch_literals(bytes.fromhex("0001")) == ['Batches.hex("0001")']
+
+
+# ---- the file ----------------------------------------------------------------------------------
+
+
+def origin(judged: str, release: str = RELEASE) -> Origin:
+    return Origin(release, judged, "a command")
+
+
+def test_each_class_judges_a_property_of_the_simulator() -> None:
+    protocol = protocol_of(profile_named("kafka"))
+    known = {*protocol.invariants, *protocol.liveness, "no_fatal_error"}
+    assert properties()
+    assert set(properties()) <= known
+    assert all(sentence_of(name).endswith(".") for name in properties())
+
+
+def test_a_file_is_fitted_to_other_releases() -> None:
+    text = java_text(origin("no_fatal_error"), "Small", [])
+    assert refitted(text, RELEASE) == text
+    older = refitted(text, "4.0.2")
+    assert "common.record.internal" in text
+    assert "common.record.internal" not in older
+    assert refitted(older, RELEASE) == text
+
+
+def test_no_class_of_the_protocol_of_frames_is_in_a_file() -> None:
+    text = java_text(origin("no_fatal_error"), "Small", [])
+    for name in ("Commands", "Fields", "Harness", "FixedOrder"):
+        assert f"class {name}" not in text
+    assert text.count(" extends Property {") == 1
+
+
+def test_a_run_without_kafka_has_no_java_file(tmp_path: Path) -> None:
+    done = CliRunner().invoke(
+        simulate,
+        f"--seed 0 --events 500 --java {tmp_path}".split(),
+    )
+    assert done.exit_code == 2
+    assert "--core kafka" in done.output
+
+
+# ---- with Kafka's classes ----------------------------------------------------------------------
+
+kafka = pytest.mark.kafka
+soak = pytest.mark.soak
+
+
+@pytest.fixture(scope="module")
+def sole_voter(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("java")
+    svg = folder / "trace.svg"
+    done = CliRunner().invoke(
+        simulate, [*SOLE_VOTER.split(), "--java", str(folder), "--svg", str(svg)]
+    )
+    assert done.exit_code == 0, done.output  # It is known.
+    assert "breaks majority_holds_high_watermark" in done.output
+    return folder
+
+
+@kafka
+@soak
+def test_a_run_is_written_as_a_file_that_shows_the_fault(sole_voter: Path) -> None:
+    assert {path.name for path in sole_voter.iterdir()} == {
+        "MajorityHoldsHighWatermarkSeed6.java", "pom.xml", "trace.svg"
+    }  # fmt: skip
+    text = (sole_voter / "MajorityHoldsHighWatermarkSeed6.java").read_text()
+    assert "4.4.0" in text
+    assert f"kraftspec simulate {SOLE_VOTER}" in re.sub(r"\s+\* ", " ", text)
+    outcome = run(text, RELEASE)
+    assert outcome.code == 1
+    assert "The fault is there: the only voter, node 0, counts all before offset 1" in outcome.text
+    told = outcome.told[0]
+    assert told.index("high watermark 1") < told.index("durable to 1")
+    assert flat(told.replace("; ", ";")) in flat(text.replace("//", ""))  # As its comments say.
+
+
+@kafka
+@soak
+def test_maven_compiles_and_runs_the_file(sole_voter: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(sole_voter, tmp_path / "copy")
+    done = subprocess.run(
+        ["mvn", "-q", "-B", "compile", "exec:java"], cwd=folder, capture_output=True, text=True,
+        timeout=600, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1, done.stdout
+    assert "The fault is there" in done.stdout
+
+
+@kafka
+@soak
+def test_a_file_ends_with_0_without_the_fault_and_with_3_where_it_cannot_be_followed(
+    sole_voter: Path,
+) -> None:
+    text = (sole_voter / "MajorityHoldsHighWatermarkSeed6.java").read_text()
+    made = re.search(r"Node node0 = (new Node.*?\)\);[^\n]*)", text, re.DOTALL)
+    assert made is not None
+    first = Call(0, f"node0 = {made[1]}", makes=True)
+    start = Call(0, "node0.start(225, 1);")
+    lost = Call(0, "node0.failRequest(300, 5, ApiKeys.VOTE, false);")
+    again = Call(0, "node0.start(300, 1);")
+
+    def code(*calls: Call) -> int:
+        steps = [Step("Something.", (call,)) for call in calls]
+        return run(java_text(origin("voters_follow_log"), "Small", steps), RELEASE).code
+
+    assert code(first, start) == 0
+    assert code(first, start, lost) == 3
+    assert code(first, start, again) == 3
+
+
+@kafka
+@soak
+def test_calls_that_do_not_matter_are_left_out(tmp_path: Path) -> None:
+    """Of a run of several nodes only what one of them was told is left, and little of that."""
+    cores = parse_cores("kafka:4.4.0")
+    profile = profile_named("kafka")
+    minimal = minimise(398, profile, events=3000, cores=cores)
+    assert minimal is not None
+    path = write_example(minimal, profile, cores, tmp_path)
+    text = path.read_text()
+    assert len(set(re.findall(r"\bnode\d+(?=\.)", text))) == 1
+    assert text.count("    step(") < len(minimal.decisions)
+    assert run(text, RELEASE).code == 1
+
+
+@kafka
+def test_a_property_that_java_does_not_judge_is_named(tmp_path: Path) -> None:
+    cores = parse_cores("kafka:4.4.0")
+    profile = profile_named("kafka")
+    minimal = minimise(6, profile, events=3000, cores=cores)
+    assert minimal is not None
+    minimal.violation = ("log_matching", "")
+    with pytest.raises(HarnessError, match="log_matching has no Java class"):
+        write_example(minimal, profile, cores, tmp_path)
+
+
+# ---- the files beside the pages ----------------------------------------------------------------
+
+
+def finding_of(path: Path) -> str:
+    return path.parent.name
+
+
+def has_fault(path: Path, release: str) -> bool:
+    known = [one for one in known_of("kafka") if one.finding == finding_of(path)]
+    assert known, f"known.toml does not say which releases have {finding_of(path)}"
+    return any(fnmatchcase(release, pattern) for one in known for pattern in one.releases)
+
+
+@pytest.mark.parametrize("path", FINDINGS, ids=lambda path: path.stem)
+def test_a_file_beside_a_page_is_short_and_as_it_is_written_today(path: Path) -> None:
+    text = path.read_text("utf-8")
+    assert 1 <= text.count("    step(") <= STEPS_MAX
+    assert refitted(text, RELEASE) == text
+    assert path.stem in path.parent.with_suffix(".md").read_text("utf-8")
+    examples = [f"<example>{other.stem}</example>" for other in path.parent.glob("*.java")]
+    pom = (path.parent / "pom.xml").read_text("utf-8")
+    assert sum(example in pom for example in examples) == 1
+
+
+@kafka
+@soak
+@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("path", FINDINGS, ids=lambda path: path.stem)
+def test_a_file_beside_a_page_shows_the_fault_where_it_is(path: Path, release: str) -> None:
+    outcome = run(refitted(path.read_text("utf-8"), release), release)
+    assert outcome.code == int(has_fault(path, release)), outcome.text
+
+
+@kafka
+@soak
+def test_a_leader_that_is_removed_in_time_resigns() -> None:
+    """It ends with 0 where the others fetch before the request times out."""
+    path = next(path for path in FINDINGS if path.stem == "RemovedLeaderLeadsOn")
+    whole = path.read_text("utf-8")
+    steps = re.split(r"(?=^        step\()", whole, flags=re.MULTILINE)
+    kept = [step for step in steps if "has waited too long" not in step]
+    assert len(kept) == len(steps) - 1
+    in_time = "".join(kept).replace("7_012_000", "5_012_000").replace("7_013_000", "5_013_000")
+    assert run(in_time, RELEASE).code == 0
