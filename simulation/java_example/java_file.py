@@ -259,8 +259,8 @@ def _java_string(text: str) -> str:
 def imports_of(sequence: str) -> frozenset[str]:
     """Return the imports of what a sequence names; the stand-ins import the rest."""
     messages = re.findall(r"new (\w+Data|LeaderChangeMessage|\w+Record)(?:\.\w+)?\(", sequence)
-    names = {f"common.message.{name}" for name in messages}
-    names |= {f"common.protocol.{name}" for name in ("ApiKeys", "Errors") if name in sequence}
+    names = [f"common.message.{name}" for name in messages]
+    names += [f"common.protocol.{name}" for name in ("ApiKeys", "Errors") if name in sequence]
     return frozenset(f"import org.apache.kafka.{name};\n" for name in names)
 
 

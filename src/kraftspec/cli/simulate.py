@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -134,9 +134,7 @@ def simulate(
     is printed; --minimise explains the failure as text and as an SVG. Where all that was met is
     known, it explains the first of that.
     """
-    from kraftspec.reference.profiles import profile_named
     from kraftspec.simulation.catalogue import all_bugs, planted
-    from kraftspec.simulation.protocols import check_cores
 
     if (seed is None) == (seeds is None):
         raise click.UsageError("give one of --seed N and --seeds A..B")
@@ -148,15 +146,7 @@ def simulate(
     chosen = range(seed, seed + 1) if seed is not None else seeds
     assert chosen is not None
     if lock_step_with is not None:
-        if (
-            profile != KAFKA
-            or without
-            or cores
-            or minimise
-            or svg
-            or java
-            or len(lock_step_with) > 1
-        ):
+        if profile != KAFKA or any((without, cores, minimise, svg, java, lock_step_with[1:])):
             raise click.UsageError(
                 "--lock-step takes one core, and goes with --seed, --seeds, --nodes, --events, "
                 "--bug and --json"
@@ -164,14 +154,9 @@ def simulate(
         with planted(*bugs), _harness_errors():
             lock_step(chosen, lock_step_with[0], events, nodes, as_json)
         return
-    protocol = profile_named(profile, without=without)
-    try:
-        check_cores(protocol, cores or ())
-    except ValueError as error:
-        raise click.BadParameter(str(error), param_hint="--core") from error
     if java is not None and not any(core.name.startswith("kafka") for core in cores or ()):
         raise click.UsageError("--java is for nodes of Kafka: --core kafka:4.4.0")
-    run = _Run(protocol, events, nodes, cores or ())
+    run = _Run(_profile_for(cores or (), profile, without), events, nodes, cores or ())
     with planted(*bugs), _harness_errors():
         results = _run(chosen, run)
         failed = [result for result in results if result.is_failure]
@@ -196,6 +181,19 @@ def simulate(
         )
     if failed:
         raise click.exceptions.Exit(EXIT_FINDINGS)
+
+
+def _profile_for(cores: Sequence[Core], name: str, without: tuple[str, ...]) -> Profile:
+    """Return the profile, which the cores must be able to speak."""
+    from kraftspec.reference.profiles import profile_named
+    from kraftspec.simulation.protocols import check_cores
+
+    profile = profile_named(name, without=without)
+    try:
+        check_cores(profile, cores)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--core") from error
+    return profile
 
 
 class _Run(NamedTuple):
