@@ -26,6 +26,7 @@ from kraftspec.reference.raft import events as ev
 from kraftspec.reference.raft.control import ControlRecord
 from kraftspec.reference.raft.messages import (
     BeginEpoch,
+    DescribeQuorum,
     EndEpoch,
     Fetch,
     FetchSnapshot,
@@ -410,6 +411,9 @@ class Replica(ABC):
                 self.hooks.epoch_answered(self, request.leader_epoch)
             elif isinstance(request, self.world.protocol.changes):
                 self.hooks.change_answered(self, request)
+            elif isinstance(request, DescribeQuorum):
+                told = self.profile.decode_reply(request, message.version, body)
+                self.hooks.quorum_described(self, message.version, told)
         elif reply.error == ErrorCode.SNAPSHOT_NOT_FOUND:
             self.world.met["snapshot deleted while it was fetched"] += 1
         self.world.scheduler.sent(

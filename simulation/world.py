@@ -23,7 +23,7 @@ from kraftspec.reference.host import PowerLostError
 from kraftspec.reference.log import LogConfig
 from kraftspec.reference.raft import Config, ReplicaKey, RoleName, SnapshotId
 from kraftspec.reference.raft import events as ev
-from kraftspec.reference.raft.messages import Request
+from kraftspec.reference.raft.messages import DescribeQuorum, Request
 from kraftspec.simulation.clients import OPERATOR, Appends, records_of
 from kraftspec.simulation.committed_log import CommittedLog, Violation
 from kraftspec.simulation.harness.protocol import HarnessError
@@ -224,6 +224,8 @@ class World:
         """The operator asks a node."""
         api = self.profile.api_of(request)
         version = self.replicas[target].api_max.get(api.key, api.max_version)
+        if isinstance(request, DescribeQuorum):  # As tools of all releases ask.
+            version -= self._operator_count % (version - self.profile.min_version(request) + 1)
         body = self.profile.encode_request(request, version)
         if self.decisions is not None:
             self._note(ASK, self.replicas[target], api.key, version, body.hex())

@@ -7,6 +7,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from kraftspec.generated.errors import ErrorCode
+from kraftspec.reference.profiles.kafka import membership as kafka_membership
 from kraftspec.reference.raft import leader, log_state, membership, resigned, role, voters
 from kraftspec.reference.raft.types import NEVER_US
 from kraftspec.simulation.catalogue.bug import Planter
@@ -228,3 +229,16 @@ def new_voter_starts_full(plant: Planter) -> None:
         self.advance()
 
     plant(leader.Leader, "voters_changed", generous)
+
+
+def tells_old_tools_less(plant: Planter) -> None:
+    """DescribeQuorum 0 is answered without the offsets, as if they had come with the times (1)."""
+    put_state = kafka_membership._put_state
+
+    def terse(replica: Any, version: int) -> Any:
+        state = put_state(replica, version)
+        if version == 0:
+            state.log_end_offset = -1
+        return state
+
+    plant(kafka_membership, "_put_state", terse)

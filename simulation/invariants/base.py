@@ -57,6 +57,9 @@ class Invariant:
     def disk_failed(self, replica: Replica, what: str) -> None:
         """A disk did not do what it was to do, or a power loss took what it had; for traces."""
 
+    def quorum_described(self, replica: Replica, version: int, reply: Any) -> None:
+        """A leader has described its quorum; ``reply`` is as its bytes say."""
+
     def fetch_handled(self, replica: Replica, replica_id: int, directory_id: bytes) -> None:
         """A node took a request by which a follower shows that it follows."""
 

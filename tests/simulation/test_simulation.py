@@ -308,6 +308,14 @@ def test_a_node_that_spins_is_found(bug: str) -> None:
     assert result.violation[0] == "no_spin"
 
 
+def test_an_answer_to_an_old_tool_that_lacks_something_is_found() -> None:
+    """DescribeQuorum is asked at all versions."""
+    result = search("tells_old_tools_less", PROFILE, seconds_max=60)
+    assert result.violation is not None
+    assert result.violation[0] == "description_is_true"
+    assert "asked at version 0" in result.violation[1]
+
+
 def test_an_epoch_cache_that_is_wrong_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the batches and the names of snapshots agree, and the cache alone does not."""
     schedule = Schedule(39, swarm_of(39, PROFILE), PROFILE)
