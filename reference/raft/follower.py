@@ -167,9 +167,10 @@ class Follower(Role):
 
     def on_failed(self, node: Node, request: Request, unsupported: bool) -> bool:
         """Do not ask a leader again for what it does not know (KIP-853)."""
-        if unsupported and isinstance(request, UpdateVoter):
+        is_update = isinstance(request, UpdateVoter)
+        if unsupported and is_update:
             self.has_updated_leader = True
-        return False
+        return is_update and not self.core.policy.rests_when_told_nothing
 
     def _snapshot_request(self) -> FetchSnapshot:
         core = self.core

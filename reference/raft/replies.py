@@ -82,7 +82,8 @@ def on_fetch_reply(core: QuorumState, source: Node, reply: FetchReply) -> bool:
     if reply.error or not isinstance(role, Follower):
         return False
     # A leader names itself, and lets a Fetch wait. Who does not may answer each at once.
-    return role.on_fetch_reply(reply) and reply.leader_id != NONE
+    is_named = reply.leader_id != NONE or not core.policy.rests_when_told_nothing
+    return role.on_fetch_reply(reply) and is_named
 
 
 def on_fetch_snapshot_reply(core: QuorumState, source: Node, reply: FetchSnapshotReply) -> bool:

@@ -290,6 +290,7 @@ class Decisions:
     request_handlers: Mapping[type[Request], RequestHandler] = {}
     reply_handlers: Mapping[type[Reply], ReplyHandler] = {}
     control_handlers: Mapping[type[ControlRecord], ControlHandler] = {}
+    rests_when_told_nothing = True  # See `rules.handled_by_rule`. Kafka's node does not: lock-step.
     checks_quorum = True  # Whether a leader that a majority does not fetch from resigns.
     flushes_always = False  # The drafts sync every append; Kafka those of who may ever vote.
     leader_keeps_vote = False  # The drafts: VotedId is of the whole epoch. Kafka forgets it here.

@@ -52,17 +52,20 @@ def handled_by_rule(core: QuorumState, reply: Reply) -> bool | None:
     """
     error = reply.error
     epoch = reply.leader_epoch
+    goes_on = not core.policy.rests_when_told_nothing
     if epoch < core.epoch or error == ErrorCode.UNKNOWN_LEADER_EPOCH:
-        return False  # Old news, or a node that has not heard of this epoch yet.
+        return goes_on  # Old news, or a node that has not heard of this epoch yet.
     if epoch > core.epoch or error in _ASK_THE_LEADER:
         before = core.role
         learn(core, reply.leader_id, epoch, reply.leader_endpoints)
-        return core.role is not before
+        return goes_on or core.role is not before
     if reply.leader_id != NONE and not core.leader_endpoints:
         # No leader is known; or its id is, from quorum-state, and not where it is reached.
         learn(core, reply.leader_id, epoch, reply.leader_endpoints)
         return True if error else None
-    if error in (ErrorCode.BROKER_NOT_AVAILABLE, ErrorCode.INVALID_VOTER_KEY):
+    if error == ErrorCode.INVALID_VOTER_KEY:
+        return goes_on
+    if error == ErrorCode.BROKER_NOT_AVAILABLE:
         return False
     if error == ErrorCode.INVALID_REQUEST:
         raise FatalError(f"a request of this node was found to be invalid: {reply!r}")

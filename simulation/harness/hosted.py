@@ -54,6 +54,7 @@ DIRECTORY = "/log"
 READ_BYTES = 1 << 26
 MASK = (1 << 64) - 1
 STEPS = 1000
+RESTING_STARTS = 8  # Of so many one rests.
 KINDS = (
     "Vote", "BeginQuorumEpoch", "EndQuorumEpoch", "Fetch", "FetchSnapshot", "DescribeQuorum",
     "AddRaftVoter", "RemoveRaftVoter", "UpdateRaftVoter", "ApiVersions",
@@ -165,6 +166,8 @@ class HostedNode(Host):
             *_fields(election),
         )  # fmt: skip
         random: Any = TimedDraws(seed, self.clock_us) if seed < 0 else Random(seed)
+        # In lock-step most starts ask again at once, as Kafka's node does: else little is compared.
+        self.profile.policy.rests_when_told_nothing = seed >= 0 or seed % RESTING_STARTS == 0
         self.core = self.storage.make_core(self.config, random)
         self.status = UP
         self.step(ev.Start())

@@ -92,6 +92,7 @@ class PairReplica(HarnessReplica):
         self._only_drivers: set[int] = set()  # Its requests that the shadow did not make.
         self._same = SameBatches()
         self._before: dict[str, Any] = {}
+        self._shadow_before: dict[str, Any] = {}
         self._start: tuple[Any, ...] = ()
         self._rejected_us = -LONG_AGO_MS
         self._due_us = NEVER_US  # The deadline of either.
@@ -134,7 +135,7 @@ class PairReplica(HarnessReplica):
         self._requests.clear()
         self._only_drivers.clear()
         self._same.clear()
-        self._before = {}
+        self._before = self._shadow_before = {}
         self._rejected_us = -LONG_AGO_MS
         self.is_joined = self._has_shadow = True
         self._compare("start", self._start, self._begun, self._exchange(commands))
@@ -209,6 +210,9 @@ class PairReplica(HarnessReplica):
             len(ours.told["voters"][1] if "voters" in ours.told else self.core.log.voters.last),
             max(0, self._last_us - self._due_us) // 1000 if self._before else 0, self.answering,
         )  # fmt: skip
+        shadow_before, self._shadow_before = self._shadow_before, shadow.state
+        if _begins_anew(self._before, driver.state) and _begins_anew(shadow_before, shadow.state):
+            self._only_drivers.clear()  # A new role expects no answers to what an old one asked.
         self._before = driver.state
         lonely = self._match(driver, shadow)
         if self.is_joined:
@@ -254,6 +258,11 @@ class PairReplica(HarnessReplica):
         return log[0] == self.log_model.start_offset and crc32c(log[1]) == crc32c(
             b"".join(self._batches)
         )
+
+
+def _begins_anew(before: dict[str, Any], after: dict[str, Any]) -> bool:
+    """Whether a node has another role, epoch or leader than before."""
+    return any(before.get(name) != after[name] for name in ("role", "epoch", "leader_id"))
 
 
 def _is_rejection(reply: Any) -> bool:

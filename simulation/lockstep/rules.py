@@ -17,9 +17,16 @@ from kraftspec.generated.kafka import (
     AddRaftVoterResponse,
     DescribeQuorumResponse,
     FetchResponse,
+    FetchSnapshotResponse,
     RemoveRaftVoterResponse,
 )
-from kraftspec.reference.raft.messages import ApiVersions, Fetch, Request
+from kraftspec.reference.raft.messages import (
+    ApiVersions,
+    DescribeQuorum,
+    Fetch,
+    FetchSnapshot,
+    Request,
+)
 from kraftspec.simulation.lockstep.step import Step
 from kraftspec.simulation.network import Message
 
@@ -138,6 +145,37 @@ def _is_other_text(request: Request, message: Message, mine: bytes, theirs: byte
     return bool(ours == kafkas)
 
 
+def _order_of_observers(step: Step, found: Differences) -> set[str]:
+    return _all_answers(step, found, _has_other_order)
+
+
+def _has_other_order(request: Request, message: Message, mine: bytes, theirs: bytes) -> bool:
+    if request.__class__ is not DescribeQuorum:
+        return False
+    answers = [DescribeQuorumResponse.decode(body, message.version) for body in (mine, theirs)]
+    for answer in answers:
+        answer.nodes.sort(key=lambda node: node.node_id)
+        for topic in answer.topics:
+            for partition in topic.partitions:
+                for replicas in (partition.current_voters, partition.observers):
+                    replicas.sort(key=lambda one: (one.replica_id, one.replica_directory_id))
+    return bool(answers[0] == answers[1])
+
+
+def _rejected_snapshot(step: Step, found: Differences) -> set[str]:
+    (ours, none), (no, kafkas) = found.get("answered", (0, 0)), found.get("dropped", (0, 0))
+    if none or no or not ours or not kafkas or [(one[0],) for one in ours] != kafkas:
+        return NOTHING
+    for token, body in ours:
+        request, message = step.asked[token]
+        if request.__class__ is not FetchSnapshot:
+            return NOTHING
+        answer = FetchSnapshotResponse.decode(body, message.version)
+        if not all(part.error_code for topic in answer.topics for part in topic.partitions):
+            return NOTHING
+    return {"answered", "dropped"}
+
+
 def _asks_at_once(step: Step, found: Differences) -> set[str]:
     ours, kafkas = found.get("sent", (None, None))
     is_rejected = 0 <= step.rejected_ms <= RETRY_BACKOFF_MS and len(found) == 1
@@ -232,6 +270,8 @@ _EXPLAINS: Final[Mapping[str, Explains]] = {
     "torn-batch": _torn_batch,
     "api-versions": _api_versions,
     "error-text": _error_text,
+    "order-of-observers": _order_of_observers,
+    "rejected-snapshot": _rejected_snapshot,
     "asks-at-once": _asks_at_once,
     "delayed-fetches": _delayed_fetches,
     "late-timers": _late_timers,

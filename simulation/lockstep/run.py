@@ -28,7 +28,7 @@ EVENTS = 10_000
 EARLIER_MAX = 8
 UNEXPLAINED_MAX = 10  # So many are kept, with their words.
 # A pair that is apart for so long is stopped and started, on one disk.
-APART_MIN_US, APART_SPAN_US = 1_000 * MS, 3_000 * MS
+APART_MIN_US, APART_SPAN_US = 500 * MS, 1_000 * MS
 # Disks that fail do so at an operation, and the two do not have the same ones.
 _OFF: Final = ("failing_disk_period_us", "full_disk_period_us", "corruption_period_us")
 OWN_PROCESS: Final = OwnProcess()

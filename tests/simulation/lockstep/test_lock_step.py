@@ -54,11 +54,19 @@ def test_the_same_seed_is_the_same_run(ours_again: Core) -> None:
     assert first.by_input == second.by_input
 
 
-@pytest.mark.parametrize("bug", ["accepts_old_leaders", "applies_voters_on_commit"])
-def test_a_planted_difference_is_noticed(ours_again: Core, bug: str) -> None:
+@pytest.mark.parametrize(
+    ("bug", "seed", "where"),
+    [
+        ("applies_voters_on_commit", 3, "reply as follower"),
+        ("never_tells_the_high_watermark", 3, "request as leader"),
+        ("high_watermark_falls", 10, "reply as follower"),
+        ("stands_still_without_answers", 3, "tick as unattached"),
+    ],
+)
+def test_a_planted_difference_is_noticed(ours_again: Core, bug: str, seed: int, where: str) -> None:
     with planted(bug):
-        counts = run(ours_again, 7, events=1_500)
-    assert counts.unexplained_steps > 0
+        counts = run(ours_again, seed, events=1_000)
+    assert any(name.startswith(where) for name in counts.differing)
     assert any("gets" in line for line in counts.unexplained[0].words)
 
 
@@ -85,7 +93,15 @@ def test_no_step_of_kafka_is_unexplained() -> None:
 
 
 @pytest.mark.kafka
-def test_a_difference_from_kafka_is_noticed() -> None:
-    with planted("accepts_old_leaders"):
-        counts = run(KAFKA, 7, events=1_500)
-    assert counts.differing["request as candidate: answered"] > 0
+@pytest.mark.parametrize(
+    ("bug", "where"),
+    [
+        ("accepts_old_leaders", "request as follower: answered"),
+        ("follower_grants_pre_votes", "request as follower: answered"),
+        ("truncates_too_much", "reply as follower: sent, truncated, state.log_end"),
+    ],
+)
+def test_a_difference_from_kafka_is_noticed(bug: str, where: str) -> None:
+    with planted(bug):
+        counts = run(KAFKA, 10, events=1_000)
+    assert counts.differing[where] > 0
