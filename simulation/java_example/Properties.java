@@ -1,5 +1,7 @@
 package org.apache.kafka.raft;
 
+import java.util.HashMap;
+import java.util.Map;
 import java.util.Optional;
 import org.apache.kafka.common.message.FetchRequestData;
 import org.apache.kafka.common.protocol.ApiMessage;
@@ -65,6 +67,23 @@ final class ReconfigurationFinishes extends Property {
             throw new Broken("node " + node.id + " leads epoch " + node.state().epoch()
                 + ", and the voters " + voters.voterIds() + " of offset " + offset
                 + " are committed: the high watermark is " + node.state().highWatermark());
+        }
+    }
+}
+
+/** An epoch has one leader. */
+final class SingleLeader extends Property {
+    private final Map<Integer, Integer> leaders = new HashMap<>(); // By epoch, as first stored.
+
+    @Override void stepped(Node node, Life life) {
+        QuorumState quorum = life.client.quorum();
+        if (quorum.leaderId().isPresent()) {
+            int leader = quorum.leaderId().getAsInt();
+            int first = leaders.computeIfAbsent(quorum.epoch(), epoch -> leader);
+            if (first != leader) {
+                throw new Broken("node " + leader + " leads epoch " + quorum.epoch()
+                    + ", and so does node " + first);
+            }
         }
     }
 }

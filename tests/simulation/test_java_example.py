@@ -16,7 +16,6 @@ from kraftspec.conformance.cluster import RELEASE
 from kraftspec.generated.kafka import BeginQuorumEpochRequest, FetchResponse, VoteResponse
 from kraftspec.reference.profiles import profile_named
 from kraftspec.simulation.harness.cores import parse_cores
-from kraftspec.simulation.harness.known import known_of
 from kraftspec.simulation.harness.protocol import HarnessError
 from kraftspec.simulation.java_example.java_file import (
     Origin,
@@ -218,14 +217,16 @@ def test_a_property_that_java_does_not_judge_is_named(tmp_path: Path) -> None:
 # ---- the files beside the pages ----------------------------------------------------------------
 
 
-def finding_of(path: Path) -> str:
-    return path.parent.name
-
-
-def has_fault(path: Path, release: str) -> bool:
-    known = [one for one in known_of("kafka") if one.finding == finding_of(path)]
-    assert known, f"known.toml does not say which releases have {finding_of(path)}"
-    return any(fnmatchcase(release, pattern) for one in known for pattern in one.releases)
+# Releases, as patterns, without a fault that others have. A release with a fix is entered here.
+WITHOUT = {"SecondLeaderOfAnEpoch": ("3.9.*",)}
+# Their Fetch cannot say what the sequence says: it has no high watermark.
+UNFIT = {"VotersFollowLogSeed107": ("3.9.*", "4.0.*")}
+RUNS = [
+    pytest.param(path, release, id=f"{path.stem}-{release}")
+    for path in FINDINGS
+    for release in RELEASES
+    if not any(fnmatchcase(release, pattern) for pattern in UNFIT.get(path.stem, ()))
+]
 
 
 @pytest.mark.parametrize("path", FINDINGS, ids=lambda path: path.stem)
@@ -241,11 +242,11 @@ def test_a_file_beside_a_page_is_short_and_as_it_is_written_today(path: Path) ->
 
 @kafka
 @soak
-@pytest.mark.parametrize("release", RELEASES)
-@pytest.mark.parametrize("path", FINDINGS, ids=lambda path: path.stem)
+@pytest.mark.parametrize(("path", "release"), RUNS)
 def test_a_file_beside_a_page_shows_the_fault_where_it_is(path: Path, release: str) -> None:
     outcome = run(refitted(path.read_text("utf-8"), release), release)
-    assert outcome.code == int(has_fault(path, release)), outcome.text
+    is_without = any(fnmatchcase(release, pattern) for pattern in WITHOUT.get(path.stem, ()))
+    assert outcome.code == int(not is_without), outcome.text
 
 
 @kafka

@@ -226,8 +226,7 @@ public final class RemovedLeaderLeadsOn {
                                 .setCurrentLeaderEpoch(1)
                                 .setFetchOffset(3L)
                                 .setLastFetchedEpoch(1)
-                                .setReplicaDirectoryId(Uuid.fromString("AgICAgICAgICAgICAgICAg"))
-                                .setHighWatermark(-1L))))));
+                                .setReplicaDirectoryId(Uuid.fromString("AgICAgICAgICAgICAgICAg")))))));
         // → high watermark 3; its state machine loads snapshot 0-0; its state machine reads to
         //   3; answers FETCH; its state machine is told to lead epoch 1
 
@@ -247,8 +246,7 @@ public final class RemovedLeaderLeadsOn {
                                 .setCurrentLeaderEpoch(1)
                                 .setFetchOffset(3L)
                                 .setLastFetchedEpoch(1)
-                                .setReplicaDirectoryId(Uuid.fromString("AwMDAwMDAwMDAwMDAwMDAw"))
-                                .setHighWatermark(3L))))));
+                                .setReplicaDirectoryId(Uuid.fromString("AwMDAwMDAwMDAwMDAwMDAw")))))));
         // → answers FETCH
 
         step("Node 0: is asked to remove itself.");
@@ -282,8 +280,7 @@ public final class RemovedLeaderLeadsOn {
                                 .setCurrentLeaderEpoch(1)
                                 .setFetchOffset(4L)
                                 .setLastFetchedEpoch(1)
-                                .setReplicaDirectoryId(Uuid.fromString("AgICAgICAgICAgICAgICAg"))
-                                .setHighWatermark(3L))))));
+                                .setReplicaDirectoryId(Uuid.fromString("AgICAgICAgICAgICAgICAg")))))));
         // → answers FETCH
 
         step("Node 0: node 2 fetches to the end of its log.");
@@ -302,8 +299,7 @@ public final class RemovedLeaderLeadsOn {
                                 .setCurrentLeaderEpoch(1)
                                 .setFetchOffset(4L)
                                 .setLastFetchedEpoch(1)
-                                .setReplicaDirectoryId(Uuid.fromString("AwMDAwMDAwMDAwMDAwMDAw"))
-                                .setHighWatermark(3L))))));
+                                .setReplicaDirectoryId(Uuid.fromString("AwMDAwMDAwMDAwMDAwMDAw")))))));
         // → high watermark 4; its state machine reads to 4; answers FETCH
     }
 
