@@ -739,6 +739,10 @@ public final class NoFatalErrorSeed398 {
             disk.checkpoints.put(id, new Disk.Checkpoint(content, true));
         }
 
+        void restore(long startOffset, byte[] data, ElectionState election) {
+            disk.restore(startOffset, data, election);
+        }
+
         boolean rot(long baseOffset, int position, int mask) {
             return disk.log.rot(baseOffset, position, mask);
         }
@@ -876,7 +880,8 @@ public final class NoFatalErrorSeed398 {
                 settings.clusterId(),
                 settings.bootstrapServers().stream().map(settings::address).toList(),
                 Endpoints.fromInetSocketAddresses(Map.of(LISTENER, settings.address(id))),
-                KRAFT_VERSIONS, LOG_CONTEXT, new Random(seed), settings.quorumConfig());
+                KRAFT_VERSIONS, LOG_CONTEXT,
+                seed < 0 ? new TimedDraws(seed, time) : new Random(seed), settings.quorumConfig());
             requests = new Requests(client, LISTENER, time, faults, events);
             Release.initialize(client, settings.staticVoterAddresses(),
                 new QuorumStateFile(disk, faults, events), new Metrics(time));
@@ -1260,6 +1265,18 @@ public final class NoFatalErrorSeed398 {
         final TreeMap<OffsetAndEpoch, Checkpoint> checkpoints = new TreeMap<>();
         Election election;
         Election durableElection;
+
+        /** Puts a log and a quorum-state there, durably. */
+        void restore(long startOffset, byte[] data, ElectionState state) {
+            leaderEpochs.clear();
+            log.restartAt(startOffset);
+            for (RecordBatch batch : MemoryRecords.readableRecords(ByteBuffer.wrap(data)).batches()) {
+                log.append(StoredBatch.copyOf(batch));
+            }
+            log.flush();
+            election = new Election(state.toQuorumStateData((short) 1));
+            durableElection = election;
+        }
 
         /** The power is gone: of what was not synced, only this stays. */
         void losePower(int batchCount, int tornByteCount, boolean keepsFiles) {
@@ -1896,7 +1913,8 @@ public final class NoFatalErrorSeed398 {
     /** What the releases of Kafka have in different ways, or not at all. */
     static final class Release {
         private static final List<String> CAPABILITIES = List.of(
-            "pre_vote", "dynamic_voters", "snapshots", "upgrade", "auto_join", "disk_faults");
+            "pre_vote", "dynamic_voters", "snapshots", "upgrade", "auto_join", "disk_faults",
+            "lock_step");
 
         private Release() { }
 
@@ -2312,6 +2330,35 @@ public final class NoFatalErrorSeed398 {
                 size += batch.bytes().length;
             }
             return size;
+        }
+    }
+
+    /**
+     * Random numbers that depend on the time and not on how many were drawn before: an implementation
+     * that draws more often draws the same. There are a thousand steps below a bound, so that what is
+     * drawn of whole seconds is whole milliseconds.
+     */
+    static final class TimedDraws extends Random {
+        private static final long serialVersionUID = 1;
+        private static final long STEPS = 1000;
+
+        private final long seed;
+        private final transient Time time;
+
+        TimedDraws(long seed, Time time) {
+            this.seed = seed;
+            this.time = time;
+        }
+
+        @Override public int nextInt(int bound) {
+            return (int) (step(seed, time.milliseconds()) * bound / STEPS);
+        }
+
+        private static long step(long seed, long timeMs) {
+            long mixed = seed + timeMs * 0x9E3779B97F4A7C15L;
+            mixed = (mixed ^ mixed >>> 30) * 0xBF58476D1CE4E5B9L;
+            mixed = (mixed ^ mixed >>> 27) * 0x94D049BB133111EBL;
+            return Long.remainderUnsigned(mixed ^ mixed >>> 31, STEPS);
         }
     }
 
