@@ -21,7 +21,7 @@ FLAWS = {
     ("kip-595", "strangers-in-need"): ("leader_elected", 133, 2_000),
     ("kip-595", "caught-up-first"): ("new_voter_is_caught_up", 3, 2_000),
     ("kip-595", "settled-cluster-id"): ("no_fatal_error", 96, 2_000),
-    ("kip-595", "check-quorum"): ("leader_hears_majority", 20, 2_000),
+    ("kip-595", "check-quorum"): ("leader_hears_majority", 60, 2_000),
     ("kip-595", "leader-stays"): ("leader_elected", 20_153, 400),
     ("kip-853", "own-epoch-first"): ("one_voter_change", 390, 3_000),
     ("kip-853", "removed-before-replaced"): ("one_voter_change", 113, 2_000),
