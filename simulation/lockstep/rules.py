@@ -162,6 +162,20 @@ def _has_other_order(request: Request, message: Message, mine: bytes, theirs: by
     return bool(answers[0] == answers[1])
 
 
+def _unheard_observer(step: Step, found: Differences) -> set[str]:
+    return _all_answers(step, found, _is_without_unheard)
+
+
+def _is_without_unheard(request: Request, message: Message, mine: bytes, theirs: bytes) -> bool:
+    if request.__class__ is not DescribeQuorum:
+        return False
+    kafkas = DescribeQuorumResponse.decode(theirs, message.version)
+    for topic in kafkas.topics:
+        for partition in topic.partitions:
+            partition.observers = [one for one in partition.observers if one.log_end_offset != -1]
+    return _has_other_order(request, message, mine, kafkas.encode(message.version))
+
+
 def _rejected_snapshot(step: Step, found: Differences) -> set[str]:
     (ours, none), (no, kafkas) = found.get("answered", (0, 0)), found.get("dropped", (0, 0))
     if none or no or not ours or not kafkas or [(one[0],) for one in ours] != kafkas:
@@ -219,6 +233,11 @@ def _ks_2026_04(step: Step, found: Differences) -> set[str]:
     return {ALL} if is_so else NOTHING
 
 
+def _ks_2026_12(step: Step, found: Differences) -> set[str]:
+    is_so = step.command == "reply" and _ends(step, found, "acknowledgement from non-voter")
+    return {ALL} if is_so else NOTHING
+
+
 def _ks_2026_11(step: Step, found: Differences) -> set[str]:
     is_so = step.command in ("clean", "tick") and _ends(step, found, "above the high watermark")
     return {ALL} if is_so else NOTHING
@@ -271,6 +290,7 @@ _EXPLAINS: Final[Mapping[str, Explains]] = {
     "api-versions": _api_versions,
     "error-text": _error_text,
     "order-of-observers": _order_of_observers,
+    "unheard-observer": _unheard_observer,
     "rejected-snapshot": _rejected_snapshot,
     "asks-at-once": _asks_at_once,
     "delayed-fetches": _delayed_fetches,
@@ -279,6 +299,7 @@ _EXPLAINS: Final[Mapping[str, Explains]] = {
     "KS-2026-04": _ks_2026_04,
     "KS-2026-10": _ks_2026_10,
     "KS-2026-11": _ks_2026_11,
+    "KS-2026-12": _ks_2026_12,
     "KS-2026-06": _ks_2026_06,
     "KS-2026-07": _ks_2026_07,
     "KS-2026-05": _ks_2026_05,
