@@ -22,7 +22,7 @@ FLAWS = {
     ("kip-595", "caught-up-first"): ("new_voter_is_caught_up", 3, 2_000),
     ("kip-595", "settled-cluster-id"): ("no_fatal_error", 96, 2_000),
     ("kip-595", "check-quorum"): ("leader_hears_majority", 60, 2_000),
-    ("kip-595", "leader-stays"): ("leader_elected", 20_153, 400),
+    ("kip-595", "leader-stays"): ("leadership_stays", 40_367, 400),
     ("kip-853", "own-epoch-first"): ("one_voter_change", 390, 3_000),
     ("kip-853", "removed-before-replaced"): ("one_voter_change", 113, 2_000),
     ("kip-853", "removed-when-committed"): ("leader_elected", 153, 3_000),
