@@ -12,7 +12,7 @@ import click
 from kraftspec.cli.exits import no_verdict
 from kraftspec.cli.lock_step import lock_step
 from kraftspec.cli.output import EXIT_FINDINGS, console, counted, emit_json, json_option, progress
-from kraftspec.cli.profiles import KAFKA, profile_option, without_option
+from kraftspec.cli.profiles import profile_option, without_option
 
 if TYPE_CHECKING:
     from kraftspec.reference.raft.profile import Profile
@@ -146,11 +146,12 @@ def simulate(
     chosen = range(seed, seed + 1) if seed is not None else seeds
     assert chosen is not None
     if lock_step_with is not None:
-        if profile != KAFKA or any((without, cores, minimise, svg, java, lock_step_with[1:])):
+        if any((without, cores, minimise, svg, java, lock_step_with[1:])):
             raise click.UsageError(
                 "--lock-step takes one core, and goes with --seed, --seeds, --nodes, --events, "
                 "--bug and --json"
             )
+        _profile_for(lock_step_with, profile, without)
         with planted(*bugs), _harness_errors():
             lock_step(chosen, lock_step_with[0], events, nodes, as_json)
         return
@@ -192,7 +193,7 @@ def _profile_for(cores: Sequence[Core], name: str, without: tuple[str, ...]) -> 
     try:
         check_cores(profile, cores)
     except ValueError as error:
-        raise click.BadParameter(str(error), param_hint="--core") from error
+        raise click.UsageError(str(error)) from error
     return profile
 
 
