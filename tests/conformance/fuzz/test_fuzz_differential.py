@@ -467,10 +467,11 @@ def test_both_may_be_the_same_adapter() -> None:
 
 ROOT = Path(__file__).resolve().parents[3]
 COMMITTED = sorted(
-    path
-    for findings in (ROOT / "docs/findings", ROOT / "findings/embargoed")
-    for path in findings.iterdir()
-    if path.is_dir()
+    {
+        path.parent
+        for findings in (ROOT / "docs/findings", ROOT / "findings/embargoed")
+        for path in findings.rglob("*.json")
+    }
 )
 
 
