@@ -118,7 +118,8 @@ def test_it_says_what_it_is(process: RawHarness) -> None:
     assert welcome["implementation"] == "Apache Kafka"
     assert welcome["release"] == RELEASE
     assert set(welcome["capabilities"]) == {
-        "pre_vote", "dynamic_voters", "snapshots", "upgrade", "auto_join", "disk_faults"
+        "pre_vote", "dynamic_voters", "snapshots", "upgrade", "auto_join", "disk_faults",
+        "lock_step",
     }  # fmt: skip
 
 
