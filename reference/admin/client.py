@@ -191,7 +191,7 @@ class AdminClient(Caller):
             answer = self._controller(deadline_s).ask(request, AddRaftVoterResponse, deadline_s)
             _check(answer.error_code, answer.error_message)
 
-        self._change(attempt, DUPLICATE_VOTER, node_id, directory_id)
+        self._change(attempt, DUPLICATE_VOTER, lambda: self._is_voter(node_id, directory_id))
 
     def remove_voter(self, node_id: int, directory_id: Uuid, cluster_id: str = "") -> None:
         """Take a voter out of the quorum; returns when that is committed (RemoveRaftVoter)."""
@@ -208,7 +208,7 @@ class AdminClient(Caller):
             answer = self._controller(deadline_s).ask(request, RemoveRaftVoterResponse, deadline_s)
             _check(answer.error_code, answer.error_message)
 
-        self._change(attempt, VOTER_NOT_FOUND, node_id, directory_id)
+        self._change(attempt, VOTER_NOT_FOUND, lambda: not self._is_voter(node_id, directory_id))
 
     def unregister_controller(self, node_id: int) -> None:
         """Forget a controller that is gone for good (KIP-1312, UnregisterController of 4.4).
@@ -221,18 +221,13 @@ class AdminClient(Caller):
         )
 
         request = UnregisterControllerRequest(controller_id=node_id)
-        is_again = False
 
         def attempt(deadline_s: float) -> None:
-            nonlocal is_again
-            is_first, is_again = not is_again, True
             connection = self._controller(deadline_s)
             answer = connection.ask(request, UnregisterControllerResponse, deadline_s)
-            # An attempt of which no answer came may have been carried out.
-            if is_first or answer.error_code != CONTROLLER_ID_NOT_REGISTERED:
-                _check(answer.error_code, answer.error_message)
+            _check(answer.error_code, answer.error_message)
 
-        self._call(attempt, retried=NOT_LEADER)
+        self._change(attempt, CONTROLLER_ID_NOT_REGISTERED, lambda: True)
 
     def upgrade_feature(self, name: str, level: int, *, validate_only: bool = False) -> None:
         """Raise a feature to a level, as ``kafka-features upgrade`` does (UpdateFeatures).
@@ -260,13 +255,17 @@ class AdminClient(Caller):
 
         self._call(attempt, retried=NOT_LEADER)
 
+    def _is_voter(self, node_id: int, directory_id: Uuid) -> bool:
+        voters = {(voter.id, voter.directory_id) for voter in self.describe_quorum().voters}
+        return (node_id, directory_id) in voters
+
     def _change(
-        self, attempt: Callable[[float], None], done_code: int, node_id: int, directory_id: Uuid
+        self, attempt: Callable[[float], None], done_code: int, is_done: Callable[[], bool]
     ) -> None:
-        """Change the voters, once: what the leader refuses stays refused, as in AdminClient.
+        """Change the quorum, once: what the leader refuses stays refused, as in AdminClient.
 
         An attempt of which no answer came may have been carried out. If so, the next is refused
-        with ``done_code``; the quorum itself then says whether it is as it was to be.
+        with ``done_code``; ``is_done`` then says whether the quorum is as it was to be.
         """
         attempts = 0
 
@@ -278,10 +277,7 @@ class AdminClient(Caller):
         try:
             self._call(counted, retried=NOT_LEADER)
         except AnswerError as error:
-            if error.code != done_code or attempts == 1:
-                raise
-            voters = {(voter.id, voter.directory_id) for voter in self.describe_quorum().voters}
-            if ((node_id, directory_id) in voters) != (done_code == DUPLICATE_VOTER):
+            if error.code != done_code or attempts == 1 or not is_done():
                 raise
 
     # ---- once ----------------------------------------------------------------------------------

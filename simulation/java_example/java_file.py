@@ -278,8 +278,26 @@ def _rank(one: JavaClass) -> tuple[int, str]:
     return (_FIRST.index(one.name) if one.name in _FIRST else len(_FIRST)), one.name
 
 
+def write_whole(text: str, name: str, release: str, folder: Path) -> Path:
+    """Write a file and its pom; return the file."""
+    folder.mkdir(parents=True, exist_ok=True)
+    pom = (HERE / "pom.xml").read_text("utf-8")
+    pom = pom.replace("{release}", release).replace("{name}", name)
+    (folder / "pom.xml").write_text(pom, "utf-8")
+    path = folder / f"{name}.java"
+    path.write_text(text, "utf-8")
+    return path
+
+
+def bare(text: str) -> str:
+    """Return the sequence of a file: all but the stand-ins, which are the same in each."""
+    before, _, _ = _IMPORT.sub("", text).partition(STAND_INS)
+    made_by = "    // python -m kraftspec.simulation.java_example FILE DIR adds them, and a pom."
+    return f"{before}{STAND_INS}\n{made_by}\n}}\n"
+
+
 def refitted(text: str, release: str) -> str:
-    """Return a written file with the stand-ins of another release of Kafka."""
+    """Return a written file, or its sequence, with the stand-ins for a release of Kafka."""
     named = re.search(r"PROPERTY = new (\w+)\(", text)
     assert named is not None
     before, _, _ = text.partition(STAND_INS)

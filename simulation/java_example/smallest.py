@@ -10,11 +10,11 @@ from kraftspec.reference.raft.profile import Profile
 from kraftspec.simulation.harness.cores import Core
 from kraftspec.simulation.harness.protocol import HarnessError
 from kraftspec.simulation.java_example.java_file import (
-    HERE,
     Origin,
     class_of,
     java_text,
     properties,
+    write_whole,
 )
 from kraftspec.simulation.java_example.steps import Step, steps_of
 from kraftspec.simulation.java_example.trial import BROKEN, Outcome, Trials, run
@@ -53,14 +53,7 @@ def write_example(
     origin = Origin(release, broken, command or f"seed {minimal.seed} of the simulator")
     steps = steps_of(minimal, profile, cores, kafka)
     shown, told = _smallest(origin, name, steps, progress)
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{name}.java"
-    path.write_text(java_text(origin, name, shown, told.told), "utf-8")
-    pom = (HERE / "pom.xml").read_text("utf-8")
-    (folder / "pom.xml").write_text(
-        pom.replace("{release}", release).replace("{name}", name), "utf-8"
-    )
-    return path
+    return write_whole(java_text(origin, name, shown, told.told), name, release, folder)
 
 
 def _smallest(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+import sys
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from kraftspec.simulation.harness.cores import parse_cores
 from kraftspec.simulation.harness.protocol import HarnessError
 from kraftspec.simulation.java_example.java_file import (
     Origin,
+    bare,
     java_text,
     properties,
     refitted,
@@ -237,15 +239,22 @@ RUNS = [
 
 
 @pytest.mark.parametrize("path", FINDINGS, ids=lambda path: path.stem)
-def test_a_file_beside_a_page_is_short_and_as_it_is_written_today(path: Path) -> None:
+def test_a_file_beside_a_page_is_a_short_sequence_and_told_of_there(path: Path) -> None:
     text = path.read_text("utf-8")
     assert 1 <= text.count("    step(") <= STEPS_MAX
-    # If not: python -m kraftspec.simulation.java_example FILE…
-    assert refitted(text, RELEASE) == text
+    assert bare(text) == text  # If not: python -m kraftspec.simulation.java_example FILE
     assert path.stem in path.parent.with_suffix(".md").read_text("utf-8")
-    examples = [f"<example>{other.stem}</example>" for other in path.parent.glob("*.java")]
-    pom = (path.parent / "pom.xml").read_text("utf-8")
-    assert sum(example in pom for example in examples) == 1
+
+
+def test_a_sequence_becomes_a_whole_file_and_its_pom(tmp_path: Path) -> None:
+    path = FINDINGS[0]
+    command = [sys.executable, "-m", "kraftspec.simulation.java_example", str(path), str(tmp_path)]
+    subprocess.run(command, check=True)
+    whole = (tmp_path / path.name).read_text("utf-8")
+    assert whole == refitted(path.read_text("utf-8"), RELEASE)
+    assert "static final class Life" in whole
+    assert bare(whole) == path.read_text("utf-8")
+    assert f"<example>{path.stem}</example>" in (tmp_path / "pom.xml").read_text("utf-8")
 
 
 @kafka
@@ -268,4 +277,4 @@ def test_a_leader_that_is_removed_in_time_resigns() -> None:
     kept = [step for step in steps if "has waited too long" not in step]
     assert len(kept) == len(steps) - 1
     in_time = "".join(kept).replace("7_012_000", "5_012_000").replace("7_013_000", "5_013_000")
-    assert run(in_time, RELEASE).code == 0
+    assert run(refitted(in_time, RELEASE), RELEASE).code == 0
