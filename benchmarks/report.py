@@ -48,7 +48,7 @@ write (a store of keys; a controller's metadata). The figures show how much a qu
 * The metadata log of Kafka is sized by an example of a million partitions (100,000 topics) on 100
   brokers: one that goes offline is 30,000 changes of 40 bytes, if each were a record
   ([KIP-630](https://cwiki.apache.org/confluence/display/KAFKA/KIP-630%3A+Kafka+Raft+Snapshot)).
-* Kafka 4.3.1, by its defaults, makes a snapshot after 20 MiB of records
+* Kafka 4.4.0, by its defaults, makes a snapshot after 20 MiB of records
   (`metadata.log.max.record.bytes.between.snapshots`) or an hour
   (`metadata.log.max.snapshot.interval.ms`), keeps 100 MiB of log and snapshots
   (`metadata.max.retention.bytes`), and appends a NoOpRecord each 500 ms without an append

@@ -12,8 +12,8 @@ import java.util.List;
 import java.util.Locale;
 import java.util.StringJoiner;
 
-import org.apache.kafka.common.utils.AppInfoParser;
-import org.apache.kafka.common.utils.Crc32C;
+import org.apache.kafka.common.utils.internals.AppInfoParser;
+import org.apache.kafka.common.utils.internals.Crc32C;
 
 /**
  * The Java peer: Apache Kafka's own classes, timed on request.
