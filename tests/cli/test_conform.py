@@ -138,6 +138,21 @@ def test_no_vectors_prove_nothing() -> None:
     assert "nothing was tested" in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("filter_", "hint"),
+    [
+        ("family:unknown-tag", "family is one of alone, bad_magic, batch_length_mismatch"),
+        ("message:VoteReqest", "did you mean VoteRequest"),
+        ("VoteReqest", "did you mean VoteRequest"),
+        ("set:kip-953", "set is one of kafka, kip-595, kip-853, kip-996"),
+    ],
+)
+def test_a_filter_that_is_misspelt_is_told_what_there_is(filter_: str, hint: str) -> None:
+    result = run("conform", "run", "--adapter", "kraftspec", "--filter", filter_)
+    assert result.exit_code == 3
+    assert hint in result.stderr
+
+
 @pytest.mark.parametrize("arguments", [[], ["--adapter", "kraftspec", "--exec", "true"]])
 def test_one_adapter_is_named(arguments: list[str]) -> None:
     result = run("conform", "run", *arguments)

@@ -114,6 +114,75 @@ def test_plan_as_a_tree() -> None:
     assert run("spec", "plan", "VoteRequest", "--version", "2").stdout == show().stdout
 
 
+def test_the_newest_version_is_the_default() -> None:
+    assert run("spec", "show", "VoteRequest").stdout == show().stdout
+    assert run("spec", "plan", "VoteRequest").stdout == show().stdout
+
+
+def test_a_removed_api_has_no_newest_version() -> None:
+    result = run("spec", "show", "LeaderAndIsrRequest")
+    assert result.exit_code == 2
+    assert "LeaderAndIsrRequest has no version left" in result.stderr
+
+
+def test_all_plans_of_a_message() -> None:
+    plans = json.loads(run("spec", "plan", "VoteRequest", "--all", "--json").stdout)
+    assert [(plan["message"], plan["version"]) for plan in plans] == [
+        ("VoteRequest", version) for version in range(3)
+    ]
+    assert plans[2] == json.loads(show("--json").stdout)
+
+
+def test_all_plans_of_a_set_are_every_pair_of_its_specs() -> None:
+    plans = json.loads(run("spec", "plan", "--all", "--json", "--set", "kip-996").stdout)
+    pairs = set()
+    for path in (specs_root() / "kip-996").rglob("*.json"):
+        text = re.sub(r"(?m)^\s*//.*$", "", path.read_text())
+        spec = json.loads(text)
+        first, _, last = spec["validVersions"].partition("-")
+        pairs |= {(spec["name"], version) for version in range(int(first), int(last or first) + 1)}
+    assert {(plan["message"], plan["version"]) for plan in plans} == pairs
+    assert len(plans) == len(pairs)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "mistake"),
+    [
+        ((), "name a message, or use --all"),
+        (("VoteRequest", "--all", "--version", "1"), "leave --version out"),
+    ],
+)
+def test_plan_of_nothing_is_wrong_usage(arguments: tuple[str, ...], mistake: str) -> None:
+    result = run("spec", "plan", *arguments)
+    assert result.exit_code == 2
+    assert mistake in result.stderr
+
+
+def test_list_names_the_messages() -> None:
+    listed = json.loads(run("spec", "list", "raftvoterReq", "--json").stdout)
+    assert listed == [
+        {"message": name, "type": "request", "apiKey": key, "versions": versions, "flexible": "0+"}
+        for name, key, versions in (
+            ("AddRaftVoterRequest", 80, "0-1"),
+            ("RemoveRaftVoterRequest", 81, "0"),
+            ("UpdateRaftVoterRequest", 82, "0"),
+        )
+    ]
+    lines = run("spec", "list", "LeaderAndIsrReq").stdout.splitlines()
+    assert [line.split() for line in lines[1:]] == [
+        ["4", "LeaderAndIsrRequest", "request", "none", "none"]
+    ]
+    assert len(json.loads(run("spec", "list", "--json").stdout)) == len(
+        list((specs_root() / "kafka").rglob("*.json"))
+    )
+
+
+def test_list_of_a_part_that_no_message_has() -> None:
+    result = run("spec", "list", "VoteReqest")
+    assert result.exit_code == 2
+    assert "did you mean VoteRequest" in result.stderr
+
+
 def test_a_spec_may_be_a_path(tmp_path: Path) -> None:
     copy = tmp_path / "VoteRequest.json"
     shutil.copy(specs_root() / "kafka/clients/VoteRequest.json", copy)
@@ -127,7 +196,6 @@ def test_a_spec_may_be_a_path(tmp_path: Path) -> None:
         (["Xyzzy", "--version", "0"], 2, "there is no message 'Xyzzy' in kafka\n"),
         (["VoteRequest", "--version", "0", "--set", "kafak"], 2, "there is no set 'kafak': kafka"),
         (["VoteRequest", "--version", "9"], 2, "VoteRequest has versions 0-2, not 9"),
-        (["VoteRequest"], 2, "Missing option '--version'"),
         (["nowhere.json", "--version", "0"], 1, "nowhere.json:1:1: "),
     ],
 )

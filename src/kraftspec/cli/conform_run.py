@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
@@ -14,6 +16,7 @@ from kraftspec.cli.exits import UNEXPECTED_PASS, no_verdict, verdicts
 from kraftspec.cli.output import (
     EXIT_FINDINGS,
     SECONDS,
+    alike,
     console,
     counted,
     emit_json,
@@ -165,11 +168,34 @@ def run(
     except AdapterError as error:
         raise no_verdict(error) from error
     if results.tests == 0:
-        raise no_verdict(f"no vectors match {' '.join(filters)!r}: nothing was tested")
+        hints = "".join(f"\n{hint}" for hint in _misspelt(filters, vectors))
+        raise no_verdict(f"no vectors match {' '.join(filters)!r}: nothing was tested{hints}")
     _print(results, stats, as_json)
     if junit is not None:  # Last: what cannot be written must not cost what was learnt.
         _write_junit(results, junit)
     raise click.exceptions.Exit(_exit_code(results, strict))
+
+
+def _misspelt(filters: tuple[str, ...], root: Path | None) -> Iterator[str]:
+    """Yield a sentence for each filter that names what no vector has."""
+    from kraftspec.conformance.vectors import read_vectors, vectors_root
+
+    known: dict[str, set[str]] = {"set": set(), "message": set(), "family": set(), "flag": set()}
+    for set_name, file in read_vectors(root or vectors_root()):
+        known["set"].add(set_name)
+        known["message"].add(file.message)
+        for test in file.tests:
+            known["family"].add(test.family)
+            known["flag"].update(test.flags or ())
+    for text in filters:
+        key, colon, pattern = text.rpartition(":")
+        names = known.get(key if colon else "message", set())
+        if not names or any(fnmatchcase(name, pattern) for name in names):
+            continue
+        if key in ("set", "family", "flag"):
+            yield f"{text}: {key} is one of {', '.join(sorted(names))}"
+        elif meant := alike(pattern, names):
+            yield f"{text}{meant}"
 
 
 def _run_node(

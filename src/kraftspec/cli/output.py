@@ -76,14 +76,15 @@ def sets_option(command: _Command) -> _Command:
 
 def message_argument(command: _Command) -> _Command:
     """Give a command ``MESSAGE``, completed by the shell from the names of the specs."""
-    return click.argument("message", shell_complete=_complete_messages)(command)
+    return click.argument("message", shell_complete=complete_messages)(command)
 
 
 def _complete_sets(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     return [name for name in set_names() if name.startswith(incomplete)]
 
 
-def _complete_messages(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+def complete_messages(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Complete the name of a message of the set that ``--set`` names."""
     from kraftspec.specs import specs_root
 
     specs = (specs_root() / (ctx.params.get("set_name") or "kafka")).rglob("*.json")

@@ -1,15 +1,17 @@
-"""``kraftspec spec``: check, import, show, plan, headers, diff and history."""
+"""``kraftspec spec``: check, import, list, show, plan, headers, diff and history."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from kraftspec.cli.output import (
     EXIT_FINDINGS,
+    alike,
+    complete_messages,
     console,
     counted,
     emit_json,
@@ -29,6 +31,9 @@ if TYPE_CHECKING:
     from kraftspec.codegen.plan import MessagePlan
 
 _PATHS = click.Path(exists=True, path_type=Path)
+_version_option = click.option(
+    "--version", type=int, help="The version of the message.  [default: the newest]"
+)
 
 
 @click.group()
@@ -91,48 +96,132 @@ def import_(jars: tuple[Path, ...], out: Path, as_json: bool) -> None:
         click.echo("Removed means that the jar no longer has it; the file was left.", err=True)
 
 
-def _planned(message: str, set_name: str, version: int) -> tuple[Message, MessagePlan]:
-    """Read and plan a message; a version that it does not have is wrong usage."""
+@spec.command("list")
+@click.argument("part", required=False, default="")
+@set_option
+@json_option
+def list_(part: str, set_name: str, as_json: bool) -> None:
+    """List the messages of a set: type, API key, versions.
+
+    With PART, only messages that have it in their names, in upper or lower case.
+    """
+    with refusals():
+        messages = [one for one in _read_set(set_name) if part.lower() in one.name.lower()]
+    if not messages:
+        names = [path.stem for path in spec_paths(set_name)]
+        raise click.BadParameter(f"no message of {set_name} has {part!r}{alike(part, names)}")
+    if as_json:
+        emit_json([_listed(one) for one in messages])
+        return
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("key", justify="right")
+    for column in ("message", "type", "versions", "flexible"):
+        table.add_column(column)
+    for one in messages:
+        row = _listed(one)
+        key = "" if row["apiKey"] is None else str(row["apiKey"])
+        table.add_row(key, one.name, one.type, row["versions"], row["flexible"])
+    console().print(table)
+
+
+def _listed(message: Message) -> dict[str, Any]:
+    flexible = message.flexible_versions
+    return {
+        "message": message.name,
+        "type": message.type,
+        "apiKey": message.api_key,
+        "versions": str(message.valid_versions),
+        "flexible": "none" if flexible.lowest > message.valid_versions.highest else str(flexible),
+    }
+
+
+def _read_set(set_name: str) -> list[Message]:
+    """Read all messages of a set, by type, API key and name."""
+    from kraftspec.codegen.reader import read_message
+
+    messages = [read_message(path) for path in spec_paths(set_name)]
+    return sorted(messages, key=lambda one: (one.type, one.api_key or 0, one.name))
+
+
+def _planned(message: str, set_name: str, version: int | None) -> tuple[Message, MessagePlan]:
+    """Read and plan a message, at its newest version if none is given.
+
+    A version that it does not have is wrong usage.
+    """
     from kraftspec.codegen.plan import plan_message
     from kraftspec.codegen.reader import read_message
 
     with refusals():
         read = read_message(find_spec(message, set_name))
+    if read.valid_versions.empty:
+        raise click.BadParameter(f"{read.name} has no version left: Apache Kafka removed the API")
     try:
-        return read, plan_message(read, version)
+        newest = read.valid_versions.highest
+        return read, plan_message(read, newest if version is None else version)
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--version") from error
 
 
 @spec.command()
-@message_argument
-@click.option("--version", type=int, required=True, help="The version of the message.")
+@click.argument("message", required=False, shell_complete=complete_messages)
+@_version_option
+@click.option("--all", "plan_all", is_flag=True, help="Every version, of MESSAGE or of the set.")
 @set_option
 @json_option
-def plan(message: str, version: int, set_name: str, as_json: bool) -> None:
+def plan(
+    message: str | None, version: int | None, plan_all: bool, set_name: str, as_json: bool
+) -> None:
     """Print the plan of a message at one version.
 
-    MESSAGE is the name of a message, or the path of a spec.
+    MESSAGE is the name of a message, or the path of a spec. --all --json prints a list of plans.
     """
-    _, message_plan = _planned(message, set_name, version)
+    if plan_all and version is not None:
+        raise click.UsageError("--all is every version: leave --version out")
+    if not plan_all and message is None:
+        raise click.UsageError("name a message, or use --all for every message of the set")
+    if plan_all:
+        plans = _all_plans(message, set_name)
+    else:
+        plans = [_planned(str(message), set_name, version)[1]]
     if as_json:
-        emit_json(message_plan.to_json())
+        documents = [one.to_json() for one in plans]
+        emit_json(documents if plan_all else documents[0])
         return
     from kraftspec.cli.tree import layout_tree
 
-    for line in layout_tree(message_plan):
-        click.echo(line)
+    for one in plans:
+        click.echo("\n".join(layout_tree(one)))
+
+
+def _all_plans(message: str | None, set_name: str) -> list[MessagePlan]:
+    """Plan every version of a message, or of every message of a set."""
+    from kraftspec.codegen.plan import plan_message
+    from kraftspec.codegen.reader import read_message
+
+    with refusals():
+        if message is None:
+            messages = _read_set(set_name)
+        else:
+            messages = [read_message(find_spec(message, set_name))]
+    return [plan_message(one, version) for one in messages for version in one.valid_versions]
 
 
 @spec.command()
 @message_argument
-@click.option("--version", type=int, required=True, help="The version of the message.")
+@_version_option
 @click.option("--hex", "digits", help="Bytes to explain; - reads them from stdin.")
 @click.option("--lenient", is_flag=True, help="Accept what Kafka's own decoder accepts.")
 @set_option
 @json_option
 def show(
-    message: str, version: int, digits: str | None, lenient: bool, set_name: str, as_json: bool
+    message: str,
+    version: int | None,
+    digits: str | None,
+    lenient: bool,
+    set_name: str,
+    as_json: bool,
 ) -> None:
     """Print a message's byte layout, or explain bytes by it.
 
@@ -153,7 +242,7 @@ def show(
         data = parse_hex(sys.stdin.read() if digits == "-" else digits)
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--hex") from error
-    result = dump(read, version, data, lenient=lenient)
+    result = dump(read, message_plan.version, data, lenient=lenient)
     if as_json:
         emit_json(result.to_json())
     else:
