@@ -168,18 +168,18 @@ def run(
     except AdapterError as error:
         raise no_verdict(error) from error
     if results.tests == 0:
-        hints = "".join(f"\n{hint}" for hint in _misspelt(filters, vectors))
-        raise no_verdict(f"no vectors match {' '.join(filters)!r}: nothing was tested{hints}")
+        raise no_verdict("\n".join(_no_vectors(filters, vectors)))
     _print(results, stats, as_json)
     if junit is not None:  # Last: what cannot be written must not cost what was learnt.
         _write_junit(results, junit)
     raise click.exceptions.Exit(_exit_code(results, strict))
 
 
-def _misspelt(filters: tuple[str, ...], root: Path | None) -> Iterator[str]:
-    """Yield a sentence for each filter that names what no vector has."""
+def _no_vectors(filters: tuple[str, ...], root: Path | None) -> Iterator[str]:
+    """Say that filters match nothing, and of each that names what no vector has, what there is."""
     from kraftspec.conformance.vectors import read_vectors, vectors_root
 
+    yield f"no vectors match {' '.join(filters)!r}: nothing was tested"
     known: dict[str, set[str]] = {"set": set(), "message": set(), "family": set(), "flag": set()}
     for set_name, file in read_vectors(root or vectors_root()):
         known["set"].add(set_name)
