@@ -133,6 +133,7 @@ class Adapter:
     Attributes:
         command: program and arguments.
         timeout_s: how long to wait for each single reply.
+        timeout_again_s: how long after the first time-out, if that is less; None: as long.
         complaints: what was not as it should be and broke nothing, in sentences; all of them are
             there after ``stop``.
         unasked: the lines found after the last reply by ``stop``.
@@ -156,6 +157,7 @@ class Adapter:
         """
         self.command = list(command)
         self.timeout_s = timeout_s
+        self.timeout_again_s: float | None = None
         self.complaints: list[str] = []
         self.unasked: list[bytes] = []
         self._cwd = cwd
@@ -398,6 +400,8 @@ class Adapter:
             what = f"gave no reply within {self.timeout_s:g} s"
             if self._partial:
                 what += f", but the beginning of a line: {_shown(self._partial)}"
+            if self.timeout_again_s is not None:
+                self.timeout_s = min(self.timeout_s, self.timeout_again_s)
             raise self._failed("timeout", what)
         if bool(self._unsent) is not self._writing:
             self._writing = not self._writing

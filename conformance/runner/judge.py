@@ -12,6 +12,7 @@ from msgspec import UNSET
 from kraftspec.conformance.adapters.harness import Answer, Reply
 from kraftspec.conformance.raw.harness import Refusal
 from kraftspec.conformance.runner.cases import Case
+from kraftspec.conformance.runner.swapped import swapped_when_read, swapped_when_written
 from kraftspec.fastpath.errors import CodecError
 
 ROW_BYTES = 16
@@ -167,7 +168,8 @@ def _bytes(case: Case, actual: Any) -> Outcome:
     stop = start + HEX_BYTES_MAX
     return Wrong(
         kind="wrong",
-        detail=hex_difference(expected, actual),
+        detail=hex_difference(expected, actual)
+        + swapped_when_written(_spans(case, expected), bytes.fromhex(expected), data),
         path=field_at(case.spec, case.message, test.version, expected, at),
         offset=at,
         wanted=expected[2 * start : 2 * stop],
@@ -207,18 +209,34 @@ def _value(case: Case, answer: Answer) -> Outcome:
     if not expected or _same(expected, value):
         return PASSED
     try:
-        difference = _first_part(json.loads(expected), json.loads(value))
+        read = json.loads(value)
+        difference = _first_part(json.loads(expected), read)
     except (ValueError, RecursionError) as error:
         return Wrong(kind="malformed", detail=f"the value is not JSON: {error}")
     if difference is None:
         return PASSED
     return Wrong(
         kind="wrong",
-        detail=_cut(str(difference)),
+        detail=_cut(str(difference)) + _swapped(case, read),
         path=_cut(difference.path, TEXT_CHARS_MAX),
         wanted=None if difference.expected is _LACKING else _cut(json.dumps(difference.expected)),
         given=None if difference.actual is _LACKING else _cut(json.dumps(difference.actual)),
     )
+
+
+def _swapped(case: Case, read: Any) -> str:
+    hex = case.test.hex
+    if case.test.result != "valid" or hex is UNSET:
+        return ""
+    return swapped_when_read(_spans(case, hex), bytes.fromhex(hex), read)
+
+
+def _spans(case: Case, hex: str) -> tuple[Any, ...]:
+    """Return the primitives of a message's bytes, none where our interpreter cannot read them."""
+    try:
+        return _trace(case.spec, case.message, case.test.version, hex)
+    except CodecError:
+        return ()
 
 
 def _same(expected: bytes, actual: bytes) -> bool:

@@ -8,8 +8,9 @@ again. That one is charged, and the run continues after it.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from typing import Final, NamedTuple, TypeVar
 
 from msgspec import UNSET
@@ -31,6 +32,7 @@ PROTOCOL_ERRORS_UNANSWERED_MAX = 3  # Protocol errors of such an adapter are not
 TIMEOUTS_MAX = 20  # A hang takes two timeouts.
 LOAD_TIMEOUT_S = 120.0  # The Java compiler compiles a set.
 PROGRESS_EVERY_COUNT = 512  # Cases between two reports of progress.
+PROGRESS_EVERY_S = 2.0  # Of waiting, between two reports of what is waited for.
 DETAIL_CHARS_MAX = 2000  # Of the end of an adapter's standard error.
 
 NOT_RUN: Final = Skipped("not run: the harness failed before its turn")
@@ -77,12 +79,13 @@ class Pool:
         """Give each adapter its cases; start it if it is not running; see ``keep``."""
         self._total = sum(map(len, hands))
         workers = [Worker(self, *pair) for pair in zip(adapters, hands, strict=True)]
-        if len(workers) == 1:
-            workers[0].run()
-            return
         with ThreadPoolExecutor(len(workers)) as threads:
             futures = [threads.submit(worker.run) for worker in workers]
             try:
+                while wait(futures, PROGRESS_EVERY_S, FIRST_EXCEPTION).not_done:
+                    if any(future.done() and future.exception() for future in futures):
+                        break
+                    self._report_wait(workers)
                 for future in futures:
                     future.result()
             except BaseException as error:  # Also on an interrupt: do not wait for a hang.
@@ -90,6 +93,22 @@ class Pool:
                 for adapter in adapters:
                     adapter.kill()
                 raise
+
+    def _report_wait(self, workers: Sequence[Worker]) -> None:
+        """Tell which case an adapter has not answered for a while."""
+        if self._progress is None:
+            return
+        for worker in workers:
+            waited_s = worker.waited_s()
+            if waited_s >= PROGRESS_EVERY_S and worker.at < len(worker.hand):
+                case = self.cases[worker.hand[worker.at]]
+                name = f"{case.spec}/{case.message} v{case.test.version} {case.direction}"
+                with self._lock:
+                    self._progress(
+                        f"{waited_s:.0f} s without a reply to {name} {case.test.id}",
+                        self._done,
+                        self._total,
+                    )
 
     def report(self, numbers: Sequence[int]) -> None:
         """Count the finished cases, and report the progress."""
@@ -193,6 +212,14 @@ class Worker:
         self.hand = hand
         self.at = 0  # In ``hand``: the oldest case without an outcome.
         self.reported = 0
+        self._seen = (0, time.monotonic())
+
+    def waited_s(self) -> float:
+        """Return for how long no case has been answered, as far as calls of this tell."""
+        now = time.monotonic()
+        if self._seen[0] != self.at:
+            self._seen = (self.at, now)
+        return now - self._seen[1]
 
     def run(self) -> None:
         """Run the cases. A failure of the harness is in ``Pool.failure`` afterwards."""

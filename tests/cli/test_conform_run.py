@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import pty
@@ -25,7 +26,7 @@ from rich.console import Console
 from tests.conformance.report.result_samples import write_known
 
 from kraftspec.cli import conform_run, main
-from kraftspec.cli.conform_failures import hex_rows, show
+from kraftspec.cli.conform_failures import hex_rows, show, show_all
 from kraftspec.conformance.adapters import registry
 from kraftspec.conformance.adapters.registry import adapters
 from kraftspec.conformance.raw.results import Failure
@@ -388,6 +389,53 @@ def failure(**more: Any) -> Failure:
         "reproduce": "kraftspec conform run --adapter x --filter id:0", "path": "topics[0].name",
     }  # fmt: skip
     return Failure(**{**fields, **more})
+
+
+def test_a_hint_stands_after_the_sizes() -> None:
+    detail = (
+        "bytes differ from byte 0 on (2 wanted, 2 given): …01… wanted, …02… given; a and b look"
+    )
+    text = shown(failure(wanted="01", given="02", detail=detail))
+    assert "  what   bytes differ from byte 0 on (2 wanted, 2 given); a and b look\n" in text
+
+
+def shown_all(*failures: Failure) -> list[str]:
+    console = Console(width=120, file=io.StringIO())
+    show_all(failures, console)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue().splitlines()
+
+
+def test_many_failures_are_put_together() -> None:
+    """A crash stands before what occurs more often; an error check that lacks is one group."""
+    fields = [failure(path=f"topics[{at}].name", version=at % 3) for at in range(30)]
+    lax = [
+        failure(kind="accepted", message=name, direction="decode", family="trailing")
+        for name in ("VoteRequest", "FetchRequest") * 20
+    ]
+    crash = failure(kind="crash", direction="decode", spec="kip-595", message="FindQuorum")
+    lines = shown_all(*fields, *lax, crash)
+    assert lines[0].startswith("crash: ")
+    start = next(at for at, line in enumerate(lines) if line.startswith("71 failures: "))
+    assert lines[start] == "71 failures: 40 accepted, 30 wrong, 1 crash"
+    assert [line.split()[:-1] for line in lines[start + 2 : start + 5]] == [
+        ["1", "crash", "kip-595/FindQuorum", "2", "decode", "topics[].name"],
+        ["40", "accepted", "2", "messages", "decode", "trailing"],
+        ["30", "wrong", "VoteRequest", "0-2", "encode", "topics[].name"],
+    ]
+    assert not any("more group" in line for line in lines)
+
+
+def test_groups_that_are_not_shown_are_counted() -> None:
+    lines = shown_all(*(failure(path=f"field{at}") for at in range(25)))
+    assert "and 5 failures in 5 more groups; --json has all" in lines
+
+
+def test_few_failures_are_all_shown() -> None:
+    lines = shown_all(*(failure(path=f"field{at}") for at in range(20)))
+    assert [line for line in lines if line.startswith("  field")] == [
+        f"  field  field{at}" for at in range(20)
+    ]
 
 
 def test_bytes_in_rows() -> None:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from rich.table import Table
 from rich.text import Text
 
-from kraftspec.cli.output import printable
+from kraftspec.cli.output import counted, printable
+from kraftspec.conformance.vectors import KAFKA
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -14,11 +19,84 @@ if TYPE_CHECKING:
     from kraftspec.conformance.raw.results import Failure
 
 FAILURES_SHOWN_MAX = 20  # A codec that is wrong once is often wrong ten thousand times.
+GROUPS_SHOWN_MAX = 20
+EXAMPLES_SHOWN_MAX = 5
+# What hurts most comes first; the rest is ordered by how often it occurs.
+_WORST = ("crash", "hang", "oversize", "rubbish", "order", "twice", "malformed")
+_BY_FAMILY = ("accepted", "class", "offset")  # An error check that lacks, lacks in all messages.
 ROW_BYTES = 16
 ROWS_AFTER_MAX = 2  # After the first that differs: what is inserted shifts all that follows.
 PRINTABLE = range(0x20, 0x7F)
 DETAIL_LINES_MAX = 12
 WANTED, GIVEN = "green", "red"
+
+
+def show_all(failures: Sequence[Failure], console: Console) -> None:
+    """Print failures, the worst first; of many an example of each group, and the groups' table."""
+    groups = _groups(failures)
+    if len(failures) <= FAILURES_SHOWN_MAX:
+        for group in groups:
+            for failure in group:
+                show(failure, console)
+        return
+    for group in groups[:EXAMPLES_SHOWN_MAX]:
+        show(group[0], console)
+    kinds = Counter(failure.kind for failure in failures).most_common()
+    told = ", ".join(f"{count:,} {kind}" for kind, count in kinds)
+    console.print(f"{counted(len(failures), 'failure')}: {told}", soft_wrap=True)
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("count", justify="right")
+    for column in ("kind", "message", "versions", "direction", "field or family", "example"):
+        table.add_column(column, overflow="fold")
+    for group in groups[:GROUPS_SHOWN_MAX]:
+        table.add_row(*_row_of(group))
+    console.print(table)
+    if hidden := groups[GROUPS_SHOWN_MAX:]:
+        rest = counted(sum(map(len, hidden)), "failure")
+        console.print(f"and {rest} in {counted(len(hidden), 'more group')}; --json has all")
+    console.print()
+
+
+def _groups(failures: Sequence[Failure]) -> list[list[Failure]]:
+    """Put failures together that have one cause, as far as names tell: the worst groups first."""
+    groups: dict[tuple[str, ...], list[Failure]] = {}
+    for failure in failures:
+        if failure.kind in _BY_FAMILY:
+            key: tuple[str, ...] = (failure.kind, failure.direction, failure.family)
+        else:
+            key = (failure.kind, failure.direction, _message(failure), _field(failure))
+        groups.setdefault(key, []).append(failure)
+
+    def order(group: list[Failure]) -> tuple[int, int]:
+        kind = group[0].kind
+        return _WORST.index(kind) if kind in _WORST else len(_WORST), -len(group)
+
+    return sorted(groups.values(), key=order)
+
+
+def _message(failure: Failure) -> str:
+    return failure.message if failure.spec == KAFKA else f"{failure.spec}/{failure.message}"
+
+
+def _field(failure: Failure) -> str:
+    return re.sub(r"\[\d+\]", "[]", failure.path or "")
+
+
+def _row_of(group: Sequence[Failure]) -> tuple[str, ...]:
+    first = group[0]
+    messages = {_message(failure) for failure in group}
+    versions = sorted({failure.version for failure in group})
+    several = len(messages) > 1
+    runs = str(versions[0]) if len(versions) == 1 else f"{versions[0]}-{versions[-1]}"
+    return (
+        f"{len(group):,}",
+        first.kind,
+        counted(len(messages), "message") if several else messages.pop(),
+        "" if several else runs,
+        first.direction,
+        printable(first.family if first.kind in _BY_FAMILY else _field(first)),
+        first.id,
+    )
 
 
 def show(failure: Failure, console: Console) -> None:
@@ -33,8 +111,9 @@ def show(failure: Failure, console: Console) -> None:
         lines.append(_fact("field", failure.path))
     first, *more = printable(failure.detail).splitlines() or [""]
     is_hex = failure.direction == "encode" and failure.kind == "wrong"
-    # The bytes are drawn below, whole.
-    lines.append(_fact("what", first.partition(": …")[0] if is_hex else first))
+    if is_hex:  # The bytes are drawn below, whole.
+        first = re.sub(": ….*… given", "", first)
+    lines.append(_fact("what", first))
     # Of what a process said before it died, the end says most.
     told = more if len(more) <= DETAIL_LINES_MAX else [more[0], *more[1 - DETAIL_LINES_MAX :]]
     lines += [Text(f"         {line}") for line in told]

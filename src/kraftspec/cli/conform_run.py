@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from kraftspec.conformance.raw.results import Results
 
 SKIPS_SHOWN_MAX = 5
+TIMEOUT_S, TIMEOUT_AGAIN_S = 30.0, 10.0
 JOBS_MAX = 4  # One process judges what all of them answer.
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
@@ -94,10 +95,9 @@ class _FilterHelp(click.Option):
     "--timeout",
     "timeout_s",
     type=SECONDS,
-    default=30.0,
-    show_default=True,
     metavar="SECONDS",
-    help="How long to wait for one reply.",
+    help=f"How long to wait for one reply.  [default: {TIMEOUT_S:g}, {TIMEOUT_AGAIN_S:g} after "
+    "the first that did not come]",
 )
 @click.option("--junit", type=_FILE, help="Write JUnit XML to this file as well.")
 @click.option("--stats", is_flag=True, help="Print the speed.")
@@ -115,7 +115,7 @@ def run(
     vectors: Path | None,
     release: str,
     strict: bool,
-    timeout_s: float,
+    timeout_s: float | None,
     junit: Path | None,
     stats: bool,
     as_json: bool,
@@ -217,7 +217,9 @@ def _run_node(
     run_node(name, filters, excuses, strict=strict, as_json=as_json)
 
 
-def _adapters(name: str | None, command: str | None, jobs: int, timeout_s: float) -> list[Adapter]:
+def _adapters(
+    name: str | None, command: str | None, jobs: int, timeout_s: float | None
+) -> list[Adapter]:
     from kraftspec.conformance.adapters.registry import find
     from kraftspec.conformance.runner.run import adapter_exec
 
@@ -229,7 +231,8 @@ def _adapters(name: str | None, command: str | None, jobs: int, timeout_s: float
             advance("", 0, 1)
             made = [spec.adapter() for _ in range(jobs)]
     for adapter in made:
-        adapter.timeout_s = timeout_s
+        adapter.timeout_s = timeout_s or TIMEOUT_S
+        adapter.timeout_again_s = None if timeout_s else TIMEOUT_AGAIN_S
     return made
 
 
@@ -269,17 +272,14 @@ def _exit_code(results: Results, strict: bool) -> int:
 def _print(results: Results, with_stats: bool, as_json: bool) -> None:
     from msgspec import to_builtins
 
-    from kraftspec.cli.conform_failures import FAILURES_SHOWN_MAX, show
+    from kraftspec.cli.conform_failures import FAILURES_SHOWN_MAX, show_all
 
     if as_json:
         emit_json(to_builtins(results))
         return
     shown = console()
     new = [failure for failure in results.failures if not failure.known]
-    for failure in new[:FAILURES_SHOWN_MAX]:
-        show(failure, shown)
-    if len(new) > FAILURES_SHOWN_MAX:
-        shown.print(f"and {counted(len(new) - FAILURES_SHOWN_MAX, 'failure')} more; --json has all")
+    show_all(new, shown)
     for passed in results.unexpected_passes[:FAILURES_SHOWN_MAX]:
         name = f"{passed.spec}/{passed.message} v{passed.version} {passed.direction} {passed.id}"
         shown.print(f"passes, though it is known to fail: {name}: {passed.known}", soft_wrap=True)

@@ -217,9 +217,10 @@ def console(*, stderr: bool = False) -> Console:
 @contextmanager
 def progress(title: str) -> Iterator[Callable[[str, int, int], None]]:
     """Give a function of (what, number, count) that draws a bar on a terminal, and only there."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    text, bar_, count = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
+    columns = (text, bar_, count, TimeElapsedColumn())
     shown = console(stderr=True)
     with Progress(*columns, console=shown, transient=True, disable=not shown.is_terminal) as bar:
         task = bar.add_task(title)

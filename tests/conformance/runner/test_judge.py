@@ -41,6 +41,36 @@ def verdict(reply: Reply, way: str = "d", *, exact: bool = False, **more: Any) -
     return judge(case, answer, exact=exact)
 
 
+HEARTBEAT = {"value": {"throttleTimeMs": 100, "errorCode": 5}, "hex": "000000640005", "version": 1}
+
+
+@pytest.mark.parametrize(
+    ("way", "reply", "hint"),
+    [
+        ("e", {"hex": "000500000064"}, "throttleTimeMs and errorCode look swapped"),
+        ("e", {"hex": "000000650005"}, ""),
+        ("e", {"hex": "0005"}, ""),
+        # Read as an int16 and an int32 after it, the bytes are 0 and 0x00640005.
+        (
+            "d",
+            {"value": {"errorCode": 0, "throttleTimeMs": 0x640005}},
+            "throttleTimeMs and errorCode look swapped",
+        ),
+        ("d", {"value": {"errorCode": 100, "throttleTimeMs": 5}}, ""),
+        ("d", {"value": {"throttleTimeMs": True, "errorCode": 0}}, ""),
+        ("d", {"value": [1]}, ""),
+    ],
+)
+def test_fields_in_the_wrong_order(way: str, reply: Reply, hint: str) -> None:
+    test = msgspec.json.decode(json.dumps(vector(**HEARTBEAT)), type=RawTest)
+    case = Case("kafka", "HeartbeatResponse", test, WAYS[way])
+    answer = msgspec.json.decode(json.dumps({"id": "x", **reply}), type=Answer)
+    outcome = judge(case, answer, exact=False)
+    assert isinstance(outcome, Wrong)
+    assert ("look swapped" in outcome.detail) == bool(hint)
+    assert outcome.detail.endswith(hint)
+
+
 def wrong(reply: Reply, way: str = "d", **more: Any) -> Wrong:
     outcome = verdict(reply, way, **more)
     assert isinstance(outcome, Wrong)

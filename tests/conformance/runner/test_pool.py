@@ -100,6 +100,21 @@ def test_a_hang_is_charged_to_its_test(root: Path, mode: str) -> None:
     assert ("without an end of line" in only(results).detail) is (mode == "no-newline-wait")
 
 
+@pytest.mark.soak
+def test_the_second_hang_costs_less_and_the_wait_is_shown(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool, "PROGRESS_EVERY_S", 0.2)
+    hanging = adapter("hang", root, key(7, "e"), timeout_s=6.0)
+    hanging.timeout_again_s = 2.0
+    told: list[str] = []
+    results = run([hanging], root=root, progress=lambda what, done, count: told.append(what))
+    assert charged(results) == [(key(7, "e"), "hang")]
+    assert "no reply within 2 s" in only(results).detail  # Alone in a new process, after 6 s.
+    name = f"kafka/VoteRequest v2 encode {7:016x}"
+    assert any(what.endswith(f" s without a reply to {name}") for what in told)
+
+
 def test_an_output_that_is_closed_is_a_crash(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(harness, "STOP_TIMEOUT_S", 0.2)
     results = put("close", root, key(7, "e"))
