@@ -31,6 +31,7 @@ from kraftspec.reference.raft.transitions import FatalError
 from kraftspec.reference.raft.types import NEVER_US, Endpoint, Node, Voter
 from kraftspec.reference.raft.voters import VoterSet
 from kraftspec.reference.storage import Storage
+from kraftspec.simulation.harness.node import DOWN, FATAL, FULL_DISK, NO_POWER, SHUT_DOWN, UP
 from kraftspec.simulation.harness.protocol import (
     SIZE,
     VERSION,
@@ -38,14 +39,6 @@ from kraftspec.simulation.harness.protocol import (
     decode_commands,
     decode_events,
     encode_event,
-)
-from kraftspec.simulation.harness.replica import (
-    DOWN,
-    FATAL,
-    FULL_DISK,
-    NO_POWER,
-    SHUT_DOWN,
-    UP,
 )
 from kraftspec.simulation.harness.shown import ROLES, election_of
 from kraftspec.simulation.initial_quorum import LISTENER

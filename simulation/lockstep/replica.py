@@ -20,17 +20,11 @@ from kraftspec.fastpath import crc32c
 from kraftspec.generated.kafka import UpdateRaftVoterRequest
 from kraftspec.reference.raft import Config
 from kraftspec.reference.raft.messages import Request
-from kraftspec.reference.raft.types import NEVER_US
 from kraftspec.simulation.harness.hosted import OwnProcess
+from kraftspec.simulation.harness.node import FAILED_DISK, FULL_DISK, NO_POWER, UP
 from kraftspec.simulation.harness.process import Hosts
 from kraftspec.simulation.harness.protocol import ENCODERS, PROTOCOL, Event
-from kraftspec.simulation.harness.replica import (
-    FAILED_DISK,
-    FULL_DISK,
-    NO_POWER,
-    UP,
-    HarnessReplica,
-)
+from kraftspec.simulation.harness.replica import HarnessReplica
 from kraftspec.simulation.lockstep.same_batches import SameBatches
 from kraftspec.simulation.lockstep.step import Judge, Side, Step
 from kraftspec.simulation.log_model import LogModel
@@ -95,7 +89,6 @@ class PairReplica(HarnessReplica):
         self._shadow_before: dict[str, Any] = {}
         self._start: tuple[Any, ...] = ()
         self._rejected_us = -LONG_AGO_MS
-        self._due_us = NEVER_US  # The deadline of either.
 
     def clock_us(self) -> int:
         """Return whole milliseconds, which is what Kafka counts; they never go back."""
@@ -139,7 +132,6 @@ class PairReplica(HarnessReplica):
         self._rejected_us = -LONG_AGO_MS
         self.is_joined = self._has_shadow = True
         self._compare("start", self._start, self._begun, self._exchange(commands))
-        self._due_us = self._begun[-1][1][DEADLINE]
 
     def _cap_versions(self) -> None:
         """Let both speak what both can speak."""
@@ -167,12 +159,6 @@ class PairReplica(HarnessReplica):
         if command == "start":
             now_us, seed = values
             values = self._start = (now_us, -1 - seed)  # Draws that depend on the time alone.
-        late: list[Event] = []
-        if command in STEPS and command != "tick" and self._due_us <= values[0]:
-            # A pause is over: which of the two comes first is chance, on a machine.
-            late = self._do("tick", values[0])
-            if late[-1][1][0] != UP:
-                return late
         events = super()._do(command, *values)
         if self._has_shadow and command in STEPS:
             if events[-1][1][0] in (NO_POWER, FAILED_DISK, FULL_DISK):
@@ -181,9 +167,7 @@ class PairReplica(HarnessReplica):
                 self._shadow_step(command, values, events)
         elif command in STEPS:
             self.world.met[APART] += 1
-        if command in STEPS:
-            self._due_us = events[-1][1][DEADLINE]
-        return late + events
+        return events
 
     def _shadow_step(self, command: str, values: tuple[Any, ...], events: list[Event]) -> None:
         if command in ("reply", "fail"):
@@ -208,7 +192,8 @@ class PairReplica(HarnessReplica):
         step = Step(
             self.id, self._last_us, command, values, self._before, ours, kafkas, rejected_ms,
             len(ours.told["voters"][1] if "voters" in ours.told else self.core.log.voters.last),
-            max(0, self._last_us - self._due_us) // 1000 if self._before else 0, self.answering,
+            max(0, self._last_us - self.core.deadline_us) // 1000 if self._before else 0,
+            self.answering,
         )  # fmt: skip
         shadow_before, self._shadow_before = self._shadow_before, shadow.state
         if _begins_anew(self._before, driver.state) and _begins_anew(shadow_before, shadow.state):

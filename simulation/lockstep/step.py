@@ -7,8 +7,8 @@ from typing import Any, Final, NamedTuple
 
 from kraftspec.generated.kafka import ApiVersionsRequest, VotersRecord
 from kraftspec.reference.raft.messages import Request
+from kraftspec.simulation.harness.node import UP
 from kraftspec.simulation.harness.protocol import PROTOCOL, Event
-from kraftspec.simulation.harness.replica import UP
 from kraftspec.simulation.harness.shown import ROLES
 from kraftspec.simulation.network import Message
 

@@ -76,3 +76,16 @@ def test_a_run_of_kafka_is_determined_by_its_seed(release: str) -> None:
     assert [one.trace_hash for one in again] == [one.trace_hash for one in first]
     assert [one.violation for one in again] == [one.violation for one in first]
     assert sum(one.acknowledged for one in first) > 0
+
+
+@pytest.mark.kafka
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", [51, 226])
+def test_a_timer_that_is_due_is_a_step_of_its_own(seed: int) -> None:
+    """Kafka's client looks at its timers first: who was a follower takes the request as none.
+
+    In one step with the request it looked as if a follower had granted a pre-vote (51), and as if
+    one had stored another epoch over a pre-vote (226).
+    """
+    result = run(seed, Core("kafka:4.4.0"), events=3_000)
+    assert result.violation is None
