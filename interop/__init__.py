@@ -3,7 +3,7 @@
 ``ours`` runs one of our nodes as a process, ``network`` partitions nodes, ``writer`` changes
 metadata through the leader and records the acknowledged changes, ``campaign`` injects the faults,
 ``logs`` and ``snapshots`` compare the files of the nodes. ``make interop`` runs it; tests use the
-parts.
+parts. ``reproduce`` brings about what findings say of Kafka.
 
 Called by ``make interop`` and by tests; it may import `conformance.cluster` and `reference`.
 """

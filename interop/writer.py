@@ -58,7 +58,7 @@ class Writer:
             number += 1
             value = f"value-{number:06d}."
             try:
-                acknowledged = self._set(f"kraftspec.{number % NAMES}", value)
+                acknowledged = set_config(self.port, f"kraftspec.{number % NAMES}", value)
             except (OSError, CodecError):
                 acknowledged = None
             if acknowledged:
@@ -70,13 +70,17 @@ class Writer:
                 self.doubtful.append(value.encode())
             self._is_over.wait(PAUSE_S)
 
-    def _set(self, name: str, value: str) -> bool:
-        """Set a configuration; False if it was rejected, OSError without an answer."""
-        kind = IncrementalAlterConfigsRequest
-        config = kind.AlterableConfig(name=name, config_operation=0, value=value)
-        resource = kind.AlterConfigsResource(
-            resource_type=BROKER_RESOURCE, resource_name="", configs=[config]
-        )
-        request = kind(resources=[resource])
-        response = ask(self.port, request, 1, IncrementalAlterConfigsResponse, timeout_s=TIMEOUT_S)
-        return bool(response.responses) and response.responses[0].error_code == 0
+
+def set_config(port: int, name: str, value: str) -> bool:
+    """Set a configuration of all brokers, through a broker or the active controller.
+
+    Returns False if it was rejected; OSError is no answer.
+    """
+    kind = IncrementalAlterConfigsRequest
+    config = kind.AlterableConfig(name=name, config_operation=0, value=value)
+    resource = kind.AlterConfigsResource(
+        resource_type=BROKER_RESOURCE, resource_name="", configs=[config]
+    )
+    request = kind(resources=[resource])
+    response = ask(port, request, 1, IncrementalAlterConfigsResponse, timeout_s=TIMEOUT_S)
+    return bool(response.responses) and response.responses[0].error_code == 0

@@ -95,6 +95,7 @@ class Cluster:
         broker_properties: Mapping[str, str] | None = None,
         format_arguments: Sequence[str] = (),
         broker_class_path: Sequence[Path] = (),
+        controller_command: Sequence[str] = (),
         front: Front | None = None,
         release: str = RELEASE,
         releases: Mapping[int, str] | None = None,
@@ -115,6 +116,8 @@ class Cluster:
             broker_properties: likewise.
             format_arguments: passed to every ``kafka-storage format``, such as ``--feature``.
             broker_class_path: directories or jars of plugins that brokers load.
+            controller_command: what starts a controller in place of Kafka's server; the path of its
+                properties follows.
             front: called for every listener; returns the port that is advertised for it.
             release: of Kafka, for every node; one of ``RELEASES``.
             releases: id to another release.
@@ -131,6 +134,7 @@ class Cluster:
         }
         self._format_arguments = list(format_arguments)
         self._broker_class_path = tuple(broker_class_path)
+        self._controller_command = tuple(controller_command)
         self._front = front
         self._release = release
         self._releases = dict(releases or {})
@@ -193,6 +197,7 @@ class Cluster:
             process_group=0,
             release=self._releases.get(node_id, self._release),
             extra_class_path=self._broker_class_path if roles == "broker" else (),
+            command=self._controller_command if roles == "controller" else (),
         )
         self.nodes[node_id] = node
         return node

@@ -69,6 +69,7 @@ class Node:
         directory_id: the directory id (base64) that it is formatted with as a first voter.
         process_group: what its process joins, so that a guard can end it.
         release: of Kafka; a node that is stopped and started again may have another one.
+        command: what starts it, followed by the path of its properties; empty is Kafka's server.
     """
 
     id: int
@@ -82,6 +83,7 @@ class Node:
     directory_id: str | None = None
     extra_class_path: tuple[Path, ...] = ()
     java_options: tuple[str, ...] = ()
+    command: tuple[str, ...] = ()
     process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
 
     def listener(self, name: str | None = None) -> Listener:
@@ -119,7 +121,20 @@ class Node:
         """Start its process. ``ClusterError`` if it is running."""
         if self.running():
             raise ClusterError(f"node {self.id} runs already")
-        command = java_command(
+        with self.log_path.open("ab") as log:
+            self.process = subprocess.Popen(
+                self._command(),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                cwd=self.directory,
+                process_group=self.process_group,
+            )
+
+    def _command(self) -> list[str]:
+        if self.command:
+            return [*self.command, str(self.properties_path)]
+        return java_command(
             "kafka.Kafka",
             str(self.properties_path),
             release=self.release,
@@ -127,15 +142,6 @@ class Node:
             options=[_LOG_LEVEL, *self.java_options],
             extra_class_path=self.extra_class_path,
         )
-        with self.log_path.open("ab") as log:
-            self.process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                cwd=self.directory,
-                process_group=self.process_group,
-            )
 
     def wait_healthy(self, timeout_s: float = HEALTHY_TIMEOUT_S) -> None:
         """Wait until it serves: metadata is loaded, and a broker is registered and unfenced.
@@ -169,7 +175,8 @@ class Node:
         port = self.listener().port
         request = api_versions_request(3)
         versions = ask(port, request, 3, ApiVersionsResponse, timeout_s=REQUEST_TIMEOUT_S)
-        if versions.error_code != 0 or versions.finalized_features_epoch < 0:
+        # Only an active controller and its followers of Kafka have features to tell.
+        if versions.error_code != 0 or (versions.finalized_features_epoch < 0 and not self.command):
             return False
         if "broker" not in self.roles:
             return True

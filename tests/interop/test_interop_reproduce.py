@@ -1,0 +1,150 @@
+"""The scenes of findings, played on real controllers of Kafka and on our own nodes."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from click.testing import CliRunner
+
+from kraftspec.conformance.cluster import Node
+from kraftspec.interop.ours import CheckFailedError
+from kraftspec.interop.reproduce.fetch_snapshot import (
+    fetch_snapshot_rejected,
+    fetch_snapshot_without_topic,
+)
+from kraftspec.interop.reproduce.gridlock import copy_tail, gridlock
+from kraftspec.interop.reproduce.stage import (
+    FAULT,
+    NO_FAULT,
+    NOT_FOLLOWED,
+    OURS,
+    Scene,
+    Stage,
+    command,
+    log_end,
+    play,
+    voters_in,
+)
+from kraftspec.reference.log import LogConfig
+from kraftspec.reference.log.files import LocalFiles
+from kraftspec.reference.log.metadata_log import MetadataLog
+from kraftspec.reference.profiles.kafka.records import encode_control
+from kraftspec.reference.raft.control import LeaderChange, Voters
+from kraftspec.reference.raft.types import ReplicaKey, Voter
+from kraftspec.reference.raft.voters import VoterSet
+
+EMBARGOED = Path(__file__).resolve().parents[2] / "findings/embargoed"
+OBSERVE_S = 10.0
+
+
+def embargoed(number: str) -> ModuleType:
+    """Load the script beside an embargoed page."""
+    (path,) = (EMBARGOED / number).glob("*.py")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def outcome(scene: Scene, release: str) -> tuple[int, list[str]]:
+    steps: list[str] = []
+    code = play(scene, release, OBSERVE_S, steps.append)
+    return code, steps
+
+
+# ---- on real processes ---------------------------------------------------------------------------
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("release", ["4.3.1", "4.4.0", OURS])
+def test_gridlock_and_its_mending(release: str) -> None:
+    """Our node has Kafka's rule here, and so the same fate (docs/findings/kraft-gridlock.md)."""
+    code, steps = outcome(gridlock, release)
+    assert code == FAULT, steps
+    assert f"no leader in {OBSERVE_S:g} s" in steps[4]
+    assert "is elected" in steps[6]
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize(("release", "code"), [("4.3.1", FAULT), ("4.4.0", NO_FAULT)])
+def test_a_fetch_snapshot_without_topic(release: str, code: int) -> None:
+    found, steps = outcome(fetch_snapshot_without_topic, release)
+    assert found == code, steps
+    assert "the process ends" not in steps[1]  # The sender has no right to ask.
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize(("release", "code"), [("4.4.0", FAULT), (OURS, NO_FAULT)])
+def test_a_rejected_fetch_snapshot(release: str, code: int) -> None:
+    found, steps = outcome(fetch_snapshot_rejected, release)
+    assert found == code, steps
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("number", ["KS-2026-03", "KS-2026-05"])
+@pytest.mark.parametrize(("release", "code"), [("4.4.0", FAULT), (OURS, NO_FAULT)])
+def test_embargoed(number: str, release: str, code: int) -> None:
+    found, steps = outcome(embargoed(number).SCENE, release)
+    assert found == code, steps
+
+
+# ---- the equipment -------------------------------------------------------------------------------
+
+
+def node_with_log(home: Path, voters: list[list[int]]) -> Node:
+    home.mkdir(exist_ok=True)
+    node = Node(1, "controller", home, (), {"log.dirs": str(home)}, 1, 0)
+    log = MetadataLog.open(str(node.metadata_log), LocalFiles(), LogConfig())
+    log.append_control(1, [encode_control(LeaderChange(1, (1,), (1,)))], 0)
+    for ids in voters:
+        voter_set = VoterSet(Voter(ReplicaKey(id)) for id in ids)
+        log.append_control(1, [encode_control(Voters(voter_set))], 0)
+    log.close()
+    return node
+
+
+def test_the_voters_of_a_log(tmp_path: Path) -> None:
+    node = node_with_log(tmp_path, [[1, 2], [2]])
+    assert [str(voters) for voters in voters_in(node)] == [
+        "Voters{1, 2} at offset 1",
+        "Voters{2} at offset 2",
+    ]
+    assert log_end(node) == 3
+
+
+def test_a_missing_tail_is_copied_as_it_is(tmp_path: Path) -> None:
+    source = node_with_log(tmp_path / "1", [[1, 2], [2]])
+    to = node_with_log(tmp_path / "2", [])
+    assert copy_tail(source, to) == 2
+    logs = [next(node.metadata_log.glob("*.log")).read_bytes() for node in (source, to)]
+    assert logs[0].startswith(logs[1])
+    assert log_end(to) == 3
+    assert copy_tail(source, to) == 0
+
+
+def test_a_sequence_that_cannot_be_followed_is_no_verdict() -> None:
+    def other(stage: Stage) -> bool:
+        raise CheckFailedError("3001 leads")
+
+    assert outcome(other, OURS) == (
+        NOT_FOLLOWED, ["The sequence could not be followed: 3001 leads"]
+    )  # fmt: skip
+
+
+def test_the_command_plays_a_scene() -> None:
+    def scene(stage: Stage) -> bool:
+        stage.step(f"{stage.release}, {stage.observe_s:g} s")
+        return stage.is_ours
+
+    run = CliRunner().invoke(command({"scene": scene}), ["scene", "--release", "4.3.1"])
+    assert (run.exit_code, run.output) == (
+        NO_FAULT, " 1. 4.3.1, 60 s\n4.3.1: the fault is not there\n"
+    )  # fmt: skip
+    run = CliRunner().invoke(command({"scene": scene}), ["scene", "--release", OURS])
+    assert run.exit_code == FAULT
+    assert CliRunner().invoke(command({"scene": scene}), ["other"]).exit_code == 2
