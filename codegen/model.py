@@ -11,6 +11,7 @@ import binascii
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from functools import lru_cache
 from typing import Literal, cast
 
@@ -104,9 +105,14 @@ def _parse_type(text: str) -> FieldType:
 
 
 def _type_violation(element: str) -> Violation:
-    other = {"boolean": "bool", "booleanbool": "bool", "int": "int32", "long": "int64"}
+    other = {"boolean": "bool", "booleanbool": "bool", "byte": "int8", "short": "int16"}
+    other |= {"int": "int32", "integer": "int32", "long": "int64", "str": "string"}
+    other |= {"float": "float64", "double": "float64"}
     lowered = element.lower()
-    nearest = lowered if lowered in PRIMITIVES else other.get(lowered)
+    after = lowered.removesuffix("[]")  # Most languages write an array so.
+    nearest = after if after in PRIMITIVES else other.get(after)
+    if after != lowered:
+        nearest = f"[]{nearest or element.removesuffix('[]')}"
     mend = f'write "{nearest}"' if nearest else f"use {', '.join(PRIMITIVES)} or a capitalised name"
     return Violation("type-known", ("type",), f"there is no type {_quote(element)}", mend)
 
@@ -207,7 +213,12 @@ def _field_violations(entry: Field) -> Iterator[Violation]:
     kind = entry.type
     if not _FIELD_NAME.fullmatch(entry.name):
         message = f"{_quote(entry.name)} is not a field name"
-        yield Violation("field-name", ("name",), message, "use letters and digits, a letter first")
+        words = re.findall("[A-Za-z0-9]+", entry.name)
+        camel = "".join(word[:1].upper() + word[1:] for word in words)
+        mend = "use letters and digits, a letter first"
+        if _FIELD_NAME.fullmatch(camel):
+            mend = f'write "{camel}": {mend}'
+        yield Violation("field-name", ("name",), message, mend)
     if entry.nullable_versions != NONE and not kind.nullable:
         mend = "leave nullableVersions out, and a default of null"
         if kind.element == "uuid":
@@ -502,6 +513,8 @@ def _struct_use_violations(
         mend = 'give the field "fields", or declare the struct under "commonStructs"'
         if name.lower() in PRIMITIVES:
             mend = f'write "{name.lower()}"'
+        elif near := get_close_matches(name, message.structs, n=1, cutoff=0.75):
+            mend = f'write "{near[0]}", or {mend}'
         yield Violation("struct-known", ("type", "fields"), text, mend)
         return
     if name == message.name:

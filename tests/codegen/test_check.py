@@ -332,3 +332,25 @@ def test_the_generator_of_raw_models_is_pinned(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(raw_models, "version", lambda name: "0.0.1")
     with pytest.raises(RuntimeError, match=rf"=={re.escape(raw_models.GENERATOR_VERSION)}$"):
         raw_models.regenerate(check=True)
+
+
+@pytest.mark.parametrize(
+    ("field", "mend"),
+    [
+        ('"name": "A", "type": "string[]"', 'write "[]string"'),
+        ('"name": "A", "type": "Line[]"', 'write "[]Line"'),
+        ('"name": "A", "type": "int[]"', 'write "[]int32"'),
+        ('"name": "A", "type": "float"', 'write "float64"'),
+        ('"name": "A", "type": "[]str"', 'write "string"'),
+        ('"name": "order_id", "type": "int32"', 'write "OrderId": use letters'),
+        ('"name": "9", "type": "int32"', "use letters and digits, a letter first"),
+        ('"name": "A", "type": "[]Lnie"', 'write "Line", or give the field "fields"'),
+    ],
+)
+def test_a_remedy_names_what_was_meant(field: str, mend: str) -> None:
+    text = '{"type": "data", "name": "S", "validVersions": "0", "flexibleVersions": "0+", "fields":'
+    text += f'[{{{field}, "versions": "0+"}}, {{"name": "B", "type": "Line", "versions": "0+"}}],'
+    text += '"commonStructs": [{"name": "Line", "versions": "0+", "fields": ['
+    text += '{"name": "X", "type": "int8", "versions": "0+"}]}]}'
+    _, diagnostics = check_text(text, "S.json")
+    assert diagnostics[0].mend.startswith(mend), diagnostics
