@@ -26,6 +26,16 @@ class Lock(Protocol):
         """Let others have it."""
 
 
+class ReadableFiles(Protocol):
+    """What reading takes of a file system. Paths have slashes; both may raise OSError."""
+
+    def open(self, path: str) -> File:
+        """Open a file, to read it; FileNotFoundError where it is missing."""
+
+    def names(self, directory: str) -> list[str]:
+        """Return the names in a directory, sorted; FileNotFoundError where it is missing."""
+
+
 class Files(Protocol):
     """A file system. Paths have slashes; every operation may raise OSError."""
 
@@ -138,6 +148,18 @@ class LocalFiles:
         return LocalLock(path)
 
 
+class ReadOnlyFiles:
+    """The file system of this machine, for whoever may change nothing."""
+
+    def open(self, path: str) -> LocalFile:
+        """Open a file to read."""
+        return LocalFile(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+
+    def names(self, directory: str) -> list[str]:
+        """List a directory."""
+        return sorted(os.listdir(directory))
+
+
 def ensure_directory(files: Files, path: str) -> None:
     """Make a directory where there is none; its name is durable on return."""
     files.make_directory(path)
@@ -145,7 +167,7 @@ def ensure_directory(files: Files, path: str) -> None:
     files.sync_directory(parent or slash or ".")
 
 
-def read_whole(files: Files, path: str) -> bytes:
+def read_whole(files: ReadableFiles, path: str) -> bytes:
     """Return all bytes of a file."""
     file = files.open(path)
     try:

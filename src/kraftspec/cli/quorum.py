@@ -37,6 +37,7 @@ _COMMANDS = {
     "remove-controller": "kraftspec.cli.quorum:remove_controller",
     "remove-voter": "kraftspec.cli.quorum_drafts:remove_voter",
     "up": "kraftspec.cli.quorum_up:up",
+    "verify": "kraftspec.cli.quorum_verify:verify",
 }
 _DRY_RUN = "True if we should print what would be done, but not do it."
 

@@ -1,0 +1,203 @@
+"""A judgement as plain values: what ``quorum verify --json`` prints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from kraftspec.fastpath.types import ZERO_UUID
+from kraftspec.reference.raft.control import LeaderChange
+from kraftspec.reference.recovery.walker import batches_from
+from kraftspec.reference.tools.dump_batches import Piece
+from kraftspec.reference.tools.dump_lines import DumpOptions, TextLines
+
+if TYPE_CHECKING:
+    from kraftspec.reference.log.files import ReadableFiles
+    from kraftspec.reference.raft.types import ReplicaKey
+    from kraftspec.reference.raft.voters import VoterSet
+    from kraftspec.reference.recovery.elections import Candidate
+    from kraftspec.reference.recovery.judgement import Judgement
+    from kraftspec.reference.recovery.reading import Directory
+
+LINES_MAX: Final = 50  # Of records in doubt; kraftspec dump-log shows them all.
+
+
+def to_json(found: Judgement, files: ReadableFiles) -> dict[str, Any]:
+    """Return the whole judgement."""
+    directories = found.directories
+    proofs = [
+        {
+            "endOffset": proof.end_offset,
+            "epoch": proof.epoch,
+            "nodeId": directories[proof.number].node_id,
+            "kind": proof.kind,
+            "why": proof.text,
+        }
+        for proof in found.proofs
+    ]
+    return {
+        "still": found.is_still,
+        "directories": [_directory(one) for one in directories],
+        "leaders": leaders_of(found),
+        "partings": list(_partings(found)),
+        "candidates": [_candidate(one) for one in found.candidates],
+        "votersNotGiven": [_key(key) for key in found.missing.values()],
+        "committed": {
+            "certainly": proofs[0] if proofs else None,
+            "atMost": found.perhaps_end,
+            "proofs": proofs,
+            "inDoubt": records_in_doubt(found, files),
+        },
+        "verdicts": [
+            {
+                "severity": str(one.severity),
+                "code": one.code,
+                "text": one.text,
+                "advice": one.advice,
+                "nodes": list(one.nodes),
+            }
+            for one in found.verdicts
+        ],
+        "exitCode": found.exit_code,
+    }
+
+
+def _key(key: ReplicaKey) -> dict[str, Any]:
+    found: dict[str, Any] = {"id": key.id}
+    return (
+        found if key.directory_id == ZERO_UUID else found | {"directoryId": str(key.directory_id)}
+    )
+
+
+def voters_json(voters: VoterSet) -> list[dict[str, Any]]:
+    """Return voters as they are printed."""
+    return [
+        _key(one.key) | {"endpoints": [f"{at.name}://{at.host}:{at.port}" for at in one.endpoints]}
+        for one in voters
+    ]
+
+
+def _directory(one: Directory) -> dict[str, Any]:
+    found: dict[str, Any] = {"path": one.path}
+    if one.meta is None:
+        return found | {"problem": one.formatting_problem}
+    log, vote, entry = one.log, one.vote, one.in_force
+    found |= {
+        "nodeId": one.node_id,
+        "directoryId": str(one.directory_id),
+        "clusterId": one.meta.cluster_id,
+        "isVoter": one.is_voter,
+        "log": {
+            "firstOffset": log.first,
+            "startOffset": log.start_offset,
+            "endOffset": log.end_offset,
+            "lastEpoch": log.last_epoch,
+            "lastTimestamp": log.last_timestamp_ms,
+            "batches": log.batches,
+            "bytes": log.size_bytes,
+            "segments": len(log.segments),
+            "tornBytes": log.tail.torn_bytes if log.tail else 0,
+            "epochs": [
+                {"epoch": span.epoch, "startOffset": span.start_offset} for span in log.epochs
+            ],
+            "problem": log.problem or None,
+        },
+        "checkpoints": [
+            {
+                "endOffset": each.id.end_offset,
+                "epoch": each.id.epoch,
+                "bytes": each.size_bytes,
+                "voters": None if each.voters is None else voters_json(each.voters),
+                "problem": each.problem or None,
+            }
+            for each in one.checkpoints
+        ],
+        "quorumState": None,
+        "kraftVersion": one.kraft_version,
+        "voters": {
+            "from": entry.origin.kind,
+            "offset": entry.origin.offset,
+            "epoch": entry.origin.epoch,
+            "voters": voters_json(entry.voters),
+        },
+        "problem": one.formatting_problem or one.vote_problem or None,
+    }
+    if vote is not None:
+        found["quorumState"] = {
+            "dataVersion": vote.version,
+            "leaderEpoch": vote.epoch,
+            "leaderId": vote.leader_id,
+            "voted": None if vote.voted is None else _key(vote.voted),
+            "voters": list(vote.voters),
+        }
+    return found
+
+
+def leaders_of(found: Judgement) -> list[dict[str, Any]]:
+    """Return who led, by the LeaderChange records of all logs, each with the nodes that have it."""
+    led: dict[tuple[int, int, int], dict[str, Any]] = {}
+    for one in found.directories:
+        for batch in one.log.controls:
+            change = batch.find(LeaderChange)
+            if change is None:
+                continue
+            place = (batch.epoch, batch.base_offset, change.leader_id)
+            known = led.setdefault(
+                place,
+                {
+                    "epoch": batch.epoch,
+                    "leaderId": change.leader_id,
+                    "offset": batch.base_offset,
+                    "voters": list(change.voters),
+                    "grantingVoters": list(change.granting_voters),
+                    "isForced": batch.is_forced,
+                    "nodes": [],
+                },
+            )
+            known["nodes"].append(one.node_id)
+    return [led[place] for place in sorted(led)]
+
+
+def _partings(found: Judgement) -> Iterator[dict[str, Any]]:
+    directories = found.directories
+    for a, one in enumerate(directories):
+        for b in range(a + 1, len(directories)):
+            parting = found.comparison.parting(a, b)
+            if parting is not None:
+                yield {
+                    "nodes": [one.node_id, directories[b].node_id],
+                    "offset": parting.offset,
+                    "epochs": [parting.epoch, parting.other_epoch],
+                }
+
+
+def _candidate(one: Candidate) -> dict[str, Any]:
+    return {
+        "nodeId": one.key.id,
+        "electable": one.is_electable,
+        "votesNeeded": one.needed,
+        "granted": one.granted,
+        "refused": [{"voter": voter, "why": why} for voter, why in one.refused.items()],
+        "notGiven": one.absent,
+    }
+
+
+def records_in_doubt(found: Judgement, files: ReadableFiles) -> list[str]:
+    """Return the records behind what is certainly committed, of the longest log, in words.
+
+    The lines are those of ``dump-log --cluster-metadata-decoder``; the last one says how many more.
+    """
+    if found.reference < 0:
+        return []
+    directory = found.directories[found.reference]
+    start = max(found.certain.end_offset if found.certain else 0, directory.log.first)
+    end = directory.log.end_offset
+    words = TextLines(directory.path, DumpOptions(deep=True, metadata=True))
+    lines: list[str] = []
+    for header, window in batches_from(directory, files, start, end):
+        text = words.piece(Piece(header, window, 0, True)).decode()
+        lines += [line.removeprefix("| ") for line in text.splitlines() if line.startswith("|")]
+        if len(lines) > LINES_MAX:
+            more = end - header.last_offset - 1 + len(lines) - LINES_MAX
+            return [*lines[:LINES_MAX], f"and {more} more, up to offset {end}"]
+    return lines

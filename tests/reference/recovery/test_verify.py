@@ -1,0 +1,354 @@
+"""What `verify` says of directories: each case is a quorum as it was left."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from tests.reference.recovery.directories import (
+    Change,
+    Data,
+    Lead,
+    Node,
+    Step,
+    directory_id,
+    quorum,
+)
+
+from kraftspec.reference.recovery import Judgement, verify
+
+THREE = (1, 2, 3)
+FIRST = (Lead(1, 1, THREE), Data(1, 4))  # Offsets 0 to 4.
+
+
+def judged(nodes: Sequence[Node]) -> Judgement:
+    return verify([str(node.path) for node in nodes])
+
+
+def codes(found: Judgement) -> list[str]:
+    return [verdict.code for verdict in found.verdicts]
+
+
+def electable(found: Judgement) -> set[int]:
+    return {one.key.id for one in found.candidates if one.is_electable}
+
+
+def three(root: Path, one: Sequence[Step], two: Sequence[Step], last: Sequence[Step]) -> list[Node]:
+    """Three voters, each with a log of its own behind the same beginning."""
+    nodes = [Node(root, id, THREE).append(*FIRST) for id in THREE]
+    for node, steps in zip(nodes, (one, two, last), strict=True):
+        node.append(*steps)
+        node.vote(max([1, *(step.epoch for step in steps)]))
+    return nodes
+
+
+def test_a_healthy_quorum(tmp_path: Path) -> None:
+    found = judged(quorum(tmp_path, *FIRST))
+    assert codes(found) == []
+    assert found.exit_code == 0
+    assert found.is_still
+    assert electable(found) == {1, 2, 3}
+    assert found.certain is not None
+    assert (found.certain.end_offset, found.certain.epoch) == (5, 1)
+    assert found.perhaps_end == 5
+    assert {one.in_force.origin.kind for one in found.directories} == {"checkpoint"}
+
+
+def test_nothing_is_changed(tmp_path: Path) -> None:
+    nodes = quorum(tmp_path, *FIRST)
+    with nodes[0].segment.open("ab") as file:
+        file.write(b"\0" * 7 + b"torn")
+    (nodes[1].metadata / "quorum-state.tmp").write_bytes(b"{")
+    before = {
+        path: (path.read_bytes(), path.stat().st_mtime_ns)
+        for path in tmp_path.rglob("*")
+        if path.is_file()
+    }
+    found = judged(nodes)
+    after = {
+        path: (path.read_bytes(), path.stat().st_mtime_ns)
+        for path in tmp_path.rglob("*")
+        if path.is_file()
+    }
+    assert before == after
+    assert codes(found) == ["torn-tail"]
+    assert found.exit_code == 0
+
+
+def test_one_of_three_says_nothing_of_elections(tmp_path: Path) -> None:
+    found = judged(quorum(tmp_path, *FIRST)[:1])
+    assert codes(found) == ["too-few-directories"]
+    assert found.exit_code == 3
+    assert found.perhaps_end is None
+    assert found.certain is not None
+    assert found.certain.kind == "data"  # The LeaderChange, and no more.
+    assert found.certain.end_offset == 1
+
+
+def test_two_of_three_can_elect(tmp_path: Path) -> None:
+    found = judged(quorum(tmp_path, *FIRST)[:2])
+    assert codes(found) == ["voters-not-given"]
+    assert found.exit_code == 0
+    assert electable(found) == {1, 2}
+    assert found.certain is not None
+    assert (found.certain.end_offset, found.certain.kind) == (5, "majority")
+
+
+def test_what_is_no_directory(tmp_path: Path) -> None:
+    found = verify([str(tmp_path), str(tmp_path / "none")])
+    assert codes(found) == ["unreadable", "unreadable"]
+    assert found.exit_code == 3
+
+
+def test_a_blank_controller_is_read(tmp_path: Path) -> None:
+    nodes = quorum(tmp_path, *FIRST)
+    found = judged([*nodes, Node(tmp_path, 4)])
+    assert found.exit_code == 0
+    assert found.directories[3].log.end_offset == 0
+
+
+# ---- logs that part ----------------------------------------------------------------------------
+
+
+def test_an_old_leader_with_a_tail(tmp_path: Path) -> None:
+    later = (Lead(2, 2, THREE, (2, 3)), Data(2, 2))
+    found = judged(three(tmp_path, [Data(1, 9)], later, later))
+    assert codes(found) == ["logs-part", "logs-part"]
+    assert found.exit_code == 0
+    parting = found.comparison.parting(0, 1)
+    assert parting is not None
+    assert (parting.offset, parting.epoch, parting.other_epoch) == (5, 1, 2)
+    assert electable(found) == {2, 3}
+    assert found.certain is not None
+    assert found.certain.end_offset == 8
+
+
+def test_one_epoch_with_two_contents(tmp_path: Path) -> None:
+    found = judged(three(tmp_path, [Data(1, 2)], [Data(1, 2, time_ms=5)], []))
+    assert "same-epoch-two-contents" in codes(found)
+    assert found.exit_code == 1
+    assert found.certain is not None
+    assert found.certain.end_offset == 5
+
+
+def test_two_committed_branches(tmp_path: Path) -> None:
+    one = (Lead(2, 1, THREE, (1, 2)), Data(2, 2))
+    other = (Lead(3, 3, THREE, (2, 3)), Data(3, 2))
+    found = judged(three(tmp_path, one, [], other))
+    assert "two-committed-branches" in codes(found)
+    assert found.exit_code == 1
+
+
+def test_two_leaders_of_an_epoch(tmp_path: Path) -> None:
+    nodes = quorum(tmp_path, *FIRST)
+    nodes[2].vote(1, leader=3)
+    assert codes(judged(nodes)) == ["two-leaders"]
+
+
+# ---- voters ------------------------------------------------------------------------------------
+
+
+def test_two_voters_who_block_each_other(tmp_path: Path) -> None:
+    nodes = quorum(tmp_path, Lead(1, 1, (1, 2)), Data(1, 3), ids=(1, 2))
+    nodes[0].append(Change(1, (2,)))
+    found = judged(nodes)
+    assert "nobody-electable" in codes(found)
+    assert found.exit_code == 1
+    [verdict] = [one for one in found.verdicts if one.code == "nobody-electable"]
+    assert "node 2 needs 2 votes: 1 refuses, its log is longer" in verdict.text
+    assert "node 1 is no voter by the VotersRecord at offset 4 of epoch 1" in verdict.text
+    # The batch copied to the other voter: it can be elected alone.
+    nodes[1].append(Change(1, (2,)))
+    assert electable(judged(nodes)) == {2}
+
+
+def test_a_leader_by_other_voters(tmp_path: Path) -> None:
+    steps = (*FIRST, Change(1, (1, 2)), Data(1), Lead(2, 1, THREE, (1, 3)))
+    found = judged(quorum(tmp_path, *steps, epoch=2))
+    assert codes(found).count("leader-by-other-voters") == 3
+    assert found.exit_code == 1
+
+
+def test_a_leader_without_a_majority(tmp_path: Path) -> None:
+    found = judged(quorum(tmp_path, Lead(1, 1, THREE, (1,)), Data(1)))
+    assert "leader-without-majority" in codes(found)
+
+
+def test_disjoint_majorities(tmp_path: Path) -> None:
+    """Two nodes whose logs know different voters, of which none is in both."""
+    steps = (Lead(1, 1, (1, 2, 3)), Data(1, 2))
+    nodes = quorum(tmp_path, *steps)
+    nodes[0].append(Lead(2, 1, (1, 2, 3), new_voters=(1,)))
+    found = judged(nodes)
+    assert "disjoint-majorities" in codes(found)
+
+
+def test_voters_of_a_log(tmp_path: Path) -> None:
+    nodes = quorum(tmp_path, *FIRST, Change(1, (1, 2)), Data(1))
+    found = judged(nodes)
+    assert {str(one.in_force.origin) for one in found.directories} == {
+        "the VotersRecord at offset 5 of epoch 1"
+    }
+    assert not found.directories[2].is_voter
+    assert electable(found) == {1, 2}
+    assert codes(found) == ["few-voters"]
+
+
+def test_a_change_that_may_not_be_committed(tmp_path: Path) -> None:
+    nodes = quorum(tmp_path, *FIRST)
+    nodes[0].append(Change(1, (1, 2, 3, 4)))
+    found = judged(nodes)
+    assert "change-in-doubt" in codes(found)
+    assert found.certain is not None
+    assert found.certain.end_offset == 5
+
+
+def test_a_changed_disk(tmp_path: Path) -> None:
+    steps = (Lead(1, 1, THREE, new_voters=THREE, level=1), Data(1, 4))
+    nodes = quorum(tmp_path, *steps)[:2]
+    new = Node(tmp_path, 3, directory=directory_id(33), name="new").append(*steps)
+    new.vote(1, leader=1)
+    found = judged([*nodes, new])
+    assert "directory-id-differs" in codes(found)
+    assert electable(found) == {1, 2}
+    only = judged([nodes[0], new])
+    assert electable(only) == set()
+    [candidate] = only.candidates
+    assert "its directory id is" in candidate.refused[3]
+
+
+def test_static_voters(tmp_path: Path) -> None:
+    nodes = [Node(tmp_path, id).append(*FIRST).vote(1, leader=1, static=THREE) for id in THREE]
+    found = judged(nodes)
+    assert codes(found) == []
+    assert {one.in_force.origin.kind for one in found.directories} == {"static"}
+    assert electable(found) == {1, 2, 3}
+    assert found.certain is not None
+    assert found.certain.end_offset == 5
+    nodes[1].vote(1, leader=1, static=(2, 4))
+    assert "static-voters-differ" in codes(judged(nodes))
+
+
+def test_observers_do_not_count(tmp_path: Path) -> None:
+    """A broker that has what only one of the voters has commits nothing by that."""
+    nodes = quorum(tmp_path, *FIRST)
+    nodes[0].append(Data(1, 3))
+    broker = Node(tmp_path, 11).append(Lead(1, 1, THREE), Data(1, 4)).append(Data(1, 3))
+    found = judged([*nodes, broker.vote(1, leader=1)])
+    assert found.certain is not None
+    assert found.certain.end_offset == 5
+
+
+def test_a_broker_that_is_ahead(tmp_path: Path) -> None:
+    nodes = quorum(tmp_path, *FIRST)
+    broker = Node(tmp_path, 11).append(*FIRST, Data(1, 3)).vote(2, leader=-1)
+    found = judged([*nodes, broker])
+    assert codes(found) == ["observer-ahead", "observer-epoch-ahead"]
+    assert found.exit_code == 1
+
+
+def test_two_clusters(tmp_path: Path) -> None:
+    nodes = quorum(tmp_path, *FIRST)[:2]
+    other = Node(tmp_path, 3, THREE, cluster_id="other", name="other")
+    other.append(*FIRST).vote(1, leader=1)
+    assert codes(judged([*nodes, other])) == ["cluster-ids-differ"]
+
+
+def test_one_directory_twice(tmp_path: Path) -> None:
+    nodes = quorum(tmp_path, *FIRST)
+    copy = Node(tmp_path, 1, THREE, name="copy").append(*FIRST).vote(1, leader=1)
+    assert codes(judged([*nodes, copy])) == ["same-directory-twice"]
+
+
+# ---- a recovery by force -----------------------------------------------------------------------
+
+
+def test_a_forced_recovery(tmp_path: Path) -> None:
+    nodes = quorum(tmp_path, *FIRST)
+    nodes[2].append(Data(1, 2))
+    nodes[0].append(Lead(1001, 1, (1,), new_voters=(1,))).vote(1001)
+    nodes[0].append(Lead(1002, 1, (1,)), Data(1002)).vote(1002, leader=1)
+    found = judged(nodes)
+    assert "forced-recovery" in codes(found)
+    assert [v.nodes for v in found.verdicts if v.code == "left-of-forced-recovery"] == [(3,)]
+    assert "leader-by-other-voters" not in codes(found)
+    # The two that were left out could still elect a leader of their own.
+    assert electable(found) == {1, 3}
+    assert "disjoint-majorities" in codes(found)
+    assert "forced-recovery" in codes(judged(nodes[:1]))
+    assert judged(nodes[:1]).exit_code == 0
+
+
+# ---- damage ------------------------------------------------------------------------------------
+
+
+def test_a_damaged_log(tmp_path: Path) -> None:
+    nodes = quorum(tmp_path, *FIRST)
+    data = bytearray(nodes[1].segment.read_bytes())
+    data[40] ^= 1
+    nodes[1].segment.write_bytes(data)
+    found = judged(nodes)
+    assert "damaged-log" in codes(found)
+    assert electable(found) == {1, 3}
+
+
+@pytest.mark.parametrize("content", [b"{", b"[]", b'{"data_version":9}'])
+def test_a_vote_that_cannot_be_read(tmp_path: Path, content: bytes) -> None:
+    nodes = quorum(tmp_path, *FIRST)
+    (nodes[0].metadata / "quorum-state").write_bytes(content)
+    found = judged(nodes)
+    assert "vote-unreadable" in codes(found)
+    assert electable(found) == {2, 3}
+
+
+def test_a_vote_that_is_gone(tmp_path: Path) -> None:
+    nodes = quorum(tmp_path, *FIRST)
+    (nodes[0].metadata / "quorum-state").unlink()
+    assert codes(judged(nodes)) == ["vote-missing"]
+
+
+def test_epochs_are_used_up(tmp_path: Path) -> None:
+    last = (1 << 31) - 1
+    found = judged(quorum(tmp_path, *FIRST, epoch=last))
+    assert codes(found)[:3] == ["epochs-used-up"] * 3
+    assert electable(found) == set()
+
+
+# ---- checkpoints -------------------------------------------------------------------------------
+
+
+def test_a_checkpoint_proves_what_it_covers(tmp_path: Path) -> None:
+    node = quorum(tmp_path, *FIRST)[0].checkpoint(4, 1, THREE)
+    found = judged([node])
+    assert found.certain is not None
+    assert (found.certain.end_offset, found.certain.kind) == (4, "checkpoint")
+
+
+def test_a_log_that_starts_at_a_checkpoint(tmp_path: Path) -> None:
+    nodes = quorum(tmp_path, *FIRST)
+    nodes[2].checkpoint(5, 1, THREE).start_at(5, 1)
+    found = judged(nodes)
+    assert codes(found) == []
+    log = found.directories[2].log
+    assert (log.start_offset, log.end_offset, log.last_epoch) == (5, 5, 1)
+    assert electable(found) == {1, 2, 3}
+
+
+def test_a_damaged_checkpoint(tmp_path: Path) -> None:
+    nodes = quorum(tmp_path, *FIRST)
+    nodes[0].checkpoint(4, 1, THREE)
+    path = next(iter(nodes[0].metadata.glob("*4-*.checkpoint")))
+    path.chmod(0o600)
+    path.write_bytes(path.read_bytes()[:-5])
+    found = judged(nodes)
+    assert "checkpoint-damaged" in codes(found)
+
+
+def test_records_that_could_be_lost(tmp_path: Path) -> None:
+    """A checkpoint shows more than those have who could be elected."""
+    nodes = quorum(tmp_path, *FIRST)
+    nodes[2].append(Data(1, 5)).checkpoint(9, 1, THREE)
+    found = judged(nodes)
+    lost = [verdict for verdict in found.verdicts if verdict.code == "committed-could-be-lost"]
+    assert [verdict.nodes for verdict in lost] == [(1,), (2,)]
