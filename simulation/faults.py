@@ -248,7 +248,7 @@ class Faults:
                 world.jump(replica, replica.config.fetch_timeout_us)
         return True
 
-    def hunt(self, replica: Replica) -> None:
+    def hunt(self, replica: Replica, message: Message) -> None:
         """Let a candidate lose its power in the step in which it may win, or soon after."""
         if replica.role is not RoleName.CANDIDATE or replica.effects_left >= 0:
             return

@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from random import Random
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 from kraftspec.generated.errors import ErrorCode
 from kraftspec.reference.host import NO_LIMIT
@@ -114,7 +114,7 @@ class Replica(ABC):
 
     core: CoreView
     # Properties that are not judged of this node: not shown, or it has a rule of its own.
-    unseen: ClassVar[frozenset[str]] = frozenset()
+    unseen: frozenset[str] = frozenset()
     has_pre_votes = True  # False for a release before KIP-996.
     effects_left: int = NO_LIMIT
     flush_wanted: fx.FlushLog | None = None
@@ -153,6 +153,7 @@ class Replica(ABC):
         self.sent_requests: dict[int, tuple[Request, int]] = {}  # Request id → request, version.
         self.answering: dict[int, tuple[Request, Message]] = {}  # Token → what to answer.
         self.has_new_voters = False  # Since the step began.
+        self.fetched_snapshot: SnapshotId | None = None  # It is to replace the log.
         self._token = 0
 
     # ---- what a subclass says ------------------------------------------------------------------
@@ -276,6 +277,11 @@ class Replica(ABC):
         self.high_watermark = self.committed = self.leads_epoch = -1
         self.led_epochs = []
         self.hooks.started(self, before)
+        if self.fetched_snapshot is not None:
+            is_longer = before is not None and before.end_offset > self.fetched_snapshot.end_offset
+            of_which = "a longer log" if is_longer else "a log"
+            self.world.met[f"down between a snapshot and the reset of {of_which}"] += 1
+            self.fetched_snapshot = None
         self.stored, self.storing = self.core_start, None
         self.durable_end = self.durable_at_start
         self.step(ev.Start())
@@ -453,6 +459,9 @@ class Replica(ABC):
 
     def note_reset(self, snapshot: SnapshotId, chain: int) -> None:
         """Its log was thrown away for a snapshot that has this chain."""
+        self.fetched_snapshot = None
+        if self.log_model.end_offset > snapshot.end_offset:
+            self.world.met["log longer than the snapshot that replaces it"] += 1
         self.log_model = LogModel(snapshot.end_offset, chain, snapshot.epoch)
         self.durable_end = snapshot.end_offset
         self.has_new_voters = True
@@ -473,6 +482,8 @@ class Replica(ABC):
         self.hooks.snapshot_stored(self, snapshot, chain)
         if is_own:
             self.hooks.snapshot_written(self, snapshot)
+        else:
+            self.fetched_snapshot = snapshot
 
     def note_committed(self, high_watermark: int) -> None:
         """Its state machine learns what is committed."""

@@ -21,6 +21,7 @@ from kraftspec.simulation.rng import Rng
 from kraftspec.simulation.schedule import Schedule
 from kraftspec.simulation.swarm import (
     Swarm,
+    draw_diverged_tails,
     draw_removed_leaders,
     draw_restless_operator,
     draw_slow_snapshots,
@@ -93,6 +94,7 @@ def swarm_of(seed: int, profile: Profile, *, voters: int | None = None) -> Swarm
         draw_removed_leaders(swarm, Rng(seed ^ 0x1EE6))
     if protocol.has_snapshots:
         draw_slow_snapshots(swarm, Rng(seed ^ 0x5709))
+        draw_diverged_tails(swarm, Rng(seed ^ 0xD1FE))
     protocol.restrict(swarm, rng)
     return swarm
 

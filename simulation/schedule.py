@@ -166,7 +166,7 @@ class Schedule(Timeline):
                     self._refuse(message)
                 return
             if self.faults.is_hunting and message.is_reply:
-                self.faults.hunt(replica)
+                self.faults.hunt(replica, message)
         self.world.deliver(message)
 
     def _refuse(self, message: Message) -> None:

@@ -16,6 +16,7 @@ S = 1_000_000
 RESTLESS = 1_000  # Runs of 10,000 whose operator repeats requests, and lets leaders be removed.
 REMOVED_LEADERS = 700  # Runs of 10,000 whose leaders are removed, and cut off then.
 SLOW_SNAPSHOTS = 500  # Runs of 10,000 whose snapshots are slower than the fetch time-out.
+DIVERGED_TAILS = 400  # Runs of 10,000 whose leaders are cut off, and written to.
 
 
 class Swarm(msgspec.Struct, kw_only=True):
@@ -64,6 +65,7 @@ class Swarm(msgspec.Struct, kw_only=True):
     corruption_period_us: int = 0
     partitioned_removal_period_us: int = 0  # A partitioned voter is removed.
     leader_removal_period_us: int = 0  # A leader is removed, and partitioned soon after.
+    stranding_period_us: int = 0  # A leader is cut off, and comes back: see `diverged_tails`.
     # What is asked of it.
     append_period_us: int = 40 * MS
     records_max: int = 3
@@ -90,6 +92,12 @@ class Swarm(msgspec.Struct, kw_only=True):
         return any(getattr(self, name) for name in _FORGETS)
 
     @property
+    def is_of_one_kind(self) -> bool:
+        """Whether it is a run in which one thing fails, and little else."""
+        kinds = (self.repeat_period_us, self.leader_removal_period_us, self.isolation_period_us)
+        return any(kinds)
+
+    @property
     def faults(self) -> dict[str, int]:
         """The faults that are on, by name, with their rate or period."""
         names = [name for name in self.__struct_fields__ if name.endswith("_period_us")]
@@ -100,7 +108,7 @@ class Swarm(msgspec.Struct, kw_only=True):
 
 _FORGETS = (
     "power_period_us", "boundary_period_us", "election_period_us", "targeted_power_period_us",
-    "failing_disk_period_us", "full_disk_period_us",
+    "failing_disk_period_us", "full_disk_period_us", "stranding_period_us",
 )  # fmt: skip
 
 # Fault → shortest and longest mean time between two of them.
@@ -228,3 +236,18 @@ def draw_slow_snapshots(swarm: Swarm, rng: Rng) -> None:
         swarm.snapshot_period_us = rng.between(500 * MS, 3 * S)
         swarm.clean_period_us = rng.between(500 * MS, 3 * S)
         swarm.isolation_period_us = rng.between(4 * S, 12 * S)
+
+
+def draw_diverged_tails(swarm: Swarm, rng: Rng) -> None:
+    """Draw leaders that are cut off with a tail longer than a snapshot, by an rng of its own.
+
+    The others commit little meanwhile. Little else fails: who is cut off has to come back in time.
+    """
+    if rng.in_ten_thousand(DIVERGED_TAILS) and not swarm.is_of_one_kind:
+        for name in swarm.faults:
+            setattr(swarm, name, 0)
+        swarm.voters = rng.pick((3, 3, 4, 5))
+        swarm.append_period_us, swarm.records_max = 500 * MS, 1
+        swarm.fetch_max_bytes = swarm.fetch_snapshot_max_bytes = 1 << 20
+        swarm.latency_min_us, swarm.latency_max_us = 10 * MS, 40 * MS
+        swarm.stranding_period_us = rng.between(1 * S, 4 * S)

@@ -12,7 +12,7 @@ from typing import Final
 
 from kraftspec.reference.raft import RoleName
 from kraftspec.reference.raft.messages import Fetch, Vote
-from kraftspec.simulation.faults import Faults
+from kraftspec.simulation.diverged_tails import DivergedTails
 from kraftspec.simulation.network import Message
 from kraftspec.simulation.operators import Operator
 from kraftspec.simulation.replica import Replica
@@ -42,7 +42,7 @@ WINDOWS: Final = (
 )  # fmt: skip
 
 
-class TargetedPowerLoss(Faults):
+class TargetedPowerLoss(DivergedTails):
     """Faults, and power losses in chosen windows. ``window`` is waited for while it is one.
 
     ``is_targeting`` is True while one is waited for.

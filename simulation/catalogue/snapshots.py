@@ -150,6 +150,39 @@ def deletes_the_last_snapshot(plant: Planter) -> None:
     plant(metadata_log.MetadataLog, "_forget_snapshots_before", forget)
 
 
+def takes_a_longer_log_for_a_later_one(plant: Planter) -> None:
+    """A node that starts keeps a log longer than its snapshot, though that is of a later epoch."""
+    open_log = metadata_log.MetadataLog.__dict__["open"].__func__
+    replace = metadata_log.MetadataLog.truncate_fully_to
+
+    def unless_longer(self: Any, snapshot_id: SnapshotId) -> None:
+        if self.end_offset < snapshot_id.end_offset:
+            replace(self, snapshot_id)
+
+    def opened(cls: Any, *arguments: Any, **options: Any) -> Any:
+        cls.truncate_fully_to = unless_longer
+        try:
+            return open_log(cls, *arguments, **options)
+        finally:
+            cls.truncate_fully_to = replace
+
+    plant(metadata_log.MetadataLog, "open", classmethod(opened))
+
+
+def takes_no_snapshot_that_is_shorter(plant: Planter) -> None:
+    """A follower passes over a snapshot that ends before its log, though it is of a later epoch."""
+    stored = follower.Follower.on_snapshot_stored
+
+    def unless_shorter(self: Any, event: Any) -> None:
+        if event.id.end_offset < self.core.log.end_offset:
+            self.fetching, self.storing = None, False
+            self.heard_from_leader()
+        else:
+            stored(self, event)
+
+    plant(follower.Follower, "on_snapshot_stored", unless_shorter)
+
+
 def keeps_the_log_behind_a_snapshot(plant: Planter) -> None:
     """Who loads a snapshot goes on appending to the log that it should have replaced."""
 

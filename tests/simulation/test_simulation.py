@@ -146,6 +146,33 @@ def test_snapshots_are_deleted_while_they_are_fetched() -> None:
     assert sum(result.faults.get(gone, 0) for result in results) >= 5
 
 
+def test_logs_that_are_longer_than_a_fetched_snapshot_are_met() -> None:
+    """And a power loss after such a snapshot is stored, and before it has replaced the log."""
+    stranding = [seed for seed in range(300) if swarm_of(seed, PROFILE).stranding_period_us]
+    assert len(stranding) >= 6
+    met: Counter[str] = Counter()
+    for seed in stranding[:6]:
+        result = simulate(seed, PROFILE, events=SHORT)
+        assert result.violation is None
+        met.update(result.faults)
+    assert met["log longer than the snapshot that replaces it"] >= 6
+    assert met["down between a snapshot and the reset of a longer log"] >= 3
+
+
+@pytest.mark.parametrize(
+    ("bug", "broken"),
+    [
+        ("takes_a_longer_log_for_a_later_one", "snapshot_at_log_start"),
+        ("takes_no_snapshot_that_is_shorter", "replicas_catch_up"),
+    ],
+)
+def test_what_only_a_log_longer_than_a_snapshot_shows(bug: str, broken: str) -> None:
+    with planted(bug):
+        result = simulate(44, PROFILE, events=2_000)
+    assert result.violation is not None
+    assert result.violation[0] == broken
+
+
 def test_leaders_that_are_removed_resign_as_no_voters() -> None:
     """In runs that are about it, cut off or not."""
     seeds = [seed for seed in range(120) if swarm_of(seed, PROFILE).leader_removal_period_us]
