@@ -12,9 +12,9 @@ for records, and what is below them.
 
 from __future__ import annotations
 
-from kraftspec.reference.recovery.judgement import Judgement, judge, verify
+from kraftspec.reference.recovery.judgement import ADVICE, Judgement, Severity, Verdict
 from kraftspec.reference.recovery.reading import Directory
-from kraftspec.reference.recovery.rules import ADVICE, Severity, Verdict
+from kraftspec.reference.recovery.verifier import judge, verify
 from kraftspec.reference.recovery.walker import read_directory
 
 __all__ = [

@@ -1,37 +1,95 @@
-"""All directories together: what they say of each other, and what is wrong.
+"""What several directories say together, and what is wrong with it.
 
-Live nodes go on while they are read. What is wrong at two readings, with the same offsets, is
-wrong; what only one of them shows was a moment between two writes.
+Each verdict has a code, a sentence, and what to do.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from enum import StrEnum
+from typing import Final
 
 import msgspec
 
-from kraftspec.reference.log.files import ReadOnlyFiles
 from kraftspec.reference.raft.types import ReplicaKey
-from kraftspec.reference.recovery import committed, rules
 from kraftspec.reference.recovery.committed import Proof
-from kraftspec.reference.recovery.compare import ChangedMeanwhileError, Comparison
-from kraftspec.reference.recovery.elections import (
-    Candidate,
-    candidates_of,
-    common_end,
-    missing_voters,
-)
-from kraftspec.reference.recovery.rules import Severity, Verdict
-from kraftspec.reference.recovery.walker import read_directory, stamp_of
+from kraftspec.reference.recovery.compare import Comparison
+from kraftspec.reference.recovery.elections import Candidate
+from kraftspec.reference.recovery.reading import Directory
 
-if TYPE_CHECKING:
-    from kraftspec.reference.log.files import ReadableFiles
-    from kraftspec.reference.recovery.reading import Directory
 
-_READINGS: Final = 6
-_PAUSE_S: Final = 0.3  # A live log grows every 500 ms, by a NoOpRecord.
+class Severity(StrEnum):
+    """How bad a verdict is, the worst first."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    UNKNOWN = "unknown"
+    NOTE = "note"
+
+
+# What to do, by the code of a verdict.
+ADVICE: Final = {
+    "cluster-ids-differ": "Give directories of one cluster only.",
+    "same-directory-twice": "Give each node's directory once. Never start two copies: each would "
+    "vote and append as the same replica.",
+    "two-directories-of-a-node": "Give the one that the node starts with. If its disk was "
+    "replaced, remove the old voter (remove-controller) and add the new one (add-controller).",
+    "damaged-log": "Do not start this node. Move its directory away, format it anew and let it "
+    "fetch from the others; kraftspec dump-log shows what can be read.",
+    "vote-unreadable": "Do not start this node: it could vote twice in an epoch. Restore the file, "
+    "or remove the voter, format its directory anew and add it again.",
+    "vote-missing": "As for an unreadable one, if the node was a voter: its vote is forgotten.",
+    "epochs-used-up": "Nobody can be elected once the epoch is 2147483647. Find out who wrote such "
+    "an epoch before anything is started.",
+    "checkpoint-damaged": "Take the file away if an earlier checkpoint or the log has what it "
+    "covers; else treat the directory as damaged.",
+    "checkpoint-differs": "Do not start this node: its checkpoint and its log are of different "
+    "histories. Format it anew and let it fetch.",
+    "two-leaders": "Stop all nodes. Find out which branch clients were answered from; keep that "
+    "one and format the other nodes anew.",
+    "same-epoch-two-contents": "Stop all nodes and copy their directories. No quorum writes this: "
+    "an edited or forged log does. Keep one side, format the other nodes anew.",
+    "leader-by-other-voters": "Stop all nodes and copy their directories. What this leader "
+    "committed may be unknown to the voters in force: compare the branches before going on.",
+    "leader-without-majority": "As for leader-by-other-voters.",
+    "two-committed-branches": "Stop all nodes and copy their directories. Clients were told of "
+    "both. Choose one, format the others anew; what the other branch alone has is lost.",
+    "committed-could-be-lost": "Do not start this node before the longer log is there, too.",
+    "disjoint-majorities": "Start nobody. Two leaders could be elected that never meet: bring all "
+    "nodes to the log with the newest voters first.",
+    "nobody-electable": "Restarts do not help. If a directory is missing, bring it back; else a "
+    "log has to be repaired while all nodes are stopped.",
+    "observer-ahead": "Do not delete this log. The records that it alone has may have been "
+    "acknowledged; with a shorter leader the node stops or loses topics.",
+    "observer-epoch-ahead": "The node will not follow a leader of a lower epoch, also after a "
+    "restart.",
+    "directory-id-differs": "Its process is an observer. Remove the voter with the old directory "
+    "id (remove-controller) and add the node (add-controller), while there is a majority.",
+    "left-of-forced-recovery": "Do not start this node with this directory: format it anew.",
+    "static-voters-differ": "Make controller.quorum.voters the same everywhere before starting.",
+    "unreadable": "Name the log directory (metadata.log.dir), readable for this user.",
+    "no-voters-known": "Give the directory of a controller that has voted or led.",
+    "too-few-directories": "Give the directories of more voters. If they are lost for good, the "
+    "quorum cannot elect a leader by itself.",
+}  # fmt: skip
+
+
+class Verdict(msgspec.Struct, kw_only=True, frozen=True):
+    """Something to know. ``nodes`` are the ids of those concerned."""
+
+    code: str
+    severity: Severity
+    text: str
+    nodes: tuple[int, ...] = ()
+
+    @property
+    def identity(self) -> tuple[str, str]:
+        """What is the same at two readings of the same thing."""
+        return self.code, self.text
+
+    @property
+    def advice(self) -> str:
+        """What to do; empty for most notes."""
+        return ADVICE.get(self.code, "")
 
 
 class Judgement(msgspec.Struct, kw_only=True):
@@ -72,64 +130,3 @@ class Judgement(msgspec.Struct, kw_only=True):
         if severities & {Severity.ERROR, Severity.WARNING}:
             return 1
         return 3 if Severity.UNKNOWN in severities else 0
-
-
-def judge(directories: Sequence[Directory], files: ReadableFiles, *, is_still: bool) -> Judgement:
-    """Judge readings; ChangedMeanwhileError where a log is not what was read of it any more."""
-    comparison = Comparison(directories, files)
-    candidates = candidates_of(directories)
-    found = Judgement(
-        directories=list(directories),
-        comparison=comparison,
-        candidates=candidates,
-        missing=missing_voters(directories),
-        proofs=committed.proofs_of(comparison, candidates, is_still=is_still),
-        perhaps_end=common_end(candidates, comparison),
-        is_still=is_still,
-    )
-    found.verdicts = sorted(
-        rules.verdicts_of(found), key=lambda one: list(Severity).index(one.severity)
-    )
-    return found
-
-
-def verify(paths: Sequence[str], files: ReadableFiles | None = None) -> Judgement:
-    """Read directories, again where that may be a moment between two writes, and judge them.
-
-    Changes nothing. What cannot be read is a verdict.
-    """
-    files = files or ReadOnlyFiles()
-    directories = [read_directory(path, files) for path in paths]
-    before: set[tuple[str, str]] | None = None
-    for reading in range(_READINGS):
-        is_last = reading + 1 == _READINGS
-        changed = [
-            number
-            for number, one in enumerate(directories)
-            if not one.formatting_problem and stamp_of(one, files) != one.stamp
-        ]
-        try:
-            found = judge(directories, files, is_still=not changed)
-        except ChangedMeanwhileError:
-            found = None
-        if found is not None:
-            wrong = {one.identity for one in found.verdicts if one.severity is not Severity.NOTE}
-            if not wrong or found.is_still:
-                return found
-            if before is not None:
-                found.verdicts = [
-                    one
-                    for one in found.verdicts
-                    if one.severity is Severity.NOTE or one.identity in before
-                ]
-                wrong &= before
-                if not wrong or is_last:
-                    return found
-            before = wrong
-        time.sleep(_PAUSE_S)
-        directories = [
-            read_directory(one.path, files) if stamp_of(one, files) != one.stamp else one
-            for one in directories
-        ]
-    assert found is not None, "a log changed each time that it was read"
-    return found

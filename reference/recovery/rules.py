@@ -1,17 +1,15 @@
-"""What is wrong, one rule after the other: each verdict has a code, a sentence, and what to do."""
+"""What is wrong, one rule after the other."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from enum import StrEnum
 from itertools import combinations
 from typing import TYPE_CHECKING, Final
-
-import msgspec
 
 from kraftspec.reference.raft.control import LeaderChange
 from kraftspec.reference.recovery import committed
 from kraftspec.reference.recovery.elections import EPOCH_MAX
+from kraftspec.reference.recovery.judgement import Severity, Verdict
 
 if TYPE_CHECKING:
     from kraftspec.reference.recovery.judgement import Judgement
@@ -19,81 +17,6 @@ if TYPE_CHECKING:
 
 VOTERS_MIN: Final = 3  # With fewer, the loss of one is the loss of the majority.
 EPOCHS_LEFT_MIN: Final = 1_000_000  # Fewer are a sign of forged epochs: an election takes one.
-
-
-class Severity(StrEnum):
-    """How bad a verdict is, the worst first."""
-
-    ERROR = "error"
-    WARNING = "warning"
-    UNKNOWN = "unknown"
-    NOTE = "note"
-
-
-# What to do, by the code of a verdict.
-ADVICE: Final = {
-    "cluster-ids-differ": "Give directories of one cluster only.",
-    "same-directory-twice": "Give each node's directory once. Never start two copies: each would "
-    "vote and append as the same replica.",
-    "two-directories-of-a-node": "Give the one that the node starts with. If its disk was "
-    "replaced, remove the old voter (remove-controller) and add the new one (add-controller).",
-    "damaged-log": "Do not start this node. Move its directory away, format it anew and let it "
-    "fetch from the others; kraftspec dump-log shows what can be read.",
-    "vote-unreadable": "Do not start this node: it could vote twice in an epoch. Restore the file, "
-    "or remove the voter, format its directory anew and add it again.",
-    "vote-missing": "As for an unreadable one, if the node was a voter: its vote is forgotten.",
-    "epochs-used-up": "Nobody can be elected once the epoch is 2147483647. Find out who wrote such "
-    "an epoch before anything is started.",
-    "checkpoint-damaged": "Take the file away if an earlier checkpoint or the log has what it "
-    "covers; else treat the directory as damaged.",
-    "checkpoint-differs": "Do not start this node: its checkpoint and its log are of different "
-    "histories. Format it anew and let it fetch.",
-    "two-leaders": "Stop all nodes. Find out which branch clients were answered from; keep that "
-    "one and format the other nodes anew.",
-    "same-epoch-two-contents": "Stop all nodes and copy their directories. No quorum writes this: "
-    "an edited or forged log does. Keep one side, format the other nodes anew.",
-    "leader-by-other-voters": "Stop all nodes and copy their directories. What this leader "
-    "committed may be unknown to the voters in force: compare the branches before going on.",
-    "leader-without-majority": "As for leader-by-other-voters.",
-    "two-committed-branches": "Stop all nodes and copy their directories. Clients were told of "
-    "both. Choose one, format the others anew; what the other branch alone has is lost.",
-    "committed-could-be-lost": "Do not start this node before the longer log is there, too.",
-    "disjoint-majorities": "Start nobody. Two leaders could be elected that never meet: bring all "
-    "nodes to the log with the newest voters first.",
-    "nobody-electable": "Restarts do not help. If a directory is missing, bring it back; else a "
-    "log has to be repaired while all nodes are stopped.",
-    "observer-ahead": "Do not delete this log. The records that it alone has may have been "
-    "acknowledged; with a shorter leader the node stops or loses topics.",
-    "observer-epoch-ahead": "The node will not follow a leader of a lower epoch, also after a "
-    "restart.",
-    "directory-id-differs": "Its process is an observer. Remove the voter with the old directory "
-    "id (remove-controller) and add the node (add-controller), while there is a majority.",
-    "left-of-forced-recovery": "Do not start this node with this directory: format it anew.",
-    "static-voters-differ": "Make controller.quorum.voters the same everywhere before starting.",
-    "unreadable": "Name the log directory (metadata.log.dir), readable for this user.",
-    "no-voters-known": "Give the directory of a controller that has voted or led.",
-    "too-few-directories": "Give the directories of more voters. If they are lost for good, the "
-    "quorum cannot elect a leader by itself.",
-}  # fmt: skip
-
-
-class Verdict(msgspec.Struct, kw_only=True, frozen=True):
-    """Something to know. ``nodes`` are the ids of those concerned."""
-
-    code: str
-    severity: Severity
-    text: str
-    nodes: tuple[int, ...] = ()
-
-    @property
-    def identity(self) -> tuple[str, str]:
-        """What is the same at two readings of the same thing."""
-        return self.code, self.text
-
-    @property
-    def advice(self) -> str:
-        """What to do; empty for most notes."""
-        return ADVICE.get(self.code, "")
 
 
 def _verdict(severity: Severity, code: str, text: str, *nodes: int) -> Verdict:

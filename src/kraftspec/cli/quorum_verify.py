@@ -37,7 +37,7 @@ def verify(directories: tuple[str, ...], as_json: bool) -> None:
     from kraftspec.reference.recovery import verify as examine
     from kraftspec.reference.recovery.report import to_json
 
-    with verdicts("Interrupted: there is no verdict."):
+    with verdicts("Interrupted: there is no verdict.", (OSError,)):
         files = ReadOnlyFiles()
         found = examine([path.rstrip("/") or path for path in directories], files)
         if as_json:
