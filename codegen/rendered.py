@@ -26,7 +26,8 @@ def generator() -> str:
     digest = sha256(f"{python_version} {version('jinja2')} {version('msgspec')}".encode())
     for package in ("codegen", "fastpath"):
         directory = Path(str(files(f"kraftspec.{package}")))
-        for path in sorted([*directory.rglob("*.py"), *directory.rglob("*.jinja")]):
+        sources = (path for kind in ("py", "jinja", "ts") for path in directory.rglob(f"*.{kind}"))
+        for path in sorted(sources):
             digest.update(f"\0{path.relative_to(directory)}\0".encode() + path.read_bytes())
     return digest.hexdigest()
 

@@ -30,6 +30,7 @@ import msgspec
 
 from kraftspec import __version__
 from kraftspec.cache import cache_directory, locked
+from kraftspec.codegen.rendered import generator
 from kraftspec.conformance.adapters.harness import Adapter, AdapterError
 from kraftspec.conformance.adapters.kafka import KafkaAdapter
 from kraftspec.specs import kafka_release, specs_root
@@ -58,12 +59,13 @@ class AdapterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """What an ``adapter.toml`` says. Steps are argument lists, run without a shell.
 
     Steps may hold ``{source}`` (the folder's copy), ``{build}``, ``{shared}``, ``{version}``,
-    ``{python}`` (the running interpreter) and ``{specs}`` (the specs of this package, which the
-    build then depends on). They run in ``{source}``.
+    ``{python}`` (the running interpreter), ``{specs}`` (the specs of this package, which the
+    build then depends on) and ``{release}`` (of Kafka, theirs). They run in ``{source}``.
 
     Attributes:
         name: what ``--adapter`` takes.
-        language: of the codec: ``go``, ``java``, ``python``, ``rust``, ``javascript``.
+        language: of the codec: ``go``, ``java``, ``python``, ``rust``, ``javascript``,
+            ``typescript``.
         implements: the codec, as people call it.
         version: the release that is judged by default; ours if absent; ``{specs}`` is the release
             of ``specs/kafka``.
@@ -75,6 +77,7 @@ class AdapterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         pin: steps before ``build`` for another release than ``version``; a folder without them
             and without ``{version}`` in ``build`` has one release only.
         build: steps that make the program.
+        generated: whether the build calls ``kraftspec generate``, and so depends on the generator.
         run: the command that starts it.
         folder: where the manifest was found; not in it.
         pinned: whether another release than the manifest's is used; not in it.
@@ -91,6 +94,7 @@ class AdapterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     shares: tuple[str, ...] = ()
     pin: tuple[Step, ...] = ()
     build: tuple[Step, ...] = ()
+    generated: bool = False
     folder: str = ""
     pinned: bool = False
 
@@ -151,6 +155,7 @@ class AdapterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             "version": self.version,
             "python": sys.executable,
             "specs": str(specs_root()),
+            "release": kafka_release(),
         }
 
     def _folders(self) -> list[Path]:
@@ -159,9 +164,9 @@ class AdapterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     def _digest(self) -> str:
         folders = self._folders()
-        if any("{specs}" in argument for step in self.build for argument in step):
+        if self.generated or any("{specs}" in word for step in self.build for word in step):
             folders.append(specs_root())
-        digest = hashlib.sha256()
+        digest = hashlib.sha256(generator().encode() if self.generated else b"")
         for folder in folders:
             for path in _sources(folder):
                 digest.update(f"{folder.name}/{path.relative_to(folder).as_posix()}\0".encode())

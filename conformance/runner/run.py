@@ -41,7 +41,11 @@ from kraftspec.conformance.runner.pool import Pool, Progress, begin
 from kraftspec.conformance.vectors import KAFKA, vectors_release, vectors_root
 
 SCHEMA_VERSION: Literal[1] = 1
-OURS = ("kraftspec", "kraftspec-python")  # Their errors must have the right class and offset, too.
+OURS = (
+    "kraftspec",
+    "kraftspec-python",
+    "kraftspec-typescript",
+)  # Their errors must have the right class and offset, too.
 # From this number of cases on, a second process is worth its start.
 CASES_PER_JOB_MIN = 2000
 # Cases in a chunk for a job: neighbours share a message, whose code is loaded only once.

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kraftspec.codegen.generate import GenerateReport, MessageSet
+    from kraftspec.codegen.targets import Target
 
 _DIRECTORY = click.Path(file_okay=False, path_type=Path)
 
@@ -41,6 +42,14 @@ _DIRECTORY = click.Path(file_okay=False, path_type=Path)
     "else DIR/NAME.",
 )
 @click.option("--package", help="The import name of that package.  [default: the name of --out]")
+@click.option(
+    "--target",
+    "language",
+    type=click.Choice(("python", "typescript")),
+    default="python",
+    show_default=True,
+    help="The language. typescript: a directory a set in --out, by default of all our sets.",
+)
 @json_option
 def generate(
     set_names: tuple[str, ...],
@@ -49,23 +58,28 @@ def generate(
     specs: Path | None,
     out: Path | None,
     package: str | None,
+    language: str,
     as_json: bool,
 ) -> None:
     """Render the codecs of ./specs into ./generated, or of --specs into --out."""
     from kraftspec.codegen import generate as room
+    from kraftspec.codegen.targets import TARGETS
 
+    target = TARGETS[language]
     if check and watching:
         raise click.UsageError("--check writes nothing, so there is nothing to --watch")
     with refusals():
-        if specs is None and out is None and package is None:
+        if language == "typescript":
+            sets, numbers = _typescript_sets(set_names, specs, out, package)
+        elif specs is None and out is None and package is None:
             sets = _checkout_sets(set_names)
             numbers = None if set_names else (Path("specs"), Path("generated"))
         else:
             sets, numbers = [_own_set(set_names, specs, out, package)], None
         if watching:
-            _watch(sets, numbers, as_json)
+            _watch(sets, numbers, target, as_json)
             return
-        report = room.generate(sets, numbers=numbers, check=check)
+        report = room.generate(sets, numbers=numbers, check=check, target=target)
     _print(report, as_json, check)
     if check and report.stale:
         raise click.exceptions.Exit(EXIT_FINDINGS)
@@ -90,17 +104,44 @@ def _own_set(
 ) -> MessageSet:
     from kraftspec.codegen.generate import MessageSet
 
-    if set_names:
-        raise click.UsageError("--set chooses among the sets of a checkout, not with --specs")
     if specs is None or out is None:
         raise click.UsageError("--specs DIR and --out DIR go together")
-    specs = specs_named(specs, "--specs")
-    if not specs.is_dir():
-        raise click.BadParameter(f"there is no directory {specs}", param_hint="--specs")
+    specs = _own_specs(set_names, specs)
     name = package or out.resolve().name
     if not all(part.isidentifier() for part in name.split(".")):
         raise click.BadParameter(f"{name!r} is not a name to import", param_hint="--package")
     return MessageSet(specs.resolve().name, specs, _package_directory(out, name), name)
+
+
+def _typescript_sets(
+    set_names: tuple[str, ...], specs: Path | None, out: Path | None, package: str | None
+) -> tuple[list[MessageSet], tuple[Path, Path] | None]:
+    """Return what goes into DIR: one's own specs, or ours with the numbers of the protocol."""
+    from kraftspec.codegen.generate import MessageSet, SetError, specs_sets
+    from kraftspec.specs import specs_root
+
+    if out is None:
+        raise click.UsageError("--target typescript needs --out DIR")
+    if specs is None:
+        if package is not None:
+            raise click.UsageError("--package names the directory of your own --specs DIR")
+        try:
+            return specs_sets(specs_root(), out, "", set_names), (specs_root(), out)
+        except SetError as error:
+            raise click.BadParameter(str(error), param_hint="--set") from error
+    specs = _own_specs(set_names, specs)
+    name = specs.resolve().name
+    directory = out / (package or name.replace("-", "_"))
+    return [MessageSet(name, specs, directory, directory.name)], None
+
+
+def _own_specs(set_names: tuple[str, ...], specs: Path) -> Path:
+    if set_names:
+        raise click.UsageError("--set chooses among the sets of a checkout, not with --specs")
+    specs = specs_named(specs, "--specs")
+    if not specs.is_dir():
+        raise click.BadParameter(f"there is no directory {specs}", param_hint="--specs")
+    return specs
 
 
 def _package_directory(out: Path, name: str) -> Path:
@@ -128,10 +169,12 @@ def _print(report: GenerateReport, as_json: bool, check: bool = False) -> None:
         click.echo("Run `kraftspec generate` and commit what it writes.", err=True)
 
 
-def _watch(sets: Sequence[MessageSet], numbers: tuple[Path, Path] | None, as_json: bool) -> None:
+def _watch(
+    sets: Sequence[MessageSet], numbers: tuple[Path, Path] | None, target: Target, as_json: bool
+) -> None:
     from kraftspec.codegen.generate import watch
 
-    for result in watch(sets, numbers=numbers):
+    for result in watch(sets, numbers=numbers, target=target):
         if isinstance(result, Exception):
             click.echo(str(result), err=True)
         else:

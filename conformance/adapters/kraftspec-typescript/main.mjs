@@ -1,0 +1,116 @@
+// The TypeScript codecs behind the harness protocol: node main.mjs CODECS VERSION SPEC
+//
+// CODECS is what the compiler made of `kraftspec generate --target typescript`.
+
+import { join } from 'node:path'
+import { stdin, stdout } from 'node:process'
+import { pathToFileURL } from 'node:url'
+
+const [codecs, version, spec] = process.argv.slice(2)
+const load = file => import(pathToFileURL(join(codecs, file)))
+const { CodecError, formatJson, fromHex, parseJson, toHex } = await load('runtime/index.js')
+
+const KAFKA = 'kafka'
+const sets = new Map()
+for (const name of [KAFKA, 'kip-595', 'kip-853', 'kip-996']) {
+  sets.set(name, await load(`${name.replace('-', '_')}/index.js`))
+}
+
+const messages = new Map() // By set and name, once they are loaded.
+
+function messageOf (set, name) {
+  if (typeof set !== 'string' || typeof name !== 'string') {
+    throw new CodecError('unknown_message', '"message" and "spec" must be strings')
+  }
+  const known = messages.get(`${set}/${name}`)
+  if (known) return known
+  if (!sets.has(set)) throw new CodecError('unknown_message', `there is no set ${set}`)
+  throw new CodecError('unknown_message', `${set} has no message ${name}`)
+}
+
+async function prepare ({ spec = KAFKA, message }) {
+  const key = `${spec}/${message}`
+  const set = sets.get(spec)
+  if (messages.has(key) || !set || !Object.hasOwn(set.CATALOGUE, message)) return
+  messages.set(key, await set.load(message))
+}
+
+// The version in a request is any JSON; a bigint that is no version stays what it is.
+const versionOf = version => typeof version === 'bigint' ? Number(version) : version
+
+function encode (request) {
+  const version = versionOf(request.version)
+  const message = messageOf(request.spec ?? KAFKA, request.message)
+  return { hex: toHex(message.encode(message.fromJson(request.value ?? null, version), version)) }
+}
+
+function decode (request) {
+  const version = versionOf(request.version)
+  const message = messageOf(request.spec ?? KAFKA, request.message)
+  const data = typeof request.hex === 'string' ? fromHex(request.hex) : undefined
+  if (!data) throw new CodecError('wrong_type', '"hex" must be a string of hex digits')
+  return { value: message.toJson(message.decode(data, version), version) }
+}
+
+function ranges ({ CATALOGUE }) {
+  return Object.fromEntries(Object.entries(CATALOGUE).map(([name, { firstVersion, lastVersion }]) =>
+    [name, lastVersion < firstVersion ? 'none' : `${firstVersion}-${lastVersion}`]))
+}
+
+const hello = () => ({
+  protocol: 1n,
+  name: 'kraftspec-typescript',
+  language: 'typescript',
+  version,
+  spec,
+  messages: ranges(sets.get(KAFKA)),
+  sets: Object.fromEntries(
+    [...sets].filter(([name]) => name !== KAFKA).map(([name, set]) => [name, ranges(set)])
+  )
+})
+
+const COMMANDS = new Map([['hello', hello], ['encode', encode], ['decode', decode]])
+
+async function answer (request) {
+  const { cmd, id } = request
+  const named = cmd === 'hello' ? {} : { id: id ?? null }
+  try {
+    const command = COMMANDS.get(cmd)
+    if (!command) throw new CodecError('wrong_type', `there is no command ${cmd}`)
+    await prepare(request)
+    return { ...named, ...command(request) }
+  } catch (error) {
+    if (!(error instanceof CodecError)) throw error
+    const { errorClass, path, offset, detail } = error
+    const where = offset === undefined ? {} : { offset: BigInt(offset) }
+    return { ...named, error: { class: errorClass, path, ...where, detail } }
+  }
+}
+
+async function answers (lines) {
+  const replies = []
+  for (const line of lines) {
+    if (!line.trim()) continue
+    const request = parseJson(line)
+    if (request.cmd === 'stop') return { replies, stopped: true }
+    replies.push(`${formatJson(await answer(request))}\n`)
+  }
+  return { replies, stopped: false }
+}
+
+let pending = []
+const decoder = new TextDecoder()
+for await (const chunk of stdin) {
+  const text = decoder.decode(chunk, { stream: true })
+  const end = text.lastIndexOf('\n')
+  if (end < 0) {
+    pending.push(text)
+    continue
+  }
+  const lines = (pending.join('') + text.slice(0, end)).split('\n')
+  pending = [text.slice(end + 1)]
+  const { replies, stopped } = await answers(lines)
+  stdout.write(replies.join(''))
+  if (stopped) break
+}
+stdin.destroy()
