@@ -27,7 +27,7 @@ NATIVE := $(wildcard setup.py fastpath/*.pyx fastpath/*.pxd fastpath/c/*.h)
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "$(PYTHON) lacks venv. Install it: sudo apt-get install python3-venv" >&2; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt uv
-	$(BIN)/uv pip install --quiet --python $(BIN)/python -e '.[conformance,compression,node,spark]' --group dev
+	$(BIN)/uv pip install --quiet --python $(BIN)/python -e '.[conformance,compression,node,proxy,spark]' --group dev
 	@touch $@
 
 .PHONY: setup

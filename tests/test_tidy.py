@@ -19,6 +19,7 @@ ROOMS = (
     "fastpath",
     "reference",
     "conformance",
+    "proxy",
     "simulation",
     "interop",
     "pipeline",

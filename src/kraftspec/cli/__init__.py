@@ -24,6 +24,7 @@ _COMMANDS = {
     "generate": "kraftspec.cli.generate:generate",
     "node": "kraftspec.cli.node:node",
     "pipeline": "kraftspec.cli.pipeline:pipeline",
+    "proxy": "kraftspec.cli.proxy:proxy",
     "quorum": "kraftspec.cli.quorum:quorum",
     "shell": "kraftspec.cli.shell:shell",
     "simulate": "kraftspec.cli.simulate:simulate",
@@ -33,6 +34,7 @@ _COMMANDS = {
 # Module → the extra that brings it.
 _EXTRAS = {
     "prompt_toolkit": "node", "prometheus_client": "node", "cryptography": "node",
+    "ruamel": "proxy",
     "jinja2": "conformance", "jsonschema": "conformance", "watchfiles": "conformance",
     "pyspark": "spark", "pyarrow": "spark", "fsspec": "spark",
 }  # fmt: skip

@@ -1,0 +1,123 @@
+"""``kraftspec proxy``: a proxy between Kafka peers that acts by rules."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kraftspec.cli.output import RefusedError, set_option
+
+if TYPE_CHECKING:
+    from kraftspec.proxy.rule_files import RuleFile
+
+PORT_MAX = 65_535
+_ADDRESS = re.compile(r"(?:\[(?P<six>[0-9a-fA-F:.]+)\]|(?P<host>[^:\s]+)):(?P<port>\d{1,5})")
+
+
+class _Address(click.ParamType[tuple[str, int]]):
+    name = "HOST:PORT"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, int]:
+        """Return host and port."""
+        match = _ADDRESS.fullmatch(value)
+        if match is None or int(match["port"]) > PORT_MAX:
+            self.fail(f"{value!r} is not HOST:PORT.", param, ctx)
+        return match["six"] or match["host"], int(match["port"])
+
+
+ADDRESS = _Address()
+
+
+@click.command()
+@click.option(
+    "--listen",
+    type=ADDRESS,
+    multiple=True,
+    help="Where peers connect; port 0 takes a free one. Repeatable, one for each --to.",
+)
+@click.option("--to", type=ADDRESS, multiple=True, help="The node that --listen stands for.")
+@click.option(
+    "--rules",
+    "path",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="YAML: what happens to which frames.",
+)
+@click.option("--check", is_flag=True, help="Check the rules and end.")
+@click.option("--schema", is_flag=True, help="Print the JSON Schema of files of rules and end.")
+@set_option
+def proxy(
+    listen: tuple[tuple[str, int], ...],
+    to: tuple[tuple[str, int], ...],
+    path: Path | None,
+    check: bool,
+    schema: bool,
+    set_name: str,
+) -> None:
+    """Stand between Kafka peers, and delay, drop, change or answer what they send.
+
+    Without rules everything passes. SIGTERM or Ctrl-C ends the proxy.
+    """
+    import asyncio
+    import logging
+
+    from kraftspec.proxy.frame import apis_of
+    from kraftspec.proxy.rule_files import RuleFile, read_rules, schema_text
+
+    package = _package(set_name)
+    if schema:
+        click.echo(schema_text(apis_of(package)), nl=False)
+        return
+    try:
+        rules = RuleFile() if path is None else read_rules(path, apis_of(package))
+    except (ValueError, OSError) as error:
+        raise RefusedError(error) from error
+    if check:
+        return
+    if len(listen) != len(to):
+        raise click.UsageError("give one --listen for each --to")
+    nodes: list[Any] = [(address, target, None) for address, target in zip(listen, to, strict=True)]
+    nodes += [(_of(node.listen), _of(node.to), node.id) for node in rules.nodes]
+    if not nodes:
+        raise click.UsageError("give --listen and --to, or nodes in the file of rules")
+    logging.basicConfig(format="%(message)s", level=logging.WARNING)
+    try:
+        asyncio.run(_run(rules, nodes, package))
+    except OSError as error:
+        raise RefusedError(error) from error
+
+
+def _of(text: str) -> tuple[str, int]:
+    address: tuple[str, int] = ADDRESS.convert(text, None, None)
+    return address
+
+
+def _package(set_name: str) -> Any:
+    from importlib import import_module
+
+    from kraftspec.cli.output import check_set
+
+    check_set(set_name)
+    return import_module(f"kraftspec.generated.{set_name.replace('-', '_')}")
+
+
+async def _run(rules: RuleFile, nodes: list[Any], package: Any) -> None:
+    import asyncio
+    import signal
+
+    from kraftspec.proxy.server import FaultProxy
+    from kraftspec.reference.node.settings import host_port
+
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    async with FaultProxy(rules.rules, package=package) as running:
+        for (host, port), target, node_id in nodes:
+            link = await running.listen(target, host=host, port=port, node_id=node_id)
+            click.echo(f"{host_port(*link.address)} -> {link.target.name}")
+        await stop.wait()
