@@ -34,7 +34,7 @@ NATIVE := $(wildcard setup.py fastpath/*.pyx fastpath/*.pxd fastpath/c/*.h)
 setup: .venv/.ready ## Make .venv with the locked dependencies
 
 # What `make test` leaves to `make test-all`, but for the smokes; the markers are in pyproject.toml.
-QUICK := smoke or not (kafka or spark or peers or browser or soak)
+QUICK := smoke or not (kafka or spark or peers or browser or wireshark or soak)
 
 .PHONY: test
 test: .venv/.ready ## What to run before each commit: the quick tests, lint, types, docs

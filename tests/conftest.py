@@ -61,6 +61,7 @@ PROGRAMS = {
     "npm": {"peers"},
     "node": {"browser", "peers"},
     "chromium": {"browser"},
+    "tshark": {"wireshark"},
 }
 NEEDS: set[str] = set().union(*PROGRAMS.values())
 WRAPPERS = {"env", "nice", "setsid", "timeout"}  # They start the program that they are given.

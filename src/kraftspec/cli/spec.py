@@ -1,4 +1,4 @@
-"""``kraftspec spec``: check, import, list, show, plan, headers, diff and history."""
+"""``kraftspec spec``: check, import, list, show, plan, headers, diff, history and dissector."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from kraftspec.cli.output import (
     spec_paths,
     specs_named,
 )
+from kraftspec.cli.spec_dissector import dissector
 from kraftspec.cli.spec_history import history
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ def spec() -> None:
 
 
 spec.add_command(history)
+spec.add_command(dissector)
 
 
 @spec.command()
