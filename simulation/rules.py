@@ -60,6 +60,7 @@ LIVENESS: Final = (
     "replicas_catch_up",
     "reconfiguration_finishes",
     "leadership_stays",
+    "successor_leads",
 )
 
 # Written from the KIPs, not taken from the core: that is what it is held against.

@@ -10,6 +10,7 @@ from kraftspec.reference.raft import (
     core,
     follower,
     leader,
+    policy,
     prospective,
     replies,
     requests,
@@ -334,3 +335,23 @@ def takes_refusals_for_success(plant: Planter) -> None:
 def votes_for_old_disks(plant: Planter) -> None:
     """A vote that is addressed to a disk that was replaced is answered by the new one."""
     plant(requests, "is_meant", lambda node, voter_id, directory_id: True)
+
+
+def waits_though_its_leader_resigned(plant: Planter) -> None:
+    """Who hears that its leader has resigned waits for the fetch time-out all the same."""
+
+    def patient(self: Any, core: Any, successors: Any) -> int:
+        return int(core.config.fetch_timeout_us)
+
+    plant(policy.Policy, "end_epoch_backoff_us", patient)
+
+
+def resigns_in_silence(plant: Planter) -> None:
+    """A leader that resigns tells nobody."""
+    init = resigned.Resigned.__init__
+
+    def silent(self: Any, *arguments: Any) -> None:
+        init(self, *arguments)
+        self.unacknowledged = []
+
+    plant(resigned.Resigned, "__init__", silent)

@@ -94,6 +94,7 @@ class Kip595Protocol(SimulatedProtocol):
         "replicas_catch_up",
         "reassignment_finishes",
         "leadership_stays",
+        "successor_leads",
     )
     # No snapshots, so nothing is said of them, and no pre-votes.
     invariants = (

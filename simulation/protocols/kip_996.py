@@ -57,7 +57,7 @@ class Kip996Protocol(SimulatedProtocol):
         self.invariants = tuple(names)
         self.liveness = (
             "leader_elected", "appends_acknowledged", "replicas_catch_up", "majority_elects",
-            "leadership_stays",
+            "leadership_stays", "successor_leads",
         )  # fmt: skip
 
     def restrict(self, swarm: Swarm, rng: Rng) -> None:

@@ -173,6 +173,16 @@ def test_what_only_a_log_longer_than_a_snapshot_shows(bug: str, broken: str) -> 
     assert result.violation[0] == broken
 
 
+@pytest.mark.parametrize("bug", ["waits_though_its_leader_resigned", "resigns_in_silence"])
+def test_a_successor_that_takes_its_time_is_found(bug: str) -> None:
+    """By the time from the resignation on; the others think that the leader died."""
+    assert simulate(1, PROFILE, events=SHORT).faults["handover"] == 1
+    with planted(bug):
+        result = simulate(1, PROFILE, events=SHORT)
+    assert result.violation is not None
+    assert result.violation[0] == "successor_leads"
+
+
 def test_leaders_that_are_removed_resign_as_no_voters() -> None:
     """In runs that are about it, cut off or not."""
     seeds = [seed for seed in range(120) if swarm_of(seed, PROFILE).leader_removal_period_us]
