@@ -52,7 +52,7 @@ def record(
     cores: Sequence[Core] = (),
 ) -> tuple[Schedule, Violation | None]:
     """Run a seed again, noting its decisions."""
-    swarm = swarm_of(seed, profile, voters=voters)
+    swarm = swarm_of(seed, profile, voters=voters, cores=cores)
     schedule = Schedule(seed, swarm, profile, record=True, cores=cores)
     try:
         schedule.run(events)
@@ -81,7 +81,7 @@ def minimise(
     if violation is None:
         return None
     decisions = schedule.world.decisions or []
-    swarm, name = swarm_of(seed, profile, voters=voters), violation.name
+    swarm, name = schedule.swarm, violation.name
     is_liveness = name in schedule.world.protocol.liveness
     best: tuple[list[Decision], Violation] | None = None
     trials = 0

@@ -12,7 +12,7 @@ import msgspec
 from kraftspec.reference.raft.messages import AddVoter
 from kraftspec.reference.raft.profile import Profile
 from kraftspec.simulation.committed_log import Violation
-from kraftspec.simulation.harness.cores import Core, cpu_seconds
+from kraftspec.simulation.harness.cores import Core, cpu_seconds, lacking_capabilities
 from kraftspec.simulation.harness.known import KnownBreach, known_breach
 from kraftspec.simulation.invariants import OTHERS
 from kraftspec.simulation.liveness import all_liveness
@@ -28,6 +28,7 @@ from kraftspec.simulation.swarm import (
     draw_swarm,
     draw_targeted_power,
     draw_zeros,
+    forgo,
 )
 
 EVENTS = 10_000
@@ -82,20 +83,25 @@ class Result(msgspec.Struct, kw_only=True):
         return "not shown" if name in self.unseen else "held"
 
 
-def swarm_of(seed: int, profile: Profile, *, voters: int | None = None) -> Swarm:
-    """Return the conditions that a seed stands for."""
+def swarm_of(
+    seed: int, profile: Profile, *, voters: int | None = None, cores: Sequence[Core] = ()
+) -> Swarm:
+    """Return the conditions that a seed stands for, where nodes of these cores can meet them."""
+    lacking = lacking_capabilities(cores)
     rng = Rng(seed ^ 0x5EED)
     swarm = draw_swarm(rng, voters=voters)
+    forgo(swarm, lacking)
     draw_targeted_power(swarm, Rng(seed ^ 0xD15C))
     draw_zeros(swarm, Rng(seed ^ 0x430C1))  # None for the seeds that docs/kip-595.md names.
     protocol = protocol_of(profile)
     if AddVoter in protocol.changes:
         draw_restless_operator(swarm, Rng(seed ^ 0x0BE5))
         draw_removed_leaders(swarm, Rng(seed ^ 0x1EE6))
-    if protocol.has_snapshots:
+    if protocol.has_snapshots and "snapshots" not in lacking:
         draw_slow_snapshots(swarm, Rng(seed ^ 0x5709))
         draw_diverged_tails(swarm, Rng(seed ^ 0xD1FE))
     protocol.restrict(swarm, rng)
+    forgo(swarm, lacking)
     return swarm
 
 
@@ -112,7 +118,9 @@ def simulate(
     ``cores`` are the implementations of the nodes; none: all are this project's.
     """
     started = cpu_seconds(cores)
-    schedule = Schedule(seed, swarm_of(seed, profile, voters=voters), profile, cores=cores)
+    schedule = Schedule(
+        seed, swarm_of(seed, profile, voters=voters, cores=cores), profile, cores=cores
+    )
     violation = None
     try:
         with _uncollected():

@@ -6,6 +6,8 @@ the rates of the rest (swarm testing: Groce et al., 2012).
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import msgspec
 
 from kraftspec.reference.log import LogConfig
@@ -173,6 +175,25 @@ def draw_swarm(rng: Rng, *, voters: int | None = None) -> Swarm:
     if rng.in_ten_thousand(2_500):
         swarm.election_period_us = rng.between(500 * MS, 5 * S)
     return swarm
+
+
+# What is not asked for where a core lacks a capability.
+_NEEDS = {
+    "dynamic_voters": (
+        "kraft_version", "joiners", "reconfigure_period_us", "upgrade_period_us", "wipe_period_us",
+        "corruption_period_us",
+    ),
+    "snapshots": ("snapshot_period_us", "clean_period_us"),
+    "upgrade": ("upgrade_period_us",),
+    "disk_faults": ("failing_disk_period_us", "full_disk_period_us", "corruption_period_us"),
+}  # fmt: skip
+
+
+def forgo(swarm: Swarm, lacking: Collection[str]) -> None:
+    """Leave out what needs capabilities that a core is lacking."""
+    for capability in lacking:
+        for name in _NEEDS.get(capability, ()):
+            setattr(swarm, name, 0)
 
 
 def draw_targeted_power(swarm: Swarm, rng: Rng) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from kraftspec.fastpath.errors import CodecError
 from kraftspec.reference.raft import ElectionState, RoleName, SnapshotId
 from kraftspec.reference.raft.messages import Request
 from kraftspec.simulation.clients import OPERATOR
@@ -133,21 +134,25 @@ class _TextReplay(Replay):
 
     def message_text(self, message: Message) -> str:
         """Return a message as text."""
+        try:
+            return f"{self._read(message)} from {_node_text(message.source)}"
+        except CodecError as error:  # Only the receiver reads a Fetch's answer.
+            return f"bytes of {_node_text(message.source)} that are no message: {error}"
+
+    def _read(self, message: Message) -> str:
         profile = self.world.profile
         if not message.is_reply:
             value: Any = profile.decode_request(message.api_key, message.version, message.body)
-            return f"{type(value).__name__}({_fields(value)}) from {_node_text(message.source)}"
+            return f"{type(value).__name__}({_fields(value)})"
         request = self.sent_requests.get((message.target, message.incarnation, message.correlation))
         if request is None:
-            return f"an answer from {_node_text(message.source)}"
+            return "an answer"
         value = profile.decode_reply(request, message.version, message.body)
         batches = getattr(value, "batches", ())
         records = (
             f", offsets {batches[0].base_offset} to {batches[-1].last_offset}" if batches else ""
         )
-        return (
-            f"{type(value).__name__}({_fields(value)}{records}) from {_node_text(message.source)}"
-        )
+        return f"{type(value).__name__}({_fields(value)}{records})"
 
 
 def _node_text(node: int) -> str:

@@ -348,7 +348,8 @@ def add_node(
         replica.drift(rng.between(-drift, drift))
         world.met["clock drift"] += 1
     if config.node_id < swarm.old_nodes:
-        replica.api_max.update(world.protocol.older(swarm.old_vote_version))
+        for key, version in world.protocol.older(swarm.old_vote_version).items():
+            replica.api_max[key] = min(version, replica.api_max.get(key, version))
     before = world.replicas.get(config.node_id)
     if before is not None:
         replica.incarnation = (

@@ -17,7 +17,7 @@ from kraftspec.conformance.adapters.harness import AdapterError
 from kraftspec.conformance.adapters.registry import find
 from kraftspec.reference.raft import Config
 from kraftspec.simulation.harness.process import HarnessProcess
-from kraftspec.simulation.harness.protocol import HarnessError
+from kraftspec.simulation.harness.protocol import PROTOCOL, HarnessError
 from kraftspec.simulation.harness.replica import HarnessReplica
 from kraftspec.simulation.own import OwnReplica
 from kraftspec.simulation.replica import Replica, Surroundings
@@ -94,6 +94,16 @@ def close_processes() -> None:
     """End all processes; the next run begins with new ones."""
     while _PROCESSES:
         _PROCESSES.popitem()[1].close()
+
+
+def lacking_capabilities(cores: Sequence[Core]) -> frozenset[str]:
+    """Return what some of these cores cannot, of what a run may ask of its nodes."""
+    others = (core for core in dict.fromkeys(cores) if core.name != OWN)
+    return frozenset(
+        name
+        for core in others
+        for name in PROTOCOL.capabilities.keys() - process_of(core).capabilities
+    )
 
 
 def cpu_seconds(cores: Sequence[Core]) -> float:

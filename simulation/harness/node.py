@@ -59,7 +59,7 @@ class HarnessNode(Replica):
         self.process = process
         self.run = run
         self.core = CoreShown(config.voters)
-        self.api_max.update(process.api_max)
+        self.api_max.update(dict.fromkeys(world.profile.apis, -1) | process.api_max)
         self.has_pre_votes = "pre_vote" in process.capabilities
         self._batches: list[bytes] = []  # Beside `log_model`, whose ends are theirs.
         self._snapshots: dict[SnapshotId, bytes] = {}
@@ -71,7 +71,8 @@ class HarnessNode(Replica):
         self._caps: dict[tuple[int, int], int] = {}  # (Peer, API key) → highest version it knows.
         self._queue(
             "define", config.directory_id, config.cluster_id, PORT_BASE, config.can_become_voter,
-            config.auto_join, [voter.key.id for voter in config.voters],
+            config.auto_join and "auto_join" in process.capabilities,
+            [voter.key.id for voter in config.voters],
             [node.port - PORT_BASE for node in config.bootstrap_servers],
             config.election_timeout_us, config.fetch_timeout_us, config.election_backoff_max_us,
             config.request_timeout_us, config.retry_backoff_us, config.append_linger_us,
@@ -192,9 +193,11 @@ class HarnessNode(Replica):
         unsynced = self._batches[first:]
         kept = random.getrandbits(16) % (len(unsynced) + 1)
         torn = 0
-        if kept < len(unsynced) and random.getrandbits(1):
+        has_faults = "disk_faults" in self.process.capabilities
+        if has_faults and kept < len(unsynced) and random.getrandbits(1):
             torn = random.getrandbits(16) % len(unsynced[kept])
-        self._queue("power_loss", kept, torn, bool(random.getrandbits(1)))
+        files = bool(random.getrandbits(1)) or not has_faults
+        self._queue("power_loss", kept, torn, files)
         return {"lost write": int(kept < len(unsynced)), "torn write": int(torn > 0)}
 
     def lose_power_within(self, effects: int, seed: int) -> None:

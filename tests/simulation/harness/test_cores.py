@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import msgspec
 import pytest
 
-from kraftspec.simulation.harness.cores import Core, RunCores, parse_cores
+from kraftspec.reference.profiles import profile_named
+from kraftspec.simulation.harness.cores import (
+    Core,
+    RunCores,
+    lacking_capabilities,
+    parse_cores,
+    process_of,
+)
 from kraftspec.simulation.harness.known import known_breach
 from kraftspec.simulation.harness.process import HarnessProcess
 from kraftspec.simulation.harness.protocol import HarnessError
-from kraftspec.simulation.run import Result
+from kraftspec.simulation.run import Result, simulate, swarm_of
 
 
 def test_cores_are_named_in_turns_or_by_shares() -> None:
@@ -79,3 +89,39 @@ def test_a_known_breach_is_named_and_is_no_failure() -> None:
     )  # fmt: skip
     assert result.is_failure
     assert not msgspec.structs.replace(result, known=known).is_failure
+
+
+@pytest.mark.soak
+def test_nothing_is_asked_of_a_harness_that_it_does_not_claim(tmp_path: Path) -> None:
+    harness = tmp_path / "harness"
+    harness.write_text(
+        f"#!{sys.executable}\n"
+        "import sys\n"
+        "from kraftspec.simulation.harness import hosted\n"
+        "hosted.CAPABILITIES = ('pre_vote',)\n"
+        "hosted.KINDS = ('Vote', 'BeginQuorumEpoch', 'EndQuorumEpoch', 'Fetch')\n"
+        "hosted.serve(sys.stdin.buffer, sys.stdout.buffer)\n"
+    )
+    harness.chmod(0o700)
+    cores = (Core(str(harness)), Core("kraftspec"))
+    profile = profile_named("kafka")
+    lacking = lacking_capabilities(cores)
+    assert {"dynamic_voters", "snapshots", "upgrade", "disk_faults"} <= lacking
+    asked: set[str] = set()
+    of_apis: set[int] = set()
+    for seed in range(12):
+        swarm = swarm_of(seed, profile, cores=cores)
+        assert not any((swarm.kraft_version, swarm.joiners, swarm.snapshot_period_us))
+        process = process_of(cores[0])
+        process.record = []
+        result = simulate(seed, profile, events=300, cores=cores)
+        assert result.violation is None
+        assert result.epochs
+        for exchange in process.record:
+            name, values = exchange.command[2]
+            asked.add(name)
+            of_apis |= {values[2]} if name == "request" else set()
+            assert name != "power_loss" or values[1:] == (0, True)
+    assert asked.isdisjoint({"install", "snapshot", "clean", "upgrade", "disk_fault", "rot"})
+    # 82, UpdateRaftVoter: two of these ask each other, for their core is ours.
+    assert of_apis - {82} == {1, 52, 53, 54}
