@@ -12,6 +12,7 @@ import msgspec
 from kraftspec.fastpath.errors import CodecError
 from kraftspec.reference.raft import ElectionState, RoleName, SnapshotId
 from kraftspec.reference.raft.messages import Request
+from kraftspec.reference.raft.types import NEVER_US
 from kraftspec.simulation.clients import OPERATOR
 from kraftspec.simulation.committed_log import Violation
 from kraftspec.simulation.decisions import WORDS
@@ -164,7 +165,8 @@ def _fields(value: Any) -> str:
     for name in _FIELDS:
         field = getattr(value, name, None)
         is_error = name.endswith("error")
-        if field is not None and field is not False and field != (0 if is_error else -1):
+        unsaid = (0,) if is_error else (-1, NEVER_US, None)  # NEVER_US: the default of Fetch 18's.
+        if field is not False and field not in unsaid:
             parts.append(f"{name}={int(field) if is_error else field}")
     return ", ".join(parts)
 
