@@ -195,10 +195,9 @@ def _of_one_epoch(comparison: Comparison, proven: int) -> Iterator[Proof]:
         ]
         found = _furthest(comparison, members, reference, ends, proven)
         if found is not None:
-            names = _names(comparison, found[1])
             yield Proof(
                 end_offset=found[0], epoch=epoch, number=reference, kind="majority",
-                text=f"{names} hold it, a majority of the voters, and none has seen an epoch after "
+                text=f"{_who_holds(comparison, found[1], reference)}, and has seen no epoch after "
                 f"{epoch}",
             )  # fmt: skip
 
@@ -224,12 +223,16 @@ def _of_all_electable(
         yield Proof(
             end_offset=found[0], epoch=log.epoch_of(found[0] - 1), number=reference,
             kind="all-electable",
-            text=f"{_names(comparison, found[1])} hold it, a majority of the voters, and so does "
-            f"every node that can be elected",
+            text=f"{_who_holds(comparison, found[1], reference)}, and so does every node that can "
+            f"be elected",
         )  # fmt: skip
 
 
-def _names(comparison: Comparison, numbers: Sequence[int]) -> str:
-    ids = sorted(comparison.directories[number].node_id for number in numbers)
-    listed = ", ".join(map(str, ids))
-    return f"nodes {listed}" if len(ids) > 1 else f"node {listed}"
+def _who_holds(comparison: Comparison, numbers: Sequence[int], reference: int) -> str:
+    """Return the clause that a majority of the voters holds something; others are not named."""
+    directories = comparison.directories
+    voters = directories[reference].in_force.voters
+    ids = sorted({directories[number].node_id for number in numbers})
+    listed = [str(one) for one in ids if one in voters] or [str(one) for one in ids]
+    who = f"nodes {', '.join(listed)}" if len(listed) > 1 else f"node {listed[0]}"
+    return f"a majority of the voters holds it ({who})"

@@ -96,8 +96,8 @@ class Judgement(msgspec.Struct, kw_only=True):
     """What the directories say together.
 
     ``proofs`` are of what is committed, the furthest first. ``perhaps_end`` is where everything
-    that was ever committed ends, None if nobody can say. ``is_still``: no directory changed while
-    they were read.
+    that was ever committed ends, None if nobody can say or the logs grow. ``is_still``: no
+    directory changed while they were read.
     """
 
     directories: list[Directory]

@@ -36,7 +36,8 @@ def judge(directories: Sequence[Directory], files: ReadableFiles, *, is_still: b
         candidates=candidates,
         missing=missing_voters(directories),
         proofs=committed.proofs_of(comparison, candidates, is_still=is_still),
-        perhaps_end=common_end(candidates, comparison),
+        # Of logs that grow meanwhile, the shorter may be the one that was read first.
+        perhaps_end=common_end(candidates, comparison) if is_still else None,
         is_still=is_still,
     )
     found.verdicts = sorted(

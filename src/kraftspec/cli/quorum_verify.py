@@ -215,7 +215,9 @@ def _show_committed(found: Judgement, out: Console) -> None:
             f"committed: certainly all before {certain.end_offset} (epoch {certain.epoch}): "
             f"{certain.text}"
         )
-    if found.perhaps_end is None:
+    if not found.is_still:
+        out.print("committed at most: the logs grow, so nobody can say")
+    elif found.perhaps_end is None:
         out.print("committed at most: nobody can say, voters that were not given may have more")
     else:
         out.print(
