@@ -138,7 +138,7 @@ def sets_since(directory: Directory, end_offset: int, proven: int) -> list[Voter
         found.append(entry.voters)
         if entry.offset < proven:
             return found
-    if not directory.history:
+    if not found:
         controls = directory.log.controls[: directory.log.control_before(end_offset)]
         for batch in reversed(controls):
             change = batch.find(LeaderChange)

@@ -280,7 +280,8 @@ def _observers(found: Judgement) -> Iterator[Verdict]:
     for one in readable:
         if one.is_voter:
             continue
-        if one.log.position > last:
+        # Beside live nodes it may have been read later than they were.
+        if one.log.position > last and (found.is_still or one.log.last_epoch > last[0]):
             text = (
                 f"node {one.node_id}, which does not vote, has the log to {one.log.end_offset} of "
                 f"epoch {one.log.last_epoch}; the voters' end at {last[1]} of epoch {last[0]}"

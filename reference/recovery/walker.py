@@ -287,8 +287,6 @@ class LogReader:
                     break
                 if look + 1 < _LOOKS:
                     time.sleep(_LOOK_AGAIN_S)
-        except CodecError as error:
-            self._log.problem = f"{path}: a control record: {detail_of(error)}"
         finally:
             file.close()
         return found._replace(end=start)
@@ -305,7 +303,10 @@ class LogReader:
             self._log.epochs.append(self._span)
         last_offset = base_offset + header.last_offset_delta
         if header.attributes & CONTROL:
-            self._control(header, position)
+            try:
+                self._control(header, position)
+            except CodecError as error:
+                return f"a control record: {detail_of(error)}"
         elif self._span is not None:
             self._span.data_offset, self._span = base_offset, None
         self._epoch, self._due = epoch, last_offset + 1

@@ -230,6 +230,38 @@ def test_static_voters(tmp_path: Path) -> None:
     assert "static-voters-differ" in codes(judged(nodes))
 
 
+def test_static_voters_that_were_upgraded(tmp_path: Path) -> None:
+    steps = (*FIRST, Change(1, THREE, level=1))
+    nodes = [Node(tmp_path, id).append(*steps).vote(1, leader=1) for id in THREE]
+    found = judged(nodes)
+    assert codes(found) == []
+    assert {str(one.in_force.origin) for one in found.directories} == {
+        "the VotersRecord at offset 6 of epoch 1"
+    }
+    assert found.certain is not None
+    assert found.certain.end_offset == 7
+    proofs = [proof for proof in found.proofs if proof.kind == "voters-change"]
+    assert proofs == []  # An upgrade is written without a look at what is committed.
+
+
+def test_a_second_change_proves_the_first(tmp_path: Path) -> None:
+    node = Node(tmp_path, 1, (1, 2)).append(
+        Lead(1, 1, (1, 2)), Change(1, THREE), Change(1, (1, 2, 3, 4))
+    )
+    found = judged([node])
+    assert found.certain is not None
+    assert (found.certain.end_offset, found.certain.kind) == (2, "voters-change")
+
+
+def test_a_change_that_came_with_an_election_proves_nothing(tmp_path: Path) -> None:
+    node = Node(tmp_path, 1, (1, 2)).append(
+        Lead(1, 1, (1, 2)), Change(1, THREE), Lead(2, 1, THREE, new_voters=THREE, level=1)
+    )
+    found = judged([node])
+    assert found.certain is not None
+    assert found.certain.end_offset == 1  # The first change proves the LeaderChange before it.
+
+
 def test_observers_do_not_count(tmp_path: Path) -> None:
     """A broker that has what only one of the voters has commits nothing by that."""
     nodes = quorum(tmp_path, *FIRST)
@@ -333,6 +365,29 @@ def test_a_log_that_starts_at_a_checkpoint(tmp_path: Path) -> None:
     log = found.directories[2].log
     assert (log.start_offset, log.end_offset, log.last_epoch) == (5, 5, 1)
     assert electable(found) == {1, 2, 3}
+
+
+def test_a_checkpoint_alone(tmp_path: Path) -> None:
+    """As a node leaves it that went down between the checkpoint and its log."""
+    nodes = quorum(tmp_path, *FIRST)
+    nodes[2].checkpoint(5, 1, THREE).start_at(5, 1)
+    for path in nodes[2].metadata.glob("*.log"):
+        path.unlink()
+    found = judged(nodes)
+    assert codes(found) == []
+    log = found.directories[2].log
+    assert (log.start_offset, log.end_offset, log.last_epoch) == (5, 5, 1)
+    only = judged(nodes[2:])
+    assert only.certain is not None
+    assert (only.certain.end_offset, only.certain.kind) == (5, "checkpoint")
+
+
+def test_a_log_without_its_checkpoint(tmp_path: Path) -> None:
+    nodes = quorum(tmp_path, *FIRST)
+    nodes[2].checkpoint(5, 1, THREE).start_at(5, 1)
+    for path in nodes[2].metadata.glob("*5-*.checkpoint"):
+        path.unlink()
+    assert "damaged-log" in codes(judged(nodes))
 
 
 def test_a_damaged_checkpoint(tmp_path: Path) -> None:
