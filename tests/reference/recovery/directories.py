@@ -63,7 +63,7 @@ class Data(NamedTuple):
     """So many batches of one NoOpRecord, which differ by their times."""
 
     epoch: int
-    count: int = 1
+    batches: int = 1
     time_ms: int = TIME_MS
 
 
@@ -152,7 +152,7 @@ class Node:
 
 def _append(log: MetadataLog, step: Step) -> None:
     if isinstance(step, Data):
-        for number in range(step.count):
+        for number in range(step.batches):
             log.append_records(step.epoch, [NO_OP], step.time_ms + number)
         return
     records: list[Any] = []
