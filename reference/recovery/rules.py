@@ -32,6 +32,7 @@ def verdicts_of(found: Judgement) -> Iterator[Verdict]:
         yield from _directory(directory)
     yield from _identities(found)
     yield from _leaders(found)
+    yield from _leader_changes(found)
     yield from _partings(found)
     yield from _elections(found)
     yield from _observers(found)
@@ -73,33 +74,6 @@ def _directory(one: Directory) -> Iterator[Verdict]:
                 f"epoch {there} there"
             )
             yield _verdict(_ERROR, "checkpoint-differs", text, node)
-    yield from _leader_changes(one)
-
-
-def _leader_changes(one: Directory) -> Iterator[Verdict]:
-    """Hold each LeaderChange against the voters in force where it stands."""
-    for batch in one.log.controls:
-        change = batch.find(LeaderChange)
-        if change is None or batch.is_forced:
-            continue
-        where = f"node {one.node_id}: leader {change.leader_id} of epoch {batch.epoch}"
-        entry = one.voters_at(batch.base_offset)
-        named = tuple(sorted(change.voters))
-        if entry is not None and entry.offset + 1 >= one.log.first and named != entry.voters.ids:
-            yield _verdict(
-                _ERROR, "leader-by-other-voters",
-                f"{where} (offset {batch.base_offset}) was elected by voters {_ids(named)}; in "
-                f"force are {_ids(entry.voters.ids)}, by {entry.origin}",
-                one.node_id,
-            )  # fmt: skip
-        granting = set(change.granting_voters) & set(named)
-        if change.granting_voters and len(granting) <= len(named) // 2:
-            yield _verdict(
-                _ERROR, "leader-without-majority",
-                f"{where} (offset {batch.base_offset}) has the votes of "
-                f"{_ids(change.granting_voters)} alone, of voters {_ids(named)}",
-                one.node_id,
-            )  # fmt: skip
 
 
 # ---- all of them -------------------------------------------------------------------------------
@@ -150,6 +124,35 @@ def _leaders(found: Judgement) -> Iterator[Verdict]:
             if known[0] != leader:
                 text = f"epoch {epoch} was led by {known[0]} ({known[1]}) and {leader} ({source})"
                 yield _verdict(_ERROR, "two-leaders", text, known[0], leader)
+
+
+def _leader_changes(found: Judgement) -> Iterator[Verdict]:
+    """Hold each LeaderChange against the voters in force where it stands."""
+    said: dict[tuple[str, str], list[int]] = {}
+    for one in _formatted(found):
+        for batch in one.log.controls:
+            change = batch.find(LeaderChange)
+            if change is None or batch.is_forced:
+                continue
+            where = f"leader {change.leader_id} of epoch {batch.epoch} (offset {batch.base_offset})"
+            entry = one.voters_at(batch.base_offset)
+            named = tuple(sorted(change.voters))
+            is_known = entry is not None and entry.offset + 1 >= one.log.first
+            if entry is not None and is_known and named != entry.voters.ids:
+                text = (
+                    f"{where} was elected by voters {_ids(named)}; in force are "
+                    f"{_ids(entry.voters.ids)}, by {entry.origin}"
+                )
+                said.setdefault(("leader-by-other-voters", text), []).append(one.node_id)
+            granting = set(change.granting_voters) & set(named)
+            if change.granting_voters and len(granting) <= len(named) // 2:
+                text = (
+                    f"{where} has the votes of {_ids(change.granting_voters)} alone, of voters "
+                    f"{_ids(named)}"
+                )
+                said.setdefault(("leader-without-majority", text), []).append(one.node_id)
+    for (code, text), nodes in said.items():
+        yield _verdict(_ERROR, code, f"{text}: in the logs of nodes {_ids(nodes)}", *nodes)
 
 
 def _partings(found: Judgement) -> Iterator[Verdict]:

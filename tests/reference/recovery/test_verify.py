@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,7 +17,8 @@ from tests.reference.recovery.directories import (
     quorum,
 )
 
-from kraftspec.reference.recovery import Judgement, verify
+from kraftspec.reference.recovery import ADVICE, Judgement, verify
+from kraftspec.reference.recovery import rules as rules_module
 
 THREE = (1, 2, 3)
 FIRST = (Lead(1, 1, THREE), Data(1, 4))  # Offsets 0 to 4.
@@ -146,6 +148,46 @@ def test_two_leaders_of_an_epoch(tmp_path: Path) -> None:
     assert codes(judged(nodes)) == ["two-leaders"]
 
 
+def test_a_majority_that_has_seen_a_later_epoch_proves_nothing(tmp_path: Path) -> None:
+    """Who was elected by two of them may have other records (Raft, figure 8)."""
+    nodes = [Node(tmp_path, id, THREE).append(*FIRST).vote(2, voted=3) for id in (1, 2)]
+    found = judged(nodes)
+    assert found.certain is not None
+    assert (found.certain.end_offset, found.certain.kind) == (1, "data")
+    for node in nodes:
+        node.vote(1, leader=1)
+    found = judged(nodes)
+    assert found.certain is not None
+    assert (found.certain.end_offset, found.certain.kind) == (5, "majority")
+
+
+def test_all_that_can_be_elected_hold_what_stays(tmp_path: Path) -> None:
+    """After an election that nobody won, all of the voters are needed to say so."""
+    nodes = [Node(tmp_path, id, THREE).append(*FIRST).vote(1 + id) for id in THREE]
+    found = judged(nodes)
+    assert found.certain is not None
+    assert (found.certain.end_offset, found.certain.kind) == (5, "all-electable")
+    # The third could be elected, and has other records: Raft's figure 8.
+    other = Node(tmp_path, 3, THREE, name="other").append(Lead(1, 1, THREE), Lead(3, 3, THREE))
+    found = judged([*nodes[:2], other.vote(3, leader=3)])
+    assert electable(found) == {1, 2, 3}
+    assert found.certain is not None
+    assert found.certain.end_offset == 1
+
+
+def test_a_majority_of_new_voters_alone_proves_nothing(tmp_path: Path) -> None:
+    """As long as their change may not be committed: the others count by the voters before."""
+    steps = (Lead(1, 1, (1, 2)), Data(1), Change(1, THREE), Data(1, 3))
+    nodes = [Node(tmp_path, id, (1, 2)).append(*steps).vote(1, leader=1) for id in (1, 3)]
+    found = judged(nodes)
+    assert found.certain is not None
+    assert found.certain.end_offset == 1
+    nodes.append(Node(tmp_path, 2, (1, 2)).append(*steps[:3]).vote(1, leader=1))
+    found = judged(nodes)
+    assert found.certain is not None
+    assert (found.certain.end_offset, found.certain.kind) == (3, "majority")
+
+
 # ---- voters ------------------------------------------------------------------------------------
 
 
@@ -166,7 +208,9 @@ def test_two_voters_who_block_each_other(tmp_path: Path) -> None:
 def test_a_leader_by_other_voters(tmp_path: Path) -> None:
     steps = (*FIRST, Change(1, (1, 2)), Data(1), Lead(2, 1, THREE, (1, 3)))
     found = judged(quorum(tmp_path, *steps, epoch=2))
-    assert codes(found).count("leader-by-other-voters") == 3
+    [verdict] = [one for one in found.verdicts if one.code == "leader-by-other-voters"]
+    assert verdict.nodes == THREE
+    assert "by the VotersRecord at offset 5 of epoch 1" in verdict.text
     assert found.exit_code == 1
 
 
@@ -202,6 +246,17 @@ def test_a_change_that_may_not_be_committed(tmp_path: Path) -> None:
     assert "change-in-doubt" in codes(found)
     assert found.certain is not None
     assert found.certain.end_offset == 5
+
+
+def test_every_verdict_is_documented() -> None:
+    page = (Path(__file__).resolve().parents[3] / "docs" / "quorum-verify.md").read_text("utf-8")
+    rules = (Path(rules_module.__file__)).read_text("utf-8")
+    told = set(
+        re.findall(r"^\| `([a-z-]+)` \| (?:error|warning|unknown|note) \|", page, re.MULTILINE)
+    )
+    used = set(re.findall(r'"([a-z]+(?:-[a-z]+)+|unreadable)"', rules))
+    assert used == told
+    assert set(ADVICE) <= told
 
 
 def test_a_changed_disk(tmp_path: Path) -> None:
