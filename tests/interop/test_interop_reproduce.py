@@ -61,7 +61,7 @@ def outcome(scene: Scene, release: str) -> tuple[int, list[str]]:
 
 
 @pytest.mark.kafka
-@pytest.mark.parametrize("release", ["4.3.1", "4.4.0", OURS])
+@pytest.mark.parametrize("release", ["4.4.0", OURS])
 def test_gridlock_and_its_mending(release: str) -> None:
     """Our node has Kafka's rule here, and so the same fate (docs/findings/kraft-gridlock.md)."""
     code, steps = outcome(gridlock, release)

@@ -1,0 +1,147 @@
+"""Whether a cure of a wreck has worked, on real processes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from kraftspec.conformance.cluster import ClusterError, Node
+from kraftspec.fastpath.errors import CodecError
+from kraftspec.interop.ours import CheckFailedError, wait_until
+from kraftspec.interop.wrecks.client import (
+    NotDoneError,
+    Records,
+    create_topic,
+    leaders,
+    missing,
+    produce,
+    read_topics,
+)
+from kraftspec.interop.wrecks.manifest import Manifest
+from kraftspec.interop.wrecks.standing import Standing
+from kraftspec.reference.admin.client import AdminClient
+
+CONTROLLERS = 3  # What the quorum is grown back to.
+SERVING_S = 240.0
+AFTERWARDS = "after-recovery"
+Changes = dict[int, dict[str, str]]  # Properties that a cure wants changed, by node id.
+
+
+# Recovers a wreck in its directory: the log directories are HOME/ROLES-ID/data-0. Returns the
+# properties that nodes are to be started with.
+Cure = Callable[[Path, Manifest], Changes]
+
+
+def judge(
+    home: Path, manifest: Manifest, cure: Cure, say: Callable[[str], None] = lambda text: None
+) -> list[str]:
+    """Cure a copy of a wreck and try everything that must work then; return what does not.
+
+    An empty list is a quorum that is whole again.
+    """
+    with Standing(home, manifest) as standing:
+        live = [node for node in _nodes(standing, "broker") if _state(manifest, node) == "live"]
+        for node in live:
+            standing.start(node)
+        changes = cure(home, manifest)
+        try:
+            return _tried(standing, changes, say)
+        except (CheckFailedError, ClusterError) as error:
+            return [str(error)]
+
+
+def _tried(standing: Standing, changes: Changes, say: Callable[[str], None]) -> list[str]:
+    manifest = standing.manifest
+    keepers = [standing.nodes[id] for id in manifest.keep]
+    for node in keepers:
+        standing.start(node, changes.get(node.id))
+    say(f"{standing.wait_leader()} leads")
+    brokers = _nodes(standing, "broker")
+    for node in brokers:
+        if not node.running():
+            standing.start(node, changes.get(node.id))
+    for node in brokers:
+        node.wait_healthy()
+    wanted = {name: manifest.truth.records[name] for name in manifest.truth.kept}
+    lost = _lost(brokers, wanted)
+    if lost:
+        return lost
+    say(f"{len(wanted)} topics are whole")
+    for id in manifest.returning:
+        standing.start(standing.nodes[id])
+        standing.nodes[id].wait_healthy()
+        say(f"{id} is back; {standing.wait_leader()} leads")
+    _grow(standing, keepers, say)
+    keepers[0].kill()
+    say(f"{keepers[0].id} is killed; {standing.wait_leader()} leads")
+    wanted[AFTERWARDS] = [["one", "two"]]
+    _write(brokers, wanted[AFTERWARDS][0])
+    return _lost(brokers, wanted)
+
+
+def _nodes(standing: Standing, roles: str) -> list[Node]:
+    """Return the nodes of a kind that the wreck has."""
+    ids = [node.id for node in standing.manifest.nodes if node.roles == roles]
+    return [standing.nodes[id] for id in ids]
+
+
+def _state(manifest: Manifest, node: Node) -> str:
+    return manifest.node(node.id).state
+
+
+def _grow(standing: Standing, keepers: Iterable[Node], say: Callable[[str], None]) -> None:
+    """Let there be three voters."""
+    if standing.manifest.quorum == "static":
+        with AdminClient(standing.running_controllers(), to_controllers=True) as admin:
+            admin.upgrade_feature("kraft.version", 1)
+        say("kraft.version is 1")
+    for _ in range(len(list(keepers)), CONTROLLERS):
+        say(f"{standing.add_controller().id} is added")
+    found = standing.quorum()
+    voters = sorted(voter.replica_id for voter in found.current_voters) if found else []
+    if len(voters) != CONTROLLERS:
+        raise CheckFailedError(f"three voters are wanted, and there are {voters}")
+
+
+def _lost(brokers: list[Node], wanted: Records) -> list[str]:
+    """Return what of ``wanted`` the brokers do not have, once they serve or time is up."""
+    found: list[str] = []
+
+    def has_all() -> bool:
+        try:
+            have = read_topics(brokers[0].listener().port, list(wanted))
+        except (NotDoneError, OSError, CodecError) as error:
+            found[:] = [str(error)]
+            return False
+        found[:] = missing(wanted, have)
+        return not found
+
+    try:
+        wait_until("the brokers have every record", has_all, timeout_s=SERVING_S)
+    except CheckFailedError as error:
+        return [f"{error}: {'; '.join(found)}"]
+    return []
+
+
+def _write(brokers: list[Node], values: list[str]) -> None:
+    """Create a topic and append to it, as soon as that is possible."""
+    port = brokers[0].listener().port
+
+    def is_written() -> bool:
+        try:
+            (leader,) = leaders(port, [AFTERWARDS])[AFTERWARDS]
+            produce(leader, AFTERWARDS, 0, values)
+        except (NotDoneError, OSError, CodecError):
+            return False
+        return True
+
+    wait_until("a topic is created", lambda: _is_created(port))
+    wait_until("a record is written", is_written)
+
+
+def _is_created(port: int) -> bool:
+    try:
+        create_topic(port, AFTERWARDS, 1, 1)
+    except (NotDoneError, OSError, CodecError):
+        return False
+    return True
