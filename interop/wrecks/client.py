@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from kraftspec.fastpath.batch_reader import decode_batch
 from kraftspec.fastpath.batch_writer import encode_batch
+from kraftspec.fastpath.errors import CodecError
 from kraftspec.fastpath.walk import iterate_headers
 from kraftspec.generated.errors import ErrorCode
 from kraftspec.generated.kafka import (
@@ -19,6 +20,7 @@ from kraftspec.generated.kafka import (
     ProduceRequest,
     ProduceResponse,
 )
+from kraftspec.interop.ours import wait_until
 from kraftspec.reference.wire.blocking import ask
 
 Records = dict[str, list[list[str]]]  # Topic to partitions to values.
@@ -66,6 +68,22 @@ def leaders(port: int, names: Sequence[str] | None = None) -> dict[str, list[int
         if not topic.is_internal:
             found[topic.name or ""] = [ports[one.leader_id] for one in by_index]
     return found
+
+
+def append(port: int, name: str, partition: int, values: Sequence[str]) -> None:
+    """Append records to a partition through any broker, as soon as the partition has a leader.
+
+    A broker that does not answer is asked again: the records may then be there twice.
+    """
+
+    def is_appended() -> bool:
+        try:
+            produce(leaders(port, [name])[name][partition], name, partition, values)
+        except (NotDoneError, OSError, CodecError):
+            return False
+        return True
+
+    wait_until(f"{name}-{partition} takes records", is_appended)
 
 
 def produce(port: int, name: str, partition: int, values: Sequence[str]) -> None:

@@ -11,10 +11,9 @@ from kraftspec.interop.ours import CheckFailedError, wait_until
 from kraftspec.interop.wrecks.client import (
     NotDoneError,
     Records,
+    append,
     create_topic,
-    leaders,
     missing,
-    produce,
     read_topics,
 )
 from kraftspec.interop.wrecks.manifest import Manifest
@@ -126,17 +125,8 @@ def _lost(brokers: list[Node], wanted: Records) -> list[str]:
 def _write(brokers: list[Node], values: list[str]) -> None:
     """Create a topic and append to it, as soon as that is possible."""
     port = brokers[0].listener().port
-
-    def is_written() -> bool:
-        try:
-            (leader,) = leaders(port, [AFTERWARDS])[AFTERWARDS]
-            produce(leader, AFTERWARDS, 0, values)
-        except (NotDoneError, OSError, CodecError):
-            return False
-        return True
-
     wait_until("a topic is created", lambda: _is_created(port))
-    wait_until("a record is written", is_written)
+    append(port, AFTERWARDS, 0, values)
 
 
 def _is_created(port: int) -> bool:

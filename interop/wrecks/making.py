@@ -14,13 +14,7 @@ from kraftspec.conformance.cluster import RELEASE, Cluster, Node, Quorum
 from kraftspec.conformance.cluster.node import free_port
 from kraftspec.interop.ours import describe, wait_until
 from kraftspec.interop.reproduce.stage import directory_id, log_end
-from kraftspec.interop.wrecks.client import (
-    NotDoneError,
-    Records,
-    create_topic,
-    leaders,
-    produce,
-)
+from kraftspec.interop.wrecks.client import Records, append, create_topic
 from kraftspec.interop.wrecks.manifest import Manifest, NodeFacts, Truth
 
 BROKERS = (1, 1, 2)  # Most wrecks have one: two take a third longer to make.
@@ -118,27 +112,13 @@ class Making:
             name = f"topic-{len(self.records)}"
             partitions = self.draw.randint(*PARTITIONS)
             create_topic(port, name, partitions, len(self.cluster.brokers))
-            led = self._leaders(port, name)
             self.records[name] = [
                 [f"{name}-{partition}-{at}" for at in range(self.draw.randint(*RECORDS))]
                 for partition in range(partitions)
             ]
             for partition, values in enumerate(self.records[name]):
-                produce(led[partition], name, partition, values)
+                append(port, name, partition, values)
         self.tell(f"topics up to topic-{len(self.records) - 1}")
-
-    def _leaders(self, port: int, name: str) -> list[int]:
-        found: list[int] = []
-
-        def has_leaders() -> bool:
-            try:
-                found[:] = leaders(port, [name])[name]
-            except NotDoneError:
-                return False
-            return True
-
-        wait_until(f"{name} has leaders", has_leaders)
-        return found
 
     def settle(self, apart_from: Node | None = None) -> None:
         """Wait until all nodes but one have what is committed now, and note what is true now."""
