@@ -6,7 +6,7 @@ import asyncio
 import socket
 import struct
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from kraftspec.proxy.frame import (
     PRODUCE,
@@ -18,6 +18,7 @@ from kraftspec.proxy.frame import (
 )
 from kraftspec.proxy.lane import Lane
 from kraftspec.proxy.stream import Stream
+from kraftspec.reference.node.settings import host_port
 from kraftspec.reference.wire.frames import REQUEST_BYTES_MIN, RESPONSE_BYTES_MIN, SIZE_BYTES
 
 if TYPE_CHECKING:
@@ -33,12 +34,19 @@ _RESET: Final = struct.pack("ii", 1, 0)  # SO_LINGER of no time: close() then se
 Address = tuple[str, int]
 
 
-class Target(NamedTuple):
+class Target:
     """A node. ``names`` are what a rule may call it: its address, and its id where it is known."""
 
-    address: Address
-    name: str
-    names: frozenset[str]
+    def __init__(self, address: Address, node_id: int | None = None) -> None:
+        self.address = address
+        self.name = host_port(*address)
+        self.names = frozenset({self.name})
+        if node_id is not None:
+            self.learn(node_id)
+
+    def learn(self, node_id: int) -> None:
+        """Know the node's id."""
+        self.names |= {str(node_id)}
 
 
 class Shared:

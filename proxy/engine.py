@@ -19,6 +19,7 @@ from kraftspec.fastpath.errors import CodecError
 from kraftspec.fastpath.message import API_VERSIONS_KEY
 from kraftspec.generated import kafka
 from kraftspec.generated.kafka import ApiVersionsResponse, ResponseHeader
+from kraftspec.proxy.addresses import StandIn, Way, rewrite, way_to_addresses
 from kraftspec.proxy.error_answers import error_answer, mark
 from kraftspec.proxy.frame import Api, Direction, Exchange, Fate, Frame, apis_of, encoded
 from kraftspec.proxy.paths import HEADER, REQUEST, Place, Step, parse, places
@@ -140,6 +141,7 @@ class Engine:
         self.rules: list[ActiveRule] = []
         self.reports: Counter[str] = Counter()
         self.on_report: Callable[[str], None] | None = None
+        self.stand_in: StandIn | None = None  # Gets the addresses that are rewritten.
         self._wants: dict[tuple[str, int, int], bool] = {}
         self._number = 0
         for rule in rules:
@@ -187,12 +189,18 @@ class Engine:
         key = (direction, api_key, version)
         wanted = self._wants.get(key)
         if wanted is None:
-            wanted = self._wants[key] = any(
+            wanted = self._wants[key] = self._way(*key) is not None or any(
                 rule.covers(api_key, version)
                 and (rule.direction == direction or (direction == "request" and rule.keeps_request))
                 for rule in self.rules
             )
         return wanted
+
+    def _way(self, direction: Direction, api_key: int, version: int) -> Way | None:
+        api = self.apis.get(api_key)
+        if self.stand_in is None or api is None:
+            return None
+        return way_to_addresses(api.message(direction), version)
 
     def keeps(self, exchange: Exchange) -> bool:
         """Whether a rule for responses asks about the request."""
@@ -208,6 +216,7 @@ class Engine:
         """
         fate: Fate | None = None
         exchange = frame.exchange
+        self._rewrite(frame)
         for active in list(self.rules):
             if active.direction != frame.direction:
                 continue
@@ -222,11 +231,23 @@ class Engine:
                 self._act(active, frame, fate)
             except (CodecError, ValueError, TypeError, KeyError) as error:
                 self.report(f"{self.named(frame)}, rule {active.name}: {error}")
-        if fate is None:
+        if fate is None and not frame.changed:
             return None
+        fate = fate or Fate([])
         if not fate.parts:
             fate.parts = self._parts(frame)
         return fate
+
+    def _rewrite(self, frame: Frame) -> None:
+        """Put our listeners in the place of the nodes' addresses."""
+        exchange = frame.exchange
+        way = self._way(frame.direction, exchange.api_key, exchange.version)
+        if way is None or self.stand_in is None:
+            return
+        try:
+            frame.changed |= rewrite(frame.message, way, self.stand_in) > 0
+        except CodecError as error:
+            self.report(f"{self.named(frame)}, addresses: {error}")
 
     def _act(self, active: ActiveRule, frame: Frame, fate: Fate) -> None:
         rule = active.rule

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Iterable
 from types import ModuleType
 from typing import TYPE_CHECKING, Final
@@ -27,20 +28,20 @@ class Link:
         self.target = target
         self.address: Address
         self._shared = shared
-        self._server: asyncio.Server
+        self._server: asyncio.Server | None = None
 
-    async def open(self, host: str, port: int) -> None:
-        """Listen. Raises OSError."""
+    async def open(self, listening: socket.socket) -> None:
+        """Accept connections."""
+        self.address = listening.getsockname()[:2]
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(
-            lambda: Connection(self._shared, self.target).client, host, port, backlog=BACKLOG
+            lambda: Connection(self._shared, self.target).client, sock=listening, backlog=BACKLOG
         )
-        bound = self._server.sockets[0].getsockname()
-        self.address = (str(bound[0]), int(bound[1]))
 
     def close(self) -> None:
         """Listen no more."""
-        self._server.close()
+        if self._server is not None:
+            self._server.close()
 
 
 class FaultProxy:
@@ -49,16 +50,35 @@ class FaultProxy:
     Rules may be added and removed by ``engine`` at any time; they concern frames that come later.
     """
 
-    def __init__(self, rules: Iterable[Rule] = (), *, package: ModuleType = kafka) -> None:
+    def __init__(
+        self,
+        rules: Iterable[Rule] = (),
+        *,
+        package: ModuleType = kafka,
+        must_rewrite: bool = False,
+        advertised_host: str | None = None,
+        ports: range = range(1),
+    ) -> None:
         """Check the rules. Raises RuleError.
 
-        ``package`` has the messages of the protocol that is spoken.
+        Args:
+            rules: in the order in which they act.
+            package: the messages of the protocol that is spoken.
+            must_rewrite: put listeners of the proxy in the place of the nodes' addresses in
+                messages, so that a whole cluster lies behind it. New ones open as they are needed.
+            advertised_host: the host in these addresses; by default that of the first listener.
+            ports: for the new listeners; by default any that are free.
         """
         self._shared = Shared(Engine(rules, package), Stats())
         self.engine = self._shared.engine
         self.stats = self._shared.stats
         self.connections = self._shared.connections
         self.links: list[Link] = []
+        self._advertised_host = advertised_host
+        self._ports = ports
+        self._opening: set[asyncio.Task[None]] = set()
+        if must_rewrite:
+            self.engine.stand_in = self.stand_in
 
     async def __aenter__(self) -> FaultProxy:
         return self
@@ -75,15 +95,59 @@ class FaultProxy:
         node_id: int | None = None,
     ) -> Link:
         """Listen for connections to a node; port 0 takes a free one. Raises OSError."""
-        name = host_port(*target)
-        names = frozenset({name} if node_id is None else {name, str(node_id)})
-        link = Link(self._shared, Target(target, name, names))
-        await link.open(host, port)
+        link = Link(self._shared, Target(target, node_id))
+        await link.open(await listening_socket(host, port))
         self.links.append(link)
+        return link
+
+    def stand_in(self, host: str, port: int, node_id: int | None = None) -> Address | None:
+        """Return where the proxy listens for a node, which it does from now on at the latest.
+
+        None for an address of the proxy itself, and where no port is left, which is reported.
+        """
+        for link in self.links:
+            if link.target.address == (host, port):
+                if node_id is not None and node_id >= 0:
+                    link.target.learn(node_id)
+                return self._advertised(link)
+            if self._advertised(link) == (host, port):
+                return None
+        try:
+            return self._advertised(self._add(host, port, node_id))
+        except OSError as error:
+            reason = error.strerror or str(error)
+            self.engine.report(f"nobody stands for {host_port(host, port)}: {reason}")
+            return None
+
+    def _advertised(self, link: Link) -> Address:
+        return self._advertised_host or link.address[0], link.address[1]
+
+    def _add(self, host: str, port: int, node_id: int | None) -> Link:
+        ours = self.links[0].address[0]
+        error: OSError | None = None
+        for number in self._ports:
+            try:
+                listening = socket.create_server(
+                    (ours, number), family=socket.AF_INET6 if ":" in ours else socket.AF_INET
+                )
+                break
+            except OSError as refused:
+                error = refused
+        else:
+            raise error or OSError("there are no ports for it")
+        is_known = node_id is not None and node_id >= 0
+        link = Link(self._shared, Target((host, port), node_id if is_known else None))
+        link.address = listening.getsockname()[:2]
+        self.links.append(link)
+        # Peers may connect at once: the system keeps them until the loop accepts.
+        task = asyncio.get_running_loop().create_task(link.open(listening))
+        self._opening.add(task)
+        task.add_done_callback(self._opening.discard)
         return link
 
     async def close(self) -> None:
         """Listen no more, and close all connections, after what was sent."""
+        await asyncio.gather(*self._opening)
         for link in self.links:
             link.close()
         loop = asyncio.get_running_loop()
@@ -95,3 +159,15 @@ class FaultProxy:
         for side in list(self._shared.sides):  # Nobody reads there.
             side.transport.abort()
         await asyncio.sleep(0)
+
+
+async def listening_socket(host: str, port: int) -> socket.socket:
+    """Return a socket that listens. Raises OSError."""
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    family, *_, address = found[0]
+    try:
+        return socket.create_server(address[:2], family=family, backlog=BACKLOG)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise OSError(error.errno, f"{host_port(host, port)}: {reason}") from error

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.proxy.peers import APIS
 from tests.proxy.samples import filled
 
+from kraftspec.conformance.cluster import class_path
 from kraftspec.generated.errors import ErrorCode
 from kraftspec.generated.kafka import (
     AlterClientQuotasRequest,
@@ -20,13 +24,15 @@ from kraftspec.proxy.error_answers import Level, error_answer, level_of, mark
 from kraftspec.proxy.frame import Api
 
 CODE = 42
+# Kafka answers these at both levels, for clients that look at one of them. A rule says which.
+BOTH = {
+    "Fetch", "Metadata", "ElectLeaders", "AlterPartitionReassignments",
+    "DescribeUserScramCredentials",
+}  # fmt: skip
 # The results of these versions are directories, which the request does not name.
 WITHOUT = {("DescribeLogDirs", 1), ("DescribeLogDirs", 2)}
-PAIRS = [
-    pytest.param(api, version, id=f"{api.name}-{version}")
-    for api in APIS.values()
-    for version in api.request.VALID_VERSIONS
-]
+VERSIONS = [(api, version) for api in APIS.values() for version in api.request.VALID_VERSIONS]
+PAIRS = [pytest.param(api, version, id=f"{api.name}-{version}") for api, version in VERSIONS]
 
 
 def codes(value: Any) -> Iterator[tuple[str, int]]:
@@ -124,3 +130,39 @@ def test_an_item_error_of_nothing_goes_to_the_top() -> None:
     assert error_answer(MetadataRequest(topics=None), metadata, 12, CODE) is None
     answer = error_answer(MetadataRequest(topics=None), metadata, 13, CODE)
     assert answer.error_code == CODE
+
+
+def places(message: Any, version: int) -> list[str]:
+    return sorted(path for path, code in codes(message.to_json(version)) if code == CODE)
+
+
+@pytest.mark.kafka
+def test_kafka_answers_in_the_same_places(tmp_path: Path) -> None:
+    """For each API and version, by ``getErrorResponse`` of Kafka's own request classes."""
+    requests = [filled(api.request, version) for api, version in VERSIONS]
+    lines = [
+        f"{api.key} {version} {CODE} {request.encode(version).hex()}\n"
+        for (api, version), request in zip(VERSIONS, requests, strict=True)
+    ]
+    (tmp_path / "requests").write_text("".join(lines))
+    oracle = Path(__file__).with_name("ErrorOracle.java")
+    done = subprocess.run(
+        ["java", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
+         "-cp", os.pathsep.join(map(str, class_path())), str(oracle), str(tmp_path / "requests")],
+        capture_output=True, text=True, timeout=500, check=True,
+    )  # fmt: skip
+    both = set()
+    for (api, version), request, line in zip(
+        VERSIONS, requests, done.stdout.splitlines(), strict=True
+    ):
+        assert not line.startswith("!"), f"{api.name} {version}: {line}"
+        theirs = places(api.response.decode(bytes.fromhex(line), version), version)
+        levels: tuple[Level, Level] = ("top", "items")
+        answers = [error_answer(request, api.response, version, CODE, one) for one in levels]
+        ours = [places(answer, version) if answer else [] for answer in answers]
+        if theirs == sorted(ours[0] + ours[1]) and theirs not in ours:
+            both.add(api.name)
+        else:
+            assert theirs in ours, f"{api.name} {version}"
+        assert bool(theirs) is ((api.name, version) not in WITHOUT)
+    assert both == BOTH

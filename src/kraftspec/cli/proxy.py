@@ -11,7 +11,7 @@ import click
 from kraftspec.cli.output import RefusedError, set_option
 
 if TYPE_CHECKING:
-    from kraftspec.proxy.rule_files import RuleFile
+    from kraftspec.proxy.server import FaultProxy
 
 PORT_MAX = 65_535
 _ADDRESS = re.compile(r"(?:\[(?P<six>[0-9a-fA-F:.]+)\]|(?P<host>[^:\s]+)):(?P<port>\d{1,5})")
@@ -30,7 +30,21 @@ class _Address(click.ParamType[tuple[str, int]]):
         return match["six"] or match["host"], int(match["port"])
 
 
+class _Ports(click.ParamType[range]):
+    name = "FIRST-LAST"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> range:
+        """Return the ports."""
+        first, _, last = value.partition("-")
+        if not (first.isdecimal() and last.isdecimal() and int(first) <= int(last) <= PORT_MAX):
+            self.fail(f"{value!r} is not ports: 19100-19199", param, ctx)
+        return range(int(first), int(last) + 1)
+
+
 ADDRESS = _Address()
+PORTS = _Ports()
 
 
 @click.command()
@@ -47,6 +61,28 @@ ADDRESS = _Address()
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="YAML: what happens to which frames.",
 )
+@click.option(
+    "--rewrite/--no-rewrite",
+    "must_rewrite",
+    default=True,
+    show_default=True,
+    help="Put addresses of the proxy in the place of the nodes' in messages.",
+)
+@click.option(
+    "--advertise",
+    metavar="HOST",
+    help="The host in these addresses.  [default: that of the first --listen]",
+)
+@click.option(
+    "--ports",
+    type=PORTS,
+    help="For nodes that the proxy learns of: FIRST-LAST.  [default: any free port]",
+)
+@click.option(
+    "--control",
+    type=ADDRESS,
+    help="Serve rules, counts and Prometheus metrics over HTTP; port 0 takes a free one.",
+)
 @click.option("--check", is_flag=True, help="Check the rules and end.")
 @click.option("--schema", is_flag=True, help="Print the JSON Schema of files of rules and end.")
 @set_option
@@ -54,6 +90,10 @@ def proxy(
     listen: tuple[tuple[str, int], ...],
     to: tuple[tuple[str, int], ...],
     path: Path | None,
+    must_rewrite: bool,
+    advertise: str | None,
+    ports: range | None,
+    control: tuple[str, int] | None,
     check: bool,
     schema: bool,
     set_name: str,
@@ -67,6 +107,7 @@ def proxy(
 
     from kraftspec.proxy.frame import apis_of
     from kraftspec.proxy.rule_files import RuleFile, read_rules, schema_text
+    from kraftspec.proxy.server import FaultProxy
 
     package = _package(set_name)
     if schema:
@@ -86,7 +127,14 @@ def proxy(
         raise click.UsageError("give --listen and --to, or nodes in the file of rules")
     logging.basicConfig(format="%(message)s", level=logging.WARNING)
     try:
-        asyncio.run(_run(rules, nodes, package))
+        running = FaultProxy(
+            rules.rules,
+            package=package,
+            must_rewrite=must_rewrite,
+            advertised_host=advertise,
+            ports=ports or range(1),
+        )
+        asyncio.run(_run(running, nodes, control))
     except OSError as error:
         raise RefusedError(error) from error
 
@@ -105,19 +153,25 @@ def _package(set_name: str) -> Any:
     return import_module(f"kraftspec.generated.{set_name.replace('-', '_')}")
 
 
-async def _run(rules: RuleFile, nodes: list[Any], package: Any) -> None:
+async def _run(running: FaultProxy, nodes: list[Any], control: tuple[str, int] | None) -> None:
     import asyncio
     import signal
 
-    from kraftspec.proxy.server import FaultProxy
+    from kraftspec.proxy.control import ControlPort
     from kraftspec.reference.node.settings import host_port
 
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    async with FaultProxy(rules.rules, package=package) as running:
+    async with running:
         for (host, port), target, node_id in nodes:
             link = await running.listen(target, host=host, port=port, node_id=node_id)
             click.echo(f"{host_port(*link.address)} -> {link.target.name}")
+        if control is not None:
+            port = ControlPort(running)
+            await port.open(*control)
+            click.echo(f"control: http://{host_port(*port.address)}")
         await stop.wait()
+        if control is not None:
+            port.close()
