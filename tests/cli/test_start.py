@@ -17,7 +17,7 @@ from kraftspec.fastpath import native
 
 COMMANDS = (
     "adapter", "completion", "conform", "demo", "dump-log", "generate", "node", "pipeline",
-    "quorum", "shell", "simulate", "spec", "storage",
+    "proxy", "quorum", "shell", "simulate", "spec", "storage",
 )  # fmt: skip
 
 
