@@ -116,6 +116,10 @@ simulate-kafka: .venv/.ready ## Simulate quorums of Apache Kafka's own nodes; CO
 simulate-verify: .venv/.ready ## Hold `quorum verify` against simulated quorums; ARGS=0..9999
 	$(BIN)/python -m kraftspec.simulation.offline $(or $(ARGS),0..999)
 
+.PHONY: model
+model: .venv/.ready ## Check the TLA+ model of KRaft with TLC; ARGS='elections --workers 2'
+	$(BIN)/python -m kraftspec.model $(ARGS)
+
 .PHONY: simulate-catalogue
 simulate-catalogue: .venv/.ready ## Look for every seeded bug, write docs/simulation.md; ARGS='--jobs N'
 	$(BIN)/python -m kraftspec.simulation.catalogue.table $(ARGS)

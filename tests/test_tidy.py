@@ -22,6 +22,7 @@ ROOMS = (
     "proxy",
     "simulation",
     "interop",
+    "model",
     "pipeline",
 )
 

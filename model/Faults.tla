@@ -1,0 +1,8 @@
+------------------------------- MODULE Faults -------------------------------
+(* What an implementation may do wrong: operators that take the place of   *)
+(* others of KRaft.tla.  groups.toml says which.                           *)
+EXTENDS Properties
+
+\* A leader goes on whose removal is committed, for IsDismissed.
+NeverDismissed(s) == FALSE
+=============================================================================

@@ -1,0 +1,60 @@
+"""``python -m kraftspec.model``: let TLC check the model; what ``make model`` runs."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from kraftspec.model import Group, TlcError, groups, run, story
+
+
+@click.command()
+@click.argument("names", nargs=-1)
+@click.option("--workers", default=1, show_default=True, type=click.IntRange(1))
+@click.option("--heap-mib", default=3072, show_default=True, type=click.IntRange(256))
+@click.option("--simulate", "simulate_s", default=0.0, metavar="SECONDS",
+              help="Random behaviours instead of all states.")  # fmt: skip
+@click.option("--depth", default=60, show_default=True, help="Steps of a random behaviour.")
+@click.option("--seed", default=0, show_default=True)
+@click.option("--set", "changed", multiple=True, metavar="NAME=VALUE", help="Another constant.")
+@click.option("--list", "is_list", is_flag=True, help="List what can be checked.")
+def main(names: tuple[str, ...], changed: tuple[str, ...], is_list: bool, **options: Any) -> None:
+    """Check groups of the model with TLC; all of them where none is named.
+
+    A fault has to break its property, and its counterexample is printed in words; of all others,
+    every property has to hold.
+    """
+    known = groups()
+    for name in names:
+        if name not in known:
+            raise click.UsageError(f"there is no group {name}; there are: {', '.join(known)}")
+    constants = dict(one.partition("=")[::2] for one in changed)
+    failed = 0
+    for name in names or known:
+        if is_list:
+            click.echo(f"{name}: {known[name].about}")
+        else:
+            failed += not _holds(name, known[name].with_constants(constants), options)
+    sys.exit(failed > 0)
+
+
+def _holds(name: str, group: Group, options: dict[str, Any]) -> bool:
+    """Check one, print what came of it, and return whether that is as it has to be."""
+    try:
+        result = run(group, progress=lambda line: click.echo(line, err=True), **options)
+    except TlcError as error:
+        raise click.ClickException(str(error)) from error
+    states = f"{result.generated:,} states"
+    if result.is_complete:
+        states += f", {result.distinct:,} distinct, depth {result.depth}"
+    verdict = f"breaks {result.broken}" if result.broken else "all properties hold"
+    click.echo(f"{name}: {verdict}; {states}, {result.seconds:.0f} s")
+    for line in story(result.trace):
+        click.echo(line)
+    return result.broken == group.breaks
+
+
+if __name__ == "__main__":
+    main()
