@@ -62,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--against", type=Path, help="a run instead of the last committed one")
     parser.add_argument("-k", dest="chosen", help="only the benchmarks that pytest's -k chooses")
     parser.add_argument("--laps", type=int, default=LAPS, help=f"passes (default: {LAPS})")
-    parser.add_argument("--no-peers", action="store_true", help="no Java, Go and Rust")
+    parser.add_argument("--no-peers", action="store_true", help="no Java, Go, Rust and JavaScript")
     options = parser.parse_args(arguments)
     console = wide_console(stderr=options.json)
     try:

@@ -17,7 +17,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--peers",
         choices=["off", "quick", "full"],
         default="off",
-        help="Measure the peers in Java, Go and Rust too.",
+        help="Measure the peers in Java, Go, Rust and JavaScript too.",
     )
 
 
@@ -49,6 +49,8 @@ class Peers:
         if request is None:
             return
         for program in self._programs:
+            if not program.language.has(group):
+                continue
             row = program.measure(request, self._times)
             del row["check"]
             self.rows.append({"group": group, "who": program.language.who[request.kind], **row})

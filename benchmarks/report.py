@@ -67,9 +67,9 @@ $ make bench-check            # compares a short run with the committed one, by 
 
 A lap is one pass over all groups in a process of its own. Each figure is the median of a lap's
 rounds (a millisecond each, or one call where that takes longer), a ratio is taken within a lap,
-and the tables have the median of the laps. The programs in Java, Go and Rust run through a
-lap and measure each group right after the first of ours; they are warmed up before (the JVM has
-compiled by then). Their sources are in `benchmarks/peers`.
+and the tables have the median of the laps. The programs in Java, Go, Rust and
+JavaScript run through a lap and measure each group right after the first of ours; they are warmed
+up before (the JVM has compiled by then). Their sources are in `benchmarks/peers`.
 
 `make bench-check` fails when a ratio has lost more than a quarter of its committed value (a row
 in `benchmarks/targets.toml` may set another limit). It compares the fastest tenth of the rounds, on
@@ -220,6 +220,7 @@ FAMILIES = (
     ("The command dump-log of a metadata log of 256 MiB, whole, ms", "command dump-log", "ms"),
     ("Messages: encode, µs", "encode ", "µs"),
     ("Messages: decode, µs", "decode ", "µs"),
+    ("Clients in JavaScript, µs", "javascript ", "µs"),
     ("Compress, µs", "compress ", "µs"),
     ("Decompress, µs", "decompress ", "µs"),
     ("A whole process: start Python, import, end, ms", "import", "ms"),

@@ -1,4 +1,4 @@
-"""`make bench`: measure ours, the Python peers and those in Java, Go and Rust, and tell.
+"""`make bench`: measure ours, the Python peers and those in Java, Go, Rust and JavaScript.
 
 ``python -m benchmarks.run`` writes ``benchmarks/results.json`` and, from that, the performance
 page. With ``--quick`` or ``-k`` nothing that is committed changes: the ratios are printed.
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="one short lap, nothing is written")
     parser.add_argument("--laps", type=int, help=f"how many passes (default: {LAPS})")
     parser.add_argument("-k", dest="chosen", help="only the benchmarks that pytest's -k chooses")
-    parser.add_argument("--no-peers", action="store_true", help="no Java, Go and Rust")
+    parser.add_argument("--no-peers", action="store_true", help="no Java, Go, Rust and JavaScript")
     parser.add_argument("--out", type=Path, help="write the run to this file, and no page")
     options = parser.parse_args(arguments)
     console = wide_console()

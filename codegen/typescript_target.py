@@ -45,8 +45,8 @@ _GETTERS = {
 }  # fmt: skip
 _SETTERS = {wire: name.replace("get", "set") for wire, name in _GETTERS.items()}
 _SIZES = {wire: calcsize(">" + code) for wire, code in FIXED.items()}
-_FUNCTIONS = ("acquire", "array", "bool", "float64", "int16", "int32", "int64", "int8", "noBytes",
-              "refuse", "struct", "uint16", "uint32")  # fmt: skip
+_FUNCTIONS = ("acquire", "array", "bool", "float64", "int16", "int32", "int64", "int8", "list",
+              "noBytes", "refuse", "struct", "uint16", "uint32")  # fmt: skip
 # No name of a schema has an underscore.
 KEPT = "UnknownTaggedField"
 _CLASSES = ("Layout", "Message", "Reader", "StructTable", "TaggedField", KEPT, "Writer")

@@ -1,6 +1,7 @@
 """What the peers are given for a group, and what they must make of it.
 
-A group's name says it all: ``crc 1 MiB``, ``batch encode A/100``, ``decode vote-v1``. Batches are
+A group's name says it all: ``crc 1 MiB``, ``batch encode A/100``, ``decode vote-v1``, ``javascript
+decode fetch-v12-100x10`` (what the clients in JavaScript have). Batches are
 made by our builder; a peer takes the records out and must write the same bytes again.
 """
 
@@ -22,12 +23,14 @@ MESSAGES = {
     "vote": "VoteRequest",
     "fetch": "FetchResponse",
     "produce": "ProduceRequest",
+    "fetchrequest": "FetchRequest",
+    "metadatarequest": "MetadataRequest",
 }
 TIMESTAMP_MS = 1_700_000_000_000
 
 CRC = re.compile(r"crc (\d+) (B|KiB|MiB)")
 BATCH = re.compile(r"batch (encode|decode) ([ABC])/(\d+)(k?)")
-MESSAGE = re.compile(r"(encode|decode) ((\w+)-v(\d+)\S*)")
+MESSAGE = re.compile(r"(?:javascript )?(encode|decode) ((\w+)-v(\d+)\S*)")
 
 Given = tuple[int, bytes | None, bytes, list[tuple[str, bytes]]]
 

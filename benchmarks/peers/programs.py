@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
+import re
 import shutil
 import subprocess
 import threading
@@ -18,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from kraftspec.conformance.adapters.registry import java_missing
+from kraftspec.conformance.adapters.registry import AdapterBuildError, find, java_missing
 
 SOURCES = Path(__file__).resolve().parent
 CACHE = SOURCES.parents[1] / ".cache" / "peers"
@@ -44,9 +45,31 @@ class Language:
     tools: tuple[str, ...]
     install: str
     build: str  # Words apart by spaces; {source} and {build} are put in.
-    command: str
+    command: str  # {codecs}: the compiled TypeScript codecs.
     jit: bool = False
     version: str = ""  # Prints the version of the compiler, where the program cannot.
+    folder: str = ""  # Of its sources; empty: the name in lower case.
+    groups: str = "(?!javascript )"  # How the names of its groups begin.
+
+    def has(self, group: str) -> bool:
+        """Whether the program can do what a group measures."""
+        return re.match(self.groups, group) is not None
+
+
+def _node(name: str, who: str, groups: str) -> Language:
+    """One of the libraries that run in Node.js; a program has one of them alone."""
+    return Language(
+        name,
+        {"message": who},
+        ("node", "npm"),
+        "Node.js 20 or newer, from nodejs.org",
+        "npm install --prefix {build} --no-audit --no-fund --no-package-lock --ignore-scripts "
+        "--loglevel error @platformatic/kafka@1.35.0 kafkajs@2.2.4",
+        f"node {{source}}/main.mjs {name.lower()} {{build}} {{codecs}}",
+        jit=True,
+        folder="node",
+        groups=groups,
+    )
 
 
 LANGUAGES = (
@@ -79,6 +102,10 @@ LANGUAGES = (
         "{build}/release/kraftspec-peer",
         version="rustc --version",
     ),
+    _node("Kraftspec", "kraftspec TypeScript", "javascript "),
+    # Which versions they have; they write requests and read responses.
+    _node("Platformatic", "@platformatic/kafka", r"javascript .*-v12\b"),
+    _node("kafkajs", "kafkajs", r"javascript .*-v(6|11)\b"),
 )
 
 
@@ -125,9 +152,15 @@ def build(language: Language) -> list[str]:
     lacks = missing(language)
     if lacks:
         raise MissingError(lacks)
-    source = SOURCES / language.name.lower()
-    target = CACHE / f"{language.name.lower()}-{_digest(source)}"
-    places = {"source": str(source), "build": str(target)}
+    folder = language.folder or language.name.lower()
+    source = SOURCES / folder
+    target = CACHE / f"{folder}-{_digest(source)}"
+    places = {"source": str(source), "build": str(target), "codecs": ""}
+    if "{codecs}" in language.command:
+        try:
+            places["codecs"] = find("kraftspec-typescript").command()[2]
+        except AdapterBuildError as error:
+            raise MissingError(str(error)) from error
     with _locked(target):
         if not (target / "done").exists():
             _compile(language, places)

@@ -7,12 +7,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from benchmarks import test_javascript
 from benchmarks.peers import inputs, programs
 from crc32c import crc32c
 
 from kraftspec.generated.kafka import MetadataResponse, VoteRequest
 
 ONCE = programs.Times(1, 1, 1, 1)
+COMPILED = [language for language in programs.LANGUAGES if language.folder != "node"]
+IN_NODE = [language for language in programs.LANGUAGES if language.folder == "node"]
+RUST = next(language for language in programs.LANGUAGES if language.name == "Rust")
 BATCHES = [f"batch {verb} {case}" for verb in ("encode", "decode") for case in ("A/1", "B/100")]
 
 
@@ -22,9 +26,9 @@ BATCHES = [f"batch {verb} {case}" for verb in ("encode", "decode") for case in (
         pytest.param(
             language, marks=pytest.mark.kafka if language.name == "Java" else pytest.mark.peers
         )
-        for language in programs.LANGUAGES
+        for language in COMPILED
     ],
-    ids=[language.name for language in programs.LANGUAGES],
+    ids=[language.name for language in COMPILED],
 )
 def program(request: pytest.FixtureRequest) -> Iterator[programs.Program]:
     """A running program; a toolchain that is missing skips, a program that does not build fails."""
@@ -94,13 +98,39 @@ def test_an_unknown_request_is_an_error_and_not_the_end(program: programs.Progra
     assert program.measure(good, ONCE)["bytes"] == 1024
 
 
+@pytest.mark.peers
+@pytest.mark.parametrize("language", IN_NODE, ids=lambda language: language.name)
+def test_a_library_in_node_handles_the_same_messages(language: programs.Language) -> None:
+    lacks = programs.missing(language)
+    if lacks:
+        pytest.skip(lacks)
+    groups = [f"javascript {verb} {case}" for case, (verb, _, _) in test_javascript.CASES.items()]
+    groups = [group for group in groups if language.has(group)]
+    assert len(groups) == (8 if language.name == "Kraftspec" else 4)
+    with programs.Program(language) as started:
+        for group in groups:
+            request = inputs.request(group, test_javascript)
+            assert request is not None
+            assert started.measure(request, ONCE)["records"] == 0
+            with pytest.raises(programs.PeerError, match="byte"):
+                started.measure(replace(request, data=request.data[:-1]), ONCE)
+
+
+def test_a_group_is_for_the_libraries_that_have_it() -> None:
+    has = {language.name: language.has for language in programs.LANGUAGES}
+    assert [name for name in has if has[name]("decode vote-v1")] == ["Java", "Go", "Rust"]
+    assert [name for name in has if has[name]("javascript decode metadata-v12-100x10")] == [
+        "Kraftspec", "Platformatic",
+    ]  # fmt: skip
+
+
 def test_groups_that_only_python_has() -> None:
     assert inputs.request("import", None) is None
     assert inputs.request("append 100", None) is None
 
 
 def test_a_missing_tool_is_named() -> None:
-    language = replace(programs.LANGUAGES[-1], tools=("cargo-of-nowhere",))
+    language = replace(RUST, tools=("cargo-of-nowhere",))
     with pytest.raises(programs.MissingError, match=r"not found: cargo-of-nowhere; install Rust"):
         programs.build(language)
 
@@ -109,15 +139,13 @@ def test_a_build_that_fails_tells_its_output(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(programs, "CACHE", tmp_path)
-    language = replace(programs.LANGUAGES[-1], tools=("ls",), build="ls {source}/no-such-file")
+    language = replace(RUST, tools=("ls",), build="ls {source}/no-such-file")
     with pytest.raises(programs.MissingError, match=r"did not build: .*no-such-file"):
         programs.build(language)
 
 
 def test_a_program_that_ends_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(programs, "CACHE", tmp_path)
-    language = replace(
-        programs.LANGUAGES[-1], tools=("true",), build="true", command="true", version=""
-    )
+    language = replace(RUST, tools=("true",), build="true", command="true", version="")
     with pytest.raises(programs.PeerError, match="ended without an answer"):
         programs.Program(language)

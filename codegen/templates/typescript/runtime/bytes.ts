@@ -75,10 +75,16 @@ function base64 (data: Uint8Array, start: number, end: number, alphabet: string)
   return text
 }
 
+function isZero (data: Uint8Array, at: number, end: number): boolean {
+  while (at < end) if (data[at++] !== 0) return false
+  return true
+}
+
 /** Return the 22 characters in which Kafka prints the 16 bytes from `at` on. */
 export function uuidText (data: Uint8Array, at: number): string {
   const end = at + UUID_BYTES
   if (end > data.length) refuse()
+  if (data[at] === 0 && isZero(data, at, end)) return ZERO_UUID
   let text = ''
   for (; at < end - 1; at += 3) {
     const bits = (data[at]! << 16) | (data[at + 1]! << 8) | data[at + 2]!
@@ -91,6 +97,10 @@ export function uuidText (data: Uint8Array, at: number): string {
 
 /** Write the bytes of a uuid; false if the text is not one as Kafka prints it. */
 export function putUuid (text: string, data: Uint8Array, at: number): boolean {
+  if (text === ZERO_UUID) {
+    data.fill(0, at, at + UUID_BYTES)
+    return true
+  }
   if (text.length !== UUID_CHARS) return false
   let wrong = 0
   let bits = 0

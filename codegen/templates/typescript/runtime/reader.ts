@@ -5,6 +5,14 @@ import { decodeText, uuidText } from './bytes.js'
 import { refuse } from './errors.js'
 import { INT_MAX, STRING_BYTES_MAX, type UnknownTaggedField } from './layout.js'
 
+const NO_BYTES = new Uint8Array(0)
+const LIST_COUNT_MAX = 1024 // A count may be a lie: longer lists grow with what is really there.
+
+/** Return a list for so many elements, which are then set in order. */
+export function list<T> (count: number): T[] {
+  return count <= LIST_COUNT_MAX ? new Array<T>(count) : []
+}
+
 export class Reader {
   readonly data: Uint8Array
   /** Throws by itself beyond the end of the input. */
@@ -23,6 +31,13 @@ export class Reader {
   take (size: number): number {
     const at = this.at
     this.at = at + size
+    return at
+  }
+
+  /** Do the same for `count` elements of `size` bytes, which must be there. */
+  block (count: number, size: number): number {
+    const at = this.take(count * size)
+    if (this.at > this.end) refuse()
     return at
   }
 
@@ -119,7 +134,7 @@ export class Reader {
     const end = start + length
     if (length < 0 || end > this.end) refuse()
     this.at = end
-    return this.data.subarray(start, end)
+    return length === 0 ? NO_BYTES : this.data.subarray(start, end)
   }
 
   bytes (): Uint8Array {
