@@ -1,6 +1,5 @@
 -- Frames, and which request a response belongs to -----------------------------------------------
 
-local tcp_stream = Field.new("tcp.stream")
 local streams, answers, asked = {}, {}, {}
 
 function proto.init()
@@ -9,6 +8,12 @@ end
 
 local function addresses(pinfo)
   return tostring(pinfo.src) .. ":" .. pinfo.src_port, tostring(pinfo.dst) .. ":" .. pinfo.dst_port
+end
+
+-- The name of a connection. Wireshark's own number of it, tcp.stream, is not there in each pass.
+local function stream_name(pinfo)
+  local source, destination = addresses(pinfo)
+  return source < destination and source .. " " .. destination or destination .. " " .. source
 end
 
 -- Whether a request begins at byte `at`: its API and version exist, and its client id fits.
@@ -27,10 +32,10 @@ end
 
 -- The stream of a packet: who is its client, and what was asked and not yet answered.
 local function stream_of(pinfo, tvb)
-  local number = tostring(tcp_stream() or "")
+  local source, destination = addresses(pinfo)
+  local number = stream_name(pinfo)
   local stream = streams[number]
   if stream then return stream end
-  local source, destination = addresses(pinfo)
   local client = source
   if pinfo.match_uint == pinfo.src_port and pinfo.src_port ~= pinfo.dst_port and not looks_like_request(tvb, 0) then
     client = destination
@@ -162,7 +167,7 @@ end
 function proto.dissector(tvb, pinfo, tree)
   if tvb:len() >= 4 then
     local size = tvb(0, 4):int()
-    local known = streams[tostring(tcp_stream() or "")]
+    local known = streams[stream_name(pinfo)]
     if not known and (size < 0 or size > SIZE_MAX) then return 0 end -- TLS, perhaps.
   end
   pinfo.cols.protocol = "KAFKA"

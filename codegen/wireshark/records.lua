@@ -190,11 +190,24 @@ local function read_batch_header(reader, tree, size)
     elseif entry[1] == "attributes" then
       local bits = tvb(at + 21, 2):uint()
       item:add(F["batch.compression"], tvb(at + 22, 1), COMPRESSIONS[bits % 8] or "unknown (" .. bits % 8 .. ")")
-      for name, mask in pairs({ log_append_time = 8, transactional = 16, control = 32 }) do
-        item:add(F["batch." .. name], tvb(at + 22, 1), math.floor(bits / mask) % 2 == 1)
+      for _, flag in ipairs({ { "log_append_time", 8 }, { "transactional", 16 }, { "control", 32 } }) do
+        item:add(F["batch." .. flag[1]], tvb(at + 22, 1), math.floor(bits / flag[2]) % 2 == 1)
       end
     end
   end
+end
+
+-- Whether another record may follow: its length is one of a record, and ends in the batch.
+local function record_follows(reader, stop)
+  local length = 0
+  for step = 0, math.min(4, stop - reader.at - 1) do
+    local byte = reader.tvb(reader.at + step, 1):uint()
+    length = length + byte % 128 * 2 ^ (7 * step)
+    if byte < 128 then
+      return length % 2 == 0 and length / 2 >= 6 and length / 2 <= stop - reader.at - step - 1
+    end
+  end
+  return false
 end
 
 -- Read one batch; returns false where nothing more can be read.
@@ -240,6 +253,9 @@ local function read_batch(reader, tree, index)
     return true
   end
   if count < 0 then fail(reader, "negative_length", "a count of " .. count .. " records is negative", start + 57) end
+  if count > (batch.stop - reader.at) / 7 then
+    fail(reader, "record_count_mismatch", count .. " records do not fit", start + 57)
+  end
   local depth = #reader.names
   for number = 0, count - 1 do
     if reader.at >= batch.stop then
@@ -250,6 +266,9 @@ local function read_batch(reader, tree, index)
     reader.names[depth + 1] = nil
   end
   if reader.at < batch.stop then
+    if record_follows(reader, batch.stop) then
+      fail(reader, "record_count_mismatch", "the header says " .. count .. " records, there are more", start + 57)
+    end
     fail(reader, "trailing", batch.stop - reader.at .. " bytes after the last of " .. count .. " records", reader.at)
   end
   return true
