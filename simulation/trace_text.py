@@ -165,9 +165,10 @@ def _fields(value: Any) -> str:
     for name in _FIELDS:
         field = getattr(value, name, None)
         is_error = name.endswith("error")
-        unsaid = (0,) if is_error else (-1, NEVER_US, None)  # NEVER_US: the default of Fetch 18's.
-        if field is not False and field not in unsaid:
-            parts.append(f"{name}={int(field) if is_error else field}")
+        unsaid = (0,) if is_error else (-1, NEVER_US)  # NEVER_US: the default of Fetch 18's.
+        if field is None or field is False or field in unsaid:
+            continue
+        parts.append(f"{name}={int(field) if is_error else field}")
     return ", ".join(parts)
 
 

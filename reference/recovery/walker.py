@@ -20,7 +20,6 @@ from kraftspec.generated.control_records import ControlRecordType
 from kraftspec.generated.kafka import QuorumStateData, SnapshotHeaderRecord
 from kraftspec.reference.log.control import control_type_of, decode_control_record
 from kraftspec.reference.log.directory import (
-    KAFKA,
     META_NAME,
     METADATA_NAME,
     MetaProperties,
@@ -30,6 +29,7 @@ from kraftspec.reference.log.files import ReadOnlyFiles, read_whole
 from kraftspec.reference.log.quorum_state import NAME as QUORUM_STATE_NAME
 from kraftspec.reference.log.quorum_state import QuorumStateFile
 from kraftspec.reference.log.snapshots import order, parse_name
+from kraftspec.reference.profiles import parts_of
 from kraftspec.reference.profiles.kafka.records import decode_control
 from kraftspec.reference.raft.control import ControlRecord, KRaftVersion, Voters
 from kraftspec.reference.raft.types import NONE, ReplicaKey
@@ -66,7 +66,7 @@ def read_directory(path: str, files: ReadableFiles | None = None) -> Directory:
     directory = Directory(path=path)
     try:
         directory.meta = MetaProperties.parse(read_whole(files, f"{path}/{META_NAME}"), path)
-        if directory.meta.profile != KAFKA:
+        if not parts_of(directory.meta.profile).is_metadata_log:
             raise NotFormattedError(
                 f"{path} belongs to the profile {directory.meta.profile}: quorum verify reads "
                 f"directories of Apache Kafka's protocol"
@@ -74,7 +74,7 @@ def read_directory(path: str, files: ReadableFiles | None = None) -> Directory:
     except FileNotFoundError:
         directory.formatting_problem = f"there is no {META_NAME}: this is no log directory"
         return directory
-    except (NotFormattedError, OSError) as error:
+    except (NotFormattedError, LookupError, OSError) as error:
         directory.formatting_problem = str(error)
         return directory
     where = f"{path}/{METADATA_NAME}"
