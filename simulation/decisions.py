@@ -24,6 +24,7 @@ from kraftspec.simulation.world import (
     FINISH,
     FLUSH,
     JUMP,
+    MOVE,
     REPLACE,
     SNAPSHOT,
     START,
@@ -40,7 +41,7 @@ WORDS: dict[int, str] = {
     SNAPSHOT: "writes a snapshot", CLEAN: "cleans its log", JUMP: "its clock jumps",
     STOP: "is to leave", BOUNDARY: "will lose its power", REPLACE: "gets an empty disk",
     DISK: "its disk will fail", UPGRADE: "is asked to raise kraft.version",
-    CUT: "will lose its power in an operation of its disk",
+    CUT: "will lose its power in an operation of its disk", MOVE: "gets another address",
 }  # fmt: skip
 
 

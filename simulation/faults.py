@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import product
 
-from kraftspec.reference.raft import RoleName
+from kraftspec.reference.raft import RoleName, Voter
 from kraftspec.reference.raft.types import NEVER_US
 from kraftspec.simulation.initial_quorum import directory_id_of
 from kraftspec.simulation.network import Message
@@ -17,10 +17,11 @@ from kraftspec.simulation.operators import Operator
 from kraftspec.simulation.replica import FULL, Replica
 from kraftspec.simulation.swarm import MS, S
 from kraftspec.simulation.timeline import Timeline
-from kraftspec.simulation.world import add_node
+from kraftspec.simulation.world import World, add_node
 
 SLOW_SYNC_US = 400 * MS
 _ONE_LINK, _SPLIT = 2, 3  # Two of the ways to spoil links: one direction of one; two parts.
+VOTERS_LEFT = 3  # At the least, where one of them moves: those that are left elect.
 EFFECTS_MAX = 8  # Steps with more effects than that are rare.
 # The ways to spoil links, as they are told.
 _WAYS = (
@@ -42,6 +43,7 @@ class Faults:
         self._clogged: dict[tuple[int, int], int] = {}  # … → until when, in µs.
         self._mute: dict[tuple[int, int], int] = {}  # Replies lost.
         self._slow: dict[int, int] = {}  # Node → until when its disk is slow.
+        self._moves = 0
 
     def plan(self) -> None:
         """Plan the first of each kind."""
@@ -73,6 +75,7 @@ class Faults:
             (swarm.snapshot_period_us, self._snapshot),
             (swarm.clean_period_us, self._clean),
             (swarm.leader_removal_period_us, self._remove_leader),
+            (swarm.move_period_us, self._move),
         )
 
     def _plan_next(self, period_us: int, fault: Callable[[], None]) -> None:
@@ -411,6 +414,27 @@ class Faults:
         duration_us = rng.between(500 * MS, 5 * S)
         self.schedule.after(rng.between(1, 3 * round_trip_us), self._cut_off, leader, duration_us)
 
+    def _move(self) -> None:
+        """A node restarts under another address, when all voters are where the last set says.
+
+        Else two that have moved could not ask each other, and a third that has the longest log
+        could ask neither: nobody would be elected.
+        """
+        world = self.schedule.world
+        leader, replica = world.leader(), self.one_up()
+        if leader is None or replica is None or not replica.can_move:
+            return
+        voters = leader.core.log.voters
+        if len(voters.last) < VOTERS_LEFT or (voters.last_offset or 0) >= leader.high_watermark:
+            return
+        if not all(is_found(world, voter) for voter in voters.last):
+            return
+        self.schedule.met["moved"] += 1
+        self._moves += 1
+        self._down(replica, None)
+        world.move(replica, self._moves)
+        self._later(replica)
+
     # ---- state machines ----------------------------------------------------------------------
 
     def _snapshot(self) -> None:
@@ -422,3 +446,9 @@ class Faults:
         replica = self.one_up()
         if replica is not None and replica.paused_until_us <= self.schedule.world.now_us:
             self.schedule.world.clean(replica)
+
+
+def is_found(world: World, voter: Voter) -> bool:
+    """Whether a voter is where its entry says."""
+    replica = world.replica_of(voter.key)
+    return replica is not None and {*replica.endpoints} == {*voter.endpoints}

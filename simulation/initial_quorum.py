@@ -12,15 +12,25 @@ from kraftspec.reference.raft.types import Endpoint, Node, VersionRange
 from kraftspec.simulation.rng import Rng
 from kraftspec.simulation.swarm import Swarm
 
-PORT_BASE = 9000  # A node listens where its id says, so that an address tells who it is.
+PORT_BASE = 9000  # Where its id says a node is always reached, as by a name that stays.
+PORT_SPAN = 100  # Between its addresses, of which it has another after each move.
+OTHER_LISTENER = "CLIENTS"  # Nobody answers there to what nodes ask one another.
 LISTENER = "CONTROLLER"
 VOTE_API_KEY = 52
 CLUSTER_ID = "c2ltdWxhdGlvbnMtY2x1cw"
 
 
 def endpoints_of(node_id: int) -> tuple[Endpoint, ...]:
-    """Return where a node listens."""
+    """Return where a node listens that never moves."""
     return (Endpoint(LISTENER, "localhost", PORT_BASE + node_id),)
+
+
+def endpoints_after(moves: int, node_id: int, listeners: int) -> tuple[Endpoint, ...]:
+    """Return where a node listens after so many moves: where the others reach it is the last."""
+    first = PORT_BASE + node_id + PORT_SPAN * (1 + 2 * moves)
+    own = Endpoint(LISTENER, "localhost", first)
+    other = Endpoint(OTHER_LISTENER, "localhost", first + PORT_SPAN)
+    return (other, own)[-listeners:]
 
 
 def directory_id_of(rng: Rng) -> Uuid:
@@ -44,7 +54,9 @@ def configurations(swarm: Swarm, rng: Rng) -> list[Config]:
             cluster_id=CLUSTER_ID,
             node_id=id,
             directory_id=directories[id],
-            endpoints=endpoints_of(id),
+            endpoints=endpoints_after(0, id, swarm.listeners)
+            if swarm.move_period_us
+            else endpoints_of(id),
             voters=VoterSet() if is_dynamic else voters,
             bootstrap_servers=servers if is_dynamic else (),
             can_become_voter=id < swarm.voters + swarm.joiners,

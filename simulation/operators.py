@@ -211,7 +211,7 @@ class Operator:
             request = AddVoter(
                 voter_id=replica.id,
                 voter_directory_id=replica.key.directory_id,
-                endpoints=replica.config.endpoints,
+                endpoints=replica.endpoints,
                 ack_when_committed=waits or leader.api_max.get(api.API_KEY, 1) < 1,
                 timeout_us=5 * S,
             )

@@ -25,7 +25,7 @@ from kraftspec.reference.raft.transitions import FatalError
 from kraftspec.reference.raft.voters import VoterSet
 from kraftspec.reference.storage import Storage
 from kraftspec.simulation.committed_log import Violation
-from kraftspec.simulation.initial_quorum import LISTENER, PORT_BASE
+from kraftspec.simulation.initial_quorum import LISTENER
 from kraftspec.simulation.log_model import SNAPSHOT_STATE, LogModel
 from kraftspec.simulation.network import Message
 from kraftspec.simulation.replica import FULL, Replica, Surroundings
@@ -68,6 +68,7 @@ class OwnReplica(Host, Replica):
     """A `Host` of the simulated quorum. Its power may go between any two effects."""
 
     core: Core
+    can_move = True
     _begun: _BegunSync | None = None
     _flushed: ev.LogFlushed | None = None  # What the core is to be told of the last sync.
 
@@ -344,8 +345,8 @@ class OwnReplica(Host, Replica):
         """Send a request, at a version that both speak."""
         request = effect.request
         self.note_ask(request)
-        target = effect.node.port - PORT_BASE
-        if target not in self.world.replicas:  # A server that is named, and that nobody runs.
+        target = self.world.ports.get(effect.node.port, -1)
+        if target < 0:  # A server that nobody runs, or an address that a node had before.
             self.world.scheduler.will_fail(self, effect.request_id, False)
             return
         api = self.profile.api_of(request)

@@ -58,7 +58,7 @@ class Replay:
             kinds.STOP: self._stop, kinds.CRASH: self._crash, kinds.START: self._start,
             kinds.ASK: self._ask, kinds.BOUNDARY: self._boundary, kinds.DISK: self._disk,
             kinds.REPLACE: self._replace, kinds.UPGRADE: self._upgrade,
-            kinds.CUT: self._cut,
+            kinds.CUT: self._cut, kinds.MOVE: self._move,
         }  # fmt: skip
 
     def run(self, decisions: Sequence[Decision]) -> Violation | None:
@@ -231,6 +231,11 @@ class Replay:
     def _cut(self, replica: Replica, decision: Decision) -> bool:
         self.world.lose_power_at(replica, *decision.detail)
         return True
+
+    def _move(self, replica: Replica, decision: Decision) -> bool:
+        if not replica.is_up:
+            self.world.move(replica, *decision.detail)
+        return not replica.is_up
 
     def _replace(self, replica: Replica, decision: Decision) -> bool:
         (directory,) = decision.detail

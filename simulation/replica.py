@@ -16,6 +16,8 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any, Protocol
 
+import msgspec
+
 from kraftspec.generated.errors import ErrorCode
 from kraftspec.reference.host import NO_LIMIT
 from kraftspec.reference.log import LogConfig
@@ -36,10 +38,11 @@ from kraftspec.reference.raft.messages import (
     Vote,
 )
 from kraftspec.reference.raft.profile import Profile
-from kraftspec.reference.raft.types import BOOTSTRAP_OFFSET
+from kraftspec.reference.raft.types import BOOTSTRAP_OFFSET, Endpoints
 from kraftspec.reference.raft.voters import VoterSet
 from kraftspec.simulation.clients import Appends
 from kraftspec.simulation.core_view import CoreView
+from kraftspec.simulation.initial_quorum import endpoints_after
 from kraftspec.simulation.log_model import SNAPSHOT_STATE, LogModel
 from kraftspec.simulation.network import Message
 from kraftspec.simulation.rng import Rng
@@ -85,6 +88,7 @@ class Surroundings(Protocol):
     hooks: Any  # `invariants.Hooks`: calls what each invariant has of that name.
     met: Counter[str]
     replicas: dict[int, Replica]
+    ports: dict[int, int]  # Where nodes are reached now → their ids.
 
     def send(self, message: Message) -> None:
         """Give a message to the network."""
@@ -116,6 +120,7 @@ class Replica(ABC):
     # Properties that are not judged of this node: not shown, or it has a rule of its own.
     unseen: frozenset[str] = frozenset()
     has_pre_votes = True  # False for a release before KIP-996.
+    can_move = False  # Whether it can restart under another address.
     effects_left: int = NO_LIMIT
     flush_wanted: fx.FlushLog | None = None
 
@@ -253,6 +258,16 @@ class Replica(ABC):
 
     def check_corruption_is_detected(self) -> None:  # noqa: B027 - none, by default.
         """A log whose synced bytes have changed must not be opened as if nothing were."""
+
+    @property
+    def endpoints(self) -> Endpoints:
+        """Where it listens from its next start on."""
+        return self.config.endpoints
+
+    def move(self, moves: int) -> None:
+        """Listen elsewhere from the next start on."""
+        endpoints = endpoints_after(moves, self.id, len(self.config.endpoints))
+        self.config = msgspec.structs.replace(self.config, endpoints=endpoints)
 
     # ---- incarnations --------------------------------------------------------------------------
 

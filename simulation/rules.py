@@ -196,7 +196,7 @@ class Rules:
             voter = voters.get(request.voter_id)
             is_there = voter is not None and voter.key.directory_id == request.voter_directory_id
             if isinstance(request, UpdateVoter):
-                return is_there and voter is not None and voter.endpoints == request.endpoints
+                return is_there and voter is not None and {*voter.endpoints} == {*request.endpoints}
             return is_there is isinstance(request, AddVoter)
         raise TypeError(f"{type(request).__name__} changes no voters")
 

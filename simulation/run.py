@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from kraftspec.reference.raft.messages import AddVoter
+from kraftspec.reference.raft.messages import AddVoter, UpdateVoter
 from kraftspec.reference.raft.profile import Profile
 from kraftspec.simulation.committed_log import Violation
 from kraftspec.simulation.harness.cores import Core, cpu_seconds, lacking_capabilities
@@ -22,6 +22,7 @@ from kraftspec.simulation.schedule import Schedule
 from kraftspec.simulation.swarm import (
     Swarm,
     draw_diverged_tails,
+    draw_moves,
     draw_removed_leaders,
     draw_restless_operator,
     draw_slow_snapshots,
@@ -100,6 +101,8 @@ def swarm_of(
     if protocol.has_snapshots and "snapshots" not in lacking:
         draw_slow_snapshots(swarm, Rng(seed ^ 0x5709))
         draw_diverged_tails(swarm, Rng(seed ^ 0xD1FE))
+    if UpdateVoter in protocol.changes:
+        draw_moves(swarm, Rng(seed ^ 0x30FE))
     protocol.restrict(swarm, rng)
     forgo(swarm, lacking)
     return swarm

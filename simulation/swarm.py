@@ -18,6 +18,7 @@ S = 1_000_000
 RESTLESS = 1_000  # Runs of 10,000 whose operator repeats requests, and lets leaders be removed.
 REMOVED_LEADERS = 700  # Runs of 10,000 whose leaders are removed, and cut off then.
 SLOW_SNAPSHOTS = 500  # Runs of 10,000 whose snapshots are slower than the fetch time-out.
+MOVES = 400  # Runs of 10,000 whose nodes restart under other addresses.
 DIVERGED_TAILS = 400  # Runs of 10,000 whose leaders are cut off, and written to.
 
 
@@ -67,6 +68,8 @@ class Swarm(msgspec.Struct, kw_only=True):
     corruption_period_us: int = 0
     partitioned_removal_period_us: int = 0  # A partitioned voter is removed.
     leader_removal_period_us: int = 0  # A leader is removed, and partitioned soon after.
+    move_period_us: int = 0  # A node restarts under another address.
+    listeners: int = 1  # Of each node, in such a run.
     stranding_period_us: int = 0  # A leader is cut off, and comes back: see `diverged_tails`.
     # What is asked of it.
     append_period_us: int = 40 * MS
@@ -96,7 +99,10 @@ class Swarm(msgspec.Struct, kw_only=True):
     @property
     def is_of_one_kind(self) -> bool:
         """Whether it is a run in which one thing fails, and little else."""
-        kinds = (self.repeat_period_us, self.leader_removal_period_us, self.isolation_period_us)
+        kinds = (
+            self.repeat_period_us, self.leader_removal_period_us, self.isolation_period_us,
+            self.stranding_period_us,
+        )  # fmt: skip
         return any(kinds)
 
     @property
@@ -272,3 +278,21 @@ def draw_diverged_tails(swarm: Swarm, rng: Rng) -> None:
         swarm.fetch_max_bytes = swarm.fetch_snapshot_max_bytes = 1 << 20
         swarm.latency_min_us, swarm.latency_max_us = 10 * MS, 40 * MS
         swarm.stranding_period_us = rng.between(1 * S, 4 * S)
+
+
+def draw_moves(swarm: Swarm, rng: Rng) -> None:
+    """Draw nodes that restart under other addresses, by an rng of its own.
+
+    Processes end beside, leaders resign, and snapshots take the place of the log: whoever was away
+    learns from them where the voters are.
+    """
+    if swarm.kraft_version and not swarm.is_of_one_kind and rng.in_ten_thousand(MOVES):
+        for name in swarm.faults:
+            setattr(swarm, name, 0)
+        swarm.voters, swarm.listeners = rng.pick((3, 3, 4, 5)), rng.pick((1, 2))
+        swarm.move_period_us = rng.between(1 * S, 4 * S)
+        swarm.kill_period_us = rng.between(3 * S, 15 * S)
+        swarm.resign_period_us = rng.between(3 * S, 15 * S)
+        swarm.snapshot_period_us = swarm.clean_period_us = rng.between(1 * S, 8 * S)
+        swarm.append_period_us = 500 * MS
+        swarm.latency_min_us, swarm.latency_max_us = 10 * MS, 40 * MS

@@ -27,6 +27,7 @@ from kraftspec.reference.raft.messages import DescribeQuorum, Request
 from kraftspec.simulation.clients import OPERATOR, Appends, records_of
 from kraftspec.simulation.committed_log import CommittedLog, Violation
 from kraftspec.simulation.harness.protocol import HarnessError
+from kraftspec.simulation.initial_quorum import LISTENER, endpoints_of
 from kraftspec.simulation.invariants import Hooks, Invariant
 from kraftspec.simulation.network import Message
 from kraftspec.simulation.replica import Replica, Scheduler
@@ -38,7 +39,7 @@ _TRACE = struct.Struct(">BiqIiqq")
 # What an event is in the trace.
 DELIVER, TICK, FLUSH, FINISH, FAIL, APPEND, ASK, CRASH = range(8)
 START, SNAPSHOT, CLEAN, JUMP, STOP, BOUNDARY, REPLACE, DISK = range(8, 16)
-UPGRADE, CUT = 16, 17
+UPGRADE, CUT, MOVE = 16, 17, 18
 
 
 class Decision(msgspec.Struct, frozen=True, array_like=True):
@@ -71,6 +72,7 @@ class World:
         self.hooks = Hooks(invariants, self.committed_log)
         self.replicas: dict[int, Replica] = {}
         self.by_key: dict[ReplicaKey, Replica] = {}
+        self.ports: dict[int, int] = {}
         self.appends = Appends(self.hooks.operation_ended)
         self.leaders: dict[int, int] = {}  # Epoch → leader, as elected.
         self._operator_requests: dict[int, Request] = {}
@@ -219,6 +221,21 @@ class World:
             self._note(REPLACE, replica, str(replica.config.directory_id))
         self.replicas[replica.id] = replica
         self.by_key[replica.key] = replica
+        self._listen(replica)
+
+    def move(self, replica: Replica, moves: int) -> None:
+        """A node that is down will listen elsewhere: it has moved so many times."""
+        if self.decisions is not None:
+            self._note(MOVE, replica, moves)
+        replica.move(moves)
+        self._listen(replica)
+
+    def _listen(self, replica: Replica) -> None:
+        """Let a node be reached where it listens, by the name that stays, and nowhere else."""
+        self.ports = {port: id for port, id in self.ports.items() if id != replica.id}
+        for endpoint in (*endpoints_of(replica.id), *replica.config.endpoints):
+            if endpoint.name == LISTENER:
+                self.ports[endpoint.port] = replica.id
 
     def ask(self, target: int, request: Request) -> None:
         """The operator asks a node."""

@@ -109,6 +109,12 @@ class Voter(msgspec.Struct, frozen=True, gc=False):
     endpoints: Endpoints = ()
     kraft_versions: VersionRange = VersionRange()
 
+    def is_same(self, other: Voter) -> bool:
+        """Whether both say the same; listeners have names, and no order (Kafka's ``Endpoints``)."""
+        return (self.key, self.kraft_versions, {*self.endpoints}) == (
+            other.key, other.kraft_versions, {*other.endpoints},
+        )  # fmt: skip
+
     def node(self, listener: str) -> Node | None:
         """Return where its ``listener`` is, or None if it has no such listener."""
         return address(self.key.id, self.endpoints, listener)

@@ -70,7 +70,7 @@ class VoterSet:
     def needs_update(self, voter: Voter) -> bool:
         """Whether ``voter`` is one of these, and its endpoints or versions are not what stands."""
         known = self._by_id.get(voter.key.id)
-        return known is not None and known.key.matches(voter.key) and known != voter
+        return known is not None and known.key.matches(voter.key) and not known.is_same(voter)
 
     def with_voter(self, voter: Voter) -> VoterSet:
         """Return this set with ``voter`` added, or put in place of the one that has its id."""

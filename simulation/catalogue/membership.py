@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from kraftspec.generated.errors import ErrorCode
 from kraftspec.reference.profiles.kafka import membership as kafka_membership
-from kraftspec.reference.raft import leader, log_state, membership, resigned, role, voters
+from kraftspec.reference.raft import leader, log_state, membership, resigned, role, types, voters
 from kraftspec.reference.raft.types import NEVER_US
 from kraftspec.simulation.catalogue.bug import Planter
 
@@ -242,3 +242,24 @@ def tells_old_tools_less(plant: Planter) -> None:
         return state
 
     plant(kafka_membership, "_put_state", terse)
+
+
+def does_not_tell_that_it_moved(plant: Planter) -> None:
+    """A voter compares its versions with its entry, and not where it listens."""
+
+    def needs_update(self: Any, voter: Any) -> bool:
+        known = self.get(voter.key.id)
+        is_same = known is not None and known.key.matches(voter.key)
+        return is_same and known.kraft_versions != voter.kraft_versions
+
+    plant(voters.VoterSet, "needs_update", needs_update)
+
+
+def asks_at_the_first_listener(plant: Planter) -> None:
+    """A request to a voter goes to its first listener, whatever that is for."""
+
+    def node(self: Any, listener: str) -> Any:
+        first = self.endpoints[:1]
+        return types.address(self.key.id, first, first[0].name) if first else None
+
+    plant(types.Voter, "node", node)

@@ -23,13 +23,13 @@ from kraftspec.reference.log.epochs import EpochEntry
 from kraftspec.reference.log.snapshots import data_values, snapshot_name
 from kraftspec.reference.raft import Config, SnapshotId
 from kraftspec.reference.raft.control import ControlRecord, Voters
-from kraftspec.reference.raft.types import BOOTSTRAP_SNAPSHOT, NEVER_US
+from kraftspec.reference.raft.types import BOOTSTRAP_SNAPSHOT, NEVER_US, Endpoints
 from kraftspec.reference.raft.voters import VoterSet
 from kraftspec.simulation.committed_log import Violation
 from kraftspec.simulation.harness.process import Hosts
 from kraftspec.simulation.harness.protocol import ENCODERS, Event
 from kraftspec.simulation.harness.shown import CoreShown, election_of
-from kraftspec.simulation.initial_quorum import PORT_BASE
+from kraftspec.simulation.initial_quorum import PORT_BASE, endpoints_of
 from kraftspec.simulation.log_model import LogModel
 from kraftspec.simulation.replica import FULL, Replica, Surroundings
 
@@ -83,6 +83,11 @@ class HarnessNode(Replica):
         if content is not None:
             self._queue("install", *BOOTSTRAP_SNAPSHOT, content)
             self._snapshots[BOOTSTRAP_SNAPSHOT] = content
+
+    @property
+    def endpoints(self) -> Endpoints:
+        """Where its id says: a harness has no command that moves a node."""
+        return endpoints_of(self.id)
 
     # ---- commands ------------------------------------------------------------------------------
 

@@ -19,7 +19,6 @@ from kraftspec.reference.raft.types import NEVER_US
 from kraftspec.simulation.harness.node import SHUT_DOWN, UP, HarnessNode
 from kraftspec.simulation.harness.protocol import PROTOCOL, Event
 from kraftspec.simulation.harness.shown import ROLES, election_of
-from kraftspec.simulation.initial_quorum import PORT_BASE
 from kraftspec.simulation.log_model import SNAPSHOT_STATE
 from kraftspec.simulation.network import Message
 
@@ -202,8 +201,8 @@ class HarnessReplica(HarnessNode):
             return
         request = self.profile.decode_request(key, version, body)
         self.note_ask(request)
-        target = port - PORT_BASE
-        if target not in self.world.replicas:
+        target = self.world.ports.get(port, -1)
+        if target < 0:
             self.world.scheduler.will_fail(self, correlation, False)
             return
         self.ask(correlation, target, request, key, version, body)

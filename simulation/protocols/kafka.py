@@ -33,6 +33,10 @@ class KafkaProtocol(SimulatedProtocol):
     """How the simulator forms and runs quorums of Apache Kafka's protocol."""
 
     has_other_cores = True
+    liveness = (
+        "leader_elected", "appends_acknowledged", "replicas_catch_up", "reconfiguration_finishes",
+        "voters_are_found", "leadership_stays", "successor_leads",
+    )  # fmt: skip
 
     def restrict(self, swarm: Swarm, rng: Rng) -> None:
         """Let some of the quorums that begin with static voters be upgraded (KIP-853)."""

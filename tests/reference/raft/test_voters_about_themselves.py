@@ -61,6 +61,16 @@ def moved(node_id: int) -> tuple[Endpoint, ...]:
     return (Endpoint("CONTROLLER", f"moved{node_id}", 9000 + node_id),)
 
 
+def test_the_order_of_listeners_says_nothing() -> None:
+    """A leader of Apache Kafka may write them in another one: to tell it again would never end."""
+    listeners = (Endpoint("A", "localhost", 1), Endpoint("B", "localhost", 2))
+    known = Voter(ReplicaKey(1, directory(1)), listeners)
+    known_set = VoterSet([known])
+    assert not known_set.needs_update(Voter(known.key, listeners[::-1]))
+    assert known_set.needs_update(Voter(known.key, listeners[:1]))
+    assert known_set.needs_update(Voter(known.key, listeners, VersionRange(0, 1)))
+
+
 def test_a_voter_that_moved_tells_its_leader() -> None:
     net, leader = led()
     node = others(net, leader)[0]
