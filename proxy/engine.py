@@ -29,6 +29,7 @@ from kraftspec.reference.wire.frames import UNSUPPORTED_VERSION
 if TYPE_CHECKING:
     from kraftspec.fastpath.message import Message
     from kraftspec.proxy.frame import Part
+    from kraftspec.proxy.recorder import Recorder
 
 REPORTS_MAX: Final = 1_000  # Of each kind; what comes more often is counted only.
 
@@ -142,6 +143,7 @@ class Engine:
         self.reports: Counter[str] = Counter()
         self.on_report: Callable[[str], None] | None = None
         self.stand_in: StandIn | None = None  # Gets the addresses that are rewritten.
+        self._recorder: Recorder | None = None
         self._wants: dict[tuple[str, int, int], bool] = {}
         self._number = 0
         for rule in rules:
@@ -182,6 +184,11 @@ class Engine:
             hook()
         return len(hooks)
 
+    def record_to(self, recorder: Recorder) -> None:
+        """Record all messages from now on."""
+        self._recorder = recorder
+        self._wants.clear()
+
     # ---- frames --------------------------------------------------------------------------------
 
     def wants(self, direction: Direction, api_key: int, version: int) -> bool:
@@ -189,7 +196,8 @@ class Engine:
         key = (direction, api_key, version)
         wanted = self._wants.get(key)
         if wanted is None:
-            wanted = self._wants[key] = self._way(*key) is not None or any(
+            is_seen = self._recorder is not None or self._way(*key) is not None
+            wanted = self._wants[key] = is_seen or any(
                 rule.covers(api_key, version)
                 and (rule.direction == direction or (direction == "request" and rule.keeps_request))
                 for rule in self.rules
@@ -216,6 +224,8 @@ class Engine:
         """
         fate: Fate | None = None
         exchange = frame.exchange
+        if self._recorder is not None:
+            self._recorder.write(frame, max(node, key=len))  # Its address, not its id.
         self._rewrite(frame)
         for active in list(self.rules):
             if active.direction != frame.direction:

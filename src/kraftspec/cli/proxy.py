@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
@@ -83,6 +83,11 @@ PORTS = _Ports()
     type=ADDRESS,
     help="Serve rules, counts and Prometheus metrics over HTTP; port 0 takes a free one.",
 )
+@click.option(
+    "--record",
+    type=click.File("w", lazy=False),
+    help="Write each message that comes as a line of JSON; - is stdout.",
+)
 @click.option("--check", is_flag=True, help="Check the rules and end.")
 @click.option("--schema", is_flag=True, help="Print the JSON Schema of files of rules and end.")
 @set_option
@@ -94,6 +99,7 @@ def proxy(
     advertise: str | None,
     ports: range | None,
     control: tuple[str, int] | None,
+    record: TextIO | None,
     check: bool,
     schema: bool,
     set_name: str,
@@ -106,6 +112,7 @@ def proxy(
     import logging
 
     from kraftspec.proxy.frame import apis_of
+    from kraftspec.proxy.recorder import Recorder
     from kraftspec.proxy.rule_files import RuleFile, read_rules, schema_text
     from kraftspec.proxy.server import FaultProxy
 
@@ -134,6 +141,8 @@ def proxy(
             advertised_host=advertise,
             ports=ports or range(1),
         )
+        if record is not None:
+            running.engine.record_to(Recorder(record))
         asyncio.run(_run(running, nodes, control))
     except OSError as error:
         raise RefusedError(error) from error
