@@ -1,4 +1,4 @@
-"""``kraftspec spec``: check, import, list, show, plan, headers, diff, history and dissector."""
+"""``kraftspec spec``: schemas, their plans and history, and what is written from them."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from kraftspec.cli.output import (
 )
 from kraftspec.cli.spec_dissector import dissector
 from kraftspec.cli.spec_history import history
+from kraftspec.cli.spec_reference import reference
 
 if TYPE_CHECKING:
     from kraftspec.codegen.headers import ApiHeaders
@@ -44,6 +45,7 @@ def spec() -> None:
 
 spec.add_command(history)
 spec.add_command(dissector)
+spec.add_command(reference)
 
 
 @spec.command()
