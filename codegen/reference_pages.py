@@ -122,7 +122,7 @@ def _index(named: Mapping[str, Message]) -> dict[str, Any]:
 
 def _message(message: Message, named: Mapping[str, Message], history: bool) -> dict[str, Any]:
     versions = list(_versions(message))
-    changes = packaged_history().messages.get(message.name, []) if history else []
+    changes = list(packaged_history().messages.get(message.name, ())) if history else []
     other = None
     for kind, counterpart in (("Request", "Response"), ("Response", "Request")):
         if message.name.endswith(kind):

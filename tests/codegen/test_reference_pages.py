@@ -55,8 +55,8 @@ def told(section: str) -> list[Told]:
     for depth, name, wire in ROW.findall(section):
         tag = TAG.search(name)
         nullable = "<small>nullable</small>" in wire
-        plain = [re.sub(r" <small>.*?</small>", "", cell) for cell in (name, wire)]
-        found.append((int(depth), *plain, nullable, int(tag[1]) if tag else None))
+        label, kind = (re.sub(r" <small>.*?</small>", "", cell) for cell in (name, wire))
+        found.append((int(depth), label, kind, nullable, int(tag[1]) if tag else None))
     return found
 
 
