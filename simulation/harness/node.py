@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 from kraftspec.fastpath import crc32c
 from kraftspec.fastpath.batch_reader import decode_batch
-from kraftspec.fastpath.records import BatchHeader
+from kraftspec.fastpath.records import CRC_AT, BatchHeader
 from kraftspec.fastpath.walk import iterate_headers
 from kraftspec.generated.control_records import ControlRecordType
 from kraftspec.reference.host import PowerLostError
@@ -32,6 +32,7 @@ from kraftspec.simulation.harness.shown import CoreShown, election_of
 from kraftspec.simulation.initial_quorum import PORT_BASE, endpoints_of
 from kraftspec.simulation.log_model import LogModel
 from kraftspec.simulation.replica import FULL, Replica, Surroundings
+from kraftspec.simulation.rng import Rng
 
 # `status` of a state event.
 DOWN, UP, SHUT_DOWN, NO_POWER, FATAL, FAILED_DISK, FULL_DISK = range(7)
@@ -61,6 +62,8 @@ class HarnessNode(Replica):
         self.core = CoreShown(config.voters)
         self.api_max.update(dict.fromkeys(world.profile.apis, -1) | process.api_max)
         self.has_pre_votes = "pre_vote" in process.capabilities
+        if "disk_faults" in process.capabilities:
+            self.unseen -= {"corruption_is_detected"}
         self._batches: list[bytes] = []  # Beside `log_model`, whose ends are theirs.
         self._snapshots: dict[SnapshotId, bytes] = {}
         self._begun: list[Event] = []  # Of the start, after it was recovered.
@@ -226,6 +229,33 @@ class HarnessNode(Replica):
         if "disk_faults" in self.process.capabilities:
             fault = IS_FULL if operations == FULL else FAILS if operations else HEALTHY
             self._queue("disk_fault", fault, max(operations, 1))
+
+    def corrupt(self, rng: Rng) -> bool:
+        """Let the harness flip a bit of a synced batch, in the part of it that its CRC covers."""
+        if "disk_faults" not in self.process.capabilities:
+            return False
+        synced = [
+            batch
+            for batch, end in zip(self._batches, self.log_model.ends, strict=True)
+            if end <= self.durable_end
+        ]
+        if synced:
+            batch = rng.pick(synced)
+            base_offset = int.from_bytes(batch[:8], "big")
+            mask = 1 << rng.below(8)
+            at = rng.between(CRC_AT, len(batch) - 1)
+            self._queue("rot", base_offset, at, mask - (mask >> 7 << 8))
+        return bool(synced)
+
+    def check_corruption_is_detected(self) -> None:
+        """Start once, and look at what was read: Kafka's log is cut before what has changed."""
+        events = self._do("start", self.clock_us(), 0)
+        if events[0][0] == "recovered":
+            start, end = events[0][1][:2]
+            if start < self.durable_end <= end:
+                text = f"node {self.id} opens a log whose bits flipped"
+                raise Violation("corruption_is_detected", text)
+        self._queue("kill")
 
     @property
     def is_disk_spoilt(self) -> bool:

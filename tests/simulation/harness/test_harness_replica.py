@@ -89,3 +89,14 @@ def test_a_timer_that_is_due_is_a_step_of_its_own(seed: int) -> None:
     """
     result = run(seed, Core("kafka:4.4.0"), events=3_000)
     assert result.violation is None
+
+
+@pytest.mark.kafka
+@pytest.mark.soak
+def test_kafka_notices_that_bits_of_its_log_have_flipped() -> None:
+    """It cuts the log there, and its disk is replaced."""
+    for seed in (176, 368, 485):
+        result = run(seed, Core("kafka:4.4.0"), events=1_500)
+        assert result.violation is None
+        assert result.faults["bit corruption"] > 0
+        assert result.to_json()["invariants"]["corruption_is_detected"] == "held"
