@@ -146,6 +146,12 @@ Reread(s, log) ==
               !.read = Len(log),
               !.synced = Len(log)]
 
+\* How much of its log a node has on its disk when it has started: all, since it syncs what it reads.
+SyncedAtStart(s) == End(s)
+
+\* Whether a node may let others count on its log.
+IsDurable(s) == s.synced = End(s)
+
 ----------------------------------------------------------------------------
 \* A node, and how its role changes.
 
@@ -316,7 +322,7 @@ OnEnd(s, m) ==
     IF m.epoch < s.epoch THEN Does(s, Told(s, m))
     ELSE LET t == Learned(s, m.epoch, m.from)
              campaigns == /\ m.isPreferred /\ t.role = "follower" /\ t.leader = m.from
-                          /\ t.synced = End(t) /\ MayCampaign(t)
+                          /\ IsDurable(t) /\ MayCampaign(t)
          IN Does(IF campaigns THEN Promoted(Prospects(t)) ELSE t, {})
 
 \* Fetch ....................................................................
@@ -429,7 +435,7 @@ Loses ==
 TimesOut(n) ==
     LET s == node[n]
     IN /\ s.role \in {"follower", "unattached"}
-       /\ MayCampaign(s) /\ s.synced = End(s)
+       /\ MayCampaign(s) /\ IsDurable(s)
        /\ Step(n, Promoted(Prospects(s)), net) /\ UNCHANGED spent
 
 \* The election time-out of who campaigns expires, or too many have rejected it.
@@ -453,7 +459,7 @@ LeavesEpoch(n) ==
 \* A request that would tell its receiver nothing is not sent.
 AsksVote(n) ==
     LET s == node[n]
-    IN /\ s.role \in {"prospective", "candidate"} /\ s.synced = End(s)
+    IN /\ s.role \in {"prospective", "candidate"} /\ IsDurable(s)
        /\ \E key \in Voters(s) \ (s.votes \cup {Key(s)}) : Sends(n, Vote(s, key))
 
 Calls(n) ==
@@ -479,7 +485,7 @@ IsFetchOfUse(s, to) ==
 \* any node. (A Fetch that waits at its leader is one that is sent later.)
 AsksRecords(n) ==
     LET s == node[n]
-    IN /\ s.synced = End(s)
+    IN /\ IsDurable(s)
        /\ \/ /\ s.role = "follower" /\ IsFetchOfUse(s, s.leader)
              /\ Sends(n, Fetch(s, s.leader))
           \/ /\ s.role = "unattached" /\ ~IsVoter(s)
@@ -504,7 +510,8 @@ Crashes(n) ==
     IN /\ Spend("crashes", MaxCrashes)
        /\ \E end \in s.synced..End(s) :
             LET read == [Reread(s, SubSeq(s.log, 1, end)) EXCEPT !.hw = s.start]
-            IN Step(n, Started(read), net)
+                synced == SyncedAtStart([read EXCEPT !.synced = s.synced])
+            IN Step(n, Started([read EXCEPT !.synced = synced]), net)
 
 \* A disk is replaced by an empty one. It has another directory id.
 Wipes(n) ==

@@ -72,7 +72,7 @@ CanBeElected(s) ==
                             IsUpToDate(t, [lastEpoch |-> LastEpoch(s), end |-> End(s)])}}
        IN Majority(willing, Voters(s))
 
-leader_elected ==
+leader_can_be_elected ==
     (\E s \in Up : s.role = "leader") \/ (\E s \in Up : CanBeElected(s))
 
 ----------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 FILE = "groups.toml"
+FILE_OF_FINDING = "model.toml"  # The same for one finding: its groups.
 
 
 class Group(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -85,7 +86,7 @@ def groups() -> dict[str, Group]:
 
 def _files() -> Iterator[Path]:
     yield model_root() / FILE
-    yield from sorted((model_root().parent / "findings").glob(f"**/{FILE}"))
+    yield from sorted((model_root().parent / "findings").glob(f"**/{FILE_OF_FINDING}"))
 
 
 def _read(path: Path) -> _File:

@@ -27,7 +27,7 @@ _BROKEN = re.compile(
     r"|^Error: (Temporal properties) were violated", re.MULTILINE,
 )  # fmt: skip
 _FINISHED = re.compile(r"^Model checking completed. No error has been found.", re.MULTILINE)
-_STATE = re.compile(r"^(?:State )?(\d+): (?:<(.*?)>|(Stuttering)|(Back to state .*))$")
+_STATE = re.compile(r"^(?:State \d+: (?:<(.*?)>|(Stuttering))|(Back) to state .*)$")
 
 
 class TlcError(Exception):
@@ -155,16 +155,17 @@ def read_output(output: str, seconds: float) -> Result:
 
 
 def _trace(output: str) -> list[Step]:
-    steps = []
+    steps: list[Step] = []
     action, text = "", list[str]()
     for line in [*output.splitlines(), ""]:
         if match := _STATE.match(line):
-            action, text = match[2] or match[3] or match[4], []
+            action, text = match[1] or match[2] or match[3], []
         elif action and line.strip():
             text.append(line)
         elif action:
-            if text:
-                steps.append(Step(action.split()[0], parse_state("\n".join(text))))
+            # Where a behaviour goes on for ever, the last line names no state.
+            state = parse_state("\n".join(text)) if text else steps[-1].state
+            steps.append(Step(action.split()[0], state))
             action = ""
     return steps
 

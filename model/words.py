@@ -26,6 +26,8 @@ _ACTIONS = {
     "Snapshots": " writes a snapshot",
     "Cleans": " deletes what its snapshot has",
 }
+# How a behaviour goes on that never becomes what it has to.
+_ENDS = {"Stuttering": "and nothing else happens", "Back": "and so again and again"}
 _MESSAGES = {
     "vote": "Vote",
     "granted": "a granted vote",
@@ -47,16 +49,15 @@ def story(trace: Sequence[Step]) -> list[str]:
     lines += [f"         {_node(n)} {_standing(s)}" for n, s in _nodes(trace[0].state)]
     previous = trace[0]
     for number, step in enumerate(trace[1:], 1):
-        lines.append(f"{number:4}  {_step(step, previous.state)}")
+        if step.action in _ENDS:
+            lines.append(f"      → {_ENDS[step.action]}")
+        else:
+            lines.append(f"{number:4}  {_step(step, previous.state)}")
         previous = step
-    if trace[-1].action == "Stuttering":
-        lines[-1] = "      → and so for ever: nothing else happens"
     return lines
 
 
 def _step(step: Step, before: dict[str, Value]) -> str:
-    if step.action == "Back":
-        return "back to an earlier state: and so for ever"
     after = step.state
     changed = [(n, dict(_nodes(before))[n], s) for n, s in _nodes(after)]
     changed = [one for one in changed if one[1] != one[2]]

@@ -11,7 +11,7 @@ from kraftspec.model import TlcError, groups, run, story
 from kraftspec.model.__main__ import main
 
 FAULTS = [name for name, group in groups().items() if group.breaks]
-SMALL = ("two-voters",)
+SMALL = ("snapshots", "reconfiguration", "two-voters")
 
 
 @pytest.mark.kafka

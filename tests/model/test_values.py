@@ -115,3 +115,19 @@ def test_an_output_without_one() -> None:
     assert (result.broken, result.is_complete, result.trace) == ("", True, [])
     assert (result.generated, result.distinct, result.depth) == (3_993_117, 663_617, 56)
     assert story(result.trace) == []
+
+
+@pytest.mark.parametrize(
+    ("last", "told"),
+    [
+        ("State 4: Stuttering", "      → and nothing else happens"),
+        ("Back to state 2: <Loses line 1, col 1 to line 2>", "      → and so again and again"),
+    ],
+)
+def test_a_behaviour_that_goes_on_for_ever(last: str, told: str) -> None:
+    output = OUTPUT.replace(
+        "Error: Invariant log_matching is violated.", "Error: Temporal properties were violated."
+    ).replace("1,250 states", f"{last}\n\n1,250 states")
+    result = read_output(output, 1.0)
+    assert result.broken == "Temporal properties"
+    assert story(result.trace)[-1] == told
