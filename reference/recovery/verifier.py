@@ -15,7 +15,7 @@ from kraftspec.reference.recovery import committed, rules
 from kraftspec.reference.recovery.compare import ChangedMeanwhileError, Comparison
 from kraftspec.reference.recovery.elections import candidates_of, common_end, missing_voters
 from kraftspec.reference.recovery.judgement import Judgement, Severity
-from kraftspec.reference.recovery.walker import read_directory, stamp_of
+from kraftspec.reference.recovery.walker import is_as_read, read_directory
 
 if TYPE_CHECKING:
     from kraftspec.reference.log.files import ReadableFiles
@@ -55,7 +55,7 @@ def verify(paths: Sequence[str], files: ReadableFiles | None = None) -> Judgemen
     directories = [read_directory(path, files) for path in paths]
     seen: list[set[tuple[str, str]]] = []  # What was wrong, a reading each.
     for _ in range(_TRIES):
-        is_still = all(_is_as_read(one, files) for one in directories)
+        is_still = all(is_as_read(one, files) for one in directories)
         try:
             found = judge(directories, files, is_still=is_still)
         except ChangedMeanwhileError:
@@ -74,11 +74,7 @@ def verify(paths: Sequence[str], files: ReadableFiles | None = None) -> Judgemen
                 return found
         time.sleep(_PAUSE_S)
         directories = [
-            one if _is_as_read(one, files) else read_directory(one.path, files)
+            one if is_as_read(one, files) else read_directory(one.path, files)
             for one in directories
         ]
     raise OSError("the logs change faster than they can be compared: try again")
-
-
-def _is_as_read(one: Directory, files: ReadableFiles) -> bool:
-    return bool(one.formatting_problem) or stamp_of(one, files) == one.stamp

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from kraftspec.fastpath.batch_reader import decode_batch
 from kraftspec.fastpath.errors import CodecError, detail_of
-from kraftspec.fastpath.records import CONTROL, RECORDS_AT
+from kraftspec.fastpath.records import CONTROL
 from kraftspec.fastpath.recovery import find_end
 from kraftspec.fastpath.walk import Walk
 from kraftspec.generated.control_records import ControlRecordType
@@ -80,8 +80,8 @@ def read_directory(path: str, files: ReadableFiles | None = None) -> Directory:
     where = f"{path}/{METADATA_NAME}"
     for attempt in range(_TRIES):
         try:
+            directory.stamp = _stamp_of(files, where)
             _read_metadata(files, where, directory)
-            directory.stamp = stamp_of(directory, files)
             break
         except FileNotFoundError as error:  # Its node deleted or truncated it.
             if attempt + 1 == _TRIES:
@@ -93,24 +93,41 @@ def read_directory(path: str, files: ReadableFiles | None = None) -> Directory:
     return directory
 
 
-def stamp_of(directory: Directory, files: ReadableFiles) -> tuple[object, ...]:
-    """Return what is another once the node has written to its directory since it was read."""
-    where = f"{directory.path}/{METADATA_NAME}"
+def is_as_read(directory: Directory, files: ReadableFiles) -> bool:
+    """Whether a directory has been as it was read ever since the reading began."""
+    if directory.formatting_problem:
+        return True
     log = directory.log
-    found: list[object] = []
+    where = f"{directory.path}/{METADATA_NAME}"
+    if _stamp_of(files, where) != directory.stamp:
+        return False
+    if not log.segments:
+        return True
+    # Where zeros were written ahead, an append changes no size.
     try:
-        found += [name for name in files.names(where) if _is_read(name)]
-        found.append(read_whole(files, f"{where}/{QUORUM_STATE_NAME}"))
-        if log.segments:
-            # The size alone says nothing where zeros were written ahead.
-            file = files.open(segment_path(where, log.segments[-1]))
-            try:
-                found += [file.size(), file.read_at(log.end_position, RECORDS_AT)]
-            finally:
-                file.close()
+        file = files.open(segment_path(where, log.segments[-1]))
+        try:
+            return next(iter(Walk(file.read_at, log.end_position, file.size())), None) is None
+        finally:
+            file.close()
     except OSError:
-        found.append(None)
-    return tuple(found)
+        return False
+
+
+def _stamp_of(files: ReadableFiles, where: str) -> tuple[object, ...]:
+    """Return the names and sizes of what is read, and quorum-state; empty for what goes away."""
+    try:
+        found: list[object] = []
+        for name in files.names(where):
+            if _is_read(name):
+                file = files.open(f"{where}/{name}")
+                found += [name, file.size()]
+                file.close()
+            elif name == QUORUM_STATE_NAME:
+                found.append(read_whole(files, f"{where}/{name}"))
+        return tuple(found)
+    except OSError:
+        return ()
 
 
 def _is_read(name: str) -> bool:
