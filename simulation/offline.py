@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from random import Random
 from typing import Any, Final
 
 from kraftspec.fastpath import crc32c
@@ -27,6 +26,7 @@ from kraftspec.reference.recovery.walker import batches_from
 from kraftspec.simulation.committed_log import Violation
 from kraftspec.simulation.log_model import SNAPSHOT_STATE
 from kraftspec.simulation.own import DIRECTORY, OwnReplica
+from kraftspec.simulation.rng import Rng
 from kraftspec.simulation.run import swarm_of
 from kraftspec.simulation.schedule import Schedule
 from kraftspec.simulation.swarm import S
@@ -101,9 +101,9 @@ def check(seed: int) -> Counter[str]:
     profile = profile_named(KAFKA)
     schedule = Schedule(seed, swarm_of(seed, profile), profile)
     world = schedule.world
-    rng = Random(seed ^ 0x0FF11)
+    rng = Rng(seed ^ 0x0FF11)
     truth, disks, done = Truth(world), Disks(world), Counter[str]()
-    for stop in sorted(rng.randrange(100, EVENTS_MAX) for _ in range(LOOKS)):
+    for stop in sorted(rng.between(100, EVENTS_MAX - 1) for _ in range(LOOKS)):
         while world.events < stop:
             before = world.events
             schedule.run(min(stop, before + CHUNK))
@@ -163,23 +163,23 @@ def _chain_of(directory: Directory, disks: Disks, end_offset: int) -> int | None
     return chain
 
 
-def _elect(schedule: Schedule, rng: Random, truth: Truth, disks: Disks, done: Counter[str]) -> None:
+def _elect(schedule: Schedule, rng: Rng, truth: Truth, disks: Disks, done: Counter[str]) -> None:
     """Let all nodes go down, start some, and see who is elected."""
     world = schedule.world
     schedule.faults.stop()
     schedule.operator.period_us = 0
-    has_power_loss = rng.choice((True, False))
+    has_power_loss = rng.pick((True, False))
     for replica in list(world.running()):
-        world.crash(replica, rng.getrandbits(32) if has_power_loss else None)
+        world.crash(replica, rng.bits(32) if has_power_loss else None)
     schedule.take_over(world, {})
     healthy = [one for one in sorted(world.replicas) if one not in schedule.corrupted]
-    count = rng.choice((rng.randint(1, len(healthy)), len(healthy)))
-    chosen = sorted(rng.sample(healthy, count))
+    count = rng.pick((rng.between(1, len(healthy)), len(healthy)))
+    chosen = sorted(sorted(healthy, key=lambda _: rng.bits(32))[:count])
     found = disks.read(chosen)
     promised = _compare(found, truth, disks, done, is_at_rest=True)
     epoch = max(one.epoch for one in found.directories)
     for node_id in chosen:
-        world.start(world.replicas[node_id], rng.getrandbits(32))
+        world.start(world.replicas[node_id], rng.bits(32))
     electable = {one.key.id for one in found.candidates if one.is_electable}
     limit = world.now_us + (ELECTED_WITHIN_US if electable else NOBODY_WITHIN_US)
     leader = None

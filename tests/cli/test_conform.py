@@ -94,7 +94,7 @@ def test_kafka_passes() -> None:
 
 def test_a_wrong_codec_is_told_how_to_repeat(fake: str) -> None:
     command = ["conform", "run", "--exec", fake, "--filter", "kafka/VoteRequest"]
-    result = run(*command, "--filter", "result:valid", "--filter", "family:[!c]*")
+    result = run(*command, "--filter", "version:0", "--filter", "family:defaults")
     assert result.exit_code == 1
     lines = result.stdout.splitlines()
     first = next(test for test in vote_vectors() if test["family"] == "defaults")
@@ -113,7 +113,6 @@ def test_a_wrong_codec_is_told_how_to_repeat(fake: str) -> None:
     assert again.exit_code == 1
     assert again.stdout.splitlines()[:8] == lines[:8]
     assert "1 message, 1 pair, 1 vector: 0 passed, 1 failed, 1 skipped" in again.stdout
-    assert "more; --json has all" in lines[-3]
     assert lines[-2].endswith(": not written yet")
 
 

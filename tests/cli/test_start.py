@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import runpy
 import subprocess
 import sys
 
@@ -73,14 +72,11 @@ def test_version() -> None:
     assert pure == f"kraftspec {__version__}, codec: pure Python (KRAFTSPEC_PURE is set)\n"
 
 
-def test_python_dash_m_is_the_command(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["anything", "--version"])
-    with pytest.raises(SystemExit) as ended:
-        runpy.run_module("kraftspec", run_name="__main__")
-    assert ended.value.code == 0
-    assert capsys.readouterr().out == f"kraftspec {__version__}, codec: {native.describe()}\n"
+def test_python_dash_m_is_the_command() -> None:
+    told = subprocess.run(
+        [sys.executable, "-m", "kraftspec", "--version"], capture_output=True, text=True, check=True
+    )
+    assert told.stdout == f"kraftspec {__version__}, codec: {native.describe()}\n"
 
 
 def test_help_names_every_command() -> None:
