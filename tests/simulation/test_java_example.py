@@ -196,7 +196,7 @@ def test_calls_that_do_not_matter_are_left_out(tmp_path: Path) -> None:
     """Of a run of several nodes only what one of them was told is left, and little of that."""
     cores = parse_cores("kafka:4.4.0")
     profile = profile_named("kafka")
-    minimal = minimise(398, profile, events=3000, cores=cores)
+    minimal = minimise(576, profile, events=3000, cores=cores)
     assert minimal is not None
     path = write_example(minimal, profile, cores, tmp_path)
     text = path.read_text()
