@@ -11,13 +11,13 @@ import binascii
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from functools import lru_cache
 from typing import Literal, cast
 
 from kraftspec.codegen.diagnostics import RuleErrors, Violation
 from kraftspec.codegen.versions import NONE, VERSION_MAX, Versions
 from kraftspec.fastpath.plan import INTEGER_RANGE
+from kraftspec.words import nearest
 
 MessageType = Literal[
     "request", "response", "header", "metadata", "data", "coordinator-key", "coordinator-value"
@@ -513,7 +513,7 @@ def _struct_use_violations(
         mend = 'give the field "fields", or declare the struct under "commonStructs"'
         if name.lower() in PRIMITIVES:
             mend = f'write "{name.lower()}"'
-        elif near := get_close_matches(name, message.structs, n=1, cutoff=0.75):
+        elif near := nearest(name, message.structs, 1):
             mend = f'write "{near[0]}", or {mend}'
         yield Violation("struct-known", ("type", "fields"), text, mend)
         return

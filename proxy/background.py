@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
+from kraftspec.loop_thread import LoopThread
 from kraftspec.proxy.rules import Rule
 from kraftspec.proxy.server import FaultProxy
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
-
     from kraftspec.proxy.connection import Address
     from kraftspec.proxy.engine import ActiveRule
 
@@ -34,32 +31,29 @@ class BackgroundProxy:
     def __init__(self, **options: Any) -> None:
         """Take the options of FaultProxy; addresses are rewritten unless they say otherwise."""
         self._options = {"must_rewrite": True, **options}
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(
-            target=self._loop.run_forever, name="kraftspec proxy", daemon=True
-        )
+        self._thread = LoopThread("kraftspec proxy", DO_TIMEOUT_S)
         self.proxy: FaultProxy
 
     def __enter__(self) -> Self:
         self._thread.start()
         try:
-            self.proxy = self._do(self._make())
+            self.proxy = self._thread.run(self._make())
         except BaseException:
-            self._stop()
+            self._thread.stop()
             raise
         return self
 
     def __exit__(self, *_: object) -> None:
         try:
-            self._do(self.proxy.close())
+            self._thread.run(self.proxy.close())
         finally:
-            self._stop()
+            self._thread.stop()
 
     def listen(self, target: str, *, node_id: int | None = None, port: int = 0) -> str:
         """Stand before a node, ``HOST:PORT``; return the address to connect to."""
         host, _, number = target.rpartition(":")
         address: Address = (host.strip("[]"), int(number))
-        link = self._do(self.proxy.listen(address, node_id=node_id, port=port))
+        link = self._thread.run(self.proxy.listen(address, node_id=node_id, port=port))
         return f"{link.address[0]}:{link.address[1]}"
 
     # ---- rules ---------------------------------------------------------------------------------
@@ -106,12 +100,4 @@ class BackgroundProxy:
         async def run() -> _Result:
             return function()
 
-        return self._do(run())
-
-    def _do(self, work: Coroutine[Any, Any, _Result]) -> _Result:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(DO_TIMEOUT_S)
-
-    def _stop(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(DO_TIMEOUT_S)
-        self._loop.close()
+        return self._thread.run(run())

@@ -18,6 +18,7 @@ from kraftspec.generated.errors import ErrorCode
 from kraftspec.proxy.engine import Engine
 from kraftspec.proxy.frame import Api
 from kraftspec.proxy.rules import Rule, RuleError
+from kraftspec.words import alike
 
 SCHEMA_NAME: Final = "rules.schema.json"
 _ADDRESS: Final = r"^(\[[0-9a-fA-F:.]+\]|[^:\s]+):\d{1,5}$"
@@ -125,8 +126,6 @@ def _report(error: msgspec.ValidationError, before: list[str | int], problem: An
             steps.append(key or int(index))
     unknown = _UNKNOWN.search(match["text"])
     if unknown:
-        from kraftspec.proxy.rules import alike  # noqa: PLC0415 - only for mistakes
-
         fields = _fields_at(steps)
         text = f"there is no field {unknown['name']!r}{alike(unknown['name'], fields)}"
         problem([*steps, unknown["name"]], text, at_key=True)

@@ -16,6 +16,7 @@ from kraftspec.generated.errors import ErrorCode
 from kraftspec.proxy.error_answers import Level
 from kraftspec.proxy.frame import Api, Direction
 from kraftspec.proxy.paths import HEADER, REQUEST, PathError, parse, problem_of
+from kraftspec.words import alike
 
 Count = Annotated[int, Meta(ge=1)]
 Milliseconds = Annotated[float, Meta(ge=0, le=86_400_000)]
@@ -204,7 +205,8 @@ def code_of(error: str | int) -> int:
     try:
         return ErrorCode[error].value
     except KeyError:
-        raise RuleError("error", f"there is no error {error!r}{alike(error, ErrorCode)}") from None
+        meant = alike(error, ErrorCode.__members__)
+        raise RuleError("error", f"there is no error {error!r}{meant}") from None
 
 
 def apis_named(rule: Rule, apis: dict[int, Api]) -> list[Api]:
@@ -277,13 +279,3 @@ def _check_path(rule: Rule, field: str, path: str, named: list[Api]) -> None:
 def _listed(names: Any) -> str:
     shown = [name.rstrip("_") for name in names]
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
-
-
-def alike(name: str, names: Any) -> str:
-    """Return which names somebody may have meant, to end a sentence with."""
-    from difflib import get_close_matches  # noqa: PLC0415 - only for mistakes
-
-    known = [getattr(one, "name", one) for one in names]
-    folded = {one.lower(): one for one in known}
-    close = get_close_matches(name.lower(), folded, n=2, cutoff=0.7)
-    return f"; did you mean {' or '.join(folded[one] for one in close)}?" if close else ""

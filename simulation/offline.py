@@ -59,22 +59,25 @@ class Disks:
 
     def _find(self, path: str) -> tuple[Any, str]:
         node, _, rest = path.removeprefix("/").partition("/")
-        replica = self._world.replicas[int(node)]
+        return self._own(int(node)).files, f"/{rest}"
+
+    def _own(self, node_id: int) -> OwnReplica:
+        replica = self._world.replicas[node_id]
         assert isinstance(replica, OwnReplica)
-        return replica.files, f"/{rest}"
+        return replica
 
     def read(self, node_ids: list[int]) -> Judgement:
         """Judge the disks of some nodes; faults that count a disk's operations do not see it."""
-        replicas = [self._world.replicas[node_id] for node_id in node_ids]
-        hooks = [replica.files.hook for replica in replicas if isinstance(replica, OwnReplica)]
+        replicas = [self._own(node_id) for node_id in node_ids]
+        hooks = [replica.files.hook for replica in replicas]
         try:
             for replica in replicas:
-                replica.files.hook = None  # type: ignore[attr-defined] # An OwnReplica.
+                replica.files.hook = None
             read = [read_directory(f"/{node_id}{DIRECTORY}", self) for node_id in node_ids]
             return judge(read, self, is_still=True)
         finally:
             for replica, hook in zip(replicas, hooks, strict=True):
-                replica.files.hook = hook  # type: ignore[attr-defined] # An OwnReplica.
+                replica.files.hook = hook
 
 
 class Truth:

@@ -10,13 +10,16 @@ import sys
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
 
 from kraftspec.conformance.adapters.registry import java_missing
 from kraftspec.conformance.cluster import node as cluster_node
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 os.environ.pop("COLUMNS", None)  # Commands are as wide as in a pipe, whoever starts the tests.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # So shells start jobs in the background,
@@ -28,6 +31,30 @@ settings.register_profile(
 )
 settings.register_profile("deep", max_examples=5_000, deadline=None, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """A headless Chromium; a build machine without one fails."""
+    # Most runs need no browser.
+    from playwright.sync_api import sync_playwright  # noqa: PLC0415
+
+    from kraftspec.conformance.report.browser import (  # noqa: PLC0415
+        FLAGS,
+        BrowserError,
+        chromium,
+    )
+
+    try:
+        path = chromium()
+    except BrowserError as error:
+        if os.environ.get("CI", "").lower() in ("1", "true"):
+            pytest.fail(str(error), pytrace=False)
+        pytest.skip(str(error))
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=path, args=list(FLAGS))
+        yield launched
+        launched.close()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

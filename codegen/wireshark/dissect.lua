@@ -61,11 +61,19 @@ local function read_header(reader, tree, kind, version)
   return done
 end
 
-local function read_body(reader, root, api, kind, version, chosen)
-  local title = string.format("%s%s v%d", api.name, kind == "request" and "Request" or "Response", version)
-  local body = root:add(proto, reader.tvb(reader.at), title)
-  reader.from = reader.at
-  read_message(reader, body, chosen.layout, api.path)
+-- The header, and then the message, if there is a layout of this API and version.
+local function read_frame(reader, root, api, kind, version, name)
+  local chosen = api and api[kind][version]
+  local is_request = kind == "request"
+  if not read_header(reader, root, kind, chosen and chosen.header or (is_request and 1 or 0)) then return end
+  if chosen then
+    local title = string.format("%s%s v%d", api.name, is_request and "Request" or "Response", version)
+    local body = root:add(proto, reader.tvb(reader.at), title)
+    reader.from = reader.at
+    read_message(reader, body, chosen.layout, api.path)
+  elseif reader.at < reader.tvb:len() then
+    add_data(root, reader.tvb, reader.at, "no layout of " .. name)
+  end
 end
 
 local function dissect_request(pinfo, tvb, root, stream)
@@ -76,7 +84,6 @@ local function dissect_request(pinfo, tvb, root, stream)
   end
   local key, version, correlation = tvb(4, 2):int(), tvb(6, 2):int(), tvb(8, 4):int()
   local api = APIS[key]
-  local chosen = api and api.request[version]
   local question = asked[stream.number .. ":" .. pinfo.number .. ":" .. correlation]
   if not question then
     question = { key = key, version = version, frame = pinfo.number, time = pinfo.rel_ts }
@@ -85,14 +92,8 @@ local function dissect_request(pinfo, tvb, root, stream)
   end
   local name = string.format("%s v%d request", api and api.name or "API key " .. key, version)
   root:append_text(", " .. name .. ", correlation id " .. correlation)
-  if read_header(reader, root, "request", chosen and chosen.header or 1) then
-    if question.answer then root:add(F.response_in, tvb(8, 4), question.answer):set_generated() end
-    if chosen then
-      read_body(reader, root, api, "request", version, chosen)
-    elseif reader.at < tvb:len() then
-      add_data(root, tvb, reader.at, "no layout of " .. name)
-    end
-  end
+  if question.answer then root:add(F.response_in, tvb(8, 4), question.answer):set_generated() end
+  read_frame(reader, root, api, "request", version, name)
   return name
 end
 
@@ -127,18 +128,11 @@ local function dissect_response(pinfo, tvb, root, stream)
   end
   local version = is_fallback(question, tvb, 8) and 0 or question.version
   local api = APIS[question.key]
-  local chosen = api and api.response[version]
   local name = string.format("%s v%d response", api and api.name or "API key " .. question.key, version)
   root:append_text(", " .. name .. ", correlation id " .. correlation)
   root:add(F.request_in, tvb(4, 4), question.frame):set_generated()
   root:add(F.response_time, tvb(4, 4), pinfo.rel_ts - question.time):set_generated()
-  if read_header(reader, root, "response", chosen and chosen.header or 0) then
-    if chosen then
-      read_body(reader, root, api, "response", version, chosen)
-    elseif reader.at < tvb:len() then
-      add_data(root, tvb, reader.at, "no layout of " .. name)
-    end
-  end
+  read_frame(reader, root, api, "response", version, name)
   return name
 end
 

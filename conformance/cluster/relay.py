@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from abc import abstractmethod
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
+
+from kraftspec.loop_thread import LoopThread
 
 HOST = "127.0.0.1"
 CHUNK_BYTES = 1 << 16
@@ -23,10 +23,7 @@ class Relay(Generic[TargetT]):
     """Any number of listeners: ``with`` starts the thread, and at its end all are closed."""
 
     def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(
-            target=self._loop.run_forever, name=type(self).__name__, daemon=True
-        )
+        self._thread = LoopThread(type(self).__name__, DO_TIMEOUT_S)
         self._servers: list[asyncio.Server] = []
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -34,16 +31,9 @@ class Relay(Generic[TargetT]):
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._do(self._close())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(DO_TIMEOUT_S)
-        self._loop.close()
+        self._thread.stop()
 
     def open(self, target: TargetT, port: int) -> int:
         """Listen for connections to ``port`` of a target; return the port to connect to."""
@@ -82,7 +72,7 @@ class Relay(Generic[TargetT]):
             upstream.close()
 
     def _do(self, work: Coroutine[Any, Any, _Result]) -> _Result:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(DO_TIMEOUT_S)
+        return self._thread.run(work)
 
     async def _open(self, target: TargetT, port: int) -> int:
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -7,7 +7,6 @@ import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from kraftspec.conformance.cluster import RELEASE, Cluster, Node, Quorum
@@ -68,12 +67,7 @@ class Making:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if hasattr(self, "cluster"):
             self.cluster.stop()
 

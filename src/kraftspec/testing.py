@@ -5,13 +5,13 @@ pytest finds it by itself where kraftspec is installed. Docs: docs/proxy.md.
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from collections.abc import Coroutine, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 import pytest
+
+from kraftspec.loop_thread import LoopThread
 
 # Each fixture imports what it needs: pytest loads this module in every run.
 if TYPE_CHECKING:
@@ -29,17 +29,14 @@ class Quorum:
 
     def __init__(self, quorum: LocalQuorum) -> None:
         self.quorum = quorum
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(
-            target=self._loop.run_forever, name="kraftspec quorum", daemon=True
-        )
+        self._thread = LoopThread("kraftspec quorum", 2 * TIMEOUT_S)
 
     def __enter__(self) -> Self:
         self._thread.start()
         try:
             self.run(self.quorum.__aenter__())
         except BaseException:
-            self._stop()
+            self._thread.stop()
             raise
         return self
 
@@ -47,7 +44,7 @@ class Quorum:
         try:
             self.run(self.quorum.stop())
         finally:
-            self._stop()
+            self._thread.stop()
 
     @property
     def bootstrap(self) -> str:
@@ -73,12 +70,7 @@ class Quorum:
 
     def run(self, work: Coroutine[Any, Any, _Result]) -> _Result:
         """Run a coroutine in the thread of the nodes."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(2 * TIMEOUT_S)
-
-    def _stop(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(TIMEOUT_S)
-        self._loop.close()
+        return self._thread.run(work)
 
 
 @pytest.fixture

@@ -10,10 +10,9 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Browser
 
 from kraftspec.conformance.adapters.registry import find
-from kraftspec.conformance.report.browser import FLAGS, BrowserError, chromium
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "typescript.md"
 
@@ -38,21 +37,15 @@ def address(tmp_path: Path) -> Iterator[str]:
         server.shutdown()
 
 
-def test_a_page_decodes_without_a_bundler(address: str) -> None:
-    try:
-        path = chromium()
-    except BrowserError as error:
-        pytest.skip(str(error))
+def test_a_page_decodes_without_a_bundler(address: str, browser: Browser) -> None:
     loaded: list[str] = []
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=list(FLAGS))
-        tab = browser.new_page()
-        tab.on("response", lambda response: loaded.append(response.url))
-        tab.goto(address)
-        tab.wait_for_function("document.title === '2'", timeout=120_000)
-        kafka = "(await import('./dist/src/kafka/index.js'))"
-        name = tab.evaluate(f"async () => (await {kafka}.load('FetchRequest')).name")
-        browser.close()
+    tab = browser.new_page()
+    tab.on("response", lambda response: loaded.append(response.url))
+    tab.goto(address)
+    tab.wait_for_function("document.title === '2'", timeout=120_000)
+    kafka = "(await import('./dist/src/kafka/index.js'))"
+    name = tab.evaluate(f"async () => (await {kafka}.load('FetchRequest')).name")
+    tab.close()
     assert name == "FetchRequest"
     # Of the messages, only what was asked for.
     messages = {url.rpartition("/")[2] for url in loaded if "/kafka/" in url}

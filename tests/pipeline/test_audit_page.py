@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Literal
 
 import pytest
-from playwright.sync_api import Browser, Page, ViewportSize, expect, sync_playwright
+from playwright.sync_api import Browser, Page, ViewportSize, expect
 
-from kraftspec.conformance.report.browser import FLAGS, BrowserError, chromium
 from kraftspec.pipeline.audit import audit
 from kraftspec.pipeline.audit.page import (
     FINDINGS_OF_A_KIND_MAX,
@@ -27,21 +24,6 @@ from .audit_logs import batch, marker, produced, write
 DESKTOP: ViewportSize = {"width": 1280, "height": 800}
 PHONE: ViewportSize = {"width": 360, "height": 740}
 NASTY = "<script>alert(1)</script>"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """A headless Chromium; a build machine without one fails."""
-    try:
-        path = chromium()
-    except BrowserError as error:
-        if os.environ.get("CI", "").lower() in ("1", "true"):
-            pytest.fail(str(error), pytrace=False)
-        pytest.skip(str(error))
-    with sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=path, args=list(FLAGS))
-        yield launched
-        launched.close()
 
 
 @pytest.fixture(scope="module")

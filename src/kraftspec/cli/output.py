@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from math import isnan
 from pathlib import Path
@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from kraftspec.words import counted as counted  # noqa: PLC0414 - commands say it, too.
+from kraftspec.words import alike as alike  # noqa: PLC0414 - commands say it, too.
+from kraftspec.words import counted as counted  # noqa: PLC0414 - as above
 
 SECONDS_MAX = 86_400  # A day: longer is a mistake, and more than a poll can be told.
 
@@ -148,15 +149,6 @@ def find_spec(message: str, set_name: str) -> Path:
     raise click.BadParameter(
         f"there is no message {message!r} in {set_name}{alike(message, specs)}"
     )
-
-
-def alike(name: str, names: Iterable[str]) -> str:
-    """Return what a person may have meant, to end a sentence with; nothing if nothing is near."""
-    from difflib import get_close_matches
-
-    folded = {known.lower(): known for known in names}
-    close = get_close_matches(name.lower(), folded, n=3, cutoff=0.75)
-    return f"; did you mean {' or '.join(folded[match] for match in close)}?" if close else ""
 
 
 def printable(text: str) -> str:

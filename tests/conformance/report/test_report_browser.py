@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -18,12 +17,11 @@ from playwright.sync_api import (
     Request,
     ViewportSize,
     expect,
-    sync_playwright,
 )
 
 from kraftspec.conformance.raw.results import HarnessFailure, Results, UnexpectedPass
 from kraftspec.conformance.raw.vectors import Note
-from kraftspec.conformance.report.browser import FLAGS, BrowserError, chromium, screenshot
+from kraftspec.conformance.report.browser import BrowserError, chromium, screenshot
 from kraftspec.conformance.report.matrix import LeftOut, page
 
 from .result_samples import NASTY, campaign, counts, failure, results
@@ -33,20 +31,10 @@ PHONE: ViewportSize = {"width": 360, "height": 740}
 ELEMENT_COUNT_MAX = 25_000  # Of eight codecs; a phone lays out that many without a pause.
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """A headless Chromium; a build machine without one fails."""
-    try:
-        path = chromium()
-    except BrowserError as error:
-        if os.environ.get("CI", "").lower() in ("1", "true"):
-            pytest.fail(str(error), pytrace=False)
-        pytest.skip(str(error))
-    expect.set_options(timeout=30_000)  # It waits for a click's effect, on a busy machine too.
-    with sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=path, args=list(FLAGS))
-        yield launched
-        launched.close()
+@pytest.fixture(scope="module", autouse=True)
+def patience() -> None:
+    """Wait for a click's effect, on a busy machine too."""
+    expect.set_options(timeout=30_000)
 
 
 def small() -> list[Results]:

@@ -95,18 +95,15 @@ export function uuidText (data: Uint8Array, at: number): string {
   return text + URL_SAFE[last >> 2]! + URL_SAFE[(last & 3) << 4]!
 }
 
-/** Write the bytes of a uuid; false if the text is not one as Kafka prints it. */
-export function putUuid (text: string, data: Uint8Array, at: number): boolean {
-  if (text === ZERO_UUID) {
-    data.fill(0, at, at + UUID_BYTES)
-    return true
-  }
-  if (text.length !== UUID_CHARS) return false
+/** Read base64 digits into bytes; return the last bits that were read, -1 for a wrong digit. */
+function readBase64 (
+  text: string, length: number, values: ArrayLike<number>, data: Uint8Array, at: number,
+): number {
   let wrong = 0
   let bits = 0
   let count = 0
-  for (let index = 0; index < UUID_CHARS; index++) {
-    const value = FROM_URL_SAFE[text.charCodeAt(index)] ?? 255
+  for (let index = 0; index < length; index++) {
+    const value = values[text.charCodeAt(index)] ?? 255
     wrong |= value
     bits = ((bits << 6) | value) & 0xffffff
     count += 6
@@ -115,8 +112,19 @@ export function putUuid (text: string, data: Uint8Array, at: number): boolean {
       data[at++] = bits >> count
     }
   }
+  return wrong < 64 ? bits : -1
+}
+
+/** Write the bytes of a uuid; false if the text is not one as Kafka prints it. */
+export function putUuid (text: string, data: Uint8Array, at: number): boolean {
+  if (text === ZERO_UUID) {
+    data.fill(0, at, at + UUID_BYTES)
+    return true
+  }
+  if (text.length !== UUID_CHARS) return false
+  const bits = readBase64(text, UUID_CHARS, FROM_URL_SAFE, data, at)
   // Four bits are left over: other texts than the one with zeros would mean the same uuid.
-  return wrong < 64 && (bits & 15) === 0
+  return bits >= 0 && (bits & 15) === 0
 }
 
 /** Whether a text is a uuid as Kafka prints it. */
@@ -139,21 +147,7 @@ export function fromBase64 (text: string): Uint8Array | undefined {
   if (text.length % 4 !== 0) return undefined
   const length = text.endsWith('==') ? text.length - 2 : text.length - (text.endsWith('=') ? 1 : 0)
   const data = new Uint8Array((length * 3) >> 2)
-  let bits = 0
-  let count = 0
-  let wrong = 0
-  let at = 0
-  for (let index = 0; index < length; index++) {
-    const value = FROM_STANDARD[text.charCodeAt(index)] ?? 255
-    wrong |= value
-    bits = ((bits << 6) | value) & 0xffffff
-    count += 6
-    if (count >= 8) {
-      count -= 8
-      data[at++] = bits >> count
-    }
-  }
-  return wrong < 64 ? data : undefined
+  return readBase64(text, length, FROM_STANDARD, data, 0) >= 0 ? data : undefined
 }
 
 /** Return bytes as hexadecimal digits. */
