@@ -23,6 +23,7 @@ from kraftspec.generated.kafka import (
 )
 from kraftspec.interop.logs import batches_of
 from kraftspec.interop.ours import CheckFailedError, Described, describe, wait_until
+from kraftspec.reference.admin.errors import AdminError
 from kraftspec.reference.log.control import decode_control_records
 from kraftspec.reference.log.directory import META_NAME, MetaProperties
 from kraftspec.reference.wire.blocking import ask
@@ -31,6 +32,7 @@ OURS = "kraftspec"
 OUR_COMMAND = (sys.executable, "-m", "kraftspec.interop.reproduce.appending_node")
 ANSWER_S = 1.0  # A request that only a commit answers is not waited for longer.
 POLL_S = 0.25
+ATTEMPTS = 3
 FAULT, NO_FAULT, NOT_FOLLOWED = 1, 0, 3  # Exit codes.
 
 
@@ -195,16 +197,22 @@ def wait_voters(node: Node, ids: Iterable[int]) -> Voters:
 
 
 def play(scene: Scene, release: str, observe_s: float, say: Callable[[str], None]) -> int:
-    """Play a scene in a temporary directory; return the exit code."""
-    with tempfile.TemporaryDirectory(prefix="kraftspec-reproduce-") as directory:
-        try:
-            with Stage(Path(directory), release, say, observe_s) as stage:
-                is_there = scene(stage)
-        except (CheckFailedError, ClusterError) as error:
-            say(f"The sequence could not be followed: {error}")
-            return NOT_FOLLOWED
-    say(f"{release}: the fault is {'there' if is_there else 'not there'}")
-    return FAULT if is_there else NO_FAULT
+    """Play a scene in a temporary directory; return the exit code.
+
+    What real processes do depends on their timing. A sequence that could not be followed says
+    nothing about the fault, so it is played again.
+    """
+    for attempt in range(1, ATTEMPTS + 1):
+        with tempfile.TemporaryDirectory(prefix="kraftspec-reproduce-") as directory:
+            try:
+                with Stage(Path(directory), release, say, observe_s) as stage:
+                    is_there = scene(stage)
+            except (CheckFailedError, ClusterError, AdminError) as error:
+                say(f"The sequence could not be followed (try {attempt} of {ATTEMPTS}): {error}")
+                continue
+        say(f"{release}: the fault is {'there' if is_there else 'not there'}")
+        return FAULT if is_there else NO_FAULT
+    return NOT_FOLLOWED
 
 
 def command(scenes: Mapping[str, Scene]) -> click.Command:

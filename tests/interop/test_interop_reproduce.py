@@ -133,9 +133,25 @@ def test_a_sequence_that_cannot_be_followed_is_no_verdict() -> None:
     def other(stage: Stage) -> bool:
         raise CheckFailedError("3001 leads")
 
-    assert outcome(other, OURS) == (
-        NOT_FOLLOWED, ["The sequence could not be followed: 3001 leads"]
-    )  # fmt: skip
+    code, steps = outcome(other, OURS)
+    assert code == NOT_FOLLOWED
+    assert steps == [
+        f"The sequence could not be followed (try {number} of 3): 3001 leads"
+        for number in (1, 2, 3)
+    ]
+
+
+def test_a_sequence_that_could_not_be_followed_is_played_again() -> None:
+    tries = iter([False, True])
+
+    def other(stage: Stage) -> bool:
+        if not next(tries):
+            raise CheckFailedError("3001 leads")
+        return True
+
+    code, steps = outcome(other, OURS)
+    assert code == FAULT
+    assert steps[-1] == "kraftspec: the fault is there"
 
 
 def test_the_command_plays_a_scene() -> None:

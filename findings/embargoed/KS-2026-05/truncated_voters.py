@@ -39,7 +39,7 @@ def truncated_voters(stage: Stage) -> bool:
     _wait_committed(cluster, d, log_end(d))
     voters = wait_voters(a, [a.id, d.id])
     f = cluster.add_node("controller")
-    _wait_committed(cluster, d, log_end(f))
+    wait_until(f"{f.id} has caught up once", lambda: _has_caught_up(cluster, d, f))
     stage.step(f"F = {f.id} joins as an observer; {d.id} leads, all logs have {voters}")
 
     e.kill()
@@ -50,7 +50,7 @@ def truncated_voters(stage: Stage) -> bool:
         endpoint = Endpoint("CONTROLLER", "127.0.0.1", f.listener().port)
         admin.add_voter(f.id, directory_id(f), [endpoint])
     stage.step(f"AddRaftVoter(F): {wait_voters(f, [a.id, d.id, f.id])} is committed by D and F")
-    _write(stage, cluster, d, FIRST)
+    _write(stage, cluster, [d], FIRST)
 
     for node in (d, f):
         node.kill()
@@ -62,8 +62,8 @@ def truncated_voters(stage: Stage) -> bool:
         stage.step(f"no leader in {stage.observe_s:g} s, as it must be")
         return False
     stage.step(f"{elected.id} is elected; its LeaderChange names {_last_leader_change(elected)}")
-    _write(stage, cluster, elected, SECOND)
-    return _aftermath(stage, cluster, elected, d, f)
+    leader = _write(stage, cluster, [a, e], SECOND)
+    return _aftermath(stage, cluster, leader, d, f)
 
 
 def _removal(stage: Stage, cluster: Cluster, a: Node) -> tuple[Node, Node]:
@@ -106,20 +106,42 @@ def _committed(cluster: Cluster, leader: Node) -> int:
     return -1 if quorum is None else quorum.high_watermark
 
 
+def _has_caught_up(cluster: Cluster, leader: Node, observer: Node) -> bool:
+    """Whether the leader has seen an observer at the end of its log: it refuses to add others."""
+    quorum = cluster.quorum_of(leader)
+    return quorum is not None and any(
+        one.replica_id == observer.id and one.last_caught_up_timestamp >= 0
+        for one in quorum.observers
+    )
+
+
 def _wait_committed(cluster: Cluster, leader: Node, end: int) -> None:
     wait_until(f"{leader.id} has committed {end}", lambda: _committed(cluster, leader) >= end)
 
 
-def _write(stage: Stage, cluster: Cluster, leader: Node, value: str) -> None:
-    """Change metadata; our own node has no metadata to change, and commits its NoOps."""
-    said = ""
-    if not stage.is_ours:
-        if not set_config(leader.listener().port, "kraftspec.test", value):
-            raise CheckFailedError(f"{leader.id} does not set a configuration")
-        said = f" sets a configuration to {value}, acknowledges it, and"
+def _write(stage: Stage, cluster: Cluster, nodes: list[Node], value: str) -> Node:
+    """Change metadata at the leader, whichever of ``nodes`` that is then; return it.
+
+    Our own node has no metadata to change, and commits its NoOps.
+    """
+    leaders: list[Node] = []
+
+    def is_written() -> bool:
+        leaders[:] = [node for node in nodes if cluster.quorum_of(node) is not None]
+        try:  # A new leader refuses as long as its controller has not taken over.
+            return bool(leaders) and (
+                stage.is_ours or set_config(leaders[0].listener().port, "kraftspec.test", value)
+            )
+        except OSError:
+            return False
+
+    wait_until(f"a leader sets a configuration to {value}", is_written)
+    (leader,) = leaders[:1]
+    said = "" if stage.is_ours else f" sets a configuration to {value}, acknowledges it, and"
     end = log_end(leader)
     _wait_committed(cluster, leader, end)
     stage.step(f"{leader.id}{said} commits up to {end}")
+    return leader
 
 
 def _last_leader_change(leader: Node) -> str:
@@ -142,7 +164,7 @@ def _aftermath(stage: Stage, cluster: Cluster, leader: Node, d: Node, f: Node) -
     """Let the committed voters come back, and tell what is left of what they acknowledged."""
     for node in (d, f):
         stage.restart(cluster, [node])
-        wait_until(f"{node.id} follows {leader.id}", lambda node=node: _has(node, SECOND))
+        wait_until(f"{node.id} has the log of {leader.id}", lambda node=node: _has(node, SECOND))
     for value in (FIRST, SECOND):
         holders = [node.id for node in cluster.controllers if _has(node, value)]
         stage.step(f"start D and F: {value} is in the logs of {holders or 'nobody'}")
