@@ -117,6 +117,7 @@ cdef PyTypeObject *base_struct = NULL
 cdef tuple immutable = ()
 cdef object python_encode, python_encode_parts, python_encode_into, python_decode
 cdef object python_decode_from, flat
+cdef object _MISSING = object()  # No version was given: Python's error names the argument.
 
 
 def bind(
@@ -415,9 +416,11 @@ cdef inline const plan_struct *plan_of(Programs programs, version) except? NULL:
 # --------------------------------------------------------------------------- methods of a message
 
 
-def encode(self, version):
+def encode(self, version=_MISSING):
     """See ``Message.encode``."""
     encoded = try_encode(self, version)
+    if version is _MISSING:
+        return python_encode(self)
     return encoded if encoded is not None else python_encode(self, version)
 
 
@@ -434,7 +437,7 @@ cpdef try_encode(message, version):
         writer_close(&w)
 
 
-def encode_parts(self, version):
+def encode_parts(self, version=_MISSING):
     """See ``Message.encode_parts``."""
     cdef writer w
     cdef Programs programs = programs_of(Py_TYPE(self))
@@ -445,6 +448,8 @@ def encode_parts(self, version):
                 return writer_parts(&w)
         finally:
             writer_close(&w)
+    if version is _MISSING:
+        return python_encode_parts(self)
     return python_encode_parts(self, version)
 
 
@@ -489,13 +494,15 @@ cdef Py_ssize_t write_into(writer *w, buffer, offset) except -2:
     return end
 
 
-def decode(cls, data, version, *, bint lenient=False, bint copy=False):
+def decode(cls, data, version=_MISSING, *, bint lenient=False, bint copy=False):
     """See ``Message.decode``."""
     cdef Py_ssize_t end
     if not lenient:
         value = run(cls, data, 0, version, True, copy, &end)
         if value is not None:
             return value
+    if version is _MISSING:
+        return python_decode(cls, data)
     return python_decode(cls, data, version, lenient=lenient, copy=copy)
 
 

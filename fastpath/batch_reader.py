@@ -27,6 +27,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from operator import index
+from os import PathLike
 from sys import maxsize
 from typing import Any, Final, NoReturn
 
@@ -91,6 +92,11 @@ _FIELDS = {
 
 def view_of(data: BytesLike) -> memoryview:
     """View any contiguous buffer as bytes."""
+    if isinstance(data, (str, PathLike)):
+        raise TypeError(
+            f"bytes wanted, not {data!r}: read the file first (Path.read_bytes), "
+            "or give its name to kraftspec.pipeline.scan"
+        )
     view = memoryview(data)
     return view if view.format == "B" and view.ndim == 1 and view.contiguous else view.cast("B")
 

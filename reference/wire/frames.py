@@ -15,9 +15,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from kraftspec.fastpath.errors import CodecError, ErrorClass
 from kraftspec.fastpath.message import API_VERSIONS_KEY
+from kraftspec.generated import kafka
 from kraftspec.generated.kafka import RequestHeader, ResponseHeader
+from kraftspec.reference.wire.apis import message_of
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from kraftspec.fastpath.message import Message
 
 SIZE_BYTES: Final = 4
@@ -123,6 +127,19 @@ def read_request_head(frame: bytes, request: type[Message] | None = None) -> Req
         header.client_id,
         body_at,
     )
+
+
+def read_request(frame: bytes, package: ModuleType = kafka) -> tuple[RequestHead, Message]:
+    """Return the header and the message of a request, its size left out.
+
+    ``package`` has the messages. CodecError where it has not this API, or they cannot be read.
+    """
+    key = int.from_bytes(frame[:2], "big", signed=True)
+    request = message_of(package, "request", key)
+    if request is None:
+        raise CodecError(ErrorClass.UNSUPPORTED_VERSION, f"there is no API with key {key}")
+    head = read_request_head(frame, request)
+    return head, request.decode(memoryview(frame)[head.body_at :], head.version, copy=True)
 
 
 def request_header(

@@ -469,3 +469,9 @@ def test_decoding_again_and_again() -> None:
             assert len(decoded.__arrow_c_array__()) == 2
     with pytest.raises(CodecError):
         decode_columns(BAD)
+
+
+@pytest.mark.parametrize("path", ["00000000000000000000.log", Path("00000000000000000000.log")])
+def test_a_path_in_the_place_of_bytes_is_told(path: Any) -> None:
+    with pytest.raises(TypeError, match=r"read the file first .* kraftspec\.pipeline\.scan"):
+        decode_columns(path)

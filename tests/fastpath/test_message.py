@@ -458,3 +458,15 @@ def test_a_package_lists_its_messages() -> None:
     ):
         kafka.NoSuchRequest  # type: ignore[attr-defined]  # noqa: B018 - the look-up is the test
     assert generated.__doc__
+
+
+@pytest.mark.parametrize("method", ["encode", "encode_parts", "to_json"])
+def test_a_version_that_is_not_given_is_named(method: str) -> None:
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 'version'"):
+        getattr(VoteRequest(), method)()
+
+
+def test_a_decode_without_a_version_names_it() -> None:
+    decode: Any = VoteRequest.decode
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 'version'"):
+        decode(b"")
