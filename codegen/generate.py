@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from kraftspec.codegen.check import name_mistakes
-from kraftspec.codegen.diagnostics import SpecErrors
+from kraftspec.codegen.diagnostics import Diagnostic, SpecErrors
 from kraftspec.codegen.model import Message
 from kraftspec.codegen.reader import read_message
 from kraftspec.codegen.rendered import Rendered
@@ -106,7 +106,15 @@ def read_set(message_set: MessageSet) -> dict[Path, Message]:
     paths = sorted(message_set.directory.rglob("*.json"))
     if not paths:
         raise SetError(f"{message_set.directory} holds no specs (*.json)")
-    messages = {path: read_message(path) for path in paths}
+    messages: dict[Path, Message] = {}
+    wrong: list[Diagnostic] = []
+    for path in paths:
+        try:
+            messages[path] = read_message(path)
+        except SpecErrors as error:
+            wrong += error.diagnostics
+    if wrong:
+        raise SpecErrors(wrong)
     mistakes = tuple(name_mistakes((path, message.name) for path, message in messages.items()))
     if mistakes:
         raise SpecErrors(mistakes)

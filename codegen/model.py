@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Literal, cast
 
+from kraftspec import words
 from kraftspec.codegen.diagnostics import RuleErrors, Violation
 from kraftspec.codegen.versions import NONE, VERSION_MAX, Versions
 from kraftspec.fastpath.plan import INTEGER_RANGE
@@ -111,6 +112,8 @@ def _type_violation(element: str) -> Violation:
     lowered = element.lower()
     after = lowered.removesuffix("[]")  # Most languages write an array so.
     nearest = after if after in PRIMITIVES else other.get(after)
+    if nearest is None and element == lowered:  # A capitalised name is that of a struct.
+        nearest = next(iter(words.nearest(after, PRIMITIVES)), None)
     if after != lowered:
         nearest = f"[]{nearest or element.removesuffix('[]')}"
     mend = f'write "{nearest}"' if nearest else f"use {', '.join(PRIMITIVES)} or a capitalised name"

@@ -552,3 +552,13 @@ def test_a_file_that_was_not_generated_is_never_overwritten(tmp_path: Path) -> N
     with pytest.raises(SetError, match=r"greeting\.py was not generated"):
         generate([own])
     assert precious.read_text(encoding="utf-8") == "precious = 1\n"
+
+
+def test_the_mistakes_of_all_files_are_told(tmp_path: Path) -> None:
+    for name, kind in (("First", "string[]"), ("Second", "flot64"), ("Third", "int8")):
+        fields = [{"name": "Words", "type": kind, "versions": "0+"}]
+        (tmp_path / f"{name}.json").write_text(json.dumps(spec(name, fields=fields)))
+    with pytest.raises(SpecErrors) as caught:
+        read_set(MessageSet("own", tmp_path, tmp_path / "out", "own"))
+    remedies = [(Path(one.path).stem, one.mend) for one in caught.value.diagnostics]
+    assert remedies == [("First", 'write "[]string"'), ("Second", 'write "float64"')]
