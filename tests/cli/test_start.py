@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from ruamel.yaml import YAML
 
 from kraftspec import __version__
-from kraftspec.cli import main
+from kraftspec.cli import _EXTRAS, main
 from kraftspec.fastpath import native
 
 COMMANDS = (
     "adapter", "completion", "conform", "demo", "dump-log", "generate", "node", "pipeline",
     "proxy", "quorum", "shell", "simulate", "spec", "storage",
 )  # fmt: skip
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def run_python(code: str, **env: str) -> str:
@@ -137,7 +143,7 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     result = CliRunner().invoke(main, ["generate", "--check"])
     assert result.exit_code == 1
     assert result.stderr == (
-        "Error: this needs jinja2, which is not installed: pip install 'kraftspec[conformance]'\n"
+        "Error: this needs jinja2, which is not installed: pip install 'kraftspec[codegen]'\n"
     )
 
 
@@ -152,3 +158,27 @@ def test_no_color_is_respected() -> None:
     assert "\x1b[" in CliRunner().invoke(main, command, color=True).stdout
     env = {"NO_COLOR": "1"}
     assert "\x1b[" not in CliRunner().invoke(main, command, color=True, env=env).stdout
+
+
+def test_the_named_extras_exist_and_bring_what_is_missing() -> None:
+    text = (ROOT / "pyproject.toml").read_text("utf-8")
+    extras = tomllib.loads(text)["project"]["optional-dependencies"]
+    page = (ROOT / "docs/install.md").read_text("utf-8")
+    assert set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)) == set(extras)
+    for module, extra in _EXTRAS.items():
+        package = {"ruamel": "ruamel.yaml"}.get(module, module.replace("_", "-"))
+        assert any(each.startswith(package) for each in extras[extra]), module
+
+
+def test_hooks_of_pre_commit_are_commands_with_their_packages() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    codegen = extras["project"]["optional-dependencies"]["codegen"]
+    hooks = YAML(typ="safe").load(ROOT / ".pre-commit-hooks.yaml")
+    assert [hook["entry"] for hook in hooks] == [
+        "kraftspec spec check",
+        "kraftspec generate --check",
+    ]
+    for hook in hooks:
+        assert hook["additional_dependencies"] == codegen
+        result = CliRunner().invoke(main, [*hook["entry"].split()[1:], "--help"])
+        assert result.exit_code == 0

@@ -35,8 +35,8 @@ _COMMANDS = {
 _EXTRAS = {
     "prompt_toolkit": "node", "prometheus_client": "node", "cryptography": "node",
     "ruamel": "proxy",
-    "jinja2": "conformance", "jsonschema": "conformance", "watchfiles": "conformance",
-    "pyspark": "spark", "pyarrow": "spark", "fsspec": "spark",
+    "jinja2": "codegen", "jsonschema": "codegen", "watchfiles": "codegen",
+    "pyarrow": "arrow", "fsspec": "arrow", "pyspark": "spark",
 }  # fmt: skip
 
 
