@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from kraftspec.fastpath.types import ZERO_UUID
+from kraftspec.fastpath.walk import iterate_headers
 from kraftspec.reference.raft.control import LeaderChange
 from kraftspec.reference.recovery.walker import batches_from
 from kraftspec.reference.tools.dump_batches import Piece
@@ -191,7 +192,11 @@ def records_in_doubt(found: Judgement, files: ReadableFiles) -> list[str]:
         return []
     directory = found.directories[found.reference]
     start = max(found.certain.end_offset if found.certain else 0, directory.log.first)
-    end = directory.log.end_offset
+    return record_lines(directory, files, start, directory.log.end_offset)
+
+
+def record_lines(directory: Directory, files: ReadableFiles, start: int, end: int) -> list[str]:
+    """Return the records of a range of offsets; the last line says how many more, of very many."""
     words = TextLines(directory.path, DumpOptions(deep=True, metadata=True))
     lines: list[str] = []
     for header, window in batches_from(directory, files, start, end):
@@ -201,3 +206,10 @@ def records_in_doubt(found: Judgement, files: ReadableFiles) -> list[str]:
             more = end - header.last_offset - 1 + len(lines) - LINES_MAX
             return [*lines[:LINES_MAX], f"and {more} more, up to offset {end}"]
     return lines
+
+
+def batch_lines(data: bytes) -> list[str]:
+    """Return batches and their records as ``dump-log`` shows them."""
+    words = TextLines("", DumpOptions(deep=True, metadata=True))
+    pieces = [words.piece(Piece(header, data, 0, True)) for header in iterate_headers(data)]
+    return b"".join(pieces).decode().splitlines()

@@ -34,6 +34,7 @@ _COMMANDS = {
     "add-voter": "kraftspec.cli.quorum_drafts:add_voter",
     "alter": "kraftspec.cli.quorum_drafts:alter",
     "describe": "kraftspec.cli.quorum:describe",
+    "recover": "kraftspec.cli.quorum_recover:recover",
     "remove-controller": "kraftspec.cli.quorum:remove_controller",
     "remove-voter": "kraftspec.cli.quorum_drafts:remove_voter",
     "up": "kraftspec.cli.quorum_up:up",

@@ -1,0 +1,378 @@
+"""Which cure a lost quorum gets: the mildest after which the nodes to keep elect a leader.
+
+* *Graft*: the nodes to keep get the batches that the longest log has and theirs has not, byte for
+  byte; where that log begins behind theirs, its checkpoint first, as a follower would fetch it. If
+  they then are a majority of the voters, nothing else is written.
+* *Force*: behind that a control batch, the same in all their logs: LeaderChange and the nodes to
+  keep as the voters, in an epoch far above every other.
+* A static quorum has its voters in the properties: it gets the graft, and the epoch in
+  quorum-state.
+
+Nothing is written here. What speaks against a cure is in ``Plan.refusals``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from kraftspec.reference.log.control import encode_control_values
+from kraftspec.reference.profiles.kafka.records import encode_control
+from kraftspec.reference.raft.control import LeaderChange, Voters
+from kraftspec.reference.raft.types import NONE, Endpoints, VersionRange, Voter
+from kraftspec.reference.raft.voters import VoterSet
+from kraftspec.reference.recovery.elections import EPOCH_MAX
+from kraftspec.reference.recovery.judgement import Judgement
+from kraftspec.reference.recovery.reading import FORCED_EPOCHS, Checkpoint, Directory
+from kraftspec.reference.recovery.refusals import Refusal, refusal, refused_directories
+from kraftspec.reference.recovery.rules import EPOCHS_LEFT_MIN
+from kraftspec.reference.recovery.walker import batches_from
+
+if TYPE_CHECKING:
+    from kraftspec.reference.log.files import ReadableFiles
+
+_NEW_VERSIONS = VersionRange(0, 1)  # Of a node that was no voter: those of Kafka since 3.9.
+
+
+class Request(msgspec.Struct, kw_only=True, frozen=True):
+    """What is asked for. ``keep`` are ids; ``source`` the path of the log that is kept, or ""."""
+
+    keep: tuple[int, ...]
+    source: str = ""
+    endpoints: Mapping[int, Endpoints] = {}
+    epoch_bump: int = FORCED_EPOCHS
+    accepts_loss: bool = False
+
+
+class Change(msgspec.Struct, kw_only=True):
+    """What the directory of a node to keep gets, in this order.
+
+    Its log is cut at ``cut_at``; it gets ``checkpoint`` of the source, whose end it then begins at,
+    the batches of the source from ``copy_from`` to ``copy_to``, and the plan's batch if it
+    ``takes_batch``. Last comes quorum-state of ``vote_epoch``. -1 and None: nothing of that kind.
+    """
+
+    number: int
+    cut_at: int = NONE
+    checkpoint: Checkpoint | None = None
+    copy_from: int = NONE
+    copy_to: int = NONE
+    takes_batch: bool = False
+    vote_epoch: int = NONE
+
+    @property
+    def changes_log(self) -> bool:
+        """Whether the log is written to."""
+        return self.cut_at >= 0 or self.copy_to >= 0 or self.takes_batch
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the directory is as it should be."""
+        return not self.changes_log and self.vote_epoch < 0
+
+
+class Loss(msgspec.Struct, kw_only=True, frozen=True):
+    """Records from ``start`` to ``end`` of directory ``number`` that nobody will have any more."""
+
+    number: int
+    start: int
+    end: int
+
+
+class Plan(msgspec.Struct, kw_only=True):
+    """A cure. ``source`` is the number of the log that is kept, ``voters`` who will vote.
+
+    ``batch`` is what is forced, at ``end_offset`` of the source and in ``epoch``; empty if the
+    graft will do, or if it ``is_begun``: then it is in a log already.
+    """
+
+    found: Judgement
+    request: Request
+    source: int = NONE
+    keepers: list[int] = []  # Numbers of directories.
+    voters: VoterSet = VoterSet()
+    epoch: int = NONE
+    batch: bytes = b""
+    is_static: bool = False
+    is_begun: bool = False
+    changes: list[Change] = []
+    losses: list[Loss] = []
+    refusals: list[Refusal] = []
+
+    @property
+    def directories(self) -> Sequence[Directory]:
+        """The directories, by their numbers."""
+        return self.found.directories
+
+    @property
+    def log_source(self) -> Directory:
+        """The directory whose log is kept."""
+        return self.directories[self.source]
+
+    @property
+    def end_offset(self) -> int:
+        """Where the log that is kept ends."""
+        return self.log_source.log.end_offset
+
+    @property
+    def is_done(self) -> bool:
+        """Whether there is nothing to write."""
+        return not self.refusals and not self.changes
+
+    def left_out(self) -> list[Directory]:
+        """Return the given directories of voters, by any of the logs, that are not kept."""
+        ids = {voter.key.id for one in self.directories for voter in one.in_force.voters}
+        kept = set(self.keepers)
+        return [
+            one
+            for number, one in enumerate(self.directories)
+            if number not in kept and one.node_id in ids
+        ]
+
+
+def plan_of(
+    found: Judgement, request: Request, files: ReadableFiles, in_use: Sequence[int] = ()
+) -> Plan:
+    """Choose the cure; ``in_use`` are the numbers of directories that a process has locked."""
+    plan = Plan(found=found, request=request)
+    plan.refusals += refused_directories(found)
+    for id_ in request.keep:
+        numbers = [at for at, one in enumerate(found.directories) if one.node_id == id_]
+        plan.keepers += numbers[:1]
+        if not numbers:
+            plan.refusals.append(refusal("not-given", f"no directory is that of node {id_}"))
+    if plan.refusals:
+        return plan
+    _choose_source(plan)
+    if not plan.refusals:
+        _check_voters(plan, in_use)
+    if not plan.refusals:
+        _find_changes(plan, files)
+        _check_elections(plan)
+        _check_losses(plan)
+    return plan
+
+
+def _choose_source(plan: Plan) -> None:
+    directories = plan.directories
+    if plan.request.source:
+        numbers = [at for at, one in enumerate(directories) if one.path == plan.request.source]
+        if not numbers:
+            text = f"--source {plan.request.source} is none of the directories"
+            plan.refusals.append(refusal("not-given", text))
+            return
+        plan.source = numbers[0]
+        return
+    plan.source = max(
+        range(len(directories)),
+        key=lambda at: (directories[at].log.position, at in plan.keepers),
+    )
+
+
+# ---- who votes ---------------------------------------------------------------------------------
+
+
+def _in_force(plan: Plan) -> VoterSet:
+    """Return the voters by the log that is kept; a broker may know none, who keeps it does."""
+    known = [plan.log_source, *(plan.directories[at] for at in plan.keepers)]
+    return next((one.in_force.voters for one in known if len(one.in_force.voters)), VoterSet())
+
+
+def _check_voters(plan: Plan, in_use: Sequence[int]) -> None:
+    kept = [plan.directories[at] for at in plan.keepers]
+    voters = _in_force(plan)
+    plan.is_static = max(one.kraft_version for one in [plan.log_source, *kept]) == 0
+    for at in in_use:
+        one = plan.directories[at]
+        if at in plan.keepers or one.node_id in voters:
+            text = f"the node {one.node_id} runs: {one.path} is locked"
+            plan.refusals.append(refusal("in-use", text))
+    if not len(voters):
+        plan.refusals.append(refusal("no-voters-known", "no directory says who the voters are"))
+        return
+    is_lost = not any(voters.is_voter(one.key) for one in plan.directories)
+    members = []
+    for at, one in zip(plan.keepers, kept, strict=True):
+        voter = voters.get(one.node_id)
+        is_adopted = is_lost and not plan.is_static and _is_adopting(plan, at)
+        if voter is None or not voter.key.matches(one.key):
+            if not is_adopted:
+                plan.refusals.append(_other_node(one, voter, voters))
+                continue
+            voter = Voter(one.key, (), _NEW_VERSIONS)
+        endpoints = plan.request.endpoints.get(one.node_id, voter.endpoints)
+        if not endpoints and not plan.is_static:
+            text = f"no log says where node {one.node_id} listens as a controller"
+            plan.refusals.append(refusal("no-address", text))
+        members.append(Voter(one.key, endpoints, voter.kraft_versions))
+    plan.voters = VoterSet(members)
+
+
+def _is_adopting(plan: Plan, number: int) -> bool:
+    """Whether its log is the beginning of another's: blank, or a graft that was begun."""
+    own_end = plan.directories[number].log.end_offset
+    others = set(range(len(plan.directories))) - set(plan.keepers)
+    return any(plan.found.comparison.agree_until(number, at) == own_end for at in others)
+
+
+def _other_node(one: Directory, voter: Voter | None, voters: VoterSet) -> Refusal:
+    if voter is None:
+        ids = ", ".join(map(str, voters.ids))
+        return refusal("not-a-voter", f"node {one.node_id} is no voter: those are {ids}")
+    text = (
+        f"node {one.node_id} has the directory id {one.directory_id}, the voter's is "
+        f"{voter.key.directory_id}"
+    )
+    return refusal("directory-id-differs", text)
+
+
+# ---- what is written ---------------------------------------------------------------------------
+
+
+def _find_changes(plan: Plan, files: ReadableFiles) -> None:
+    changes = [_graft(plan, at, files) for at in plan.keepers]
+    highest = max(one.epoch for one in plan.directories)
+    if plan.is_static:
+        _raise_epoch(plan, changes, highest)
+    elif _is_begun(plan):
+        plan.is_begun = True
+        plan.epoch = plan.log_source.log.last_epoch
+    elif not _elects_after_graft(plan):
+        plan.epoch = highest + plan.request.epoch_bump
+        if plan.epoch > EPOCH_MAX - EPOCHS_LEFT_MIN:
+            text = f"the epoch would be {plan.epoch}, and the last one is {EPOCH_MAX}"
+            plan.refusals.append(refusal("epochs-used-up", text))
+            return
+        plan.batch = _forced_batch(plan)
+        for change in changes:
+            change.takes_batch = True
+    for change in changes:
+        vote = plan.directories[change.number].vote
+        if plan.epoch >= 0 and (vote is None or vote.epoch < plan.epoch):
+            change.vote_epoch = plan.epoch
+    plan.changes = [change for change in changes if not change.is_empty]
+
+
+def _raise_epoch(plan: Plan, changes: Sequence[Change], highest: int) -> None:
+    """Let nobody who returns with an older epoch win, unless that was done before."""
+    kept = [plan.directories[at] for at in plan.keepers]
+    logs = max(one.log.last_epoch for one in plan.directories)
+    is_raised = all(one.epoch == highest for one in kept) and highest >= logs + FORCED_EPOCHS
+    if is_raised and all(change.is_empty for change in changes):
+        plan.epoch = highest
+    else:
+        plan.epoch = highest + plan.request.epoch_bump
+
+
+def _is_begun(plan: Plan) -> bool:
+    """Whether the log that is kept ends with the very batch that would be forced."""
+    log = plan.log_source.log
+    last = log.controls[-1] if log.controls else None
+    if last is None or not last.is_forced or last.last_offset + 1 != log.end_offset:
+        return False
+    return bool(last.find(Voters).voters == plan.voters)
+
+
+def _elects_after_graft(plan: Plan) -> bool:
+    """Whether the nodes to keep are a majority of the voters that the log itself names."""
+    voters = plan.log_source.in_force.voters
+    known = [(voters.get(voter.key.id), voter) for voter in plan.voters]
+    is_same = all(one is not None and one.is_same(voter) for one, voter in known)
+    return is_same and len(known) >= voters.majority
+
+
+def _forced_batch(plan: Plan) -> bytes:
+    """Return the batch: the same for all nodes to keep, and at each time that it is made."""
+    ids = plan.voters.ids
+    times = [one.log.last_timestamp_ms for one in [plan.log_source, *plan.directories]]
+    return encode_control_values(
+        [encode_control(LeaderChange(ids[0], ids, ids)), encode_control(Voters(plan.voters))],
+        base_offset=plan.end_offset,
+        epoch=plan.epoch,
+        timestamp_ms=next((time for time in times if time >= 0), 0),
+    )
+
+
+def _graft(plan: Plan, number: int, files: ReadableFiles) -> Change:
+    """Return what makes the log of a directory that of the source."""
+    change = Change(number=number)
+    if number == plan.source:
+        return change
+    comparison = plan.found.comparison
+    one, source = plan.directories[number], plan.log_source
+    own, kept = one.log, source.log
+    agreed = comparison.agree_until(number, plan.source)
+    beyond = [each.name for each in one.checkpoints if each.proves and each.id.end_offset > agreed]
+    if beyond:
+        text = f"node {one.node_id} has {beyond[-1]}, and the log to keep is its own to {agreed}"
+        plan.refusals.append(refusal("checkpoint-beyond", text))
+    if agreed < own.end_offset:
+        change.cut_at = agreed
+    start = agreed
+    if kept.first > agreed or not comparison.holds(number, plan.source, agreed):
+        ends = [each for each in source.checkpoints if each.proves]
+        ends = [each for each in ends if kept.first <= each.id.end_offset <= kept.end_offset]
+        if not ends:
+            text = f"the log of node {source.node_id} begins at {kept.first}, behind {agreed}"
+            plan.refusals.append(refusal("gap", text))
+            return change
+        change.checkpoint, change.cut_at = ends[0], NONE
+        start = ends[0].id.end_offset
+    if start < kept.end_offset or change.checkpoint is not None:
+        change.copy_from, change.copy_to = start, kept.end_offset
+    due = start
+    for header, _ in batches_from(source, files, start, kept.end_offset):
+        if header.base_offset != due:
+            break
+        due = header.last_offset + 1
+    if due != kept.end_offset:
+        text = f"the batches of node {source.node_id} from {start} on do not follow offset {due}"
+        plan.refusals.append(refusal("gap", text))
+    return change
+
+
+# ---- what speaks against it --------------------------------------------------------------------
+
+
+def _check_elections(plan: Plan) -> None:
+    """Refuse where a leader can be elected without any of this."""
+    electable = [one for one in plan.found.candidates if one.is_electable]
+    if plan.is_begun:
+        # Who has the batch needs only the nodes to keep; what is left is done in any case.
+        electable = [one for one in electable if one.number not in plan.keepers]
+    elif _has_moved(plan):
+        electable = []
+    for one in electable:
+        votes = ", ".join(map(str, one.granted))
+        text = f"node {one.key.id} could be elected as it is, by the votes of {votes}"
+        plan.refusals.append(refusal("could-elect", text))
+
+
+def _has_moved(plan: Plan) -> bool:
+    """Whether all voters are kept, and some listen elsewhere: without that nobody finds them."""
+    voters = _in_force(plan)
+    moved = [one for one in plan.voters if one.key.id in plan.request.endpoints]
+    return (
+        plan.voters.ids == voters.ids
+        and not plan.is_static
+        and any(one.endpoints != voters.endpoints(one.key.id) for one in moved)
+    )
+
+
+def _check_losses(plan: Plan) -> None:
+    comparison = plan.found.comparison
+    for at, one in enumerate(plan.directories):
+        start = max(comparison.agree_until(at, plan.source), one.log.first)
+        if at != plan.source and start < one.log.end_offset:
+            plan.losses.append(Loss(number=at, start=start, end=one.log.end_offset))
+    if plan.losses and not plan.request.accepts_loss:
+        for loss in plan.losses:
+            one = plan.directories[loss.number]
+            text = (
+                f"node {one.node_id} has records from {loss.start} to {loss.end} (epoch "
+                f"{one.log.last_epoch}) that the log to keep, of node {plan.log_source.node_id}, "
+                f"has not"
+            )
+            plan.refusals.append(refusal("loss", text))
