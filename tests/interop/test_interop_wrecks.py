@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from kraftspec.cli import main as kraftspec
 from kraftspec.fastpath.batch_reader import decode_batch
 from kraftspec.fastpath.types import Uuid
 from kraftspec.generated.kafka import LeaderChangeMessage, VotersRecord
@@ -37,6 +38,25 @@ def test_the_cure_by_hand_makes_a_quorum_whole(tmp_path: Path, kind: str) -> Non
     home = tmp_path / "copy"
     copy_wreck(make(kind, 0), home)
     assert judge(home, read_manifest(home), force) == []
+
+
+def by_command(home: Path, manifest: Manifest) -> Changes:
+    """Cure it with `quorum recover`."""
+    paths = [home / facts.name / "data-0" for facts in manifest.given()]
+    keep = ",".join(map(str, manifest.keep))
+    options = ["--keep", keep, "--write", "--backup", str(home / "backup"), *manifest.options]
+    result = CliRunner().invoke(kraftspec, ["quorum", "recover", *options, *map(str, paths)])
+    assert result.exit_code == 0, result.output
+    return {}
+
+
+@pytest.mark.kafka
+@pytest.mark.soak
+@pytest.mark.parametrize("kind", ["leader-kept", "graft"])
+def test_the_command_makes_a_quorum_whole(tmp_path: Path, kind: str) -> None:
+    home = tmp_path / "copy"
+    copy_wreck(make(kind, 0), home)
+    assert judge(home, read_manifest(home), by_command) == []
 
 
 @pytest.mark.kafka
