@@ -23,15 +23,15 @@ def headline(plan: Plan) -> str:
     if not plan.changes:
         return f"Nothing is left to write: {keep} can be started."
     if plan.is_static:
-        return f"{keep} keep {source}, and begin in epoch {plan.epoch}; the voters are properties."
+        return f"For {keep}: {source}, and epoch {plan.epoch}. The voters are in the properties."
     if plan.is_begun:
-        return f"A recovery was begun: {keep} get the rest of it, in epoch {plan.epoch}."
+        return f"A recovery was begun, in epoch {plan.epoch}. For {keep}: the rest of it."
     if plan.batch:
         return (
-            f"{keep} keep {source}, and become the voters by force, in epoch {plan.epoch}: the "
-            f"log alone gives them no majority."
+            f"For {keep}: {source}, and to be the voters by force, in epoch {plan.epoch}. The log "
+            f"alone gives no majority."
         )
-    return f"{keep} get {source}. That is enough to elect a leader: nothing is made up."
+    return f"For {keep}: {source}. That is enough to elect a leader: nothing is made up."
 
 
 def written(plan: Plan, files: ReadableFiles) -> Iterator[tuple[str, list[str]]]:
