@@ -12,8 +12,9 @@ import pytest
 from ruamel.yaml import YAML
 from tests.proxy.peers import APIS
 
-from kraftspec.proxy.rule_files import RuleFileError, parse_rules, read_rules, schema_text
+from kraftspec.proxy.rule_files import parse_rules, read_rules, schema_text
 from kraftspec.proxy.rules import Corruption, Rule
+from kraftspec.yaml_files import YamlFileError
 
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMA = ROOT / "proxy" / "rules.schema.json"
@@ -37,7 +38,7 @@ rules:
 
 
 def problems(text: str) -> list[str]:
-    with pytest.raises(RuleFileError) as caught:
+    with pytest.raises(YamlFileError) as caught:
         parse_rules(text, BY_KEY, "rules.yaml")
     return str(caught.value).splitlines()
 

@@ -35,6 +35,7 @@ class PendingRequest:
     version: int
     correlation_id: int
     connection: socket.socket
+    frame: bytes
 
 
 class Peers:
@@ -118,7 +119,7 @@ class Peers:
                     greeted = True
                     self._greet(connection, version, correlation_id)
                     continue
-                self._take(PendingRequest(port, key, version, correlation_id, connection))
+                self._take(PendingRequest(port, key, version, correlation_id, connection, frame))
 
     def _take(self, request: PendingRequest) -> None:
         with self._changed:

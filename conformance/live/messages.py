@@ -1,0 +1,275 @@
+"""What is sent and what is expected: messages by field name, values by the state of the node.
+
+A field is named by its path, of which the beginning may be left out: ``partitions.errorCode``. A
+number may be a sum of what is known of the node: ``epoch + 1``. A uuid may be a number: the
+directory id of that node; 0 is none. Of bytes and records a condition is about their size.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from typing import Any
+
+from kraftspec.conformance.making.exchanges import requests as rq
+from kraftspec.fastpath.message import Message
+from kraftspec.fastpath.types import Uuid
+from kraftspec.generated import kafka
+from kraftspec.generated.errors import ErrorCode
+from kraftspec.generated.kafka import (
+    BeginQuorumEpochResponse,
+    EndQuorumEpochResponse,
+    RequestHeader,
+)
+from kraftspec.proxy.paths import PathError, parse, places
+from kraftspec.reference.profiles.common.translation import TOPIC
+from kraftspec.words import alike
+
+NODE = rq.ME
+NAMES = ("epoch", "end", "last_epoch")
+_TERM = re.compile(
+    r"\s*(?P<sign>[+-]?)\s*(?:(?P<times>\d+(?:\.\d+)?)\s*\*\s*)?(?P<name>[a-z_]+|\d+)\s*"
+)
+
+Known = Mapping[str, int]  # epoch, end and last_epoch of the node.
+Ports = Mapping[int, int]
+
+REQUESTS = {
+    name: getattr(kafka, f"{name}Request")
+    for name in (
+        "AddRaftVoter", "ApiVersions", "BeginQuorumEpoch", "DescribeQuorum", "EndQuorumEpoch",
+        "Fetch", "FetchSnapshot", "RemoveRaftVoter", "UpdateRaftVoter", "Vote",
+    )
+}  # fmt: skip
+RESPONSES = {name: getattr(kafka, f"{name}Response") for name in REQUESTS}
+API_NAMES = {message.API_KEY: name for name, message in REQUESTS.items()}
+
+
+class MessageError(ValueError):
+    """A path, a value or a condition that cannot be."""
+
+
+# ---- messages that are valid -------------------------------------------------------------------
+
+
+def request_of(api: str, version: int, sender: int, known: Known, ports: Ports) -> Message:
+    """Return a valid request of a peer: what it sends next, as far as the runner knows the node."""
+    epoch, end, last = (known[name] for name in NAMES)
+    make: dict[str, Callable[[], Message]] = {
+        "AddRaftVoter": lambda: rq.add_voter(version),
+        "ApiVersions": lambda: rq.api_versions(version),
+        "BeginQuorumEpoch": lambda: rq.begin_epoch(version, epoch + 1, leader=sender),
+        "DescribeQuorum": rq.describe_quorum,
+        "EndQuorumEpoch": lambda: rq.end_epoch(version, epoch, leader=sender),
+        "Fetch": lambda: rq.fetch(version, epoch, end, last_epoch=last, sender=sender),
+        "FetchSnapshot": lambda: rq.fetch_snapshot(version, epoch, (end, last), sender=sender),
+        "RemoveRaftVoter": rq.remove_voter,
+        "UpdateRaftVoter": lambda: rq.update_voter(epoch, sender),
+        "Vote": lambda: rq.vote(version, epoch + 1, last=(last, end), sender=sender),
+    }
+    return _with_ports(make[api](), ports)
+
+
+def response_of(api: str, request: Any, peer: int, known: Known, ports: Ports) -> Any:
+    """Return a plain answer of a peer to a request of the node."""
+    epoch = known["epoch"]
+    if api == "Vote":
+        asked = request.topics[0].partitions[0]
+        return rq.vote_answer(asked.replica_epoch, granted=True)
+    if api == "Fetch":
+        return _with_ports(rq.fetch_answer(epoch, peer, known["end"]), ports)
+    kind: Any = {
+        "BeginQuorumEpoch": BeginQuorumEpochResponse, "EndQuorumEpoch": EndQuorumEpochResponse,
+    }.get(api)  # fmt: skip
+    if kind is None:
+        raise MessageError(f"the runner answers no {api}")
+    data = kind.PartitionData(partition_index=0, leader_id=NODE, leader_epoch=epoch)
+    return kind(topics=[kind.TopicData(topic_name=TOPIC, partitions=[data])])
+
+
+def _with_ports(message: Message, ports: Ports) -> Message:
+    """Put the ports of this run in the place of those of recorded vectors."""
+    fixed = {rq.port_of(node): port for node, port in ports.items()}
+    for name in ("leader_endpoints", "listeners", "node_endpoints"):
+        for endpoint in getattr(message, name, ()):
+            endpoint.port = fixed.get(endpoint.port, endpoint.port)
+    return message
+
+
+def header_of(api: str, version: int, correlation_id: int, changes: Mapping[str, Any]) -> bytes:
+    """Return a request's header with changes."""
+    message = REQUESTS[api]
+    header = RequestHeader(
+        request_api_key=message.API_KEY,
+        request_api_version=version,
+        correlation_id=correlation_id,
+        client_id=rq.CLIENT_ID,
+    )
+    head_version = message.header_version(version if version in message.VALID_VERSIONS else 0)
+    for name, value in changes.items():
+        setattr(header, _HEADER[name], value)
+    return header.encode(head_version)
+
+
+_HEADER = {
+    "requestApiKey": "request_api_key",
+    "requestApiVersion": "request_api_version",
+    "correlationId": "correlation_id",
+    "clientId": "client_id",
+}
+
+
+def check_header(name: str, value: Any) -> str:
+    """Return what is wrong with a field of the header; empty where nothing is."""
+    if name not in _HEADER:
+        return f"the header has no field {name!r}{alike(name, _HEADER)}"
+    if name == "clientId":
+        return "" if value is None or isinstance(value, str) else "a text or null"
+    return "" if isinstance(value, int) and not isinstance(value, bool) else "a number"
+
+
+# ---- paths -------------------------------------------------------------------------------------
+
+
+def resolve(api: str, direction: str, path: str) -> str:
+    """Return the whole path that ends with these steps; the shortest, if there are several."""
+    try:
+        wanted = [step.name for step in parse(path)]
+    except PathError as error:
+        raise MessageError(str(error)) from error
+    message = (REQUESTS if direction == "request" else RESPONSES)[api]
+    found = sorted(
+        (one for one in _paths(message) if one[-len(wanted) :] == tuple(wanted)), key=len
+    )
+    if not found:
+        names = {one[-1] for one in _paths(message)}
+        raise MessageError(f"{message.__name__} has no field {path!r}{alike(wanted[-1], names)}")
+    if len(found) > 1 and len(found[0]) == len(found[1]):
+        raise MessageError(f"{path!r} is {' or '.join('.'.join(one) for one in found)}")
+    return ".".join([*found[0][: -len(wanted)], path])
+
+
+@cache
+def _paths(message: type[Message]) -> tuple[tuple[str, ...], ...]:
+    codec = message.CODEC
+    found: dict[tuple[str, ...], None] = {}
+    for version in message.VALID_VERSIONS:
+        found |= dict.fromkeys(_below(codec, codec.layout(version), ()))
+    return tuple(found)
+
+
+def _below(codec: Any, layout: Any, before: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    fields = [(field[0], field[4]) for field in layout[2]]
+    fields += [(field[1], field[5]) for field in layout[3]]
+    for name, element in fields:
+        yield (*before, name)
+        if isinstance(element, int):
+            yield from _below(codec, codec.layouts[element], (*before, name))
+
+
+# ---- values and conditions ---------------------------------------------------------------------
+
+
+def evaluate(text: str, names: Mapping[str, int]) -> float:
+    """Return the value of a sum: ``epoch + 1``, ``2*election + fetch``."""
+    total, at = 0.0, 0
+    while at < len(text) or not text:
+        match = _TERM.match(text, at)
+        if match is None or (at and not match["sign"]):
+            raise MessageError(f"{text!r} is not a sum such as {next(iter(names))} + 1")
+        name = match["name"]
+        if not name.isdecimal() and name not in names:
+            raise MessageError(f"there is no {name!r}: {', '.join(names)}")
+        value = int(name) if name.isdecimal() else names[name]
+        total += float(match["times"] or 1) * value * (-1 if match["sign"] == "-" else 1)
+        at = match.end()
+    return total
+
+
+def set_fields(
+    message: Message,
+    version: int,
+    api: str,
+    direction: str,
+    fields: Mapping[str, Any],
+    known: Known,
+) -> None:
+    """Set fields of a message. Raises MessageError where the version lacks one."""
+    for path, value in fields.items():
+        whole = resolve(api, direction, path)
+        found = list(places(message, version, parse(whole)))
+        if not found:
+            raise MessageError(f"{type(message).__name__} v{version} has no {whole} here")
+        for place in found:
+            place.put(_value(whole, place.wire, value, known))
+
+
+def _value(path: str, wire: str, value: Any, known: Known) -> Any:
+    if wire == "uuid" and isinstance(value, int):
+        return str(rq.directory_id(value))
+    if path.endswith("errorCode") and isinstance(value, str):
+        return int(ErrorCode[value])
+    if wire.startswith(("int", "uint")) and isinstance(value, str):
+        return int(evaluate(value, known))
+    return value
+
+
+def check_value(path: str, value: Any) -> None:
+    """Raise MessageError for a value that no field of that name has."""
+    if path.endswith("errorCode") and isinstance(value, str) and value not in ErrorCode.__members__:
+        raise MessageError(f"there is no error {value!r}{alike(value, ErrorCode.__members__)}")
+
+
+def check_condition(path: str, condition: Any) -> None:
+    """Raise MessageError for a condition that no field of that name can meet."""
+    for one in condition if isinstance(condition, list) else [condition]:
+        if isinstance(one, dict) and not (one and set(one) <= {"min", "max", "not"}):
+            raise MessageError("min, max and not are what a condition may have")
+        check_value(path, one)
+
+
+def mismatch(
+    message: Message,
+    version: int,
+    api: str,
+    direction: str,
+    conditions: Mapping[str, Any],
+    known: Known,
+) -> str:
+    """Return how a message differs from conditions; empty where it agrees with all."""
+    for path, condition in conditions.items():
+        whole = resolve(api, direction, path)
+        found = list(places(message, version, parse(whole)))
+        values = [place.value for place in found]
+        if not any(_agrees(whole, place.wire, place.value, condition, known) for place in found):
+            shown = ", ".join(_shown(whole, value) for value in values) or "not there"
+            return f"{path} is {shown}, not {_condition_text(condition, known)}"
+    return ""
+
+
+def _agrees(path: str, wire: str, value: Any, condition: Any, known: Known) -> bool:
+    if wire in ("bytes", "records"):
+        value = len(value or b"")
+    if isinstance(condition, list):
+        return any(_agrees(path, wire, value, one, known) for one in condition)
+    if isinstance(condition, dict):
+        least, most = condition.get("min"), condition.get("max")
+        if "not" in condition and _agrees(path, wire, value, condition["not"], known):
+            return False
+        if least is not None and value < evaluate(str(least), known):
+            return False
+        return most is None or value <= evaluate(str(most), known)
+    expected = _value(path, wire, condition, known)
+    return bool((str(value) if isinstance(value, Uuid) else value) == expected)
+
+
+def _shown(path: str, value: Any) -> str:
+    if path.endswith("errorCode"):
+        return f"{ErrorCode(value).name} ({value})" if value in list(ErrorCode) else str(value)
+    return repr(str(value)) if isinstance(value, Uuid | str) else repr(value)[:200]
+
+
+def _condition_text(condition: Any, known: Known) -> str:
+    values = ", ".join(f"{name} {known[name]}" for name in NAMES if name in str(condition))
+    return f"{condition!r} ({values})" if values else repr(condition)

@@ -1,0 +1,113 @@
+"""The other voters: they listen, keep what the node asks, and answer by their habits."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TypeVar
+
+from kraftspec.conformance.live.messages import API_NAMES, NODE, RESPONSES, response_of
+from kraftspec.conformance.live.scenario_files import Habits
+from kraftspec.conformance.live.transcript import Transcript
+from kraftspec.conformance.making.exchanges.peers import Peers, PendingRequest
+from kraftspec.fastpath.message import Message
+from kraftspec.reference.wire.frames import response_header, sized
+
+EMPTY_FETCH_S = 0.1  # A leader that answered at once would be asked again without a pause.
+
+_Found = TypeVar("_Found")
+
+
+@dataclass(eq=False)
+class Asked:
+    """A request of the node that a peer got; ``pending`` is how it is answered."""
+
+    at_s: float  # time.monotonic()
+    peer: int
+    api: str
+    version: int
+    message: Message
+    pending: PendingRequest
+    is_answered: bool = False
+
+
+class LivePeers(Peers):
+    """Peers that listen on ``ports``, by node id.
+
+    ApiVersions, BeginQuorumEpoch and EndQuorumEpoch are answered at once, Vote and Fetch by habit.
+    """
+
+    def __init__(
+        self,
+        ports: Mapping[int, int],
+        transcript: Transcript,
+        learn: Callable[[Message], dict[str, int]],
+    ) -> None:
+        """Listen. ``learn`` is given each request, and returns what is known of the node then."""
+        self.asked: list[Asked] = []
+        self.votes = "ignore"
+        self.fetches = "ignore"
+        self._ports_by_node = dict(ports)
+        self._node_by_port = {port: node for node, port in ports.items()}
+        self._transcript = transcript
+        self._learn = learn
+        self._arrived = threading.Condition()
+        super().__init__(ports.values())
+
+    def adopt(self, habits: Habits) -> None:
+        """Answer as habits say from now on; what they leave out stays."""
+        self.votes = habits.votes or self.votes
+        self.fetches = habits.fetches or self.fetches
+
+    def _take(self, request: PendingRequest) -> None:
+        peer = self._node_by_port[request.port]
+        message = self._transcript.request(NODE, peer, request.frame)
+        if message is None:
+            return
+        known = self._learn(message)
+        api = API_NAMES[request.api_key]
+        asked = Asked(time.monotonic(), peer, api, request.version, message, request)
+        with self._arrived:
+            self.asked.append(asked)
+            self._arrived.notify_all()
+        if api == "Vote" and self.votes != "ignore":
+            answer = response_of(api, message, peer, known, self._ports_by_node)
+            answer.topics[0].partitions[0].vote_granted = self.votes == "grant"
+            self.reply(asked, answer)
+        elif api == "Fetch" and self.fetches == "empty":
+            answer = response_of(api, message, peer, known, self._ports_by_node)
+            timer = threading.Timer(EMPTY_FETCH_S, self.reply, (asked, answer))
+            timer.daemon = True
+            timer.start()
+        elif api in ("BeginQuorumEpoch", "EndQuorumEpoch"):
+            self.reply(asked, response_of(api, message, peer, known, self._ports_by_node))
+
+    def reply(self, asked: Asked, response: Message) -> None:
+        """Answer a request once; a node that has gone hears nothing."""
+        with self._arrived:
+            if asked.is_answered:
+                return
+            asked.is_answered = True
+        pending, kind = asked.pending, RESPONSES[asked.api]
+        header = response_header(kind, asked.version, pending.correlation_id)
+        frame = header + response.encode(asked.version)
+        self._transcript.response(asked.peer, NODE, frame, asked.api, asked.version)
+        with suppress(OSError):
+            pending.connection.sendall(sized(frame))
+
+    def until(self, find: Callable[[Asked], _Found | None], deadline_s: float) -> _Found | None:
+        """Return what is found in a request, the oldest first; None after the deadline."""
+        seen = 0
+        with self._arrived:
+            while True:
+                for asked in self.asked[seen:]:
+                    if (found := find(asked)) is not None:
+                        return found
+                seen = len(self.asked)
+                left = deadline_s - time.monotonic()
+                if left <= 0:
+                    return None
+                self._arrived.wait(left)

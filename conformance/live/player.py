@@ -1,0 +1,427 @@
+"""The peers' part of a scenario: acts as a step has it, and judges what the node does then."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from kraftspec.conformance.live.connection import Connection
+from kraftspec.conformance.live.messages import (
+    NAMES,
+    NODE,
+    REQUESTS,
+    MessageError,
+    evaluate,
+    header_of,
+    mismatch,
+    request_of,
+    response_of,
+    set_fields,
+)
+from kraftspec.conformance.live.peers import Asked, LivePeers
+from kraftspec.conformance.live.scenario_files import (
+    Arrival,
+    Outcome,
+    Peer,
+    Raw,
+    Reply,
+    Restart,
+    Send,
+    Silence,
+    When,
+)
+from kraftspec.conformance.live.target import Target, TargetError
+from kraftspec.conformance.live.transcript import Transcript
+from kraftspec.conformance.making.exchanges import requests as rq
+from kraftspec.fastpath.batch_reader import read_header
+from kraftspec.fastpath.errors import CodecError
+from kraftspec.fastpath.message import Message
+from kraftspec.fastpath.types import ZERO_UUID
+from kraftspec.generated.kafka import ApiVersionsResponse
+from kraftspec.reference.wire.blocking import ask
+from kraftspec.reference.wire.client import api_versions_request
+from kraftspec.reference.wire.frames import WireError, sized
+
+START_S = 180.0  # For a machine that is busy; a start takes a few seconds.
+SLACK_S = 60.0  # Added to each deadline, for the same reason. Waits end when what is due comes.
+POLL_S = 0.05
+TIMEOUTS = ("election", "fetch", "request")
+FETCHES_MAX = 100
+KEYED = ("Vote", "BeginQuorumEpoch")  # Requests that name the directory of their receiver.
+
+
+class Unmet(AssertionError):  # noqa: N818 # It is a verdict, not an error.
+    """What had to follow did not; the text says what did."""
+
+
+class _Answer:
+    """A request to the node that may be answered later."""
+
+    def __init__(self, connection: Connection, api: str, version: int, ids: Sequence[int]) -> None:
+        self.connection = connection
+        self.api = api
+        self.version = version
+        self.ids = ids
+
+
+class Player:
+    """The peers and the node of one run. ``known`` is what the node's messages tell of it."""
+
+    def __init__(
+        self,
+        target: Target,
+        ports: Mapping[int, int],
+        properties: dict[str, str],
+        transcript: Transcript,
+    ) -> None:
+        """Let the peers listen; ``start`` starts the node."""
+        self.target = target
+        self.ports = dict(ports)
+        self.properties = properties
+        self.transcript = transcript
+        self.known = dict.fromkeys(NAMES, 0)
+        self.at_step = dict(self.known)  # ``known`` when the last step began.
+        self.step_s = time.monotonic()
+        self._connections: dict[int, Connection] = {}
+        self._held: dict[str, _Answer] = {}
+        self._asked_last: _Answer | None = None
+        self._correlation_id = 0
+        others = {node: port for node, port in ports.items() if node != NODE}
+        self.peers = LivePeers(others, transcript, self._learn)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._hang_up()
+        self.peers.close()
+
+    # ---- the node ------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start the node, and wait until it serves. Raises TargetError where it does not."""
+        self.transcript.note("the node starts")
+        self.target.start()
+        deadline_s = time.monotonic() + START_S
+        while not self._answers():
+            if self.target.exit_code is not None or time.monotonic() > deadline_s:
+                raise TargetError(
+                    f"the node does not serve (exit code {self.target.exit_code}):\n"
+                    f"{self.target.output()}"
+                )
+            time.sleep(POLL_S)
+
+    def serves(self) -> None:
+        """Judge whether the node still serves, as after every scenario it must."""
+        if self.target.exit_code is not None:
+            raise Unmet(f"the node ended with exit code {self.target.exit_code}")
+        deadline_s = time.monotonic() + SLACK_S
+        while not self._answers():
+            if self.target.exit_code is not None or time.monotonic() > deadline_s:
+                raise Unmet("the node serves no more: ApiVersions is not answered")
+
+    def _answers(self) -> bool:
+        request = api_versions_request(3)
+        try:
+            answer = ask(self.ports[NODE], request, 3, ApiVersionsResponse)
+        except (OSError, CodecError):
+            return False
+        return answer.error_code == 0
+
+    def _hang_up(self) -> None:
+        for connection in self._connections.values():
+            connection.close()
+        for held in self._held.values():
+            held.connection.close()
+        self._connections.clear()
+        self._held.clear()
+
+    def _learn(self, message: Message) -> dict[str, int]:
+        """Take what a message of the node tells of its epoch and of its log."""
+        topics: Any = getattr(message, "topics", None) or getattr(message, "responses", ())
+        for topic in topics:
+            for part in getattr(topic, "partitions", ()):
+                for name in ("replica_epoch", "current_leader_epoch", "leader_epoch"):
+                    if hasattr(part, name):  # Threads take messages: an older one may come later.
+                        self.known["epoch"] = max(self.known["epoch"], getattr(part, name))
+                leader = getattr(part, "current_leader", None)
+                if leader is not None:
+                    self.known["epoch"] = max(self.known["epoch"], leader.leader_epoch)
+                if hasattr(part, "last_offset_epoch"):
+                    self.known["last_epoch"] = part.last_offset_epoch
+                    self.known["end"] = part.last_offset
+                elif hasattr(part, "last_fetched_epoch") and hasattr(part, "fetch_offset"):
+                    self.known["last_epoch"] = part.last_fetched_epoch
+                    self.known["end"] = part.fetch_offset
+        return dict(self.known)
+
+    # ---- what happens --------------------------------------------------------------------------
+
+    def act(self, when: When) -> None:
+        """Let it happen. Raises Unmet where the node does not do its part of it."""
+        actions = [getattr(when, name) for name in when.__struct_fields__]
+        if not any(action is not None for action in actions):
+            return
+        self.at_step = dict(self.known)
+        self.step_s = time.monotonic()
+        try:
+            if when.send:
+                self._send(when.send)
+            elif when.raw:
+                self._raw(when.raw)
+            elif when.reply:
+                self._reply(when.reply)
+            elif when.collect:
+                self._asked_last = self._held.pop(when.collect)
+            elif when.replicate:
+                self._replicate(when.replicate)
+            elif when.restart:
+                self._restart(when.restart)
+            elif when.habits:
+                self.peers.adopt(when.habits)
+        except MessageError as error:
+            raise TargetError(f"a step of the scenario cannot be: {error}") from error
+
+    def _connection(self, sender: int) -> Connection:
+        there = self._connections.get(sender)
+        if there is None or there.is_closed:
+            try:
+                there = Connection(self.ports[NODE], SLACK_S)
+            except OSError as error:
+                raise Unmet(f"the node takes no connection: {error}") from error
+            self._connections[sender] = there
+        return there
+
+    def _send(self, send: Send) -> None:
+        version = self._version(send)
+        connection = self._connection(send.sender)
+        if send.hold:  # What waits for its answer must not keep others waiting.
+            del self._connections[send.sender]
+        encodable = version if version in REQUESTS[send.api].VALID_VERSIONS else None
+        codec_version = REQUESTS[send.api].VALID_VERSIONS[-1] if encodable is None else version
+        message = request_of(send.api, codec_version, send.sender, self.at_step, self.ports)
+        if "controller.quorum.voters" in self.properties and send.api in KEYED:
+            voter: Any = message
+            for topic in voter.topics:  # Static voters are known by their ids alone.
+                for part in topic.partitions:
+                    part.voter_directory_id = ZERO_UUID
+        set_fields(message, codec_version, send.api, "request", send.fields, self.at_step)
+        ids, data = [], b""
+        for _ in range(send.copies):
+            self._correlation_id += 1
+            head = header_of(send.api, version, self._correlation_id, send.header)
+            frame = head + message.encode(codec_version)
+            frame = frame[: len(frame) - send.cut] + bytes.fromhex(send.extra)
+            self.transcript.request(send.sender, NODE, frame)
+            whole = sized(frame)
+            if send.size is not None:
+                whole = send.size.to_bytes(4, "big", signed=True) + frame
+            data += whole
+            ids.append(send.header.get("correlationId", self._correlation_id))
+        connection.send(data, send.pieces)
+        if send.half_close:
+            connection.half_close()
+        asked = _Answer(connection, send.api, version, ids)
+        connection.due += [(send.api, version, one) for one in ids]
+        if send.hold:
+            self._held[send.hold] = asked
+        else:
+            self._asked_last = asked
+
+    @staticmethod
+    def _version(send: Send) -> int:
+        return REQUESTS[send.api].VALID_VERSIONS[-1] if send.version is None else send.version
+
+    def _raw(self, raw: Raw) -> None:
+        connection = self._connections.pop(raw.sender, None)
+        if connection is not None:
+            connection.close()
+        connection = self._connection(raw.sender)
+        data = bytes.fromhex(raw.hex)
+        self.transcript.raw(raw.sender, NODE, "bytes", data)
+        connection.send(data)
+        if raw.half_close:
+            connection.half_close()
+        self._asked_last = _Answer(connection, "ApiVersions", 0, [-1])
+
+    def _reply(self, reply: Reply) -> None:
+        asked = self._arrival(
+            Arrival(api=reply.api, at=reply.at, where=reply.where), since_s=0.0, is_open=True
+        )
+        answer = response_of(reply.api, asked.message, reply.at, self.known, self.ports)
+        if reply.records == "opening":
+            batch = rq.opening(self.known["epoch"], reply.at, self.known["end"])
+            answer.responses[0].partitions[0].records = batch
+        set_fields(answer, asked.version, reply.api, "response", reply.fields, self.known)
+        self.peers.reply(asked, answer)
+
+    def _replicate(self, peer: Peer) -> None:
+        """Fetch as a follower does, until there is nothing more."""
+        for _ in range(FETCHES_MAX):
+            self.at_step = dict(self.known)
+            self._send(Send(api="Fetch", sender=peer))
+            answer: Any = self._answer_now()
+            part = answer.responses[0].partitions[0] if answer.responses else None
+            if part is None or part.error_code or answer.error_code:
+                raise Unmet(f"a Fetch of {peer} from {self.at_step['end']} is answered {answer}")
+            records = bytes(part.records or b"")
+            if not records:
+                return
+            position = 0
+            while position < len(records):
+                header = read_header(records, position)
+                self.known |= {
+                    "end": header.last_offset + 1,
+                    "last_epoch": header.partition_leader_epoch,
+                }
+                position = header.end
+        raise Unmet(f"after {FETCHES_MAX} fetches there is still more")
+
+    def _restart(self, restart: Restart) -> None:
+        self._hang_up()
+        self.transcript.note(f"the node ends ({restart.by})")
+        self.target.stop(restart.by)
+        if restart.properties:
+            self.properties |= {key: str(value) for key, value in restart.properties.items()}
+            self.target.write("node.properties", self.properties)
+        self.start()
+
+    # ---- what follows --------------------------------------------------------------------------
+
+    def judge(self, outcomes: Sequence[Outcome]) -> None:
+        """Return if one of the outcomes is there. Raises Unmet with what is instead."""
+        found = ""
+        if any(outcome.answer is not None or outcome.closed for outcome in outcomes):
+            found = self._judge_answer(outcomes)
+            if not found:
+                return
+        for outcome in outcomes:
+            if outcome.request:
+                self._arrival(outcome.request, since_s=self.step_s)
+                return
+            if outcome.no_request:
+                self._silence(outcome.no_request)
+                return
+        raise Unmet(found)
+
+    def _judge_answer(self, outcomes: Sequence[Outcome]) -> str:
+        """Return what is wrong with the answer; empty where it is one of the outcomes."""
+        asked = self._asked_last
+        assert asked is not None
+        may_close = any(outcome.closed for outcome in outcomes)
+        for number, expected in enumerate(asked.ids):
+            answer = self._answer(asked, expected)
+            if answer is None:
+                if may_close:
+                    return ""
+                return f"the node closed the connection; answer {number + 1} was due"
+            wrong = "the node answered, and should close the connection"
+            for outcome in outcomes:
+                if outcome.answer is None:
+                    continue
+                version = asked.version
+                if asked.api == "ApiVersions" and getattr(answer, "error_code", None):
+                    version = 0
+                wrong = mismatch(
+                    answer, version, asked.api, "response", outcome.answer, self.at_step
+                )
+                if not wrong:
+                    break
+            if wrong:
+                return wrong
+        return ""
+
+    def _answer_now(self) -> Message:
+        asked = self._asked_last
+        assert asked is not None
+        answer = self._answer(asked, asked.ids[0])
+        if answer is None:
+            raise Unmet("the node closed the connection; an answer was due")
+        return answer
+
+    def _answer(self, asked: _Answer, correlation_id: int) -> Message | None:
+        """Return an answer, and pass over those before it; None where the node hung up."""
+        while True:
+            connection = asked.connection
+            try:
+                frame = connection.receive(time.monotonic() + SLACK_S)
+            except TimeoutError as error:
+                raise Unmet(f"no answer came within {SLACK_S:g} s") from error
+            except WireError as error:
+                raise Unmet(f"the node sends what is no frame: {error}") from error
+            if frame is None:
+                self.transcript.note("the node closes the connection")
+                return None
+            if not connection.due:
+                self.transcript.raw(NODE, 0, "a frame that is no answer", frame)
+                raise Unmet("the node sent a frame, and no answer was due")
+            api, version, due = connection.due.popleft()
+            answer = self.transcript.response(NODE, 0, frame, api, version)
+            came = int.from_bytes(frame[:4], "big", signed=True)
+            if came != due:
+                raise Unmet(f"the answer is to the request {came}, and {due} is due")
+            if answer is None:
+                raise Unmet("the answer cannot be read")
+            self._learn(answer)
+            if due == correlation_id:
+                return answer
+
+    def _timeouts(self) -> dict[str, int]:
+        return {
+            name: int(self.properties[f"controller.quorum.{name}.timeout.ms"]) for name in TIMEOUTS
+        }
+
+    def _seconds(self, text: str) -> float:
+        return evaluate(text, self._timeouts()) / 1000 if text else 0.0
+
+    def _arrival(self, arrival: Arrival, *, since_s: float, is_open: bool = False) -> Asked:
+        """Wait for a request of the node since then; Unmet where none comes in time."""
+        others: list[str] = []
+
+        def find(asked: Asked) -> Asked | None:
+            if asked.at_s < since_s or asked.api != arrival.api:
+                return None
+            if arrival.at not in (None, asked.peer) or (is_open and asked.is_answered):
+                return None
+            wrong = mismatch(
+                asked.message, asked.version, asked.api, "request", arrival.where, self.at_step
+            )
+            if wrong:
+                others.append(wrong)
+            return None if wrong else asked
+
+        deadline_s = self.step_s + self._seconds(arrival.within) + SLACK_S
+        asked = self.peers.until(find, deadline_s)
+        where = f" at {arrival.at}" if arrival.at else ""
+        if asked is None:
+            had = f"; of those that came, {others[-1]}" if others else ""
+            raise Unmet(f"no {arrival.api} that was due came{where} in time{had}")
+        least_s = self._seconds(arrival.not_before)
+        if arrival.not_before and asked.at_s - self.step_s < least_s:
+            raise Unmet(
+                f"{arrival.api} came{where} after {asked.at_s - self.step_s:.3f} s, "
+                f"and not before {least_s:g} s was due"
+            )
+        return asked
+
+    def _silence(self, silence: Silence) -> None:
+        """Wait; Unmet where such a request comes."""
+
+        def find(asked: Asked) -> Asked | None:
+            if asked.at_s < self.step_s or asked.api != silence.api:
+                return None
+            wrong = mismatch(
+                asked.message, asked.version, asked.api, "request", silence.where, self.at_step
+            )
+            return None if wrong else asked
+
+        asked = self.peers.until(find, self.step_s + self._seconds(silence.during))
+        if asked is not None:
+            raise Unmet(f"{silence.api} came at {asked.peer}, and none was due")

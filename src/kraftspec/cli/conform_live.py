@@ -1,0 +1,158 @@
+"""``kraftspec conform live``: scenarios between a running KRaft node and peers that are played."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kraftspec.cli.exits import no_verdict, verdicts
+from kraftspec.cli.output import (
+    EXIT_FINDINGS,
+    alike,
+    console,
+    counted,
+    emit_json,
+    json_option,
+    printable,
+    progress,
+)
+
+if TYPE_CHECKING:
+    from kraftspec.conformance.live.run import Result
+    from kraftspec.conformance.live.scenario_files import Scenario
+
+
+@click.command()
+@click.option(
+    "--target",
+    metavar="kafka|kraftspec|exec:CMD",
+    help="The node: Kafka's newest release, ours, or a program with the four verbs.",
+)
+@click.option(
+    "--filter",
+    "filters",
+    multiple=True,
+    metavar="TEXT",
+    help="Only scenarios with this in their name; repeatable: with any of these.",
+)
+@click.option(
+    "--scenarios",
+    "paths",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A file of scenarios, in the place of the project's own; repeatable.",
+)
+@click.option("--strict", is_flag=True, help="What a node should do counts as what it must do.")
+@click.option("--list", "must_list", is_flag=True, help="List the scenarios and end.")
+@click.option("--check", is_flag=True, help="Check the scenarios and end.")
+@click.option("--schema", is_flag=True, help="Print the JSON Schema of scenario files and end.")
+@json_option
+def live(
+    target: str | None,
+    filters: tuple[str, ...],
+    paths: tuple[Path, ...],
+    strict: bool,
+    must_list: bool,
+    check: bool,
+    schema: bool,
+    as_json: bool,
+) -> None:
+    """Play the peers of a running KRaft node, and judge what it does.
+
+    The node is formatted, started, killed and wiped for each scenario. Exit codes: 0 as it must be,
+    1 a scenario failed, 3 no verdict.
+    """
+    from kraftspec.conformance.live.scenario_files import (
+        own_files,
+        read_roles,
+        read_scenarios,
+        schema_text,
+    )
+    from kraftspec.yaml_files import YamlFileError
+
+    if schema:
+        click.echo(schema_text(), nl=False)
+        return
+    try:
+        scenarios = read_scenarios(list(paths) or own_files())
+    except (YamlFileError, OSError) as error:
+        raise no_verdict(error) from error
+    chosen = _chosen(scenarios, filters)
+    if must_list or check:
+        for scenario in chosen if must_list else []:
+            click.echo(f"{scenario.name}: {scenario.about}")
+        if check:
+            click.echo(counted(len(chosen), "scenario"))
+        return
+    from kraftspec.conformance.cluster import ClusterError
+    from kraftspec.conformance.live.run import run_all
+
+    command = _command(target)
+    with (
+        verdicts("interrupted: there is no verdict", (ClusterError, OSError)),
+        progress("Playing") as advance,
+    ):
+        results = run_all(chosen, command, read_roles(), advance)
+    if as_json:
+        emit_json({"target": target, "scenarios": [result.to_json() for result in results]})
+    else:
+        _print(target or "", paths, results)
+    failed = [result for result in results if result.failed or (strict and result.problems)]
+    raise click.exceptions.Exit(EXIT_FINDINGS if failed else 0)
+
+
+def _chosen(scenarios: list[Scenario], filters: tuple[str, ...]) -> list[Scenario]:
+    chosen = [one for one in scenarios if not filters or any(text in one.name for text in filters)]
+    if not chosen:
+        near = alike(filters[0], [one.name for one in scenarios]) if filters else ""
+        raise no_verdict(f"no scenario has {' or '.join(filters)!r} in its name{near}")
+    return chosen
+
+
+def _command(target: str | None) -> list[str]:
+    from kraftspec.conformance.live.target import BUILT_IN
+
+    if target in BUILT_IN:
+        return BUILT_IN[target]
+    if target is None or not target.startswith("exec:") or not target[5:].strip():
+        known = ", ".join(BUILT_IN)
+        raise click.BadParameter(
+            f"{target!r} is none of {known} and exec:CMD", param_hint="--target"
+        )
+    program, *rest = shlex.split(target[5:])
+    path = Path(program)
+    return [str(path.resolve()) if path.exists() else program, *rest]
+
+
+def _print(target: str, paths: tuple[Path, ...], results: list[Result]) -> None:
+    shown = console()
+    for result in results:
+        for problem in result.problems:
+            verdict = "FAILED" if problem.level == "must" else "should"
+            shown.print(
+                f"{verdict} {result.scenario}, step {problem.step}: "
+                f"{printable(problem.detail)} [{problem.cites}]",
+                soft_wrap=True,
+            )
+        if not result.problems:
+            continue
+        for line in result.transcript.lines():
+            shown.print(f"  {printable(line)}", soft_wrap=True)
+        if result.output and result.failed:
+            shown.print("  the node's own output ends so:")
+            for line in result.output.splitlines()[-10:]:
+                shown.print(f"    {printable(line)}", soft_wrap=True)
+        files = "".join(f" --scenarios {shlex.quote(str(path))}" for path in paths)
+        repeat = f"kraftspec conform live --target {shlex.quote(target)}{files}"
+        shown.print(f"  repeat: {repeat} --filter {result.scenario}", soft_wrap=True)
+    failed = sum(result.failed for result in results)
+    advice = sum(problem.level == "should" for one in results for problem in one.problems)
+    seconds = sum(result.seconds for result in results)
+    shown.print(
+        f"{target}: {counted(len(results), 'scenario')}: {len(results) - failed} passed, "
+        f"{failed} failed, {advice} not as it should be, {seconds:.0f} s",
+        soft_wrap=True,
+    )
