@@ -239,8 +239,8 @@ MayCampaign(s) ==
        /\ VotersAt(s) > s.hw
        /\ \E i \in 1..Len(s.sets) : Key(s) \in s.sets[i].voters
 
-\* What a node is after a start, by its quorum-state and its log.
-Started(s) ==
+\* The role that a node starts with, by its quorum-state and its log.
+FirstRole(s) ==
     LET t == Becomes(s, "unattached")
     IN CASE LastEpoch(s) > s.epoch -> Unattached(s, LastEpoch(s))
          [] s.leader = s.id -> Becomes(s, "resigned")
@@ -248,6 +248,11 @@ Started(s) ==
                 IF \E key \in Voters(s) : key[1] = s.leader THEN Becomes(s, "follower") ELSE t
          [] s.vote = Key(s) /\ IsVoter(s) -> [Becomes(s, "candidate") EXCEPT !.votes = {Key(s)}]
          [] OTHER -> t
+
+\* What a node is after a start. A sole voter campaigns at once (KafkaRaftClient.initialize).
+Started(s) ==
+    LET t == FirstRole(s)
+    IN IF Voters(s) = {Key(s)} THEN Promoted(IF t.role = "candidate" THEN t ELSE Prospects(t)) ELSE t
 
 ----------------------------------------------------------------------------
 \* Messages. A function On...(s, m) returns what node s becomes and the messages that it sends.
@@ -432,19 +437,20 @@ Loses ==
     \E m \in net : net' = net \ {m} /\ UNCHANGED <<node, committed, led, spent>>
 
 \* The fetch time-out or the election time-out of a voter expires.
+MayTimeOut(s) == s.role \in {"follower", "unattached"} /\ MayCampaign(s)
+
 TimesOut(n) ==
     LET s == node[n]
-    IN /\ s.role \in {"follower", "unattached"}
-       /\ MayCampaign(s) /\ IsDurable(s)
-       /\ Step(n, Promoted(Prospects(s)), net) /\ UNCHANGED spent
+    IN MayTimeOut(s) /\ IsDurable(s) /\ Step(n, Promoted(Prospects(s)), net) /\ UNCHANGED spent
 
 \* The election time-out of who campaigns expires, or too many have rejected it.
+GivenUp(s) ==
+    IF s.role = "candidate" THEN Promoted(Prospects(s))
+    ELSE Becomes(s, IF s.leader = None THEN "unattached" ELSE "follower")
+
 GivesUp(n) ==
-    LET s == node[n]
-        next == IF s.role = "candidate" THEN Promoted(Prospects(s))
-                ELSE Becomes(s, IF s.leader = None THEN "unattached" ELSE "follower")
-    IN /\ s.role \in {"candidate", "prospective"}
-       /\ Step(n, next, net) /\ UNCHANGED spent
+    /\ node[n].role \in {"candidate", "prospective"}
+    /\ Step(n, GivenUp(node[n]), net) /\ UNCHANGED spent
 
 \* A leader is told to resign or to stop, or has not heard from a majority (Check Quorum).
 Resigns(n) ==
@@ -457,9 +463,11 @@ LeavesEpoch(n) ==
     /\ Step(n, Unattached(node[n], node[n].epoch + 1), net) /\ UNCHANGED spent
 
 \* A request that would tell its receiver nothing is not sent.
+MayAskVotes(s) == s.role \in {"prospective", "candidate"} /\ IsDurable(s)
+
 AsksVote(n) ==
     LET s == node[n]
-    IN /\ s.role \in {"prospective", "candidate"} /\ IsDurable(s)
+    IN /\ MayAskVotes(s)
        /\ \E key \in Voters(s) \ (s.votes \cup {Key(s)}) : Sends(n, Vote(s, key))
 
 Calls(n) ==
@@ -498,20 +506,24 @@ Appends(n) ==
        /\ Spend("appends", MaxAppends)
        /\ Step(n, Advanced(Appended(s, <<Record(s, "data", {})>>)), net)
 
+SyncedTo(s, end) == Advanced([s EXCEPT !.synced = end])
+
 Syncs(n) ==
     LET s == node[n]
     IN /\ s.synced < End(s)
-       /\ Step(n, Advanced([s EXCEPT !.synced = End(s)]), net) /\ UNCHANGED spent
+       /\ Step(n, SyncedTo(s, End(s)), net) /\ UNCHANGED spent
 
 \* A process or a machine ends, and starts again. Of what was not synced any part may be gone; what
 \* is read is synced before it counts.
+Crashed(s, end) ==
+    LET read == [Reread(s, SubSeq(s.log, 1, end)) EXCEPT !.hw = s.start]
+        synced == SyncedAtStart([read EXCEPT !.synced = s.synced])
+    IN Started([read EXCEPT !.synced = synced])
+
 Crashes(n) ==
     LET s == node[n]
     IN /\ Spend("crashes", MaxCrashes)
-       /\ \E end \in s.synced..End(s) :
-            LET read == [Reread(s, SubSeq(s.log, 1, end)) EXCEPT !.hw = s.start]
-                synced == SyncedAtStart([read EXCEPT !.synced = s.synced])
-            IN Step(n, Started([read EXCEPT !.synced = synced]), net)
+       /\ \E end \in s.synced..End(s) : Step(n, Crashed(s, end), net)
 
 \* A disk is replaced by an empty one. It has another directory id.
 Wipes(n) ==

@@ -51,6 +51,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     broken: str
     trace: list[Step]
     is_complete: bool  # Whether there is no other state within the scope.
+    output: str  # All that TLC printed.
 
 
 def run(
@@ -151,6 +152,7 @@ def read_output(output: str, seconds: float) -> Result:
         broken=(broken[1] or broken[2]) if broken else "",
         trace=_trace(output) if broken else [],
         is_complete=_FINISHED.search(output) is not None,
+        output=output,
     )
 
 

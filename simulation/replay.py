@@ -37,11 +37,12 @@ class Replay:
         *,
         extra: Sequence[Invariant] = (),
         cores: Sequence[Core] = (),
+        is_judged: bool = True,
     ) -> None:
         self.swarm = swarm
         self.rng = Rng(seed)
         protocol = protocol_of(profile, RunCores(cores, seed) if cores else None)
-        invariants = [*extra, *all_invariants(protocol.invariants)]
+        invariants = [*extra, *(all_invariants(protocol.invariants) if is_judged else [])]
         self.world = World(protocol, invariants, self, swarm.log_config)
         self.applied: list[Decision] = []
         self.arrivals: list[tuple[int, Message]] = []  # Which of the decisions brought it.

@@ -38,12 +38,14 @@ class Schedule(Timeline):
         *,
         record: bool = False,
         cores: Sequence[Core] | RunCores = (),
+        is_judged: bool = True,
     ) -> None:
         self.cores: RunCores | None = None
         if cores:
             self.cores = cores if isinstance(cores, RunCores) else RunCores(cores, seed)
         protocol = protocol_of(profile, self.cores)
-        world = World(protocol, all_invariants(protocol.invariants), self, swarm.log_config)
+        invariants = all_invariants(protocol.invariants) if is_judged else []
+        world = World(protocol, invariants, self, swarm.log_config)
         super().__init__(world, swarm, Rng(seed))
         self.seed = seed
         self._span_us = swarm.latency_max_us - swarm.latency_min_us + 1

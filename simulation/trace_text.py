@@ -119,11 +119,18 @@ class _TextReplay(Replay):
     """A replay that describes each event."""
 
     def __init__(
-        self, seed: int, swarm: Swarm, profile: Profile, cores: Sequence[Core] = ()
+        self,
+        seed: int,
+        swarm: Swarm,
+        profile: Profile,
+        cores: Sequence[Core] = (),
+        is_judged: bool = True,
     ) -> None:
         self.witness = Witness()
         self.sent_requests: dict[tuple[int, int, int], Request] = {}
-        super().__init__(seed, swarm, profile, extra=[self.witness], cores=cores)
+        super().__init__(
+            seed, swarm, profile, extra=[self.witness], cores=cores, is_judged=is_judged
+        )
 
     def sent(self, message: Message) -> None:
         """Remember the request, so that the response can be decoded."""
@@ -179,12 +186,14 @@ def trace_events(
     decisions: Sequence[Decision],
     cores: Sequence[Core] = (),
     told: Callable[[Event], None] | None = None,
+    *,
+    is_judged: bool = True,
 ) -> tuple[list[Event], Violation | None]:
     """Carry decisions out again and return them as events, with the violation that ends them.
 
     ``told`` is told of each event when it has happened.
     """
-    replay = _TextReplay(seed, swarm, profile, cores)
+    replay = _TextReplay(seed, swarm, profile, cores, is_judged)
     events: list[Event] = []
     violation = None
     for decision in decisions:

@@ -11,6 +11,7 @@ import click
 
 from kraftspec.cli.exits import no_verdict
 from kraftspec.cli.lock_step import lock_step
+from kraftspec.cli.model_check import model_check
 from kraftspec.cli.output import EXIT_FINDINGS, console, counted, emit_json, json_option, progress
 from kraftspec.cli.profiles import profile_option, without_option
 
@@ -112,6 +113,10 @@ class _Cores(click.ParamType):  # type: ignore[type-arg] # Generic for checkers 
     help="With --core kafka: write the minimised failure as a Java file over Kafka's own classes, "
     "and its pom.",
 )
+@click.option(
+    "--model-check", "is_model_check", is_flag=True,
+    help="Let TLC say whether a behaviour of the TLA+ model explains each run. It needs Java.",
+)  # fmt: skip
 @json_option
 def simulate(
     seed: int | None,
@@ -126,6 +131,7 @@ def simulate(
     minimise: bool,
     svg: Path | None,
     java: Path | None,
+    is_model_check: bool,
     as_json: bool,
 ) -> None:
     """Run quorums of the reference node over a virtual network, disks and clocks.
@@ -154,6 +160,14 @@ def simulate(
         _profile_for(lock_step_with, profile, without)
         with planted(*bugs), _harness_errors():
             lock_step(chosen, lock_step_with[0], events, nodes, as_json)
+        return
+    if is_model_check:
+        if any((without, cores, minimise, svg, java)) or profile != "kafka":
+            raise click.UsageError(
+                "--model-check goes with --seed, --seeds, --nodes, --events, --bug and --json"
+            )
+        with planted(*bugs):
+            model_check(chosen, _profile_for((), profile, without), events, nodes, as_json)
         return
     if java is not None and not any(core.name.startswith("kafka") for core in cores or ()):
         raise click.UsageError("--java is for nodes of Kafka: --core kafka:4.4.0")

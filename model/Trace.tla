@@ -1,0 +1,187 @@
+------------------------------- MODULE Trace -------------------------------
+(***************************************************************************)
+(* Whether behaviours of KRaft.tla explain runs of real nodes.             *)
+(*                                                                         *)
+(* A run is a sequence of steps, each of one node: what happened, what the *)
+(* node shows afterwards, and which messages it sent.  A step of the run   *)
+(* is one of the model, or a few of the same node: an event, then timers   *)
+(* that expire with it, then records that are appended, then requests.     *)
+(* What a node does not show, such as who granted its vote, TLC chooses.   *)
+(*                                                                         *)
+(* Each message is one of the model, made by the model when it is sent:    *)
+(* the run says which one, and when it arrives, if it does.                *)
+(***************************************************************************)
+EXTENDS KRaft
+
+CONSTANT Runs  \* A sequence of records: voters, observers, steps.
+
+VARIABLES
+    run,     \* The number of a run.
+    at,      \* The number of its step that is next.
+    flight   \* The messages that are still to be received or answered, by their numbers.
+
+ASSUME \A number \in 1..Len(Runs) : TLCSet(number, 0)
+
+Events == Runs[run].steps
+
+FormattedFor(n, directory) ==
+    [Formatted(n, directory) EXCEPT
+        !.sets = <<[at |-> 0, voters |-> {KeyOf(v, FirstDirectory) : v \in Runs[run].voters}]>>]
+
+----------------------------------------------------------------------------
+\* What a node may become in a step.
+
+\* What a message makes of it. An answer is not looked at by who gave the request up; each tells,
+\* before anything else, who leads.
+Received(s, m) ==
+    IF m.kind \in {"vote", "begin", "end", "fetch"} THEN {On(s, m).now}
+    ELSE {s, On(Learned(s, m.epoch, m.leader), m).now}
+
+\* What the event itself makes of it.
+Firsts(s, e) ==
+    CASE e.what = "receives" -> Received(s, flight[e.gets])
+      [] e.what = "syncs" -> {SyncedTo(s, Min(Max(e.to, s.synced), End(s)))}
+      [] e.what = "starts" -> IF e.keep \in s.synced..End(s) THEN {Crashed(s, e.keep)} ELSE {}
+      [] e.what = "wipes" -> {FormattedFor(s.id, s.dir + 1)}
+      [] e.what = "runs" -> {s}
+
+\* What a timer that expires, or a wish of its state machine, makes of it. A timer may expire while
+\* a sync is under way: who campaigns then asks nobody before it is done (MayAskVotes).
+Expired(s) ==
+    CASE MayTimeOut(s) -> {Promoted(Prospects(s))}
+      [] s.role \in {"candidate", "prospective"} -> {GivenUp(s)}
+      [] s.role = "leader" -> {Resigned(s)}
+      [] s.role = "resigned" -> {Unattached(s, s.epoch + 1)}
+      [] OTHER -> {}
+
+\* A leader appends as many records of clients as its log then has.
+Written(s, e) ==
+    LET count == e.keep + Len(e.new) - End(s)
+    IN IF s.role # "leader" \/ ~e.isShown \/ count <= 0 THEN s
+       ELSE Advanced(Appended(s, [i \in 1..count |-> Record(s, "data", {})]))
+
+\* Whether a node that was s before the step shows itself as t. Where a new leader has forgotten
+\* what was committed, as Kafka's does, the model still knows it.
+Shows(s, t, e) ==
+    /\ t.role = e.role /\ t.epoch = e.epoch /\ t.leader = e.leader
+    /\ t.role \in {"leader", "resigned"} \/ (IF t.vote = None THEN None ELSE t.vote[1]) = e.vote
+    /\ IF t.role = "leader" THEN ReportedHw(t) = e.hw
+       ELSE IF e.isForgotten THEN t.hw >= e.hw ELSE t.hw = e.hw
+    /\ End(t) = e.keep + Len(e.new)
+    /\ SubSeq(t.log, 1, e.keep) = SubSeq(s.log, 1, e.keep)
+    /\ \A i \in 1..Len(e.new) : t.log[e.keep + i].epoch = e.new[i]
+
+\* What it may become, each with what the event made of it first. A step that was cut short by a
+\* loss of power has happened, or has not.
+Becoming(s, e) ==
+    LET firsts == Firsts(s, e) \cup IF e.isShown THEN {} ELSE {s}
+        later(f) == LET one == Expired(f)
+                        two == UNION {Expired(t) : t \in one}
+                    IN {f} \cup one \cup two
+    IN UNION {{<<f, Written(t, e)>> : t \in later(f)} : f \in firsts}
+
+Shown(s, e) ==
+    LET all == {pair \in Becoming(s, e) : e.isShown => Shows(s, pair[2], e)}
+        direct == {pair \in all : pair[2] = Written(pair[1], e)}
+    IN IF e.isShown /\ direct # {} /\ s.role \notin {"candidate", "prospective"} THEN direct ELSE all
+
+----------------------------------------------------------------------------
+\* What it may send: the message of the model that x is, or {}.
+
+Asks(t, x) ==
+    LET key == KeyOf(x.to, FirstDirectory)
+        vote == Vote(t, key)
+        fetch == [Fetch(t, x.to) EXCEPT !.hw = -1]  \* It is answered also where nothing is new.
+    IN CASE x.kind = "vote" ->
+                IF /\ MayAskVotes(t) /\ key \in Voters(t)
+                   /\ vote.pre = x.pre /\ vote.epoch = x.epoch
+                   /\ vote.lastEpoch = x.last /\ vote.end = x.at
+                THEN {vote} ELSE {}
+         [] x.kind = "begin" ->
+                IF t.role = "leader" /\ key \in Voters(t) /\ t.epoch = x.epoch
+                THEN {Begin(t, key)} ELSE {}
+         [] x.kind = "end" ->
+                IF t.role = "resigned" /\ t.epoch = x.epoch
+                THEN {EndsEpoch(t, key, FALSE)} ELSE {}
+         [] x.kind = "fetch" ->
+                IF /\ t.role # "leader" /\ (IsDurable(t) \/ t.id \in Runs[run].observers)
+                   /\ fetch.epoch = x.epoch /\ fetch.at = x.at /\ fetch.lastEpoch = x.last
+                THEN {fetch} ELSE {}
+
+\* An answer, by what the node was before, in, or after the step.
+Answers(s, f, t, e, x) ==
+    LET m == flight[x.re]
+        known == {s, f, t}
+        granted == IF m.kind = "vote" /\ e.gets = x.re
+                   THEN {r \in OnVote(s, m).sends : r.kind = "granted"} ELSE {}
+        served == IF m.kind = "fetch" THEN UNION {OnFetch(u, m).sends : u \in known} ELSE {}
+    IN CASE x.kind = "granted" ->
+                {r @@ [leader |-> x.leader] : r \in {r \in granted : r.epoch = x.epoch}}
+         [] x.kind = "told" ->
+                IF /\ \E u \in known : u.epoch = x.epoch /\ u.leader = x.leader
+                   /\ granted = {}
+                   /\ m.kind = "fetch" =>
+                        \E u \in known : u.role # "leader" \/ u.epoch # m.epoch
+                THEN {[kind |-> "told", from |-> s.id, to |-> m.from, epoch |-> x.epoch,
+                       leader |-> x.leader]}
+                ELSE {}
+         [] x.kind = "records" ->
+                {[r EXCEPT !.records = SubSeq(@, 1, x.end - m.at)] :
+                    r \in {r \in served : /\ r.kind = "records" /\ r.hw = x.hw
+                                          /\ x.end - m.at \in 0..Len(r.records)}}
+         [] x.kind = "diverging" ->
+                {r \in served : /\ r.kind = "diverging"
+                                /\ r.epochThere = x.epochThere /\ r.endThere = x.endThere}
+
+Made(s, f, t, e, x) == IF x.re = 0 THEN Asks(t, x) ELSE Answers(s, f, t, e, x)
+
+AllMade(s, pair, e) == [i \in 1..Len(e.sends) |-> Made(s, pair[1], pair[2], e, e.sends[i])]
+
+----------------------------------------------------------------------------
+
+\* What is printed of a node: what runs show, and whether its log is on its disk.
+Facts(t) ==
+    [role |-> t.role, epoch |-> t.epoch, leader |-> t.leader,
+     vote |-> IF t.vote = None THEN None ELSE t.vote[1],
+     hw |-> t.hw, end |-> End(t), last |-> LastEpoch(t), synced |-> t.synced]
+
+\* No behaviour goes on here. It is told once of each step, with what the model allows.
+IsStuck(s, e) ==
+    LET shown == Shown(s, e)
+    IN /\ at > TLCGet(run)
+       /\ TLCSet(run, at)
+       /\ PrintT(<<"stuck", run, at, Facts(s),
+                   {Facts(pair[2]) : pair \in Becoming(s, e)},
+                   IF shown = {} THEN {}
+                   ELSE LET sends == AllMade(s, CHOOSE pair \in shown : TRUE, e)
+                        IN {i \in 1..Len(e.sends) : sends[i] = {}}>>)
+       /\ FALSE
+
+Explained ==
+    LET e == Events[at]
+        s == node[e.node]
+        found == {pair \in Shown(s, e) : \A i \in 1..Len(e.sends) :
+                    Made(s, pair[1], pair[2], e, e.sends[i]) # {}}
+    IN IF found = {} THEN IsStuck(s, e)
+       ELSE \E pair \in found :
+            LET sends == AllMade(s, pair, e)
+                index(id) == CHOOSE i \in 1..Len(e.sends) : e.sends[i].id = id
+                new == {e.sends[i].id : i \in 1..Len(e.sends)}
+            IN /\ Step(e.node, pair[2], {})
+               /\ flight' = [id \in (DOMAIN flight \cup new) \ e.gone |->
+                                IF id \in new THEN CHOOSE m \in sends[index(id)] : TRUE
+                                ELSE flight[id]]
+               /\ at' = at + 1
+               /\ at = Len(Events) => PrintT(<<"explained", run>>)
+               /\ UNCHANGED <<run, spent>>
+
+TraceInit ==
+    /\ run \in 1..Len(Runs)
+    /\ at = 1 /\ flight = <<>>
+    /\ net = {} /\ committed = <<>> /\ led = {} /\ spent = Unspent
+    /\ node = [n \in Node |-> FormattedFor(n, FirstDirectory)]
+
+TraceNext == at <= Len(Events) /\ Explained
+
+TraceSpec == TraceInit /\ [][TraceNext]_<<vars, run, at, flight>>
+=============================================================================

@@ -1,0 +1,198 @@
+"""Runs of real nodes, held against the model: TLC says whether a behaviour of it explains them."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from kraftspec.model.groups import Group
+from kraftspec.model.tlc import TlcError, run
+from kraftspec.model.values import Value, parse
+
+NOBODY = -1  # No node; TLA+'s None.
+
+_PRINTED = re.compile(r'^<<\s*"(?:explained|stuck)"')
+_OPENS, _CLOSES = re.compile(r"<<|[\[{(]"), re.compile(r">>|[\]})]")
+
+
+class TracedStep(msgspec.Struct, kw_only=True):
+    """A step of one node. Offsets are numbers of batches, epochs those of batches.
+
+    ``what`` is "receives" (the message that has the number ``gets``), "syncs" (the log up to
+    ``to``), "starts", "wipes" (its disk is another, and empty), or "runs" for all others. Then come
+    what the node shows after it: of the log that it had before, ``keep`` batches are left, and
+    ``new`` are the epochs of those after. ``sends`` are messages, with the fields that Trace.tla
+    names; ``gone`` the numbers of messages that nothing refers to any more.
+    """
+
+    index: int  # Of the event of the run that it is.
+    node: int
+    what: str
+    gets: int = 0
+    to: int = 0
+    is_shown: bool = True  # False where it ended in the step, by a loss of power.
+    is_forgotten: bool = False  # It has known a higher high watermark, and then led.
+    role: str = "unattached"
+    epoch: int = 0
+    leader: int = NOBODY
+    vote: int = NOBODY
+    hw: int = 0
+    keep: int = 0
+    new: list[int] = []
+    sends: list[dict[str, Any]] = []
+    gone: list[int] = []
+
+
+class Trace(msgspec.Struct, kw_only=True):
+    """A run: its first voters, those who never vote, and its steps."""
+
+    voters: Collection[int]
+    observers: Collection[int]
+    steps: list[TracedStep]
+
+
+class Verdict(msgspec.Struct, kw_only=True):
+    """What TLC says of a trace. ``stuck_at`` is the first step that nothing explains, or None."""
+
+    stuck_at: int | None = None
+    before: Mapping[str, Value] = {}  # The model's node then, by the names of ``Facts``.
+    allowed: Sequence[Mapping[str, Value]] = ()  # What it might have become.
+    unexplained_sends: Sequence[int] = ()  # From 0 on; where it became what it might.
+
+
+def check(traces: Sequence[Trace], *, heap_mib: int = 2048) -> list[Verdict]:
+    """Let one TLC judge all of these. Raises ``TlcError``."""
+    nodes = {node for trace in traces for node in (*trace.voters, *trace.observers)}
+    with tempfile.TemporaryDirectory(prefix="kraftspec-traces-") as directory:
+        Path(directory, "Runs.tla").write_text(_module(traces), encoding="utf-8")
+        group = Group(
+            about="runs of real nodes",
+            constants={"Node": _tla(nodes), "InitialVoters": "{}"} | _UNBOUNDED,
+            replaces={"Runs": "RunsOfNodes"},
+            module="Runs",
+            specification="TraceSpec",
+            invariants=[],
+            properties=[],
+            has_symmetry=False,
+            directory=directory,
+        )
+        output = run(group, heap_mib=heap_mib).output
+    verdicts: dict[int, Verdict] = {}
+    for kind, number, *rest in _printed(output):
+        if kind == "explained":
+            verdicts[number] = Verdict()
+        elif number not in verdicts or verdicts[number].stuck_at is not None:
+            step, before, allowed, sends = rest
+            verdicts[number] = Verdict(
+                stuck_at=step - 1,
+                before=before,
+                allowed=sorted(allowed, key=str),
+                unexplained_sends=sorted(one - 1 for one in sends),
+            )
+    if len(verdicts) != len(traces):
+        raise TlcError(f"TLC judged {len(verdicts)} of {len(traces)} traces:\n{output[-2000:]}")
+    return [verdicts[number] for number in range(1, len(traces) + 1)]
+
+
+_UNBOUNDED = {
+    "PreVote": '"kafka"',
+    "SyncsAtOnce": "{}",
+    "Begins": '"empty"',
+    "Duplicates": "TRUE",
+    **{
+        f"Max{what}": "1000000"
+        for what in ("Epoch", "InFlight", "Appends", "Crashes", "Wipes", "Changes", "Snapshots")
+    },
+}
+
+
+def _module(traces: Sequence[Trace]) -> str:
+    lines = ["---- MODULE Runs ----", "EXTENDS Trace"]
+    for number, trace in enumerate(traces, 1):
+        steps = ",\n".join(_tla(_fields(step)) for step in trace.steps)
+        lines.append(
+            f"Run{number} == [voters |-> {_tla(set(trace.voters))}, "
+            f"observers |-> {_tla(set(trace.observers))}, steps |-> <<\n{steps}>>]"
+        )
+    runs = ", ".join(f"Run{number}" for number in range(1, len(traces) + 1))
+    return "\n".join([*lines, f"RunsOfNodes == <<{runs}>>", "====", ""])
+
+
+def _fields(step: TracedStep) -> dict[str, Any]:
+    """Return a step as Trace.tla has it."""
+    return {
+        "node": step.node, "what": step.what, "gets": step.gets, "to": step.to,
+        "isShown": step.is_shown, "isForgotten": step.is_forgotten, "role": step.role,
+        "epoch": step.epoch, "leader": step.leader, "vote": step.vote, "hw": step.hw,
+        "keep": step.keep, "new": step.new, "sends": step.sends, "gone": set(step.gone),
+    }  # fmt: skip
+
+
+def _tla(value: Any, name: str = "") -> str:
+    """Return a value as TLA+ text; a node that is none by the name that the model has for it."""
+    if isinstance(value, bool):
+        return str(value).upper()
+    if isinstance(value, int):
+        return "None" if value == NOBODY and name in ("leader", "vote") else str(value)
+    if isinstance(value, str):
+        return f'"{value}"'
+    if isinstance(value, set):
+        return f"{{{', '.join(map(_tla, sorted(value)))}}}"
+    if isinstance(value, list):
+        return f"<<{', '.join(map(_tla, value))}>>"
+    fields = (f"{key} |-> {_tla(field, key)}" for key, field in value.items())
+    return f"[{', '.join(fields)}]"
+
+
+def _printed(output: str) -> Iterator[Value]:
+    """Yield what the model printed. TLC wraps what is long."""
+    text, depth = "", 0
+    for line in output.splitlines():
+        if text or _PRINTED.match(line):
+            text += line + "\n"
+            depth += len(_OPENS.findall(line)) - len(_CLOSES.findall(line))
+            if depth == 0:
+                yield parse(text)
+                text = ""
+
+
+def words(step: TracedStep, verdict: Verdict) -> list[str]:
+    """Return in words what a node showed in a step that nothing explains, and what it might."""
+    lines = [f"      the model's node before: {_standing(verdict.before)}"]
+    if verdict.unexplained_sends:
+        for number in verdict.unexplained_sends:
+            fields = ", ".join(
+                f"{name} {value}"
+                for name, value in step.sends[number].items()
+                if name not in ("id", "re", "kind")
+            )
+            lines.append(
+                f"      nothing explains what it sends: {step.sends[number]['kind']}, {fields}"
+            )
+        return lines
+    shown = {
+        "role": step.role, "epoch": step.epoch, "leader": step.leader, "vote": step.vote,
+        "hw": step.hw, "end": step.keep + len(step.new), "last": "",
+    }  # fmt: skip
+    lines.append(
+        f"      it shows: {_standing(shown)}" if step.is_shown else "      it shows nothing"
+    )
+    lines += [f"      allowed: {_standing(one)}" for one in verdict.allowed]
+    return lines if verdict.allowed else [*lines, "      allowed: nothing"]
+
+
+def _standing(facts: Mapping[str, Value]) -> str:
+    nobody = ("None", NOBODY)
+    leader = "no leader" if facts["leader"] in nobody else f"leader {facts['leader']}"
+    vote = "no vote" if facts["vote"] in nobody else f"vote for {facts['vote']}"
+    last = f" of epoch {facts['last']}" if facts["last"] != "" else ""
+    synced = f", durable to {facts['synced']}" if "synced" in facts else ""
+    return (
+        f"{facts['role']} of epoch {facts['epoch']}, {leader}, {vote}, log to {facts['end']}{last}"
+        f"{synced}, high watermark {facts['hw']}"
+    )

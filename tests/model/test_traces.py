@@ -1,0 +1,114 @@
+"""Runs held against the model: ours are explained, those with a seeded bug are not."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+from click.testing import CliRunner
+
+from kraftspec.cli.simulate import simulate
+from kraftspec.model.traces import Trace, TracedStep, Verdict, check, words
+from kraftspec.reference.profiles import profile_named
+from kraftspec.simulation.catalogue import planted
+from kraftspec.simulation.model_trace import record
+
+# Seeded bugs, and a seed each whose run the model does not explain. No property is judged.
+BUGS = {
+    "does_not_open_its_epoch": 1,
+    "votes_twice": 2,
+    "wins_with_half": 1,
+}
+
+
+def verdicts(seeds: range, events: int) -> list[Verdict]:
+    profile = profile_named("kafka", without=())
+    return check([record(seed, profile, events=events).trace for seed in seeds], heap_mib=1024)
+
+
+def trace(*steps: TracedStep) -> Trace:
+    return Trace(voters=[0, 1, 2], observers=[], steps=[*steps])
+
+
+@pytest.mark.kafka
+@pytest.mark.soak
+def test_runs_are_explained() -> None:
+    assert [one.stuck_at for one in verdicts(range(8), 600)] == [None] * 8
+
+
+@pytest.mark.kafka
+@pytest.mark.soak
+@pytest.mark.parametrize("bug", BUGS)
+def test_a_seeded_bug_is_not_explained(bug: str) -> None:
+    with planted(bug):
+        (verdict,) = verdicts(range(BUGS[bug], BUGS[bug] + 1), 1000)
+    assert verdict.stuck_at is not None
+
+
+@pytest.mark.kafka
+@pytest.mark.soak
+def test_written_traces() -> None:
+    """What KIP-595 allows, and what it forbids, without any core."""
+    starts = TracedStep(index=0, node=0, what="starts")
+    asks = {"id": 1, "re": 0, "to": 1, "kind": "vote", "epoch": 0, "pre": True, "last": 0, "at": 0}
+    campaigns = TracedStep(index=1, node=0, what="runs", role="prospective", sends=[asks], gone=[1])
+    leads = TracedStep(index=1, node=0, what="runs", role="leader", epoch=1, leader=0, new=[1])
+    lies = TracedStep(index=1, node=0, what="runs", role="prospective", gone=[1])
+    lies.sends = [asks | {"last": 3}]
+    explained, alone, longer = check(
+        [trace(starts, campaigns), trace(starts, leads), trace(starts, lies)], heap_mib=512
+    )
+    assert explained == Verdict()
+    assert alone.stuck_at == 1
+    assert {one["role"] for one in alone.allowed} == {"unattached", "prospective"}
+    assert words(leads, alone)[:2] == [
+        "      the model's node before: unattached of epoch 0, no leader, no vote, log to 0 of "
+        "epoch 0, durable to 0, high watermark 0",
+        "      it shows: leader of epoch 1, leader 0, no vote, log to 1, high watermark 0",
+    ]
+    assert (longer.stuck_at, longer.unexplained_sends) == (1, [0])
+    assert words(lies, longer)[-1] == (
+        "      nothing explains what it sends: vote, to 1, epoch 0, pre True, last 3, at 0"
+    )
+
+
+@pytest.mark.kafka
+@pytest.mark.soak
+def test_the_command_explains_runs() -> None:
+    done = CliRunner().invoke(simulate, ["--model-check", "--seeds", "0..1", "--events", "200"])
+    assert done.exit_code == 0
+    assert "the model explains 2 of them" in done.output
+
+
+@pytest.mark.kafka
+@pytest.mark.soak
+def test_the_command_tells_what_is_not_explained() -> None:
+    bug, seed = next(iter(BUGS.items()))
+    options = ["--model-check", "--seed", str(seed), "--events", "1000", "--bug", bug]
+    done = CliRunner().invoke(simulate, options)
+    assert done.exit_code == 1
+    assert f"Seed {seed}: nothing explains step" in done.output
+    assert "the model's node before" in done.output
+
+
+def test_the_command_without_java(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    done = CliRunner().invoke(simulate, ["--model-check", "--seed", "0", "--events", "50"])
+    assert done.exit_code == 3
+    assert "apt-get install openjdk-17-jdk-headless maven" in done.output
+
+
+def test_the_command_is_of_our_nodes_alone() -> None:
+    done = CliRunner().invoke(simulate, ["--model-check", "--seed", "0", "--minimise"])
+    assert done.exit_code == 2
+    assert "--model-check goes with" in done.output
+
+
+def test_a_trace_of_a_run() -> None:
+    """The same seed is the same trace, and it has an election and what was appended."""
+    profile = profile_named("kafka", without=())
+    first, second = (record(1, profile, events=300).trace for _ in range(2))
+    assert first == second
+    assert "leader" in {step.role for step in first.steps}
+    sent = {message["kind"] for step in first.steps for message in step.sends}
+    assert {"vote", "granted", "begin", "fetch", "records"} <= sent
