@@ -146,6 +146,12 @@ def test_a_node_whose_power_goes_late_is_started_again() -> None:
     assert simulate(8515, PROFILE, events=8_000).violation is None
 
 
+@pytest.mark.soak
+def test_an_observer_may_grant_a_pre_vote_once_its_leader_resigns() -> None:
+    """The property took the leader, which had said that it resigns, for a live one."""
+    assert simulate(66, PROFILE, events=8_000).violation is None
+
+
 def test_a_candidate_has_on_its_disk_what_it_was_voted_for() -> None:
     """One was voted for with a log that a power loss then took, and led without what it lacked."""
     assert simulate(9210, PROFILE, events=8_000).violation is None
