@@ -22,6 +22,7 @@ class SimulatedProtocol(Rules):
 
     cores: RunCores | None = None
     has_other_cores = False  # Whether there are any.
+    is_modelled = False  # Whether model/KRaft.tla describes it.
 
     def replica(
         self, world: Surroundings, config: Config, first_files: Mapping[str, bytes] | None

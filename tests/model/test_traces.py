@@ -98,10 +98,18 @@ def test_the_command_without_java(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "apt-get install openjdk-17-jdk-headless maven" in done.output
 
 
-def test_the_command_is_of_our_nodes_alone() -> None:
-    done = CliRunner().invoke(simulate, ["--model-check", "--seed", "0", "--minimise"])
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--minimise"], "go each alone"),
+        (["--lock-step", "kafka:4.4.0"], "go each alone"),
+        (["--profile", "kip-595"], "does not describe the protocol kip-595"),
+    ],
+)
+def test_the_command_is_of_runs_that_the_model_describes(options: list[str], said: str) -> None:
+    done = CliRunner().invoke(simulate, ["--model-check", "--seed", "0", *options])
     assert done.exit_code == 2
-    assert "--model-check goes with" in done.output
+    assert said in " ".join(done.output.split())
 
 
 def test_a_trace_of_a_run() -> None:

@@ -25,7 +25,10 @@ def model_check(
     from kraftspec.model import TlcError
     from kraftspec.model.traces import check
     from kraftspec.simulation.model_trace import record
+    from kraftspec.simulation.protocols import protocol_of
 
+    if not protocol_of(profile).is_modelled:
+        raise click.UsageError(f"the TLA+ model does not describe the protocol {profile.name}")
     steps = 0
     stuck: list[tuple[Recorded, Verdict]] = []
     with progress("Against the model") as advance:

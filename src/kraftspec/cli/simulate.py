@@ -151,23 +151,19 @@ def simulate(
         )
     chosen = range(seed, seed + 1) if seed is not None else seeds
     assert chosen is not None
-    if lock_step_with is not None:
-        if any((without, cores, minimise, svg, java, lock_step_with[1:])):
+    if lock_step_with is not None or is_model_check:
+        others = (lock_step_with or ())[1:] or (lock_step_with and is_model_check)
+        if any((without, cores, minimise, svg, java, others)):
             raise click.UsageError(
-                "--lock-step takes one core, and goes with --seed, --seeds, --nodes, --events, "
-                "--bug and --json"
+                "--lock-step, which takes one core, and --model-check go each alone with --seed, "
+                "--seeds, --nodes, --events, --bug and --json"
             )
-        _profile_for(lock_step_with, profile, without)
+        speaks = _profile_for(lock_step_with or (), profile, without)
         with planted(*bugs), _harness_errors():
-            lock_step(chosen, lock_step_with[0], events, nodes, as_json)
-        return
-    if is_model_check:
-        if any((without, cores, minimise, svg, java)) or profile != "kafka":
-            raise click.UsageError(
-                "--model-check goes with --seed, --seeds, --nodes, --events, --bug and --json"
-            )
-        with planted(*bugs):
-            model_check(chosen, _profile_for((), profile, without), events, nodes, as_json)
+            if lock_step_with is not None:
+                lock_step(chosen, lock_step_with[0], events, nodes, as_json)
+            else:
+                model_check(chosen, speaks, events, nodes, as_json)
         return
     if java is not None and not any(core.name.startswith("kafka") for core in cores or ()):
         raise click.UsageError("--java is for nodes of Kafka: --core kafka:4.4.0")
