@@ -98,12 +98,18 @@ class LivePeers(Peers):
         with suppress(OSError):
             pending.connection.sendall(sized(frame))
 
-    def until(self, find: Callable[[Asked], _Found | None], deadline_s: float) -> _Found | None:
-        """Return what is found in a request, the oldest first; None after the deadline."""
+    def until(
+        self, find: Callable[[Asked], _Found | None], deadline_s: float, *, newest: bool = False
+    ) -> _Found | None:
+        """Return what is found in a request, the oldest first, or the ``newest`` of those there.
+
+        None after the deadline.
+        """
         seen = 0
         with self._arrived:
             while True:
-                for asked in self.asked[seen:]:
+                came = self.asked[seen:]
+                for asked in reversed(came) if newest else came:
                     if (found := find(asked)) is not None:
                         return found
                 seen = len(self.asked)

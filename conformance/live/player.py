@@ -398,7 +398,8 @@ class Player:
             return None if wrong else asked
 
         deadline_s = self.step_s + self._seconds(arrival.within) + SLACK_S
-        asked = self.peers.until(find, deadline_s)
+        # Of a request that timed out and came again, only the newest can be answered.
+        asked = self.peers.until(find, deadline_s, newest=is_open)
         where = f" at {arrival.at}" if arrival.at else ""
         if asked is None:
             had = f"; of those that came, {others[-1]}" if others else ""
