@@ -84,7 +84,8 @@ class Player:
         self.known = dict.fromkeys(NAMES, 0)
         self.at_step = dict(self.known)  # ``known`` when the last step began.
         self.step_s = time.monotonic()
-        self._connections: dict[int, Connection] = {}
+        self._connections: dict[int, Connection] = {}  # Node → what it sends on.
+        self._opened: list[Connection] = []
         self._held: dict[str, _Answer] = {}
         self._asked_last: _Answer | None = None
         self._correlation_id = 0
@@ -136,10 +137,9 @@ class Player:
         return answer.error_code == 0
 
     def _hang_up(self) -> None:
-        for connection in self._connections.values():
+        for connection in self._opened:
             connection.close()
-        for held in self._held.values():
-            held.connection.close()
+        self._opened.clear()
         self._connections.clear()
         self._held.clear()
 
@@ -197,6 +197,7 @@ class Player:
             except OSError as error:
                 raise Unmet(f"the node takes no connection: {error}") from error
             self._connections[sender] = there
+            self._opened.append(there)
         return there
 
     def _send(self, send: Send) -> None:
@@ -240,9 +241,9 @@ class Player:
         return REQUESTS[send.api].VALID_VERSIONS[-1] if send.version is None else send.version
 
     def _raw(self, raw: Raw) -> None:
-        connection = self._connections.pop(raw.sender, None)
-        if connection is not None:
-            connection.close()
+        old = self._connections.pop(raw.sender, None)
+        if old is not None:
+            old.close()
         connection = self._connection(raw.sender)
         data = bytes.fromhex(raw.hex)
         self.transcript.raw(raw.sender, NODE, "bytes", data)
