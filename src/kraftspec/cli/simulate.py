@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 EVENTS = 10_000
 VOTERS_MAX = 7
 SEEDS_SHOWN_MAX = 10
+_ALONE = (
+    "--lock-step, which takes one core, and --model-check go each alone with --seed, --seeds, "
+    "--nodes, --events, --bug and --json"
+)
 
 
 class _Seeds(click.ParamType):  # type: ignore[type-arg] # Generic for checkers alone.
@@ -152,18 +156,10 @@ def simulate(
     chosen = range(seed, seed + 1) if seed is not None else seeds
     assert chosen is not None
     if lock_step_with is not None or is_model_check:
-        others = (lock_step_with or ())[1:] or (lock_step_with and is_model_check)
-        if any((without, cores, minimise, svg, java, others)):
-            raise click.UsageError(
-                "--lock-step, which takes one core, and --model-check go each alone with --seed, "
-                "--seeds, --nodes, --events, --bug and --json"
-            )
-        speaks = _profile_for(lock_step_with or (), profile, without)
+        if any((without, cores, minimise, svg, java)):
+            raise click.UsageError(_ALONE)
         with planted(*bugs), _harness_errors():
-            if lock_step_with is not None:
-                lock_step(chosen, lock_step_with[0], events, nodes, as_json)
-            else:
-                model_check(chosen, speaks, events, nodes, as_json)
+            _compare(chosen, lock_step_with, is_model_check, profile, nodes, events, as_json)
         return
     if java is not None and not any(core.name.startswith("kafka") for core in cores or ()):
         raise click.UsageError("--java is for nodes of Kafka: --core kafka:4.4.0")
@@ -192,6 +188,25 @@ def simulate(
         )
     if failed:
         raise click.exceptions.Exit(EXIT_FINDINGS)
+
+
+def _compare(
+    seeds: range,
+    lock_step_with: tuple[Core, ...] | None,
+    is_model_check: bool,
+    profile: str,
+    nodes: int | None,
+    events: int,
+    as_json: bool,
+) -> None:
+    """Run seeds in lock-step with another core, or hold them against the model."""
+    if lock_step_with is not None and (is_model_check or len(lock_step_with) > 1):
+        raise click.UsageError(_ALONE)
+    speaks = _profile_for(lock_step_with or (), profile, ())
+    if lock_step_with is not None:
+        lock_step(seeds, lock_step_with[0], events, nodes, as_json)
+    else:
+        model_check(seeds, speaks, events, nodes, as_json)
 
 
 def _profile_for(cores: Sequence[Core], name: str, without: tuple[str, ...]) -> Profile:
