@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import subprocess
+import tempfile
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from kraftspec.cache import locked
 from kraftspec.conformance.cluster import ClusterError, Node, java_command
 from kraftspec.conformance.cluster.archive import make_class_archive
 from kraftspec.conformance.cluster.cluster import (
@@ -32,12 +35,16 @@ LEADER_S = 180.0
 
 
 class Standing:
-    """``with Standing(home, manifest) as standing``: no node runs yet; at the end none does."""
+    """``with Standing(home, manifest) as standing``: no node runs yet; at the end none does.
+
+    All copies of a wreck have the same ports, for its log names them: one copy stands at a time.
+    """
 
     def __init__(self, home: Path, manifest: Manifest) -> None:
         self.home = home
         self.manifest = manifest
         self._guard = Guard()
+        self._turn = ExitStack()
         ports = {node.port for node in manifest.nodes}
         # Where controllers will be added: a broker looks for leaders at bootstrap servers alone.
         self._spare = [free_port(ports) for _ in range(SPARE_COUNT)]
@@ -47,6 +54,8 @@ class Standing:
 
     def __enter__(self) -> Self:
         make_class_archive(self.manifest.release)
+        lock = f"kraftspec-wreck-{self.manifest.cluster_id}.lock"
+        self._turn.enter_context(locked(Path(tempfile.gettempdir()) / lock))
         return self
 
     def __exit__(
@@ -58,6 +67,7 @@ class Standing:
         self._guard.close()
         for node in self.nodes.values():
             node.kill()
+        self._turn.close()
 
     def _node(self, facts: NodeFacts) -> Node:
         directory = self.home / facts.name
