@@ -3,6 +3,11 @@
 A quorum that it leads has no node that answers brokers and operators. So where another voter is a
 Kafka controller, by the APIs that it serves, this node resigns as soon as that voter has
 everything, and names such voters first as its preferred successors.
+
+They may lose the election all the same. In a quorum of four voters a pre-vote needs three grants,
+and a follower that has fetched from the leader refuses it, also after that leader's EndQuorumEpoch
+(``FollowerState.canGrantVote``). Then another node like this one leads, and resigns in its turn. So
+a node that resigned without effect waits longer each time before it does so again.
 """
 
 from __future__ import annotations
@@ -19,6 +24,8 @@ if TYPE_CHECKING:
     from kraftspec.reference.raft import Core, ReplicaKey
 
 LOOK_AGAIN_S: Final = 1.0
+FIRST_PAUSE_US: Final = 8_000_000
+PAUSE_MAX_US: Final = 300_000_000
 
 
 class LeadershipTransfer:
@@ -27,6 +34,8 @@ class LeadershipTransfer:
     def __init__(self, policy: bool | None) -> None:
         self.policy = policy
         self.kinds: dict[int, bool] = {}  # Voters, and whether they are Kafka controllers.
+        self._pause_us = FIRST_PAUSE_US
+        self._paused_until_us = 0
 
     def is_due(self, core: Core, peers: Peers) -> bool:
         """Whether a leader should resign now, everything of its epoch's beginning committed."""
@@ -37,11 +46,24 @@ class LeadershipTransfer:
             return False  # There is no other voter.
         if self.policy is not None:
             return self.policy
+        if core.now_us < self._paused_until_us:
+            return False
         self._learn(core, peers)
         return any(
             self.kinds.get(node_id, False) and progress.end_offset >= core.high_watermark
             for node_id, progress in role.voters.items()
         )
+
+    def resigned(self, core: Core) -> None:
+        """Pause before the next time, twice as long as before this one."""
+        self._paused_until_us = core.now_us + self._pause_us
+        self._pause_us = min(2 * self._pause_us, PAUSE_MAX_US)
+
+    def leader_changed(self, leader_id: int) -> None:
+        """Forget the pauses where a Kafka controller leads: the transfer had its effect."""
+        if self.kinds.get(leader_id, False):
+            self._pause_us = FIRST_PAUSE_US
+            self._paused_until_us = 0
 
     def in_order(
         self, core: Core, peers: Peers, successors: tuple[ReplicaKey, ...]

@@ -432,6 +432,7 @@ class Node(AsyncioHost):
             extra={"node": core.config.node_id, "epoch": effect.epoch, "leader": effect.leader_id},
         )
         self.anomalies.check_voters(core)
+        self._transfer.leader_changed(effect.leader_id)
         if effect.leader_id != core.config.node_id or core.role.name is not RoleName.LEADER:
             self._give_up_appends(_UNKNOWN)
         else:
@@ -447,6 +448,7 @@ class Node(AsyncioHost):
                 "resigning: another is to lead",
                 extra={"node": core.config.node_id, "epoch": core.epoch},
             )
+            self._transfer.resigned(core)
             self.post(ev.ResignRequested(core.epoch))
         elif self._looking is None or self._looking.done():
             self._looking = asyncio.create_task(self._look_again())

@@ -76,6 +76,37 @@ def test_it_does_not_resign_for_a_controller_that_lags(tmp_path: Path) -> None:
     run(main())
 
 
+def test_it_waits_longer_each_time_that_it_resigned_without_effect(tmp_path: Path) -> None:
+    """Else a quorum of three of ours and one Kafka controller has an election every 0.4 s."""
+
+    async def main() -> None:
+        async with Quorum(tmp_path) as quorum:
+            leader = await quorum.leader()
+            controller, other = (id for id in quorum.ids if id != leader.config.node_id)
+            core, spoken = leader.core, peers({controller: KAFKA})
+            transfer = LeadershipTransfer(None)
+            await leader.until(lambda it: transfer.is_due(it.core, spoken), 60)
+            started_us = core.now_us
+
+            def waits(at_least_us: int) -> bool:
+                core.now_us = started_us
+                transfer.resigned(core)
+                core.now_us += at_least_us - 1
+                early = transfer.is_due(core, spoken)
+                core.now_us += 1
+                return not early and transfer.is_due(core, spoken)
+
+            pauses_s = (8, 16, 32, 64, 128, 256, 300, 300)
+            assert all(waits(pause_s * 1_000_000) for pause_s in pauses_s)
+            transfer.leader_changed(other)
+            assert waits(300_000_000)
+            transfer.leader_changed(controller)
+            assert waits(8_000_000)
+            core.now_us = started_us
+
+    run(main())
+
+
 def test_one_voter_alone_leads_on(tmp_path: Path) -> None:
     async def main() -> None:
         async with Quorum(tmp_path, count=1) as quorum:
