@@ -38,20 +38,24 @@ QUICK := smoke or not (kafka or spark or peers or browser or wireshark or soak)
 
 .PHONY: test
 test: .venv/.ready ## What to run before each commit: the quick tests, lint, types, docs
-	@mkdir -p build
-	$(BIN)/pytest -q -n auto -m '$(QUICK)' --junitxml=build/tests/quick.xml $(ARGS)
+	@mkdir -p build/tests
+	$(BIN)/pytest -q -n auto -m '$(QUICK)' --junitxml=build/tests/quick.xml $(COVER) $(ARGS)
 	$(MAKE) --no-print-directory --keep-going -j2 lint type docs
 
 # The interpreters beside that of .venv. pyenv shows one of those it has, unless it is told of more.
 OTHERS = $(shell $(BIN)/python tests/interpreters.py)
 
 .PHONY: test-all
+test-all: COVER = --cov --cov-report= --cov-fail-under=0
+test-all: export COVERAGE_FILE = $(CURDIR)/build/tests/coverage
 test-all: test ## Every test there is, every interpreter, packages, sanitizers, leaks (tox)
 	@rm -rf build/lib build/bdist.* # setuptools would put modules that are gone into the wheel
 	@tests/fastpath/arm_crc.sh # Only root's: a cross compiler and an emulator, where they are missing
 	@$(BIN)/python tests/interpreters.py --untested
+	# What `make test` has run is not run again; its coverage is counted.
+	$(BIN)/tox run -e full -- -m 'not ($(QUICK))' --cov-append
 	PYENV_VERSION=$$($(BIN)/python tests/interpreters.py --pyenv) \
-		$(BIN)/tox run -e $$(echo full $(OTHERS) wheel sdist sanitize leaks | tr ' ' ,)
+		$(BIN)/tox run -e $$(echo $(OTHERS) wheel sdist sanitize leaks | tr ' ' ,)
 
 .PHONY: demo
 demo: .venv/.ready ## Check specs, generate codecs, verify the golden vectors, print what was proven
