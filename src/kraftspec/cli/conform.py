@@ -9,6 +9,7 @@ import click
 from kraftspec.cli.conform_bugs import bugs
 from kraftspec.cli.conform_capture import capture
 from kraftspec.cli.conform_fuzz import fuzz
+from kraftspec.cli.conform_init import init
 from kraftspec.cli.conform_live import live
 from kraftspec.cli.conform_node import record_node
 from kraftspec.cli.conform_report import badge, compare, export, report
@@ -117,6 +118,7 @@ for command in (
     doctor,
     export,
     fuzz,
+    init,
     live,
     record_node,
     report,
