@@ -61,6 +61,11 @@ def check(holds: bool, otherwise: str) -> None:
         raise ValueError(otherwise)
 
 
+def same(one: Any, other: Any) -> bool:
+    """Whether two JSON values are equal: 0 and false are not."""
+    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
+
+
 def uvarint(value: int) -> bytes:
     """Return an unsigned varint."""
     out = bytearray()
@@ -91,7 +96,7 @@ def put_struct(plan: Plan, value: Any) -> bytes:
         return out
     tags = {}
     for name, field in tagged.items():
-        if name in value and value[name] != field["default"]:
+        if name in value and not same(value[name], field["default"]):
             tags[field["tag"]] = put(field, value[name])
     last, taken = -1, {*plan["laterTags"], *(field["tag"] for field in plan["tagged"])}
     for unknown in value.get(UNKNOWN, []):
@@ -206,7 +211,7 @@ class Reader:
                 continue
             held = self.value(known[tag])
             check(self.at - start == size, f"tag {tag} has {self.at - start} bytes, not {size}")
-            if held != known[tag]["default"]:
+            if not same(held, known[tag]["default"]):
                 value[known[tag]["name"]] = held
         if unknown:
             value[UNKNOWN] = unknown
