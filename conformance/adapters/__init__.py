@@ -2,7 +2,7 @@
 
 ``harness`` speaks the protocol to a process, ``registry`` builds and starts adapters, ``ours`` is
 kraftspec's own codec, and ``kafka`` is what only the adapter over Apache Kafka's classes can do.
-``template`` is where a new adapter begins.
+``template`` has the skeletons that ``kraftspec conform init`` writes.
 
 Called by the runner, the fuzzer, and whoever needs Kafka's verdict; it may import `raw`.
 """

@@ -70,7 +70,7 @@ def plans_text() -> str:
 
 
 def _complete(plan: dict[str, Any], layout: Layout, codec: Codec) -> None:
-    """Add to a struct's plan what only the codecs know: ``laterTags``, defaults that are structs."""
+    """Add to a struct's plan what codecs know: ``laterTags``, defaults that are structs."""
     _, _, fields, tagged, _, later_tags = layout
     plan["laterTags"] = list(later_tags)
     del plan["absent"]  # A field of other versions is refused as any unknown one.

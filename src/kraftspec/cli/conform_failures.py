@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 FAILURES_SHOWN_MAX = 20  # A codec that is wrong once is often wrong ten thousand times.
 GROUPS_SHOWN_MAX = 20
 EXAMPLES_SHOWN_MAX = 5
+# What a typed codec cannot be given: whoever turns JSON into its values must refuse it.
+_OF_THE_ADAPTER = ("missing_field", "wrong_type", "field_not_in_version")
 # What hurts most comes first; the rest is ordered by how often it occurs.
 _WORST = ("crash", "hang", "oversize", "rubbish", "order", "twice", "malformed")
 _BY_FAMILY = ("accepted", "class", "offset")  # An error check that lacks, lacks in all messages.
@@ -33,6 +35,18 @@ WANTED, GIVEN = "green", "red"
 
 def show_all(failures: Sequence[Failure], console: Console) -> None:
     """Print failures, the worst first; of many an example of each group, and the groups' table."""
+    _show_each_or_groups(failures, console)
+    lax = [one for one in failures if one.kind == "accepted" and one.family in _OF_THE_ADAPTER]
+    if lax:
+        told = ", ".join(sorted({failure.family for failure in lax}))
+        console.print(
+            f"{len(lax):,} of {counted(len(failures), 'failure')} may be of the adapter, not of "
+            f"the codec: it took JSON that it must refuse ({told})\n",
+            soft_wrap=True,
+        )
+
+
+def _show_each_or_groups(failures: Sequence[Failure], console: Console) -> None:
     groups = _groups(failures)
     if len(failures) <= FAILURES_SHOWN_MAX:
         for group in groups:

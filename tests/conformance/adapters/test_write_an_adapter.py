@@ -34,8 +34,8 @@ def test_its_outputs_are_those_it_speaks_of() -> None:
     assert repaired.endswith("exit code 2\n")
 
 
-def test_the_template_is_short() -> None:
-    template = PAGE.parents[1] / "conformance" / "adapters" / "template" / "adapter.py"
+def test_the_adapter_of_the_skeleton_is_short() -> None:
+    template = PAGE.parents[1] / "conformance" / "adapters" / "template" / "python" / "adapter.py"
     assert len(template.read_text("utf-8").splitlines()) < 60
 
 

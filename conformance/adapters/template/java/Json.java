@@ -4,7 +4,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 
-/** JSON with exact integers: Long (BigInteger beyond 64 bits), Double, String, Boolean, null, List and Map. */
+/** JSON: Long (beyond 64 bits BigInteger), Double, String, Boolean, null, List and Map. */
 final class Json {
   private final String text;
   private int at;

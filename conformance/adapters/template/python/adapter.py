@@ -20,12 +20,14 @@ HELLO = {
 
 def encode(message: str, version: int, value: dict[str, Any]) -> bytes:
     """Return the bytes of a message. Raise whatever you like to refuse it."""
-    return walk.encode(message, version, value)  # Your codec goes here.
+    data: bytes = walk.encode(message, version, value)  # Your codec goes here.
+    return data
 
 
 def decode(message: str, version: int, data: bytes) -> dict[str, Any]:
     """Return what the bytes hold. Raise whatever you like to refuse them."""
-    return walk.decode(message, version, data)  # Your codec goes here.
+    value: dict[str, Any] = walk.decode(message, version, data)  # Your codec goes here.
+    return value
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:

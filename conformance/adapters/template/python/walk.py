@@ -11,7 +11,7 @@ import json
 import math
 import struct
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 Plan = dict[str, Any]
 
@@ -144,7 +144,7 @@ def put_element(field: Plan, value: Any) -> bytes:
 def put_fixed(wire: str, value: Any) -> bytes:
     """Return the bytes of a type of fixed width."""
     if wire == "uuid":
-        data = base64.urlsafe_b64decode(value + "==")
+        data = base64.urlsafe_b64decode(cast(str, value) + "==")
         check(len(data) == 16, "a uuid has 16 bytes")
         return data
     if wire == "float64" and isinstance(value, str):
