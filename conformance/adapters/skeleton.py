@@ -9,7 +9,6 @@ from typing import Any, Final, NamedTuple
 from kraftspec.codegen.plan import plan_message
 from kraftspec.codegen.reader import read_message
 from kraftspec.conformance.adapters.ours import message_class
-from kraftspec.conformance.vectors import KAFKA
 from kraftspec.fastpath.message import Codec
 from kraftspec.fastpath.plan import Layout
 from kraftspec.fastpath.values import to_json
@@ -17,6 +16,7 @@ from kraftspec.specs import specs_root
 
 TEMPLATE: Final = Path(__file__).parent / "template"
 PLANS: Final = "plans.json"
+KAFKA: Final = "kafka"  # The set of specs.
 
 
 class Language(NamedTuple):

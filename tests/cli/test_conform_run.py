@@ -406,6 +406,14 @@ def shown_all(*failures: Failure) -> list[str]:
     return console.file.getvalue().splitlines()
 
 
+def test_what_the_adapter_should_have_refused_is_told_apart() -> None:
+    lax = [failure(kind="accepted", family=family) for family in ("missing_field", "wrong_type")]
+    codecs = failure(kind="accepted", direction="decode", family="trailing")
+    told = "2 of 3 failures may be of the adapter, not of the codec: it took JSON that it must "
+    assert f"{told}refuse (missing_field, wrong_type)" in shown_all(*lax, codecs)
+    assert not [line for line in shown_all(codecs) if "may be of the adapter" in line]
+
+
 def test_many_failures_are_put_together() -> None:
     """A crash stands before what occurs more often; an error check that lacks is one group."""
     fields = [failure(path=f"topics[{at}].name", version=at % 3) for at in range(30)]

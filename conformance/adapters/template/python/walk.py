@@ -126,7 +126,7 @@ def put(field: Plan, value: Any) -> bytes:
         return put_length(wire, len(value)) + items
     check(isinstance(value, str), f"{field['name']} is a string in JSON")
     if wire.endswith("string"):
-        data = value.encode()
+        data: bytes = value.encode()
         check(len(data) <= LONGEST_STRING, f"{field['name']} has {len(data)} bytes")
     else:
         data = base64.b64decode(value, validate=True)
