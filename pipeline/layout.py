@@ -30,6 +30,10 @@ _LEFT_OVER = re.compile(r".+\.(deleted|cleaned|swap|part|delete)")
 # The files of a segment that help to read it.
 INDEX_SUFFIXES: Final = (".index", ".timeindex", ".txnindex")
 
+LEVELS: Final = 2  # Of directories above log directories: as `quorum up` has them, NODE/log.
+MAGIC_AT: Final = 16  # Of a batch of any magic, and of a message of magic 0 or 1.
+MAGICS: Final = (0, 1, 2)
+
 Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
 
@@ -83,6 +87,15 @@ def _names(directory: str) -> tuple[str | None, int | None]:
     return (match[1], int(match[2])) if match else (None, None)
 
 
+def _has_batches(file: LogFile) -> bool:
+    """Whether a batch begins in a file: the first may be damaged, but then has its magic."""
+    with file.open() as source:
+        magic = bytes(source.read(MAGIC_AT, 1))
+        if magic and magic[0] in MAGICS:
+            return True
+        return source.resync(source.size).next_good(0) is not None
+
+
 class _Surveyor:
     def __init__(self, store: Store, filesystem: Filesystem) -> None:
         self.store = store
@@ -110,13 +123,23 @@ class _Surveyor:
         )
 
     def one(self, entry: Entry) -> None:
-        """Add a file that was named itself; any name will do. Look for its indexes."""
+        """Add a file that was named itself; any name will do. Look for its indexes.
+
+        Raises ``ValueError`` if neither its name nor its bytes are those of a log.
+        """
         parent = posixpath.dirname(entry.path)
         listed = self.store.entries(parent) if _SEGMENT.fullmatch(entry.name) else []
         later = [each.name for each in listed if _SEGMENT.fullmatch(each.name)]
         following = [int(name[:20]) for name in later if name > entry.name]
         beside = frozenset(each.name for each in listed)
-        self.files.append(self.file(entry, beside, min(following, default=None)))
+        file = self.file(entry, beside, min(following, default=None))
+        if file.base_offset < 0 and file.size and not _has_batches(file):
+            raise ValueError(
+                f"{entry.path} is no log file: no record batch begins in its {file.size:,} bytes, "
+                "and it has not the name of a segment (20 digits.log) or of a checkpoint "
+                "(20 digits-10 digits.checkpoint)"
+            )
+        self.files.append(file)
 
     def partition(self, entries: list[Entry]) -> None:
         """Add the files of one partition's directory."""
@@ -163,8 +186,9 @@ class _Surveyor:
 def survey(paths: Paths, filesystem: Filesystem = None) -> Survey:
     """Find the segments and checkpoints below paths, and what is passed over.
 
-    A path is a file, a partition's directory, a log directory, or one that holds log directories.
-    FileNotFoundError when there is nothing, ValueError for a directory that is none of Kafka's.
+    A path is a file, a partition's directory, a log directory, or one that holds log directories,
+    ``LEVELS`` below it at most. FileNotFoundError when there is nothing, ValueError for a file or a
+    directory that is none of Kafka's.
     """
     files: dict[str, LogFile] = {}
     ignored: list[Ignored] = []
@@ -176,7 +200,7 @@ def survey(paths: Paths, filesystem: Filesystem = None) -> Survey:
             raise FileNotFoundError(f"there is no file or directory {os.fspath(path)}")
         if not entry.is_directory:
             surveyor.one(entry)
-        elif not surveyor.directory(name, levels=1):
+        elif not surveyor.directory(name, levels=LEVELS):
             raise ValueError(
                 f"{os.fspath(path)} is no log directory: it has neither segments (20 digits.log), "
                 "nor checkpoints, nor directories named TOPIC-PARTITION"

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import csv
 import json
 import re
 import struct
@@ -169,7 +170,8 @@ def test_parquet(damaged: Path, tmp_path: Path) -> None:
     assert pyarrow.parquet.read_table(target) == scan(damaged).read_all()
     assert list(tmp_path.glob("*.part")) == []
     # A row of damage is a row of the file, and none of the log.
-    assert found.stderr.startswith(f"read 9 rows of 3 batches, 10 written to {target}\n")
+    said = f"read 9 rows of 3 batches, 9 written to {target}, and 1 row of damage\n"
+    assert found.stderr.startswith(said)
     target.unlink()
     found = run(damaged, "--to", target, "--limit", "2")
     assert f", 2 written to {target}\nstopped at the limit of 2 rows: " in found.stderr
@@ -185,6 +187,43 @@ def test_parquet(damaged: Path, tmp_path: Path) -> None:
     assert "crc_mismatch" in found.stderr
     assert not target.exists()
     assert list(tmp_path.glob("*.part")) == []
+
+
+def test_csv_and_json_lines(damaged: Path, tmp_path: Path) -> None:
+    """Both have what --json prints; CSV in columns."""
+    printed = [json.loads(line) for line in run(damaged, "--json").stdout.splitlines()]
+    lines, table = tmp_path / "out.jsonl", tmp_path / "out.csv"
+    assert run(damaged, "--to", lines).exit_code == 1
+    assert [json.loads(line) for line in lines.read_text("utf-8").splitlines()] == printed
+    assert run(damaged, "--to", table).exit_code == 1
+    with table.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["offset"] for row in rows] == ["0", "1", "2", "3", "4", "5", "", "3", "4", "5"]
+    assert rows[0]["value"] == "created"
+    assert rows[0]["key"] == "k\x1b[31m"
+    for row, expected in zip(rows, printed, strict=True):
+        assert list(row) == list(expected)
+        for name in ("headers", "_error", "is_control"):
+            wanted = expected[name]
+            assert row[name] == "" if wanted is None else json.loads(row[name]) == wanted
+    assert json.loads(rows[1]["value"]) == {"base64": "/wA="}
+
+
+def test_a_file_that_is_no_log_is_refused(damaged: Path, tmp_path: Path) -> None:
+    """Damage of a segment under another name is still damage."""
+    notes = tmp_path / "notes.txt"
+    notes.write_text("the segments of orders were copied on Monday\n" * 9, "utf-8")
+    for command in ("scan", "audit", "metadata"):
+        found = CliRunner().invoke(main, ["pipeline", command, str(notes)])
+        assert (found.exit_code, found.stdout) == (3, "")
+        assert f"{notes} is no log file: no record batch begins in its" in found.stderr
+    copy = tmp_path / "copy"
+    copy.write_bytes((damaged / f"orders-1/{0:020}.log").read_bytes())
+    found = run(copy)
+    assert found.exit_code == 1
+    assert "1 damaged region" in found.stderr
+    copy.write_bytes(b"x" * 100 + copy.read_bytes()[-200:])  # A good batch, after what is none.
+    assert run(copy).exit_code == 1
 
 
 @pytest.mark.parametrize(
@@ -204,7 +243,7 @@ def test_parquet(damaged: Path, tmp_path: Path) -> None:
         (["--where", "value=x"], "no filter on 'value'"),
         (["--where", "nothing>=5"], "no filter on 'nothing'; there is on offset, timestamp, "),
         (["--columns", "nothing"], "no column 'nothing'"),
-        (["--to", "out.csv"], ".parquet"),
+        (["--to", "out.txt"], "ends in .parquet, .csv, .jsonl"),
         (["--limit", "0"], "0"),
         (["--use-txn-indexes"], "goes with --isolation read_committed"),
     ],

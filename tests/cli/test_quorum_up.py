@@ -221,6 +221,15 @@ def test_a_directory_of_something_else(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+def test_a_directory_with_other_nodes(tmp_path: Path) -> None:
+    made = run("--nodes", "1", "--directory", str(tmp_path), "--for", "0.1")
+    assert made.returncode == 0, made.stderr
+    other = run("--nodes", "2", "--directory", str(tmp_path), "--for", "0.1")
+    assert other.returncode == 1
+    assert f"{tmp_path} has the nodes 1, which are started as they are" in other.stderr
+    assert run("--directory", str(tmp_path), "--for", "0.1").returncode == 0
+
+
 def test_a_directory_that_is_in_use(tmp_path: Path) -> None:
     with subprocess.Popen(
         [*COMMAND, "--json", "--nodes", "1", "--directory", str(tmp_path)],

@@ -85,3 +85,15 @@ def test_a_directory_that_is_none(tmp_path: Path) -> None:
     code, output = run(*quorum(tmp_path, *FIRST)[:1], options=(str(tmp_path),), columns=300)
     assert code == 3
     assert "there is no meta.properties" in output
+    code, output = run(options=(str(tmp_path / "nowhere"),), columns=300)
+    assert (code, "No such file or directory" in output) == (3, True)
+    note = tmp_path / "note"
+    note.touch()
+    code, output = run(options=(str(note),), columns=300)
+    assert (code, f"{note} is a file: name log directories" in output) == (3, True)
+
+
+def test_the_directory_of_the_log_itself(tmp_path: Path) -> None:
+    nodes = quorum(tmp_path, *FIRST)
+    inside = tuple(f"{node.path}/__cluster_metadata-0/" for node in nodes)
+    assert run(options=inside, columns=300) == run(*nodes, columns=300)

@@ -90,6 +90,14 @@ def test_what_to_read_is_said_once(tmp_path: Path) -> None:
     assert "none.checkpoint" in missing.stderr
 
 
+def test_a_file_is_no_directory(tmp_path: Path) -> None:
+    file = tmp_path / "00000000000000000000.log"
+    file.touch()
+    result = CliRunner().invoke(main, ["shell", "-d", str(file), "ls"], env={"COLUMNS": "300"})
+    assert result.exit_code == 2
+    assert f"{file} is a file: name it with --snapshot" in result.output
+
+
 def test_damage_is_told_and_the_rest_shown(tmp_path: Path) -> None:
     data = (CORPUS / SEGMENT).read_bytes()
     (tmp_path / SEGMENT).write_bytes(data[:5000] + b"\xff" + data[5001:])

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import click
 
 from kraftspec.cli.kafka_words import KafkaCommand, KafkaUsageError, refusals
-from kraftspec.cli.output import EXIT_FINDINGS, json_option, printable
+from kraftspec.cli.output import EXIT_FINDINGS, RefusedError, json_option, printable
 from kraftspec.cli.profiles import PROFILES
 
 POLL_S = 0.2
@@ -145,6 +145,8 @@ def _dump(named: list[str], dump: Any) -> None:
     for name in named:
         path = Path(name)
         inside = sorted(path.rglob("*")) if path.is_dir() else None
+        if inside is not None and not any(one.is_file() for one in inside):
+            raise RefusedError(ValueError(f"{name} has no files in it"))
         for each in [name] if inside is None else [str(one) for one in inside if one.is_file()]:
             if inside is not None and os.path.basename(each).startswith("."):
                 continue

@@ -143,9 +143,11 @@ def _show_topics(report: Report, out: Console) -> None:
         is_text = head == "Codecs"
         table.add_column(head, justify="left" if is_text else "right", no_wrap=not is_text)
     partitions: dict[str, list[int]] = {}
+    # A checkpoint of the metadata log is a part of the report, and no partition of its own.
+    for topic, _ in {(one.topic, one.partition) for one in report.partitions}:
+        partitions.setdefault(topic, [0, 0, 0])[0] += 1
     for one in report.partitions:
-        row = partitions.setdefault(one.topic, [0, 0, 0])
-        row[0] += 1
+        row = partitions[one.topic]
         row[1] += one.errors
         row[2] += one.notes
     # What has errors comes first, then what is large.

@@ -1,4 +1,4 @@
-"""``kraftspec pipeline scan``: the records of logs as a table, as JSON lines or as Parquet."""
+"""``kraftspec pipeline scan``: the records of logs as a table, JSON lines, CSV or Parquet."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 SHOWN_COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value")
 SHOWN_ROWS = 20  # Of a table for people, unless --limit says more.
+ERROR_COLUMNS = ("_error", "_corrupt_record")
 SHOWN_DAMAGE = 20  # Of the lines on stderr; `_error` of --json has all.
 CELL_CHARS_MAX = 60
 LONG_COLUMNS = ("key", "value", "headers", "file", "_error", "_corrupt_record")
@@ -103,7 +104,8 @@ def _listed(text: str | None) -> list[str] | None:
               help="Stop after N rows.  "
                    f"[default: {SHOWN_ROWS} for a table; all with --json and --to]")  # fmt: skip
 @click.option("--to", "target", type=click.Path(dir_okay=False, path_type=Path),
-              metavar="OUT.parquet", help="Write the rows to a new Parquet file.")  # fmt: skip
+              metavar="OUT",
+              help="Write the rows to a new file: .parquet, .csv or .jsonl.")  # fmt: skip
 @json_option
 def scan(
     paths: tuple[str, ...],
@@ -120,7 +122,7 @@ def scan(
 
     PATH is a segment, a checkpoint, a partition's directory, a log directory, or a URI of an object
     store (s3://bucket/logs). --json prints a row a line; bytes that are not UTF-8 are {"base64":
-    ...}. What was read, left out and damaged is reported on stderr.
+    ...}, in CSV too. What was read, left out and damaged is reported on stderr.
 
     Exit code: 0 no damage in what was read (up to --limit), 1 damage, 2 wrong usage, 3 something
     could not be read or written.
@@ -128,8 +130,10 @@ def scan(
     from kraftspec.pipeline import DamagedLogError, Report
     from kraftspec.pipeline.rows import read_options
 
-    if target is not None and (as_json or target.suffix != ".parquet"):
-        raise click.UsageError("--to takes the name of a .parquet file, and no --json beside it")
+    if target is not None and (as_json or target.suffix not in _WRITERS):
+        raise click.UsageError(
+            f"--to takes a name that ends in {', '.join(_WRITERS)}, and no --json beside it"
+        )
     if use_txn_indexes and isolation != "read_committed":
         raise click.UsageError("--use-txn-indexes goes with --isolation read_committed")
     is_table = target is None and not as_json
@@ -147,7 +151,8 @@ def scan(
             if target is not None:
                 _write(target, batches, options)
             elif as_json:
-                _print_lines(batches)
+                for line in _lines(batches):
+                    click.echo(line)
             else:
                 _print_table(batches, options.columns)
         except DamagedLogError as error:  # In mode FAILFAST.
@@ -157,17 +162,24 @@ def scan(
 
 
 class _Taken:
-    """Takes rows up to a limit, and knows how many it took and whether the limit ended it."""
+    """Takes rows up to a limit, and knows how many it took and whether the limit ended it.
+
+    ``damage_rows`` of its ``rows`` stand for damage and not for a record.
+    """
 
     def __init__(self, rows_max: int | None) -> None:
         self.rows_max = rows_max
         self.rows = 0
+        self.damage_rows = 0
         self.is_cut = False
 
     def of(self, batches: Iterable[Any]) -> Iterator[Any]:
         for batch in batches:
             wanted = batch if self.rows_max is None else batch.slice(0, self.rows_max - self.rows)
             self.rows += wanted.num_rows
+            shown = [name for name in wanted.schema.names if name in ERROR_COLUMNS]
+            if shown:
+                self.damage_rows += wanted.num_rows - wanted.column(shown[0]).null_count
             self.is_cut = self.rows == self.rows_max
             yield wanted
             if self.is_cut:
@@ -197,21 +209,58 @@ def _batches(
 
 
 def _write(target: Path, batches: Iterable[Any], options: Any) -> None:
-    """Write a Parquet file; a half one never has its name."""
+    """Write a file; a half one never has its name."""
+    refuse_existing(target)
+    half = target.with_name(target.name + ".part")
+    try:
+        _WRITERS[target.suffix](half, batches, options)
+        half.replace(target)
+    finally:
+        half.unlink(missing_ok=True)
+
+
+def _write_parquet(target: Path, batches: Iterable[Any], options: Any) -> None:
     import pyarrow.parquet
 
     from kraftspec.pipeline import schema_of
 
-    refuse_existing(target)
-    half = target.with_name(target.name + ".part")
-    try:
-        schema = schema_of(options.columns, options.mode)
-        with pyarrow.parquet.ParquetWriter(half, schema, compression="zstd") as writer:
-            for batch in batches:
-                writer.write_batch(batch)
-        half.replace(target)
-    finally:
-        half.unlink(missing_ok=True)
+    schema = schema_of(options.columns, options.mode)
+    with pyarrow.parquet.ParquetWriter(target, schema, compression="zstd") as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+
+
+def _write_csv(target: Path, batches: Iterable[Any], options: Any) -> None:
+    """Write a line a row; null is an empty cell, and what CSV has no form for is JSON."""
+    import csv
+
+    with target.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(options.columns)
+        for batch in batches:
+            for row in batch.to_pylist():
+                writer.writerow(map(_csv_cell, row.values()))
+
+
+def _csv_cell(value: Any) -> str:
+    import json
+
+    plain = _plain(value)
+    if plain is None:
+        return ""
+    return plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
+
+
+def _write_lines(target: Path, batches: Iterable[Any], _: Any) -> None:
+    with target.open("w", encoding="utf-8") as file:
+        file.writelines(f"{line}\n" for line in _lines(batches))
+
+
+_WRITERS: dict[str, Callable[[Path, Iterable[Any], Any], None]] = {
+    ".parquet": _write_parquet,
+    ".csv": _write_csv,
+    ".jsonl": _write_lines,
+}
 
 
 def _plain(value: Any) -> Any:
@@ -230,12 +279,12 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _print_lines(batches: Iterable[Any]) -> None:
+def _lines(batches: Iterable[Any]) -> Iterator[str]:
     import json
 
     for batch in batches:
         for row in batch.to_pylist():
-            click.echo(json.dumps(_plain(row), ensure_ascii=False))
+            yield json.dumps(_plain(row), ensure_ascii=False)
 
 
 def _cell(name: str, value: Any) -> str:
@@ -292,7 +341,10 @@ def _narrow(names: Sequence[str], widths: list[int], room: int) -> None:
 def _say(report: Report, taken: _Taken, how: str) -> None:
     """Say on stderr what was read, what became of it, and what was left out."""
     batches = f"{report.batches:,} {'batch' if report.batches == 1 else 'batches'}"
-    said = f"read {counted(report.rows, 'row')} of {batches}, {taken.rows:,} {how}"
+    records = taken.rows - taken.damage_rows
+    said = f"read {counted(report.rows, 'row')} of {batches}, {records:,} {how}"
+    if taken.damage_rows:
+        said += f", and {counted(taken.damage_rows, 'row')} of damage"
     click.echo(printable(said), err=True)
     if taken.is_cut:
         click.echo(

@@ -11,6 +11,7 @@ import click
 
 from kraftspec.cli.exits import verdicts
 from kraftspec.cli.output import EXIT_FINDINGS, console, emit_json, json_option, printable
+from kraftspec.cli.quorum_verify import log_directories
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -91,10 +92,12 @@ def recover(
         raise click.UsageError("--write and --backup DIR go together.")
     if set(endpoints) - set(keep):
         raise click.UsageError("--endpoint is of nodes to keep.")
-    paths = [path.rstrip("/") or path for path in directories]
+    with verdicts("Interrupted: nothing was changed.", (OSError,)):
+        paths = log_directories(directories)
+        kept_log = log_directories([source])[0] if source else ""
     request = Request(
         keep=keep,
-        source=source.rstrip("/"),
+        source=kept_log,
         endpoints=endpoints,
         epoch_bump=epoch_bump,
         accepts_loss=accept_loss,

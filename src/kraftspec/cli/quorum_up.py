@@ -134,11 +134,29 @@ def up(
                 profile=profile,
                 without=without,
             )
+            _check_nodes(quorum, range(first_id, first_id + nodes + observers))
             asyncio.run(_run(quorum, options, view))
     except BrokenPipeError:
         raise  # Who reads has had enough: click ends quietly.
     except (OSError, ValueError, NodeFailedError) as error:
         raise RefusedError(error) from error
+
+
+def _check_nodes(quorum: LocalQuorum, ids: range) -> None:
+    """Refuse a directory that has other nodes than the command line asks for."""
+    from click.core import ParameterSource
+
+    context = click.get_current_context()
+    is_asked = any(
+        context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        for name in ("nodes", "observers", "first_id")
+    )
+    if is_asked and set(quorum.properties) != set(ids):
+        there = ", ".join(map(str, sorted(quorum.properties)))
+        raise ValueError(
+            f"{quorum.directory} has the nodes {there}, which are started as they are. Leave out "
+            "--nodes, --observers and --first-id, or name another directory"
+        )
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import click
@@ -27,8 +28,9 @@ _CELL_CHARS_MIN = 6
 def verify(directories: tuple[str, ...], as_json: bool) -> None:
     """Say what the log directories of controllers and brokers hold, and what is wrong.
 
-    DIR is the directory that has meta.properties and __cluster_metadata-0. Nothing is changed or
-    locked: the nodes may run. Give as many directories of one cluster as there are.
+    DIR is the log directory, which has meta.properties and __cluster_metadata-0, or the latter.
+    Nothing is changed or locked: the nodes may run. Give as many directories of one cluster as
+    there are.
 
     Exit code: 0 all is well, 1 something is wrong, 2 wrong usage, 3 the directories are too few to
     say, or cannot be read.
@@ -39,12 +41,32 @@ def verify(directories: tuple[str, ...], as_json: bool) -> None:
 
     with verdicts("Interrupted: there is no verdict.", (OSError,)):
         files = ReadOnlyFiles()
-        found = examine([path.rstrip("/") or path for path in directories], files)
+        found = examine(log_directories(directories), files)
         if as_json:
             emit_json(to_json(found, files))
         else:
             _show(found, console())
     raise click.exceptions.Exit(found.exit_code)
+
+
+def log_directories(paths: Iterable[str]) -> list[str]:
+    """Return the log directories that are meant: of a metadata log, the one that it is in.
+
+    Raises ``OSError`` for what is no directory.
+    """
+    import os
+    import stat
+
+    from kraftspec.reference.log.directory import METADATA_NAME
+
+    named = []
+    for path in paths:
+        directory = path.rstrip("/") or path
+        if not stat.S_ISDIR(os.stat(directory).st_mode):
+            raise NotADirectoryError(f"{path} is a file: name log directories (metadata.log.dir)")
+        head, tail = os.path.split(directory)
+        named.append((head or ".") if tail == METADATA_NAME else directory)
+    return named
 
 
 def _show(found: Judgement, out: Console) -> None:

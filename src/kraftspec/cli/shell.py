@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -69,6 +70,8 @@ def shell(
 
     if (snapshot is None) == (directory is None):
         raise click.UsageError("give either --snapshot FILE or --directory DIR")
+    if directory is not None and os.path.isfile(directory):
+        raise click.UsageError(f"--directory {directory} is a file: name it with --snapshot")
     on_terminal = not command and sys.stdin.isatty() and sys.stdout.isatty()
     session = Shell(
         Source(snapshot=snapshot, directory=directory, offset=offset, profile=profile),
