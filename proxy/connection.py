@@ -22,6 +22,7 @@ from kraftspec.reference.node.settings import host_port
 from kraftspec.reference.wire.frames import REQUEST_BYTES_MIN, RESPONSE_BYTES_MIN, SIZE_BYTES
 
 if TYPE_CHECKING:
+    from kraftspec.proxy.capture import Capture, CapturedTransport
     from kraftspec.proxy.engine import Engine
     from kraftspec.proxy.stats import Stats
 
@@ -57,6 +58,7 @@ class Shared:
         self.stats = stats
         self.connections: set[Connection] = set()
         self.sides: set[Side] = set()  # Whose sockets are open.
+        self.capture: Capture | None = None
 
 
 class Side(asyncio.Protocol):
@@ -67,11 +69,16 @@ class Side(asyncio.Protocol):
         self.is_client = is_client
         self.transport: Any = None
         self.is_reading = True
+        self.captured: CapturedTransport | None = None
         self.incoming: Stream
         self.outgoing: Lane
 
     def connection_made(self, transport: Any) -> None:
         """Take the socket; what waited for it is sent."""
+        if self.connection.shared.capture is not None:
+            transport = self.captured = self.connection.shared.capture.open(
+                transport, is_accepted=self.is_client
+            )
         self.transport = transport
         self.connection.shared.sides.add(self)
         if self.is_client:
@@ -83,10 +90,14 @@ class Side(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Take bytes."""
+        if self.captured is not None:
+            self.captured.received(data)
         self.incoming.feed(data)
 
     def eof_received(self) -> bool:
         """The peer sends no more, and may still read: tell the other one."""
+        if self.captured is not None:
+            self.captured.peer_ended(is_reset=False)
         self.connection.ended(self)
         return True
 
@@ -102,6 +113,8 @@ class Side(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         """The socket is closed: so is the other one."""
+        if self.captured is not None and error is not None:
+            self.captured.peer_ended(is_reset=True)
         self.connection.shared.sides.discard(self)
         self.connection.close("after")
 

@@ -6,9 +6,10 @@ import asyncio
 import socket
 from collections.abc import Iterable
 from types import ModuleType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 from kraftspec.generated import kafka
+from kraftspec.proxy.capture import Capture
 from kraftspec.proxy.connection import Address, Connection, Shared, Target
 from kraftspec.proxy.engine import Engine
 from kraftspec.proxy.stats import Stats
@@ -85,6 +86,13 @@ class FaultProxy:
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
+
+    def capture_to(self, file: BinaryIO) -> None:
+        """Write the packets of connections that come from now on, as pcap. Raises OSError.
+
+        The file should be unbuffered; it may be closed after the proxy is.
+        """
+        self._shared.capture = Capture(file, self.engine.report)
 
     async def listen(
         self,

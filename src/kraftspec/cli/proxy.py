@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -88,6 +89,12 @@ PORTS = _Ports()
     type=click.File("w", lazy=False),
     help="Write each message that comes as a line of JSON; - is stdout.",
 )
+@click.option(
+    "--pcap",
+    type=click.Path(dir_okay=False, allow_dash=False, path_type=Path),
+    metavar="FILE",
+    help="Write the packets of all connections, for Wireshark.",
+)
 @click.option("--check", is_flag=True, help="Check the rules and end.")
 @click.option("--schema", is_flag=True, help="Print the JSON Schema of files of rules and end.")
 @set_option
@@ -100,6 +107,7 @@ def proxy(
     ports: range | None,
     control: tuple[str, int] | None,
     record: TextIO | None,
+    pcap: Path | None,
     check: bool,
     schema: bool,
     set_name: str,
@@ -143,7 +151,10 @@ def proxy(
         )
         if record is not None:
             running.engine.record_to(Recorder(record))
-        asyncio.run(_run(running, nodes, control))
+        with nullcontext() if pcap is None else pcap.open("wb", buffering=0) as packets:
+            if packets is not None:
+                running.capture_to(packets)
+            asyncio.run(_run(running, nodes, control))
     except OSError as error:
         raise RefusedError(error) from error
 

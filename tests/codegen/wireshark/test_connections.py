@@ -153,7 +153,7 @@ def test_an_unknown_version_or_api_is_named(
 
 def test_a_size_that_no_frame_has_is_reported(dissector: Path, tmp_path: Path) -> None:
     capture, connection = exchange(9092), Connection(0, 9092)
-    connection.sent[:] = [1 + len(request_frame(ASKED, 7)), 1 + len(response_frame(ANSWERED, 7))]
+    connection.next[:] = [1 + len(request_frame(ASKED, 7)), 1 + len(response_frame(ANSWERED, 7))]
     capture.send(connection, 0, b"\xff\xff\xff\xf6" + bytes(20))
     capture.write(tmp_path / "a.pcap")
     top = list(frames(tmp_path / "a.pcap", dissector))[2]
