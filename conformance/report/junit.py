@@ -1,4 +1,4 @@
-"""Results as JUnit XML, for build servers: a test case is one message at one version."""
+"""Results as JUnit XML, for build servers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def junit(results: Results) -> str:
     or with known failures only, is skipped. The counts of a suite are of test cases, as build
     servers expect.
     """
-    root = Xml.Element("testsuites", name=_text(results.adapter.name))
+    root = Xml.Element("testsuites", name=xml_text(results.adapter.name))
     texts: defaultdict[tuple[str, str, int], list[str]] = defaultdict(list)
     failures: list[Failure | UnexpectedPass] = [*results.failures, *results.unexpected_passes]
     for one in failures:
@@ -35,7 +35,7 @@ def junit(results: Results) -> str:
                 suite,
                 "testcase",
                 name=f"version {version}",
-                classname=_text(f"{results.adapter.name}.{spec}.{message}"),
+                classname=xml_text(f"{results.adapter.name}.{spec}.{message}"),
                 time="0",
             )
             _outcome(case, counts, texts[spec, message, int(version)])
@@ -43,8 +43,13 @@ def junit(results: Results) -> str:
         broke = results.harness_failure
         suite = Xml.SubElement(root, "testsuite", name="harness")
         case = Xml.SubElement(suite, "testcase", name="the run", classname="harness", time="0")
-        Xml.SubElement(case, "error", message=_text(broke.kind)).text = _text(broke.detail)
-    _count(root, results.seconds)
+        Xml.SubElement(case, "error", message=xml_text(broke.kind)).text = xml_text(broke.detail)
+    return document(root, results.seconds)
+
+
+def document(root: Xml.Element, seconds: float) -> str:
+    """Return suites as text, with their counts. A run took so long."""
+    _count(root, seconds)
     Xml.indent(root)
     return (
         '<?xml version="1.0" encoding="UTF-8"?>\n' + Xml.tostring(root, encoding="unicode") + "\n"
@@ -58,7 +63,7 @@ def _outcome(case: Xml.Element, counts: Counts, texts: list[str]) -> None:
     )
     if regressions(counts):
         failure = Xml.SubElement(case, "failure", message=summary, type="conformance")
-        failure.text = _text("\n\n".join(texts[:FAILURES_SHOWN_MAX]))
+        failure.text = xml_text("\n\n".join(texts[:FAILURES_SHOWN_MAX]))
         if len(texts) > FAILURES_SHOWN_MAX:
             failure.text += f"\n\nand {len(texts) - FAILURES_SHOWN_MAX} more; the JSON has them all"
     elif counts.known_failures or not counts.passed:
@@ -74,7 +79,8 @@ def _line(one: Failure | UnexpectedPass) -> str:
     return f"{start}: {one.detail}\n  {one.reproduce}{known}"
 
 
-def _text(text: str) -> str:
+def xml_text(text: str) -> str:
+    """Return a text as XML can have it: other characters are escaped."""
     return _NOT_XML.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
@@ -89,6 +95,10 @@ def _count(root: Xml.Element, seconds: float) -> None:
             "skipped": len(suite.findall("testcase/skipped")),
         }
         whole.update(counts)
-        suite.attrib.update({what: str(count) for what, count in counts.items()}, time="0")
+        taken_s = sum(float(case.get("time", "0")) for case in suite)
+        suite.attrib.update(
+            {what: str(count) for what, count in counts.items()},
+            time=f"{taken_s:.3f}" if taken_s else "0",
+        )
     del whole["skipped"]  # The root element has no such attribute.
     root.attrib.update({what: str(count) for what, count in whole.items()}, time=f"{seconds:.3f}")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
-from kraftspec.cli.exits import no_verdict, verdicts
+from kraftspec.cli.exits import UNEXPECTED_PASS, no_verdict, verdicts
 from kraftspec.cli.output import (
     EXIT_FINDINGS,
     alike,
@@ -23,6 +24,9 @@ from kraftspec.cli.output import (
 if TYPE_CHECKING:
     from kraftspec.conformance.live.run import Result
     from kraftspec.conformance.live.scenario_files import Scenario
+    from kraftspec.conformance.runner.known import KnownFailures
+
+JOBS_MAX = 16
 
 
 @click.command()
@@ -45,6 +49,23 @@ if TYPE_CHECKING:
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="A file of scenarios, in the place of the project's own; repeatable.",
 )
+@click.option(
+    "--jobs",
+    type=click.IntRange(1, JOBS_MAX),
+    default=1,
+    show_default=True,
+    help="Scenarios that are played at a time.",
+)
+@click.option(
+    "--known",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="TOML: the scenarios that the node is known to fail, as live/SCENARIO.",
+)
+@click.option(
+    "--junit",
+    type=click.File("w", encoding="utf-8", lazy=False),
+    help="Write JUnit XML to this file as well.",
+)
 @click.option("--strict", is_flag=True, help="What a node should do counts as what it must do.")
 @click.option("--list", "must_list", is_flag=True, help="List the scenarios and end.")
 @click.option("--check", is_flag=True, help="Check the scenarios and end.")
@@ -54,6 +75,9 @@ def live(
     target: str | None,
     filters: tuple[str, ...],
     paths: tuple[Path, ...],
+    jobs: int,
+    known: Path | None,
+    junit: TextIO | None,
     strict: bool,
     must_list: bool,
     check: bool,
@@ -63,7 +87,7 @@ def live(
     """Play the peers of a running KRaft node, and judge what it does.
 
     The node is formatted, started, killed and wiped for each scenario. Exit codes: 0 as it must be,
-    1 a scenario failed, 3 no verdict.
+    1 a scenario failed, 2 one passed that is known to fail, 3 no verdict.
     """
     from kraftspec.conformance.live.scenario_files import (
         own_files,
@@ -88,20 +112,45 @@ def live(
             click.echo(counted(len(chosen), "scenario"))
         return
     from kraftspec.conformance.cluster import ClusterError
-    from kraftspec.conformance.live.run import run_all
+    from kraftspec.conformance.live.junit import junit as as_junit
+    from kraftspec.conformance.live.run import excuse, run_all
 
     command = _command(target)
+    excuses = _excuses(known)
     with (
         verdicts("interrupted: there is no verdict", (ClusterError, OSError)),
         progress("Playing") as advance,
     ):
-        results = run_all(chosen, command, read_roles(), advance)
+        results = run_all(chosen, command, read_roles(), advance, jobs=jobs)
+    excuse(results, excuses)
+    if junit is not None:
+        junit.write(as_junit(target or "", results, strict=strict))
+    warnings = excuses.warnings(whole=not (filters or paths))
+    for warning in warnings:
+        click.echo(f"Warning: {printable(warning)}", err=True)
     if as_json:
         emit_json({"target": target, "scenarios": [result.to_json() for result in results]})
     else:
         _print(target or "", paths, results)
-    failed = [result for result in results if result.failed or (strict and result.problems)]
-    raise click.exceptions.Exit(EXIT_FINDINGS if failed else 0)
+    raise click.exceptions.Exit(_exit_code(results, strict=strict, warnings=warnings))
+
+
+def _excuses(path: Path | None) -> KnownFailures:
+    from kraftspec.conformance.runner.known import KnownFailures
+
+    try:
+        return KnownFailures() if path is None else KnownFailures.read(path)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+
+
+def _exit_code(results: list[Result], *, strict: bool, warnings: list[str]) -> int:
+    """Return the exit code; with ``strict`` a warning and an advice that is not met count."""
+    verdicts = {result.verdict for result in results}
+    advised = any(result.problems and result.verdict == "passed" for result in results)
+    if "failed" in verdicts or (strict and (advised or warnings)):
+        return EXIT_FINDINGS
+    return UNEXPECTED_PASS if "unexpected pass" in verdicts else 0
 
 
 def _chosen(scenarios: list[Scenario], filters: tuple[str, ...]) -> list[Scenario]:
@@ -124,17 +173,26 @@ def _command(target: str | None) -> list[str]:
         )
     program, *rest = shlex.split(target[5:])
     path = Path(program)
-    return [str(path.resolve()) if path.exists() else program, *rest]
+    # Not resolved: the interpreter of a virtual environment is a link, and says which by its path.
+    return [str(path.absolute()) if path.exists() else program, *rest]
 
 
 def _print(target: str, paths: tuple[Path, ...], results: list[Result]) -> None:
     shown = console()
     for result in results:
         for problem in result.problems:
-            verdict = "FAILED" if problem.level == "must" else "should"
+            verdict = "should"
+            if problem.level == "must":
+                verdict = "FAILED" if result.known is None else "known"
             shown.print(
                 f"{verdict} {result.scenario}, step {problem.step}: "
                 f"{printable(problem.detail)} [{problem.cites}]",
+                soft_wrap=True,
+            )
+        if result.verdict == "unexpected pass":
+            shown.print(
+                f"passes, though it is known to fail: {result.scenario}: "
+                f"{printable(result.known or '')}",
                 soft_wrap=True,
             )
         if not result.problems:
@@ -148,11 +206,18 @@ def _print(target: str, paths: tuple[Path, ...], results: list[Result]) -> None:
         files = "".join(f" --scenarios {shlex.quote(str(path))}" for path in paths)
         repeat = f"kraftspec conform live --target {shlex.quote(target)}{files}"
         shown.print(f"  repeat: {repeat} --filter {result.scenario}", soft_wrap=True)
-    failed = sum(result.failed for result in results)
+    number: Counter[str] = Counter(result.verdict for result in results)
+    known = "".join(
+        f"{number[verdict]} {words}, "
+        for verdict, words in (
+            ("known failure", "known to fail"), ("unexpected pass", "passed unexpectedly"),
+        )
+        if number[verdict]
+    )  # fmt: skip
     advice = sum(problem.level == "should" for one in results for problem in one.problems)
     seconds = sum(result.seconds for result in results)
     shown.print(
-        f"{target}: {counted(len(results), 'scenario')}: {len(results) - failed} passed, "
-        f"{failed} failed, {advice} not as it should be, {seconds:.0f} s",
+        f"{target}: {counted(len(results), 'scenario')}: {number['passed']} passed, "
+        f"{number['failed']} failed, {known}{advice} not as it should be, {seconds:.0f} s",
         soft_wrap=True,
     )

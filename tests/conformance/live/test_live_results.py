@@ -1,0 +1,105 @@
+"""``kraftspec conform live``: known failures, JUnit, several scenarios at a time, exit codes."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+import xmlschema
+from click.testing import CliRunner, Result
+from tests.conformance.live.test_live import WRONG
+
+from kraftspec.cli import main
+
+# The target that grants every vote passes the first of these, and fails the second.
+PASSED, FAILED = "api-versions", "vote-survives-kill"
+SCENARIOS = f"""
+scenarios:
+  - name: {PASSED}
+    about: The node says which versions it has.
+    steps:
+      - when: {{send: {{api: ApiVersions, sender: 2}}}}
+        then: [{{must: {{answer: {{errorCode: NONE}}}}, cites: KIP-511}}]
+  - name: {FAILED}
+    about: No vote is given where the log is behind.
+    steps:
+      - when: {{send: {{api: Vote, sender: 2, fields: {{replicaEpoch: epoch + 1, lastOffset: 0}}}}}}
+        then: [{{must: {{answer: {{voteGranted: false}}}}, cites: KIP-595}}]
+"""
+KNOWN = """
+[[failure]]
+test = "live/{name}"
+reason = "every vote is granted"
+issue = "https://example.org/1"
+expires = "{expires}"
+"""
+
+
+@pytest.fixture
+def scenarios(tmp_path: Path) -> Path:
+    path = tmp_path / "scenarios.yaml"
+    path.write_text(SCENARIOS)
+    return path
+
+
+def run(scenarios: Path, *options: str | Path) -> Result:
+    words = ["conform", "live", "--target", f"exec:{shlex.join(WRONG)}", "--scenarios", scenarios]
+    return CliRunner().invoke(main, [str(word) for word in (*words, *options)])
+
+
+def known(scenarios: Path, name: str, expires: str = "2099-12-31") -> Path:
+    path = scenarios.with_name("known.toml")
+    path.write_text(KNOWN.format(name=name, expires=expires))
+    return path
+
+
+def test_results_as_junit(scenarios: Path, tmp_path: Path) -> None:
+    junit = tmp_path / "junit.xml"
+    result = run(scenarios, "--junit", junit, "--jobs", "2")
+    assert result.exit_code == 1
+    assert "2 scenarios: 1 passed, 1 failed, 0 not as it should be" in result.output
+    schema = xmlschema.XMLSchema(Path(__file__).parents[1] / "report" / "junit.xsd")
+    schema.validate(junit)
+    suite = ElementTree.parse(junit).getroot()[0]
+    assert (suite.get("tests"), suite.get("failures")) == ("2", "1")
+    cases = {case.get("name"): case for case in suite}
+    assert list(cases) == [PASSED, FAILED]
+    assert cases[PASSED].find("failure") is None
+    failure = cases[FAILED].find("failure")
+    assert failure is not None
+    assert failure.get("message") == "step 0: voteGranted is True, not False [KIP-595]"
+    assert '"voteGranted": true' in (failure.text or "")
+
+
+def test_a_known_failure_is_0_and_its_pass_is_2(scenarios: Path, tmp_path: Path) -> None:
+    junit = tmp_path / "junit.xml"
+    result = run(scenarios, "--known", known(scenarios, FAILED), "--junit", junit, "--json")
+    assert result.exit_code == 0
+    rows = json.loads(result.stdout)["scenarios"]
+    assert [row["verdict"] for row in rows] == ["passed", "known failure"]
+    assert rows[1]["known"] == "every vote is granted"
+    suite = ElementTree.parse(junit).getroot()[0]
+    assert (suite.get("failures"), suite.get("skipped")) == ("0", "1")
+    result = run(scenarios, "--known", known(scenarios, "*"), "--filter", PASSED, "--junit", junit)
+    assert result.exit_code == 2
+    assert f"passes, though it is known to fail: {PASSED}: every vote is granted" in result.output
+    assert ElementTree.parse(junit).getroot()[0].get("failures") == "1"
+
+
+def test_an_expired_one_fails_where_it_is_strict(scenarios: Path) -> None:
+    expired = known(scenarios, FAILED, "2020-01-01")
+    result = run(scenarios, "--filter", FAILED, "--known", expired)
+    assert result.exit_code == 0
+    assert "0 passed, 0 failed, 1 known to fail, 0 not as it should be" in result.stdout
+    assert f"known failure live/{FAILED} expired on 2020-01-01" in result.stderr
+    assert run(scenarios, "--filter", FAILED, "--known", expired, "--strict").exit_code == 1
+
+
+def test_a_file_that_cannot_be_used(scenarios: Path) -> None:
+    bad = known(scenarios, FAILED, "soon")
+    result = run(scenarios, "--known", bad)
+    assert result.exit_code == 2
+    assert f"the entry live/{FAILED} expires on 'soon'" in " ".join(result.stderr.split())
