@@ -386,6 +386,7 @@ class Replica(ABC):
             self.take_reply(sent[0], message)
             return
         request = self.profile.decode_request(message.api_key, message.version, message.body)
+        self.hooks.request_arrived(self, message, request)
         self._token += 1
         self.answering[self._token] = (request, message)
         self.take_request(self._token, request, message)

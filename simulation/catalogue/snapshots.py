@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec.structs import replace
+
+from kraftspec.fastpath.types import ZERO_UUID
 from kraftspec.generated.errors import ErrorCode
 from kraftspec.reference.log import metadata_log
 from kraftspec.reference.log.recovery import remove_segment
 from kraftspec.reference.log.snapshots import snapshot_name
+from kraftspec.reference.profiles.common.profile import ProfileBase
 from kraftspec.reference.raft import (
     SnapshotId,
     core,
@@ -18,6 +22,7 @@ from kraftspec.reference.raft import (
 )
 from kraftspec.reference.raft import effects as fx
 from kraftspec.reference.raft import events as ev
+from kraftspec.reference.raft.messages import FetchSnapshot, Request
 from kraftspec.simulation.catalogue.bug import Planter
 
 
@@ -167,6 +172,18 @@ def takes_a_longer_log_for_a_later_one(plant: Planter) -> None:
             cls.truncate_fully_to = replace
 
     plant(metadata_log.MetadataLog, "open", classmethod(opened))
+
+
+def fetches_snapshots_without_a_directory(plant: Planter) -> None:
+    """A FetchSnapshot request leaves out the directory id of who asks."""
+    encode_request = ProfileBase.encode_request
+
+    def encode(self: Any, request: Request, version: int) -> bytes:
+        if isinstance(request, FetchSnapshot):
+            request = replace(request, replica_directory_id=ZERO_UUID)
+        return encode_request(self, request, version)
+
+    plant(ProfileBase, "encode_request", encode)
 
 
 def takes_no_snapshot_that_is_shorter(plant: Planter) -> None:

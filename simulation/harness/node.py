@@ -46,7 +46,9 @@ class HarnessNode(Replica):
 
     core: CoreShown
     # Of its own accord Kafka's asks again at once where an answer has taught it nothing: no_spin.
-    unseen = frozenset({"corruption_is_detected", "fetched_whole", "no_spin"})
+    unseen = frozenset(
+        {"corruption_is_detected", "fetched_whole", "no_spin", "requests_arrive_whole"}
+    )
 
     def __init__(
         self,

@@ -11,6 +11,7 @@ from kraftspec.reference.raft.messages import Fetch, Request, Vote
 from kraftspec.simulation.clients import Operation
 from kraftspec.simulation.committed_log import CommittedLog, Violation
 from kraftspec.simulation.log_model import LogModel
+from kraftspec.simulation.network import Message
 from kraftspec.simulation.replica import Replica
 
 
@@ -50,6 +51,9 @@ class Invariant:
 
     def asked(self, replica: Replica, target: int, request: Request) -> None:
         """A node sent a request to another one."""
+
+    def request_arrived(self, replica: Replica, message: Message, request: Request) -> None:
+        """A node has read a request; it has not taken it yet."""
 
     def ticked(self, replica: Replica) -> None:
         """A node's clock struck, and it has done what it does then."""
