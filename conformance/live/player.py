@@ -261,6 +261,8 @@ class Player:
             batch = rq.opening(self.known["epoch"], reply.at, self.known["end"])
             answer.responses[0].partitions[0].records = batch
         set_fields(answer, asked.version, reply.api, "response", reply.fields, self.known)
+        # What this step is followed by comes after the answer, not while it was waited for.
+        self.step_s = time.monotonic()
         self.peers.reply(asked, answer)
 
     def _replicate(self, peer: Peer) -> None:
