@@ -74,6 +74,10 @@ generate: .venv/.ready ## Render generated/ from specs/
 vectors: .venv/.ready ## Re-make the golden vectors with Apache Kafka's own classes
 	$(BIN)/kraftspec conform make
 
+.PHONY: artefacts
+artefacts: .venv/.ready ## The golden vectors as packages of five languages and a tarball, in build/artefacts
+	$(BIN)/python -m kraftspec.conformance.artefacts build/artefacts
+
 .PHONY: release
 release: .venv/.ready ## Bring in a release of Kafka: specs, codecs, vectors, results, a page; RELEASE=4.4.0
 	$(BIN)/python -m kraftspec.conformance.making.release $(RELEASE) $(ARGS)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
 import json
+import os
+import tempfile
 from collections.abc import Iterable, Iterator
 from importlib.resources import files
 from pathlib import Path
@@ -12,16 +15,41 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
+from kraftspec.cache import cache_directory, locked
 from kraftspec.conformance.raw.vectors import Test, VectorFile
 
 SCHEMA_VERSION = 1
+REVISION = 1  # Of the set for one release of Kafka; the next one when a published set changes.
 KAFKA = "kafka"  # The set of a file that names none.
 NODE = "node"  # The directory of the vectors of nodes.
 
 
 def vectors_root() -> Path:
-    """Return the directory of the committed vectors, one directory a set."""
-    return Path(str(files("kraftspec.conformance") / "vectors"))
+    """Return the directory of the golden vectors, one directory a set.
+
+    In a checkout it is that of the committed ones. Elsewhere the package ``kraftspec-vectors`` has
+    them, packed; they are unpacked into the cache, once for each version.
+
+    Raises:
+        ModuleNotFoundError: neither is there. The command line names the extra that brings them.
+    """
+    committed = Path(str(files("kraftspec.conformance") / "vectors"))
+    return committed if (committed / KAFKA).is_dir() else _unpacked()
+
+
+def _unpacked() -> Path:
+    """Return the directory into which the installed package's vectors are unpacked."""
+    package = importlib.import_module("kraftspec_vectors")
+    home = cache_directory() / "vectors" / package.VERSION
+    with locked(home.with_name(f"{home.name}.lock")):
+        if not home.is_dir():
+            with tempfile.TemporaryDirectory(dir=home.parent) as folder:
+                for name in package.names():
+                    path = Path(folder, "whole", f"{name}.json")
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    path.write_bytes(package.read_bytes(name))
+                os.rename(Path(folder, "whole"), home)
+    return home
 
 
 def test_id(message: str, version: int, op: str, content: str) -> str:
@@ -57,6 +85,11 @@ def vectors_release(root: Path) -> str:
     return ""
 
 
+def vectors_version(root: Path) -> str:
+    """Return the name of a set of vectors, such as ``kafka-4.4.0-v1``."""
+    return f"{KAFKA}-{vectors_release(root)}-v{REVISION}"
+
+
 def read_vectors(root: Path, name: str = "") -> Iterator[tuple[str, VectorFile]]:
     """Yield (set, file) for every vector file, or for those whose path contains ``name``.
 
@@ -71,5 +104,5 @@ def read_vectors(root: Path, name: str = "") -> Iterator[tuple[str, VectorFile]]
 
 __all__ = [
     "KAFKA", "NODE", "SCHEMA_VERSION", "Test", "VectorFile", "dumps", "read_vectors", "test_id",
-    "vector_paths", "vectors_release",
+    "vector_paths", "vectors_release", "vectors_version",
 ]  # fmt: skip

@@ -11,16 +11,15 @@ from importlib.metadata import PackageNotFoundError, distribution
 from importlib.resources import files
 from pathlib import Path
 
-from kraftspec import __version__
-from kraftspec.conformance.vectors import SCHEMA_VERSION, vectors_root
+from kraftspec.conformance.vectors import SCHEMA_VERSION, vectors_root, vectors_version
 
 SCHEMAS = ("vectors", "harness", "results", "known", "node", "manifest")
 _FILE_MODE = 0o644
 
 
-def archive_name() -> str:
+def archive_name(root: Path | None = None) -> str:
     """Return the name of the archive without its suffix, which is also its one directory."""
-    return f"kraftspec-vectors-{__version__}"
+    return f"kraftspec-vectors-{vectors_version(root or vectors_root())}"
 
 
 def write_archive(out: Path, root: Path | None = None) -> int:
@@ -33,23 +32,29 @@ def write_archive(out: Path, root: Path | None = None) -> int:
         out: the ``.tar.gz``.
         root: where the vectors are; this package's where absent.
     """
-    contents = _contents(root or vectors_root())
-    contents["MANIFEST.json"] = _manifest(contents)
+    root = root or vectors_root()
+    contents = archive_contents(root)
     out.parent.mkdir(parents=True, exist_ok=True)
+    directory = archive_name(root)
+    write_tar(out, {f"{directory}/{name}": data for name, data in contents.items()})
+    return len(contents)
+
+
+def write_tar(out: Path, contents: dict[str, bytes]) -> None:
+    """Write files by name into a ``.tar.gz`` that has nothing of a machine or an hour in it."""
     with (
         out.open("wb") as raw,
         gzip.GzipFile(filename="", fileobj=raw, mode="wb", compresslevel=9, mtime=0) as packed,
         tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as tar,
     ):
         for name, data in sorted(contents.items()):
-            member = tarfile.TarInfo(f"{archive_name()}/{name}")
+            member = tarfile.TarInfo(name)
             member.size, member.mode, member.mtime = len(data), _FILE_MODE, 0
             tar.addfile(member, io.BytesIO(data))
-    return len(contents)
 
 
-def _contents(root: Path) -> dict[str, bytes]:
-    """Return the files of the archive by name, but for the manifest."""
+def archive_contents(root: Path) -> dict[str, bytes]:
+    """Return the files of the archive by name."""
     vectors = sorted(root.glob("*/*.json"))
     if not vectors:
         raise ValueError(f"{root}: there are no vectors in it")
@@ -61,7 +66,9 @@ def _contents(root: Path) -> dict[str, bytes]:
         contents[f"schemas/{name}.schema.json"] = schema.read_bytes()
     for name in ("LICENSE", "NOTICE"):
         contents[name] = _licence(name)
-    contents["README.md"] = (vectors_root() / "README.md").read_bytes()
+    readme = files("kraftspec.conformance") / "vectors" / "README.md"
+    contents["README.md"] = readme.read_bytes()
+    contents["MANIFEST.json"] = _manifest(contents, vectors_version(root))
     return contents
 
 
@@ -76,10 +83,10 @@ def _licence(name: str) -> bytes:
     return text.encode()
 
 
-def _manifest(contents: dict[str, bytes]) -> bytes:
+def _manifest(contents: dict[str, bytes], version: str) -> bytes:
     listed = [
         {"path": name, "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
         for name, data in sorted(contents.items())
     ]
-    manifest = {"schemaVersion": SCHEMA_VERSION, "version": __version__, "files": listed}
+    manifest = {"schemaVersion": SCHEMA_VERSION, "version": version, "files": listed}
     return (json.dumps(manifest, indent=2) + "\n").encode()

@@ -36,6 +36,7 @@ _EXTRAS = {
     "prompt_toolkit": "node", "prometheus_client": "node", "cryptography": "node",
     "ruamel": "proxy",
     "jinja2": "codegen", "jsonschema": "codegen", "watchfiles": "codegen",
+    "kraftspec_vectors": "vectors",
     "pyarrow": "arrow", "fsspec": "arrow", "pyspark": "spark",
 }  # fmt: skip
 
