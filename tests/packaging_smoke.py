@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import time
 import venv
 import zipfile
 from fnmatch import fnmatch
@@ -14,6 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 SMOKE = ROOT / "tests/wheel_smoke.py"
+LARGEST = 5_000_000  # Bytes of the codec's wheel.
 BUILT = ("*.so", "*.pyd", "*/fastpath/_*.c")
 
 
@@ -39,6 +41,29 @@ def install(package: Path, where: Path, **environment: str) -> Path:
     return python
 
 
+def judge(python: Path, wheel: Path, out: Path) -> None:
+    """Judge our codec by the vectors' own package, in an environment that has not seen a checkout.
+
+    Without the package the command says what to install.
+    """
+    run(python, "-m", "pip", "install", "--quiet", f"{wheel}[conformance]", "setuptools>=80")
+    command = [python, "-P", "-m", "kraftspec", "conform", "run", "--adapter", "kraftspec"]
+    environment = os.environ | {"XDG_CACHE_HOME": str(out / "cache")}
+    lacking = subprocess.run(
+        command, env=environment, cwd=out, capture_output=True, text=True, check=False
+    )
+    assert lacking.returncode == 1, lacking.stdout
+    assert "pip install 'kraftspec[vectors]'" in lacking.stderr, lacking.stderr
+
+    packages = out / "packages"
+    run(python, "-m", "kraftspec.conformance.artefacts", packages, PYTHONPATH=str(ROOT / "src"))
+    (vectors,) = packages.glob("*.whl")
+    run(python, "-m", "pip", "install", "--quiet", "--no-index", vectors)
+    judged = run(*command, "--filter", "VoteRequest", XDG_CACHE_HOME=environment["XDG_CACHE_HOME"])
+    assert "passed" in judged, judged
+    print(f"{vectors.name}: {vectors.stat().st_size:,} bytes; our codec passes VoteRequest")
+
+
 def main() -> None:
     """Build both distributions as `python -m build` does, and use each as a stranger would."""
     with tempfile.TemporaryDirectory() as folder:
@@ -60,7 +85,14 @@ def main() -> None:
         assert native == compiled, f"the wheel has {native} of {compiled}"
         assert not wheel.name.endswith("any.whl"), f"{wheel.name} does not name its platform"
 
-        print(run(install(wheel, out / "built"), "-P", SMOKE, "native"), end="")
+        size = wheel.stat().st_size
+        assert size <= LARGEST, f"{wheel.name} has {size:,} bytes, more than {LARGEST:,}"
+        began = time.monotonic()
+        python = install(wheel, out / "built")
+        took = time.monotonic() - began
+        print(f"{wheel.name}: {size:,} bytes; a venv with it was ready in {took:.1f} s")
+        print(run(python, "-P", SMOKE, "native"), end="")
+        judge(python, wheel, out)
         # setuptools goes on when an optional module does not compile; `false` is no compiler.
         pure = install(sdist, out / "pure", CC="false", CXX="false")
         print(run(pure, "-P", SMOKE, "pure"), end="")

@@ -50,6 +50,8 @@ def main(wanted: str) -> None:
     }.items():
         assert any((installed / room).glob(pattern)), f"the wheel lacks {room}/{pattern}"
     assert (installed / "py.typed").is_file()
+    vectors = installed / "conformance" / "vectors"
+    assert not list(vectors.glob("*/*.json")), "the vectors are a wheel of their own"
 
     command = [sys.executable, "-m", "kraftspec", "spec", "show", "VoteRequest", "--version", "2"]
     shown = subprocess.run(

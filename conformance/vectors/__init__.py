@@ -40,7 +40,7 @@ def vectors_root() -> Path:
 def _unpacked() -> Path:
     """Return the directory into which the installed package's vectors are unpacked."""
     package = importlib.import_module("kraftspec_vectors")
-    home = cache_directory() / "vectors" / package.VERSION
+    home: Path = cache_directory() / "vectors" / package.VERSION
     with locked(home.with_name(f"{home.name}.lock")):
         if not home.is_dir():
             with tempfile.TemporaryDirectory(dir=home.parent) as folder:

@@ -12,6 +12,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from kraftspec.conformance.vectors import SCHEMA_VERSION, vectors_root, vectors_version
+from kraftspec.specs import specs_root
 
 SCHEMAS = ("vectors", "harness", "results", "known", "node", "manifest")
 _FILE_MODE = 0o644
@@ -73,7 +74,10 @@ def archive_contents(root: Path) -> dict[str, bytes]:
 
 
 def _licence(name: str) -> bytes:
-    """Return a file of the installed distribution's licences."""
+    """Return a licence: the checkout's, elsewhere the installed distribution's."""
+    committed = specs_root().resolve().parent / name
+    if committed.with_name("pyproject.toml").is_file():
+        return committed.read_bytes()
     try:
         text = distribution("kraftspec").read_text(f"licenses/{name}")
     except PackageNotFoundError:
