@@ -99,7 +99,7 @@ def render_reference(
         "style.css": render("reference/style.css.jinja", {}),
     }
     for name, message in named.items():
-        pages[f"{name}.html"] = _page("message", name, title, **_message(message, named, history))
+        pages[f"{name}.html"] = _page("message", name, title, **facts(message, named, history=history))
     return pages
 
 
@@ -120,7 +120,8 @@ def _index(named: Mapping[str, Message]) -> dict[str, Any]:
     }
 
 
-def _message(message: Message, named: Mapping[str, Message], history: bool) -> dict[str, Any]:
+def facts(message: Message, named: Mapping[str, Message], *, history: bool) -> dict[str, Any]:
+    """Return what a page tells of a message, versions newest first; `history` by release, too."""
     versions = list(_versions(message))
     changes = list(packaged_history().messages.get(message.name, ())) if history else []
     other = None

@@ -44,7 +44,7 @@ _GETTERS = {
     "uint32": "getUint32", "int64": "getBigInt64", "float64": "getFloat64",
 }  # fmt: skip
 _SETTERS = {wire: name.replace("get", "set") for wire, name in _GETTERS.items()}
-_SIZES = {wire: calcsize(">" + code) for wire, code in FIXED.items()}
+SIZES = {wire: calcsize(">" + code) for wire, code in FIXED.items()}
 _FUNCTIONS = ("acquire", "array", "bool", "float64", "int16", "int32", "int64", "int8", "list",
               "noBytes", "refuse", "struct", "uint16", "uint32")  # fmt: skip
 # No name of a schema has an underscore.
@@ -127,7 +127,7 @@ def _context(message: Message, table: LayoutTable) -> dict[str, Any]:
         "plans": literal(plans),
         "encoders": [f"put{plan}" for plan in plans],
         "decoders": [f"get{plan}" for plan in plans],
-        "sizes": _SIZES,
+        "sizes": SIZES,
         "getters": _GETTERS,
         "setters": _SETTERS,
         "count": _count_method,
@@ -289,7 +289,7 @@ def _parts(
             parts.append({"run": True, "fields": [], "size": 0})
         run = parts[-1]
         run["fields"].append({"name": plan.name, "wire": plan.wire, "at": run["size"]})
-        run["size"] += _SIZES[plan.wire]
+        run["size"] += SIZES[plan.wire]
     return parts
 
 

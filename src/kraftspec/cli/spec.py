@@ -25,6 +25,7 @@ from kraftspec.cli.output import (
 )
 from kraftspec.cli.spec_dissector import dissector
 from kraftspec.cli.spec_history import history
+from kraftspec.cli.spec_explorer import explorer
 from kraftspec.cli.spec_reference import reference
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ def spec() -> None:
 
 spec.add_command(history)
 spec.add_command(dissector)
+spec.add_command(explorer)
 spec.add_command(reference)
 
 

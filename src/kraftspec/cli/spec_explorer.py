@@ -1,0 +1,46 @@
+"""``kraftspec spec explorer``: the newest release as a static site that decodes bytes."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import click
+
+from kraftspec.cli.output import counted, refusals, spec_paths
+
+CODECS = ("kafka", "runtime")
+
+
+@click.command()
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    required=True,
+    help="The directory for the site. Files that are there are replaced.",
+)
+def explorer(out: Path) -> None:
+    """Write the protocol explorer: a static site that needs no server of its own.
+
+    It searches messages, fields, errors and releases, shows the bytes and the history of each
+    message, and decodes and encodes bytes with the TypeScript codecs. Node.js 20 and npm compile
+    these, once.
+    """
+    from kraftspec.codegen.explorer import render_explorer
+    from kraftspec.codegen.reader import read_message
+    from kraftspec.conformance.adapters.registry import find
+    from kraftspec.specs import kafka_release, specs_root
+
+    with refusals():
+        messages = [read_message(path) for path in spec_paths("kafka")]
+        pages = render_explorer(messages, specs_root(), f"Apache Kafka {kafka_release()}")
+        compiled = Path(find("kraftspec-typescript").command()[2])
+        for name, text in pages.items():
+            (out / name).parent.mkdir(parents=True, exist_ok=True)
+            (out / name).write_text(text, encoding="utf-8")
+        codecs = [file for name in CODECS for file in (compiled / name).glob("*.js")]
+        for file in codecs:
+            target = out / "codecs" / file.relative_to(compiled)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, target)
+    click.echo(f"wrote {counted(len(pages) + len(codecs), 'file')}: {out / 'index.html'}")
