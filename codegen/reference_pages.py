@@ -99,7 +99,9 @@ def render_reference(
         "style.css": render("reference/style.css.jinja", {}),
     }
     for name, message in named.items():
-        pages[f"{name}.html"] = _page("message", name, title, **facts(message, named, history=history))
+        pages[f"{name}.html"] = _page(
+            "message", name, title, **facts(message, named, history=history)
+        )
     return pages
 
 

@@ -168,6 +168,6 @@ class Page {
   }
 
   tell (start, end, text) {
-    this.lit.textContent = `${start === end ? `before byte ${start}` : `bytes ${start} to ${end - 1}`}: ${text}`
+    this.lit.textContent = `${end - start === 1 ? `byte ${start}` : `bytes ${start} to ${end - 1}`}: ${text}`
   }
 }

@@ -39,6 +39,8 @@ function table (heads, rows, label = 'table') {
 }
 
 export async function message (name, number = '', field = '') {
+  const { messages } = await data('index')
+  if (!messages.some((one) => one.name === name)) throw new Error(`There is no message ${name} here.`)
   const of = await data(`message/${name}`)
   const version = of.versions.find((one) => String(one.version) === number) ?? of.versions.at(-1)
   const content = [
