@@ -47,7 +47,8 @@ def judge(python: Path, wheel: Path, out: Path) -> None:
     Without the package the command says what to install.
     """
     run(python, "-m", "pip", "install", "--quiet", f"{wheel}[conformance]", "setuptools>=80")
-    command = [python, "-P", "-m", "kraftspec", "conform", "run", "--adapter", "kraftspec"]
+    command: list[str | Path] = [python, "-P", "-m", "kraftspec"]
+    command += ["conform", "run", "--adapter", "kraftspec"]
     environment = os.environ | {"XDG_CACHE_HOME": str(out / "cache")}
     lacking = subprocess.run(
         command, env=environment, cwd=out, capture_output=True, text=True, check=False

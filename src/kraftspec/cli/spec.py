@@ -24,8 +24,8 @@ from kraftspec.cli.output import (
     specs_named,
 )
 from kraftspec.cli.spec_dissector import dissector
-from kraftspec.cli.spec_history import history
 from kraftspec.cli.spec_explorer import explorer
+from kraftspec.cli.spec_history import history
 from kraftspec.cli.spec_reference import reference
 
 if TYPE_CHECKING:

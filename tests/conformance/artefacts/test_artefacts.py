@@ -194,6 +194,6 @@ def test_the_same_vectors_are_the_same_packages(made: Path, tmp_path: Path) -> N
 def test_a_machine_without_a_compiler_of_java(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(artefacts.shutil, "which", lambda _: None)
+    monkeypatch.setattr("shutil.which", lambda _: None)
     with pytest.raises(ValueError, match="there is no javac"):
         artefacts._maven(tmp_path, {}, {"SEMVER": SEMVER, "VERSION": ""})
