@@ -178,9 +178,10 @@ docs: .venv/.ready ## Build the documentation into site/; a broken link is an er
 	NO_MKDOCS_2_WARNING=true $(BIN)/mkdocs build --strict --quiet
 
 .PHONY: lock
-lock: .venv/.ready ## Re-make constraints.txt, the lock of every dependency
+lock: .venv/.ready artefacts ## Re-make constraints.txt, the lock of every dependency
 	env -u UV_CONSTRAINT -u UV_BUILD_CONSTRAINT $(BIN)/uv pip compile pyproject.toml --quiet \
 		--universal --python-version 3.11 --all-extras --group dev --group build --group fuzz --upgrade \
+		--find-links build/artefacts --no-emit-package kraftspec-vectors \
 		--custom-compile-command 'make lock' --output-file constraints.txt
 
 .PHONY: clean
