@@ -179,9 +179,9 @@ docs: .venv/.ready ## Build the documentation into site/; a broken link is an er
 
 .PHONY: lock
 lock: .venv/.ready artefacts ## Re-make constraints.txt, the lock of every dependency
-	env -u UV_CONSTRAINT -u UV_BUILD_CONSTRAINT $(BIN)/uv pip compile pyproject.toml --quiet \
+	env -u UV_CONSTRAINT -u UV_BUILD_CONSTRAINT UV_FIND_LINKS=build/artefacts $(BIN)/uv pip compile pyproject.toml --quiet \
 		--universal --python-version 3.11 --all-extras --group dev --group build --group fuzz --upgrade \
-		--find-links build/artefacts --no-emit-package kraftspec-vectors \
+		--no-emit-package kraftspec-vectors \
 		--custom-compile-command 'make lock' --output-file constraints.txt
 
 .PHONY: clean

@@ -13,6 +13,10 @@ test ! -d "$out/lib" || find "$out/lib" -type f \( ! -name '*.so' -o ! -newer "$
 CFLAGS="$flags" LDFLAGS="$flags" "$python" setup.py -q build_py --build-lib "$PWD/$out/lib" \
     build_ext --build-lib "$PWD/$out/lib" --build-temp "$PWD/$out/temp" \
     --parallel "$(getconf _NPROCESSORS_ONLN)"
+# The golden vectors are no part of the package.
+for set in kafka kip-595 kip-853 kip-996 captured node; do
+    ln -sfn "$PWD/conformance/vectors/$set" "$out/lib/kraftspec/conformance/vectors/$set"
+done
 
 preload=$("${CC:-gcc}" -print-file-name=libasan.so)
 test -e "$preload" || { echo "There is no libasan. Install it: sudo apt-get install gcc" >&2; exit 1; }
