@@ -18,6 +18,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from kraftspec.fastpath.records import MAGIC_AT
 from kraftspec.pipeline.files import Entry, Filesystem, Source, Store, resolve, store_of
 
 Kind = Literal["segment", "checkpoint"]
@@ -31,8 +32,7 @@ _LEFT_OVER = re.compile(r".+\.(deleted|cleaned|swap|part|delete)")
 INDEX_SUFFIXES: Final = (".index", ".timeindex", ".txnindex")
 
 LEVELS: Final = 2  # Of directories above log directories: as `quorum up` has them, NODE/log.
-MAGIC_AT: Final = 16  # Of a batch of any magic, and of a message of magic 0 or 1.
-MAGICS: Final = (0, 1, 2)
+MAGICS: Final = (0, 1, 2)  # Of messages and of batches; they have it at the same place.
 
 Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 

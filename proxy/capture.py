@@ -22,6 +22,7 @@ FIN, SYN, RST, PSH, ACK = 0x01, 0x02, 0x04, 0x08, 0x10
 _PACKET: Final = struct.Struct("<IIII")
 _TCP: Final = struct.Struct(">HHIIBBHHH")
 _TCP_BYTES: Final = 20
+IPV4_BYTES: Final = 4  # An IPv6 address has 16.
 _TTL: Final = 64
 _SEQUENCE: Final = (1 << 32) - 1
 
@@ -56,7 +57,7 @@ class Tcp:
             _TCP_BYTES // 4 << 4, flags, 0xFFFF, 0, 0,
         )  # fmt: skip
         size = _TCP_BYTES + len(data)
-        if len(source) == 4:  # noqa: PLR2004 - IPv4
+        if len(source) == IPV4_BYTES:
             ip = struct.pack(
                 ">BBHHHBBH", 0x45, 0, 20 + size, 0, 0, _TTL, socket.IPPROTO_TCP, 0
             )  # fmt: skip

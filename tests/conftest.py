@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 from hypothesis import settings
@@ -33,6 +33,16 @@ settings.register_profile("deep", max_examples=5_000, deadline=None, print_blob=
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
 
 
+def cannot_run(problem: str) -> NoReturn:
+    """Skip a test for which this machine lacks something, and fail it on a build machine.
+
+    A skipped test proves nothing, so a machine that calls itself CI may not skip.
+    """
+    if os.environ.get("CI", "").lower() in ("1", "true"):
+        pytest.fail(problem, pytrace=False)
+    pytest.skip(problem)
+
+
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """A headless Chromium; a build machine without one fails."""
@@ -48,9 +58,7 @@ def browser() -> Iterator[Browser]:
     try:
         path = chromium()
     except BrowserError as error:
-        if os.environ.get("CI", "").lower() in ("1", "true"):
-            pytest.fail(str(error), pytrace=False)
-        pytest.skip(str(error))
+        cannot_run(str(error))
     with sync_playwright() as playwright:
         launched = playwright.chromium.launch(executable_path=path, args=list(FLAGS))
         yield launched
@@ -156,18 +164,12 @@ def _java_missing() -> str | None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip a test that needs Java where Java is missing, and fail it on a build machine.
-
-    A skipped test proves nothing, so a machine that calls itself CI may not skip.
-    """
+    """A test that needs Java cannot run where Java is missing."""
     if not any(item.iter_markers("kafka")) and not any(item.iter_markers("spark")):
         return
     missing = _java_missing()
-    if missing is None:
-        return
-    if os.environ.get("CI", "").lower() in ("1", "true"):
-        pytest.fail(missing, pytrace=False)
-    pytest.skip(missing)
+    if missing is not None:
+        cannot_run(missing)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

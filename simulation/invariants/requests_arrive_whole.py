@@ -6,6 +6,8 @@ one of these ways leaves out is one that the receiver takes for absent.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from operator import attrgetter
 from typing import Any, Final
 
 from kraftspec.fastpath.message import Codec
@@ -15,24 +17,22 @@ from kraftspec.simulation.network import Message
 from kraftspec.simulation.replica import Replica
 
 NAME: Final = "requests_arrive_whole"
-# Fields of requests that came with a later version, or with a KIP: in the schema they are named
-# so. One that is not here is in every version.
-LATER: Final = {
-    "high_watermark": "high_watermark",
-    "leader_endpoints": "leader_endpoints",
-    "pre_vote": "pre_vote",
-    "preferred_successors": "preferred_candidates",
-    "replica_directory_id": "replica_directory_id",
-    "voter_directory_id": "voter_directory_id",
-    "voter_id": "voter_id",
-}
+# Fields of requests that a schema may lack: they came with a later version, or with a KIP. All
+# others are in every version.
+LATER: Final = frozenset({
+    "high_watermark", "leader_endpoints", "pre_vote", "preferred_successors",
+    "replica_directory_id", "voter_directory_id", "voter_id",
+})  # fmt: skip
+IN_SCHEMA: Final = {"preferred_successors": "preferred_candidates"}  # Where the names differ.
+
+Fields = Callable[[Request], Any]
 
 
 class RequestsArriveWhole(Invariant):
     """Compares what a node takes with what the other one asked."""
 
     def __init__(self) -> None:
-        self._names: dict[tuple[int, int], frozenset[str]] = {}
+        self._carried: dict[tuple[int, int], Fields] = {}  # API and version → what it carries.
 
     def request_arrived(self, replica: Replica, message: Message, request: Request) -> None:
         """Compare; a sender that has given up or restarted does not know any more."""
@@ -44,24 +44,27 @@ class RequestsArriveWhole(Invariant):
         sent = sender.sent_requests.get(message.correlation)
         if sent is None or sent[0] == request:
             return
-        for field in request.__struct_fields__:
-            wanted, given = getattr(sent[0], field), getattr(request, field)
-            if wanted != given and self._is_carried(replica, message, field):
-                self.fail(
-                    f"{type(request).__name__} of node {message.source}, version "
-                    f"{message.version}, arrives at node {replica.id} with {field} {given!r}, and "
-                    f"was sent with {wanted!r}"
-                )
-
-    def _is_carried(self, replica: Replica, message: Message, field: str) -> bool:
-        if field not in LATER:
-            return True
         key = message.api_key, message.version
-        names = self._names.get(key)
-        if names is None:
+        fields = self._carried.get(key)
+        if fields is None:
             codec: Codec = replica.profile.apis[message.api_key].request.CODEC
-            names = self._names[key] = frozenset(_names(codec, codec.layout(message.version)))
-        return LATER[field] in names
+            fields = self._carried[key] = _carried(request, codec, message.version)
+        wanted, given = fields(sent[0]), fields(request)
+        if wanted != given:
+            self.fail(
+                f"{type(request).__name__} of node {message.source}, version {message.version}, "
+                f"arrives at node {replica.id} as {request}, and was sent as {sent[0]}"
+            )
+
+
+def _carried(request: Request, codec: Codec, version: int) -> Fields:
+    """Return what takes the fields of such requests that a version carries."""
+    names = _names(codec, codec.layout(version))
+    return attrgetter(*(
+        field
+        for field in request.__struct_fields__
+        if field not in LATER or IN_SCHEMA.get(field, field) in names
+    ))  # fmt: skip
 
 
 def _names(codec: Codec, layout: Any) -> set[str]:

@@ -105,8 +105,8 @@ def test_a_full_disk_ends_the_capture_alone() -> None:
     reports: list[str] = []
     with Path("/dev/null").open("wb", buffering=0) as null:
         capture = Capture(null, reports.append)
-    capture._file = Path("/dev/full").open("wb", buffering=0)  # noqa: SIM115
-    with capture._file:
+    with Path("/dev/full").open("wb", buffering=0) as full:
+        capture._file = full
         for _ in range(3):
             capture.write(b"packet")
     assert reports == ["the capture ends: No space left on device"]

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 SHOWN_COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value")
 SHOWN_ROWS = 20  # Of a table for people, unless --limit says more.
-ERROR_COLUMNS = ("_error", "_corrupt_record")
 SHOWN_DAMAGE = 20  # Of the lines on stderr; `_error` of --json has all.
 CELL_CHARS_MAX = 60
 LONG_COLUMNS = ("key", "value", "headers", "file", "_error", "_corrupt_record")
@@ -174,6 +173,8 @@ class _Taken:
         self.is_cut = False
 
     def of(self, batches: Iterable[Any]) -> Iterator[Any]:
+        from kraftspec.pipeline.rows import ERROR_COLUMNS
+
         for batch in batches:
             wanted = batch if self.rows_max is None else batch.slice(0, self.rows_max - self.rows)
             self.rows += wanted.num_rows

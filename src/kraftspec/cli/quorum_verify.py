@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -54,9 +56,6 @@ def log_directories(paths: Iterable[str]) -> list[str]:
 
     Raises ``OSError`` for what is no directory.
     """
-    import os
-    import stat
-
     from kraftspec.reference.log.directory import METADATA_NAME
 
     named = []

@@ -20,7 +20,7 @@ CODECS = ("kafka", "runtime")
     help="The directory for the site. Files that are there are replaced.",
 )
 def explorer(out: Path) -> None:
-    """Write the protocol explorer: a static site that needs no server of its own.
+    """Write the protocol explorer: a static site, for any web server.
 
     It searches messages, fields, errors and releases, shows the bytes and the history of each
     message, and decodes and encodes bytes with the TypeScript codecs. Node.js 20 and npm compile

@@ -11,7 +11,7 @@ from io import BytesIO
 from pathlib import Path
 from xml.etree import ElementTree
 
-import pytest
+from tests.conftest import cannot_run
 
 from kraftspec.cache import cache_directory, locked
 
@@ -41,9 +41,7 @@ def tshark() -> str:
                     )
         if path := shutil.which("tshark"):
             return path
-    if os.environ.get("CI", "").lower() in ("1", "true"):
-        pytest.fail(problem, pytrace=False)
-    pytest.skip(problem)
+    cannot_run(problem)
 
 
 @dataclass(slots=True)

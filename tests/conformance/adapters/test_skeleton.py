@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from tests.conftest import cannot_run
 
 from kraftspec.cli import main
 from kraftspec.conformance.adapters.skeleton import LANGUAGES, TEMPLATE, plans_text
@@ -46,7 +47,7 @@ def shell(command: str, directory: Path) -> str:
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_a_skeleton_passes_as_it_is(language: str, tmp_path: Path) -> None:
     if shutil.which(TOOLS[language], path=PATH) is None:
-        pytest.skip(f"there is no {TOOLS[language]}: the skeleton for {language} was not run")
+        cannot_run(f"there is no {TOOLS[language]}: the skeleton for {language} was not run")
     shell(f"kraftspec conform init --lang {language} mine", tmp_path)
     directory = tmp_path / "mine"
     if LANGUAGES[language].build:

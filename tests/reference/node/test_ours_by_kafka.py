@@ -333,7 +333,7 @@ def test_what_was_stopped_is_started_again(tmp_path: Path) -> None:
     first = running.first("up")
     before = running.asked()
     assert running.stop() == 0
-    again = Ours(tmp_path, "--nodes", "3")
+    again = Ours(tmp_path)
     try:
         again.first("leader")
         assert {key: again.first("up")[key] for key in first} == first
