@@ -218,6 +218,8 @@ FAMILIES = (
     ("Three controllers: from SIGKILL of the leader to another, ms", "node fail-over", "ms"),
     ("The command quorum describe --status, whole, ms", "command quorum describe", "ms"),
     ("The command dump-log of a metadata log of 256 MiB, whole, ms", "command dump-log", "ms"),
+    ("Proxy: an exchange of 1 KiB, µs", "proxy exchange ", "µs"),
+    ("Proxy: answers to Fetch of 1 MiB, GB/s of its processor time", "proxy fetch ", "GB/s"),
     ("Messages: encode, µs", "encode ", "µs"),
     ("Messages: decode, µs", "decode ", "µs"),
     ("Clients in JavaScript, µs", "javascript ", "µs"),
