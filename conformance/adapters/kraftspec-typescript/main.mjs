@@ -5,18 +5,33 @@
 import { join } from 'node:path'
 import { stdin, stdout } from 'node:process'
 import { pathToFileURL } from 'node:url'
+import { gunzipSync } from 'node:zlib'
 
 const [codecs, version, spec] = process.argv.slice(2)
 const load = file => import(pathToFileURL(join(codecs, file)))
 const { CodecError, formatJson, fromHex, parseJson, toHex } = await load('runtime/index.js')
+const { COMPRESSIONS, decompressors, RecordBatch } = await load('runtime/record_batch.js')
+
+const ERRORS = { ERR_BUFFER_TOO_LARGE: 'decompression_bomb', Z_BUF_ERROR: 'truncated' }
+
+decompressors.set(1, (data, maxOutputLength) => {
+  try {
+    return gunzipSync(data, { maxOutputLength })
+  } catch (error) {
+    const errorClass = ERRORS[error.code]
+    throw errorClass ? new CodecError(errorClass, error.message) : error
+  }
+})
 
 const KAFKA = 'kafka'
+const BATCH = 'RecordBatch' // Has no schema, and is served as one of the set.
+const ATTRIBUTES_LOW_AT = 22
 const sets = new Map()
 for (const name of [KAFKA, 'kip-595', 'kip-853', 'kip-996']) {
   sets.set(name, await load(`${name.replace('-', '_')}/index.js`))
 }
 
-const messages = new Map() // By set and name, once they are loaded.
+const messages = new Map([[`${KAFKA}/${BATCH}`, RecordBatch]]) // By set and name, once loaded.
 
 function messageOf (set, name) {
   if (typeof set !== 'string' || typeof name !== 'string') {
@@ -49,6 +64,10 @@ function decode (request) {
   const message = messageOf(request.spec ?? KAFKA, request.message)
   const data = typeof request.hex === 'string' ? fromHex(request.hex) : undefined
   if (!data) throw new CodecError('wrong_type', '"hex" must be a string of hex digits')
+  const codec = message === RecordBatch ? data[ATTRIBUTES_LOW_AT] & 7 : 0
+  if (COMPRESSIONS[codec] && !decompressors.has(codec)) {
+    return { skipped: { reason: `the TypeScript codecs do not read ${COMPRESSIONS[codec]}` } }
+  }
   return { value: message.toJson(message.decode(data, version), version) }
 }
 
@@ -57,13 +76,15 @@ function ranges ({ CATALOGUE }) {
     [name, lastVersion < firstVersion ? 'none' : `${firstVersion}-${lastVersion}`]))
 }
 
+const versions = { ...ranges(sets.get(KAFKA)), [BATCH]: `${RecordBatch.firstVersion}-${RecordBatch.lastVersion}` }
+
 const hello = () => ({
   protocol: 1n,
   name: 'kraftspec-typescript',
   language: 'typescript',
   version,
   spec,
-  messages: ranges(sets.get(KAFKA)),
+  messages: versions,
   sets: Object.fromEntries(
     [...sets].filter(([name]) => name !== KAFKA).map(([name, set]) => [name, ranges(set)])
   )

@@ -16,6 +16,7 @@ from kraftspec.conformance.vectors import vectors_root
 NAME = "kraftspec-typescript"
 TESTS = sorted((Path(__file__).parents[2] / "codegen" / "typescript").glob("*.test.mjs"))
 NODE_S = 600.0
+ZSTD_VECTORS = 18
 
 pytestmark = pytest.mark.peers
 
@@ -31,12 +32,10 @@ def test_every_vector_of_every_message_passes_with_class_and_offset() -> None:
     results = run(find(NAME).adapter(timeout_s=120))
     assert results.harness_failure is msgspec.UNSET
     assert results.failures == []
-    # Record batches have no schema.
-    assert results.counts.skipped == sum(
-        sum(version.skipped for version in versions.values())
-        for message, versions in results.messages.items()
-        if message == "RecordBatch"
-    )
+    # Batches in zstd, which neither the codecs nor node:zlib of Node.js 20 read.
+    assert results.counts.skipped == ZSTD_VECTORS
+    batches = results.messages["RecordBatch"].values()
+    assert sum(version.skipped for version in batches) == ZSTD_VECTORS
     assert results.counts.passed > 140_000
 
 

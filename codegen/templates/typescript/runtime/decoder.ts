@@ -11,14 +11,18 @@ import {
  * A primitive as it was read: the bytes from `start` to `end` hold `value` of the field `path`.
  *
  * Beside the wire types there are `count` (of an array), `marker` (of a nullable struct),
- * `tag count`, `tag` (tag and size of a tagged field; `value` is the tag) and `unknown`.
+ * `tag count`, `tag` (tag and size of a tagged field; `value` is the tag) and `unknown`. In record
+ * batches there are `varint`, zigzag, and compressed records under the name of their compression.
  */
 export interface Span {
   path: string
   wire: Wire | 'count' | 'marker' | 'tag count' | 'tag' | 'unknown'
+    | 'varint' | 'gzip' | 'snappy' | 'lz4' | 'zstd'
   start: number
   end: number
   value: unknown
+  /** The places are in decompressed bytes, and not in the input. */
+  inflated?: true
 }
 
 export const SIZES: Partial<Record<Wire, number>> = {

@@ -72,7 +72,7 @@ export class Message<T extends object> {
     return typeof version === 'number' ? version - this.firstVersion : -1
   }
 
-  private layout (version: number): number {
+  protected layout (version: number): number {
     const layout = this.of.plans[this.at(version)]
     if (layout === undefined) {
       const range = `${this.firstVersion} to ${this.lastVersion}`
@@ -115,7 +115,7 @@ export class Message<T extends object> {
     return this.written(value, version, true) as Uint8Array[]
   }
 
-  private written (value: T, version: number, parts: boolean): Uint8Array | Uint8Array[] {
+  protected written (value: T, version: number, parts: boolean): Uint8Array | Uint8Array[] {
     let to = acquire()
     try {
       this.of.encoders[this.at(version)]!(value, to)
@@ -175,9 +175,14 @@ export class Message<T extends object> {
     }
   }
 
+  /** Throw what `encode` would: the rules of values stand there alone. */
+  protected check (value: T, version: number): void {
+    this.encode(value, version)
+  }
+
   /** Return a message as JSON, in the shape of Kafka's converters. */
   toJson (value: T, version: number): Json {
-    this.encode(value, version) // The rules of values stand there alone.
+    this.check(value, version)
     return structToJson(this.of.structs, this.of.layouts, this.layout(version), value)
   }
 
