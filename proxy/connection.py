@@ -8,6 +8,7 @@ import struct
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
+from kraftspec.fastpath.errors import CodecError
 from kraftspec.proxy.frame import (
     PRODUCE,
     SASL_HANDSHAKE,
@@ -17,6 +18,7 @@ from kraftspec.proxy.frame import (
     expects_answer,
 )
 from kraftspec.proxy.lane import Lane
+from kraftspec.proxy.security import Gate, Login, Security
 from kraftspec.proxy.stream import Stream
 from kraftspec.reference.node.settings import host_port
 from kraftspec.reference.wire.frames import REQUEST_BYTES_MIN, RESPONSE_BYTES_MIN, SIZE_BYTES
@@ -59,6 +61,8 @@ class Shared:
         self.connections: set[Connection] = set()
         self.sides: set[Side] = set()  # Whose sockets are open.
         self.capture: Capture | None = None
+        self.peer_security: Security | None = None
+        self.node_security: Security | None = None
 
 
 class Side(asyncio.Protocol):
@@ -70,6 +74,7 @@ class Side(asyncio.Protocol):
         self.transport: Any = None
         self.is_reading = True
         self.captured: CapturedTransport | None = None
+        self.login: Login | None = None  # Of ours, at a node, while it lasts.
         self.incoming: Stream
         self.outgoing: Lane
 
@@ -86,20 +91,27 @@ class Side(asyncio.Protocol):
         elif not self.connection.is_open:
             transport.abort()
             return
+        elif self.connection.must_log_in:
+            return
         self.outgoing.attach(transport)
 
     def data_received(self, data: bytes) -> None:
         """Take bytes."""
         if self.captured is not None:
             self.captured.received(data)
-        self.incoming.feed(data)
+        if self.login is not None:
+            self.login.feed(data)
+        else:
+            self.incoming.feed(data)
 
     def eof_received(self) -> bool:
-        """The peer sends no more, and may still read: tell the other one."""
+        """The peer sends no more, and may still read, but for TLS: tell the other one."""
         if self.captured is not None:
             self.captured.peer_ended(is_reset=False)
+        if self.login is not None:
+            return False
         self.connection.ended(self)
-        return True
+        return bool(self.transport.can_write_eof())
 
     def pause_writing(self) -> None:
         """The peer does not read."""
@@ -116,7 +128,10 @@ class Side(asyncio.Protocol):
         if self.captured is not None and error is not None:
             self.captured.peer_ended(is_reset=True)
         self.connection.shared.sides.discard(self)
-        self.connection.close("after")
+        if self.login is not None:
+            self.login.feed(b"")  # Which ends the connection, and says why.
+        else:
+            self.connection.close("after")
 
     def read_if(self, must_read: bool) -> None:
         """Read on, or not."""
@@ -163,6 +178,9 @@ class Connection:
         self._connecting: asyncio.Task[None] | None = None
         self._coming: Exchange | None = None  # Whose wanted answer is being put together.
         self._asking: Exchange | None = None  # Likewise a request.
+        self._gate: Gate | None = None
+        if shared.peer_security is not None and shared.peer_security.sasl is not None:
+            self._gate = Gate(shared.peer_security.sasl, self._engine.report)
 
     # ---- life ----------------------------------------------------------------------------------
 
@@ -172,15 +190,33 @@ class Connection:
         self._stats.connections += 1
         self._connecting = asyncio.get_running_loop().create_task(self._connect())
 
+    @property
+    def must_log_in(self) -> bool:
+        """Whether the proxy logs in at the node."""
+        security = self.shared.node_security
+        return security is not None and security.sasl is not None
+
     async def _connect(self) -> None:
         loop = asyncio.get_running_loop()
+        security = self.shared.node_security or Security()
+        host, port = self.target.address
+        name = None if security.tls is None else host
         try:
-            await loop.create_connection(lambda: self.node, *self.target.address)
-        except OSError as error:
+            await loop.create_connection(
+                lambda: self.node, host, port, ssl=security.tls, server_hostname=name
+            )
+            if security.sasl is not None:
+                self.node.login = Login(security.sasl, self.node.transport)
+                await self.node.login.run()
+                if self.node.transport.is_closing():
+                    raise ConnectionError("it hung up after the login")
+                self.node.login = None
+                self.to_node.attach(self.node.transport)
+        except (OSError, CodecError) as error:
+            self.node.login = None
             if self.is_open:
-                self._engine.report(
-                    f"no connection to {self.target.name}: {error.strerror or error}"
-                )
+                reason = getattr(error, "strerror", None) or str(error) or "it does not answer"
+                self._engine.report(f"no connection to {self.target.name}: {reason}")
                 self.close("reset")
 
     def ended(self, side: Side) -> None:
@@ -191,9 +227,11 @@ class Connection:
     def close(self, manner: str) -> None:
         """Close both sockets.
 
-        ``ended``: if both peers have sent all they had. ``reset``: by a reset. Else after what was
-        sent.
+        ``ended``: if both peers have sent all they had. ``untold``: likewise, or where the client
+        cannot be told that the node has. ``reset``: by a reset. Else after what was sent.
         """
+        if manner == "untold" and not self.to_client.is_ended:
+            return
         if manner == "ended" and not (self.to_node.is_ended and self.to_client.is_ended):
             return
         if not self.is_open:
@@ -236,9 +274,12 @@ class Connection:
                 self.pending.pop(next(iter(self.pending)))
                 self._engine.report(f"more than {UNANSWERED_MAX} requests without an answer")
             self.pending[correlation_id] = exchange
-        if key == SASL_HANDSHAKE and version == 0:  # Tokens without headers follow.
+        is_ours = self._gate is not None and self._gate.is_about(key)
+        if key == SASL_HANDSHAKE and version == 0 and not is_ours:  # Tokens without headers follow.
             self._lose("SASL tokens without headers follow SaslHandshake 0")
-        wanted = self._engine.wants("request", key, version) or self.to_node.waits_for_next
+        wanted = (
+            is_ours or self._engine.wants("request", key, version) or self.to_node.waits_for_next
+        )
         self._asking = exchange if wanted else None
         return wanted
 
@@ -249,6 +290,8 @@ class Connection:
         if self._engine.keeps(exchange):
             exchange.request = frame
         fate = self._engine.judge(frame, self.target.names)
+        if self._gate is not None and (fate is None or (not fate.is_answer and fate.is_delivered)):
+            fate = self._gate.judge(frame, fate) or fate
         if fate is None:
             self.to_node.put(Fate([data]))
         elif fate.is_answer:

@@ -176,7 +176,10 @@ class Lane:
                 self._close(item.close)
                 return
         self._regulate()
-        if self.is_ended and self.transport.can_write_eof():
+        if not self.is_ended:
+            return
+        if self.transport.can_write_eof():
             self.transport.write_eof()
-        if self.is_ended:
             self._close("ended")
+        else:  # TLS ends in both directions at once.
+            self._close("untold")

@@ -17,6 +17,7 @@ from kraftspec.reference.node.settings import host_port
 
 if TYPE_CHECKING:
     from kraftspec.proxy.rules import Rule
+    from kraftspec.proxy.security import Security
 
 BACKLOG: Final = 1_024
 CLOSE_S: Final = 5.0  # How long what was sent may take to leave, when the proxy stops.
@@ -35,8 +36,12 @@ class Link:
         """Accept connections."""
         self.address = listening.getsockname()[:2]
         loop = asyncio.get_running_loop()
+        security = self._shared.peer_security
         self._server = await loop.create_server(
-            lambda: Connection(self._shared, self.target).client, sock=listening, backlog=BACKLOG
+            lambda: Connection(self._shared, self.target).client,
+            sock=listening,
+            backlog=BACKLOG,
+            ssl=None if security is None else security.tls,
         )
 
     def close(self) -> None:
@@ -59,6 +64,8 @@ class FaultProxy:
         must_rewrite: bool = False,
         advertised_host: str | None = None,
         ports: range = range(1),
+        peer_security: Security | None = None,
+        node_security: Security | None = None,
     ) -> None:
         """Check the rules. Raises RuleError.
 
@@ -69,8 +76,12 @@ class FaultProxy:
                 messages, so that a whole cluster lies behind it. New ones open as they are needed.
             advertised_host: the host in these addresses; by default that of the first listener.
             ports: for the new listeners; by default any that are free.
+            peer_security: TLS and logins of peers, which end at the proxy.
+            node_security: TLS and the login by which the proxy shows itself to nodes.
         """
         self._shared = Shared(Engine(rules, package), Stats())
+        self._shared.peer_security = peer_security
+        self._shared.node_security = node_security
         self.engine = self._shared.engine
         self.stats = self._shared.stats
         self.connections = self._shared.connections

@@ -34,17 +34,23 @@ def client_security(
     properties: Mapping[str, str],
 ) -> tuple[ssl.SSLContext | None, SaslConfig | None]:
     """Return what is needed to connect; ValueError names the property that is wrong."""
-    word = properties.get(PROTOCOL, "PLAINTEXT").strip()
-    if word not in list(Protocol):
-        raise ValueError(f"{PROTOCOL}={word}: it is one of {', '.join(Protocol)}")
-    protocol = Protocol(word)
+    protocol = protocol_of(properties)
     return (
-        client_context(_tls(properties)) if protocol.has_tls else None,
+        client_context(tls_of(properties)) if protocol.has_tls else None,
         _sasl(properties) if protocol.has_sasl else None,
     )
 
 
-def _tls(properties: Mapping[str, str]) -> TlsConfig:
+def protocol_of(properties: Mapping[str, str]) -> Protocol:
+    """Return ``security.protocol``; ValueError for what is none."""
+    word = properties.get(PROTOCOL, "PLAINTEXT").strip()
+    if word not in list(Protocol):
+        raise ValueError(f"{PROTOCOL}={word}: it is one of {', '.join(Protocol)}")
+    return Protocol(word)
+
+
+def tls_of(properties: Mapping[str, str]) -> TlsConfig:
+    """Return ``ssl.*`` of a client; ValueError names the property that is wrong."""
     identification = properties.get(IDENTIFICATION, "https").strip().lower()
     if identification not in ("", "https"):
         raise ValueError(f"{IDENTIFICATION}={identification}: it is https, or empty")

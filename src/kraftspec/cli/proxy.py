@@ -95,6 +95,18 @@ PORTS = _Ports()
     metavar="FILE",
     help="Write the packets of all connections, for Wireshark.",
 )
+@click.option(
+    "--listen-config",
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="FILE",
+    help="TLS and logins of peers end at the proxy: properties as of a listener.",
+)
+@click.option(
+    "--to-config",
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="FILE",
+    help="The proxy's own TLS and login at nodes: properties as of a client.",
+)
 @click.option("--check", is_flag=True, help="Check the rules and end.")
 @click.option("--schema", is_flag=True, help="Print the JSON Schema of files of rules and end.")
 @set_option
@@ -108,6 +120,8 @@ def proxy(
     control: tuple[str, int] | None,
     record: TextIO | None,
     pcap: Path | None,
+    listen_config: str | None,
+    to_config: str | None,
     check: bool,
     schema: bool,
     set_name: str,
@@ -119,6 +133,7 @@ def proxy(
     import asyncio
     import logging
 
+    from kraftspec.proxy import security
     from kraftspec.proxy.frame import apis_of
     from kraftspec.proxy.recorder import Recorder
     from kraftspec.proxy.rule_files import RuleFile, read_rules, schema_text
@@ -142,12 +157,19 @@ def proxy(
         raise click.UsageError("give --listen and --to, or nodes in the file of rules")
     logging.basicConfig(format="%(message)s", level=logging.WARNING)
     try:
+        peer_security = None if listen_config is None else security.peer_security(listen_config)
+        node_security = None if to_config is None else security.node_security(to_config)
+    except (ValueError, OSError) as error:
+        raise RefusedError(error) from error
+    try:
         running = FaultProxy(
             rules.rules,
             package=package,
             must_rewrite=must_rewrite,
             advertised_host=advertise,
             ports=ports or range(1),
+            peer_security=peer_security,
+            node_security=node_security,
         )
         if record is not None:
             running.engine.record_to(Recorder(record))
