@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
+from kraftspec.fastpath.walk import iterate_headers
 from kraftspec.generated.kafka import QuorumStateData
 from kraftspec.reference.log.directory import LOCK_NAME, META_NAME, METADATA_NAME, LogDirectory
 from kraftspec.reference.log.files import LocalFiles, ensure_directory
@@ -152,8 +153,9 @@ def _write_log(plan: Plan, change: Change, files: Files, lock: Lock) -> None:
             )
         log.flush()
         if change.takes_batch:
-            _append(log, plan.batch)
-            log.flush()
+            for header in iterate_headers(plan.batch):
+                _append(log, plan.batch[header.position : header.end])
+                log.flush()
     finally:
         log.close()
 

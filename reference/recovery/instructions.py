@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from kraftspec.fastpath.walk import iterate_headers
 from kraftspec.reference.recovery.report import batch_lines, record_lines, voters_json
 from kraftspec.words import counted
 
@@ -26,6 +27,11 @@ def headline(plan: Plan) -> str:
         return f"For {keep}: {source}, and epoch {plan.epoch}. The voters are in the properties."
     if plan.is_begun:
         return f"A recovery was begun, in epoch {plan.epoch}. For {keep}: the rest of it."
+    if plan.withdrawn_at >= 0:
+        return (
+            f"For {keep}: {source}. The change of voters there is not committed: without it the "
+            f"voters are {_nodes(plan.withdrawn_voters.ids)} again. Nothing is made up."
+        )
     if plan.batch:
         return (
             f"For {keep}: {source}, and to be the voters by force, in epoch {plan.epoch}. The log "
@@ -60,9 +66,21 @@ def _written(plan: Plan, change: Change, files: ReadableFiles) -> Iterator[tuple
         )
     if change.takes_batch:
         size = len(plan.batch)
-        yield f"{log}: gets a control batch of {size} bytes at its end", batch_lines(plan.batch)
+        yield f"{log}: gets {size} bytes at its end", list(_forced_lines(plan.batch))
     if change.vote_epoch >= 0:
         yield f"{log}/quorum-state: epoch {change.vote_epoch}, no leader, no vote", []
+
+
+def _forced_lines(data: bytes) -> Iterator[str]:
+    """Yield the batches as ``dump-log`` shows them; of padding only where it is."""
+    start = -1
+    for header in iterate_headers(data):
+        if not header.is_control:
+            start = header.base_offset if start < 0 else start
+            continue
+        if start >= 0:
+            yield f"NO_OP_RECORD at each offset from {start} to {header.base_offset}"
+        yield from batch_lines(data[header.position : header.end])
 
 
 def lost(plan: Plan, loss: Loss, files: ReadableFiles) -> tuple[str, list[str]]:
@@ -101,6 +119,11 @@ def afterwards(plan: Plan) -> Iterator[str]:
     if plan.is_static:
         yield from _static(plan, ids)
     else:
+        if plan.request.to_dynamic:
+            yield (
+                "The voters are in the log now. Take controller.quorum.voters out of the "
+                "properties of every controller and broker."
+            )
         yield (
             f"In the properties of every controller and broker: "
             f"controller.quorum.bootstrap.servers={servers}"
@@ -137,6 +160,10 @@ def _static(plan: Plan, ids: list[int]) -> Iterator[str]:
     yield (
         f"The voters are static. In the properties of {_nodes(ids)}: "
         f"controller.quorum.voters={voters}"
+    )
+    yield (
+        "The properties of brokers may stay, if their controller.quorum.voters names a node that "
+        "is kept, with its address."
     )
     yield (
         "Start no controller that was just formatted before these lead: blank controllers elect "

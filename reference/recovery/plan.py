@@ -3,10 +3,11 @@
 * *Graft*: the nodes to keep get the batches that the longest log has and theirs has not, byte for
   byte; where that log begins behind theirs, its checkpoint first, as a follower would fetch it. If
   they then are a majority of the voters, nothing else is written.
+* *Withdraw*, if asked for: the log that is kept ends before its last change of voters.
 * *Force*: behind that a control batch, the same in all their logs: LeaderChange and the nodes to
   keep as the voters, in an epoch far above every other.
 * A static quorum has its voters in the properties: it gets the graft, and the epoch in
-  quorum-state.
+  quorum-state; or it is made dynamic by force.
 
 Nothing is written here. What speaks against a cure is in ``Plan.refusals``.
 """
@@ -18,17 +19,24 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from kraftspec.reference.log.control import encode_control_values
-from kraftspec.reference.profiles.kafka.records import encode_control
-from kraftspec.reference.raft.control import LeaderChange, Voters
+from kraftspec.fastpath.types import ZERO_UUID
+from kraftspec.reference.raft.control import Voters
 from kraftspec.reference.raft.types import NONE, Endpoints, VersionRange, Voter
 from kraftspec.reference.raft.voters import VoterSet
 from kraftspec.reference.recovery.elections import EPOCH_MAX
+from kraftspec.reference.recovery.forced import (
+    PADDING_MAX,
+    forced_at_end,
+    forced_batches,
+    padding,
+    voters_offset,
+)
 from kraftspec.reference.recovery.judgement import Judgement
 from kraftspec.reference.recovery.reading import FORCED_EPOCHS, Checkpoint, Directory
 from kraftspec.reference.recovery.refusals import Refusal, refusal, refused_directories
 from kraftspec.reference.recovery.rules import EPOCHS_LEFT_MIN
 from kraftspec.reference.recovery.walker import batches_from
+from kraftspec.reference.recovery.withdrawal import find_withdrawal
 
 if TYPE_CHECKING:
     from kraftspec.reference.log.files import ReadableFiles
@@ -37,20 +45,26 @@ _NEW_VERSIONS = VersionRange(0, 1)  # Of a node that was no voter: those of Kafk
 
 
 class Request(msgspec.Struct, kw_only=True, frozen=True):
-    """What is asked for. ``keep`` are ids; ``source`` the path of the log that is kept, or ""."""
+    """What is asked for. ``keep`` are ids; ``source`` the path of the log that is kept, or "".
+
+    ``pad_to`` is the offset that the last voters have at the least; 0: wherever the log ends.
+    """
 
     keep: tuple[int, ...]
     source: str = ""
     endpoints: Mapping[int, Endpoints] = {}
     epoch_bump: int = FORCED_EPOCHS
     accepts_loss: bool = False
+    to_dynamic: bool = False
+    withdraws_voters: bool = False
+    pad_to: int = 0
 
 
 class Change(msgspec.Struct, kw_only=True):
     """What the directory of a node to keep gets, in this order.
 
     Its log is cut at ``cut_at``; it gets ``checkpoint`` of the source, whose end it then begins at,
-    the batches of the source from ``copy_from`` to ``copy_to``, and the plan's batch if it
+    the batches of the source from ``copy_from`` to ``copy_to``, and what the plan forces if it
     ``takes_batch``. Last comes quorum-state of ``vote_epoch``. -1 and None: nothing of that kind.
     """
 
@@ -84,8 +98,10 @@ class Loss(msgspec.Struct, kw_only=True, frozen=True):
 class Plan(msgspec.Struct, kw_only=True):
     """A cure. ``source`` is the number of the log that is kept, ``voters`` who will vote.
 
-    ``batch`` is what is forced, at ``end_offset`` of the source and in ``epoch``; empty if the
-    graft will do, or if it ``is_begun``: then it is in a log already.
+    ``batch`` has the batches that are forced, from ``end_offset`` of the source on and in
+    ``epoch``. It is empty if the graft will do. If it ``is_begun``, a log has them, or the first
+    of them; then it has the rest. ``withdrawn_at`` is where the log that is kept is cut, or -1,
+    and ``withdrawn_voters`` are in force then.
     """
 
     found: Judgement
@@ -97,6 +113,8 @@ class Plan(msgspec.Struct, kw_only=True):
     batch: bytes = b""
     is_static: bool = False
     is_begun: bool = False
+    withdrawn_at: int = NONE
+    withdrawn_voters: VoterSet = VoterSet()
     changes: list[Change] = []
     losses: list[Loss] = []
     refusals: list[Refusal] = []
@@ -114,7 +132,7 @@ class Plan(msgspec.Struct, kw_only=True):
     @property
     def end_offset(self) -> int:
         """Where the log that is kept ends."""
-        return self.log_source.log.end_offset
+        return self.log_source.log.end_offset if self.withdrawn_at < 0 else self.withdrawn_at
 
     @property
     def is_done(self) -> bool:
@@ -146,6 +164,12 @@ def plan_of(
     if plan.refusals:
         return plan
     _choose_source(plan)
+    if request.withdraws_voters and not plan.refusals:
+        _check_elections(plan)
+        if not plan.refusals:
+            withdrawal = find_withdrawal(found, plan.source, plan.keepers)
+            plan.withdrawn_at, plan.withdrawn_voters = withdrawal.offset, withdrawal.voters
+            plan.refusals += withdrawal.refusals
     if not plan.refusals:
         _check_voters(plan, in_use)
     if not plan.refusals:
@@ -176,6 +200,8 @@ def _choose_source(plan: Plan) -> None:
 
 def _in_force(plan: Plan) -> VoterSet:
     """Return the voters by the log that is kept; a broker may know none, who keeps it does."""
+    if plan.withdrawn_at >= 0:
+        return plan.withdrawn_voters
     known = [plan.log_source, *(plan.directories[at] for at in plan.keepers)]
     return next((one.in_force.voters for one in known if len(one.in_force.voters)), VoterSet())
 
@@ -183,7 +209,8 @@ def _in_force(plan: Plan) -> VoterSet:
 def _check_voters(plan: Plan, in_use: Sequence[int]) -> None:
     kept = [plan.directories[at] for at in plan.keepers]
     voters = _in_force(plan)
-    plan.is_static = max(one.kraft_version for one in [plan.log_source, *kept]) == 0
+    level = max(one.kraft_version for one in [plan.log_source, *kept])
+    plan.is_static = level == 0 and not plan.request.to_dynamic
     for at in in_use:
         one = plan.directories[at]
         if at in plan.keepers or one.node_id in voters:
@@ -196,25 +223,43 @@ def _check_voters(plan: Plan, in_use: Sequence[int]) -> None:
     members = []
     for at, one in zip(plan.keepers, kept, strict=True):
         voter = voters.get(one.node_id)
-        is_adopted = is_lost and not plan.is_static and _is_adopting(plan, at)
         if voter is None or not voter.key.matches(one.key):
-            if not is_adopted:
+            former = None
+            if is_lost and not plan.is_static:
+                former = _former_voter(one) or _adopting(plan, at)
+            if former is None:
                 plan.refusals.append(_other_node(one, voter, voters))
                 continue
-            voter = Voter(one.key, (), _NEW_VERSIONS)
+            voter = former
         endpoints = plan.request.endpoints.get(one.node_id, voter.endpoints)
         if not endpoints and not plan.is_static:
             text = f"no log says where node {one.node_id} listens as a controller"
             plan.refusals.append(refusal("no-address", text))
-        members.append(Voter(one.key, endpoints, voter.kraft_versions))
+        if plan.request.to_dynamic and one.directory_id == ZERO_UUID:
+            text = f"{one.path}/meta.properties has no directory.id"
+            plan.refusals.append(refusal("no-directory-id", text))
+        versions = voter.kraft_versions if level else _NEW_VERSIONS
+        members.append(Voter(one.key, endpoints, versions))
     plan.voters = VoterSet(members)
+    if plan.request.to_dynamic and level and not _is_begun(plan):
+        plan.refusals.append(refusal("is-dynamic", f"kraft.version is {level}"))
 
 
-def _is_adopting(plan: Plan, number: int) -> bool:
-    """Whether its log is the beginning of another's: blank, or a graft that was begun."""
-    own_end = plan.directories[number].log.end_offset
+def _former_voter(one: Directory) -> Voter | None:
+    """Return a node as it voted by an earlier voter set of its own log: it was removed."""
+    for entry in reversed(one.history):
+        voter = entry.voters.get(one.node_id)
+        if voter is not None and voter.key == one.key:
+            return voter
+    return None
+
+
+def _adopting(plan: Plan, number: int) -> Voter | None:
+    """Return a node whose log is the beginning of another's: blank, or a graft that was begun."""
+    one = plan.directories[number]
     others = set(range(len(plan.directories))) - set(plan.keepers)
-    return any(plan.found.comparison.agree_until(number, at) == own_end for at in others)
+    ends = [plan.found.comparison.agree_until(number, at) for at in others]
+    return Voter(one.key, (), _NEW_VERSIONS) if one.log.end_offset in ends else None
 
 
 def _other_node(one: Directory, voter: Voter | None, voters: VoterSet) -> Refusal:
@@ -234,25 +279,37 @@ def _other_node(one: Directory, voter: Voter | None, voters: VoterSet) -> Refusa
 def _find_changes(plan: Plan, files: ReadableFiles) -> None:
     changes = [_graft(plan, at, files) for at in plan.keepers]
     highest = max(one.epoch for one in plan.directories)
+    plan.is_begun = not plan.is_static and _is_begun(plan)
     if plan.is_static:
         _raise_epoch(plan, changes, highest)
-    elif _is_begun(plan):
-        plan.is_begun = True
+    elif plan.is_begun:
         plan.epoch = plan.log_source.log.last_epoch
+        plan.batch = _rest_of_forced(plan)
     elif not _elects_after_graft(plan):
         plan.epoch = highest + plan.request.epoch_bump
         if plan.epoch > EPOCH_MAX - EPOCHS_LEFT_MIN:
             text = f"the epoch would be {plan.epoch}, and the last one is {EPOCH_MAX}"
             plan.refusals.append(refusal("epochs-used-up", text))
             return
-        plan.batch = _forced_batch(plan)
-        for change in changes:
-            change.takes_batch = True
+        _check_padding(plan)
+        if not plan.refusals:
+            plan.batch = _forced(plan)
+    is_forced = plan.is_begun or bool(plan.batch) or bool(plan.refusals)
+    if plan.request.pad_to and not is_forced:
+        text = "nothing is forced here, so there are no voters that a node could pass over"
+        plan.refusals.append(refusal("no-padding", text))
     for change in changes:
+        change.takes_batch = bool(plan.batch)
         vote = plan.directories[change.number].vote
         if plan.epoch >= 0 and (vote is None or vote.epoch < plan.epoch):
             change.vote_epoch = plan.epoch
     plan.changes = [change for change in changes if not change.is_empty]
+
+
+def _check_padding(plan: Plan) -> None:
+    if plan.request.pad_to - plan.end_offset > PADDING_MAX:
+        text = f"the log ends at {plan.end_offset}: {PADDING_MAX} records at the most are made up"
+        plan.refusals.append(refusal("no-padding", text))
 
 
 def _raise_epoch(plan: Plan, changes: Sequence[Change], highest: int) -> None:
@@ -267,43 +324,54 @@ def _raise_epoch(plan: Plan, changes: Sequence[Change], highest: int) -> None:
 
 
 def _is_begun(plan: Plan) -> bool:
-    """Whether the log that is kept ends with the very batch that would be forced."""
+    """Whether the log that is kept ends with the very voters that would be forced."""
+    batch = forced_at_end(plan.log_source.log)
+    return batch is not None and bool(batch.find(Voters).voters == plan.voters)
+
+
+def _rest_of_forced(plan: Plan) -> bytes:
+    """Return the padding that a begun recovery lacks."""
     log = plan.log_source.log
-    last = log.controls[-1] if log.controls else None
-    if last is None or not last.is_forced or last.last_offset + 1 != log.end_offset:
-        return False
-    return bool(last.find(Voters).voters == plan.voters)
+    if voters_offset(log) >= plan.request.pad_to:
+        return b""
+    _check_padding(plan)
+    time_ms = log.controls[-1].timestamp_ms
+    rest = padding(plan.voters, log.end_offset, plan.request.pad_to, plan.epoch, time_ms)
+    return b"" if plan.refusals else b"".join(rest)
 
 
 def _elects_after_graft(plan: Plan) -> bool:
     """Whether the nodes to keep are a majority of the voters that the log itself names."""
-    voters = plan.log_source.in_force.voters
+    voters = _in_force(plan) if plan.withdrawn_at >= 0 else plan.log_source.in_force.voters
     known = [(voters.get(voter.key.id), voter) for voter in plan.voters]
     is_same = all(one is not None and one.is_same(voter) for one, voter in known)
     return is_same and len(known) >= voters.majority
 
 
-def _forced_batch(plan: Plan) -> bytes:
-    """Return the batch: the same for all nodes to keep, and at each time that it is made."""
-    ids = plan.voters.ids
+def _forced(plan: Plan) -> bytes:
+    """Return what is forced: the same for all nodes to keep, and each time that it is made."""
     times = [one.log.last_timestamp_ms for one in [plan.log_source, *plan.directories]]
-    return encode_control_values(
-        [encode_control(LeaderChange(ids[0], ids, ids)), encode_control(Voters(plan.voters))],
+    batches = forced_batches(
+        plan.voters,
         base_offset=plan.end_offset,
         epoch=plan.epoch,
         timestamp_ms=next((time for time in times if time >= 0), 0),
+        from_static=plan.request.to_dynamic,
+        pad_to=plan.request.pad_to,
     )
+    return b"".join(batches)
 
 
 def _graft(plan: Plan, number: int, files: ReadableFiles) -> Change:
     """Return what makes the log of a directory that of the source."""
     change = Change(number=number)
     if number == plan.source:
+        change.cut_at = plan.withdrawn_at
         return change
     comparison = plan.found.comparison
     one, source = plan.directories[number], plan.log_source
     own, kept = one.log, source.log
-    agreed = comparison.agree_until(number, plan.source)
+    agreed = min(comparison.agree_until(number, plan.source), plan.end_offset)
     beyond = [each.name for each in one.checkpoints if each.proves and each.id.end_offset > agreed]
     if beyond:
         text = f"node {one.node_id} has {beyond[-1]}, and the log to keep is its own to {agreed}"
@@ -313,21 +381,21 @@ def _graft(plan: Plan, number: int, files: ReadableFiles) -> Change:
     start = agreed
     if kept.first > agreed or not comparison.holds(number, plan.source, agreed):
         ends = [each for each in source.checkpoints if each.proves]
-        ends = [each for each in ends if kept.first <= each.id.end_offset <= kept.end_offset]
+        ends = [each for each in ends if kept.first <= each.id.end_offset <= plan.end_offset]
         if not ends:
             text = f"the log of node {source.node_id} begins at {kept.first}, behind {agreed}"
             plan.refusals.append(refusal("gap", text))
             return change
         change.checkpoint, change.cut_at = ends[0], NONE
         start = ends[0].id.end_offset
-    if start < kept.end_offset or change.checkpoint is not None:
-        change.copy_from, change.copy_to = start, kept.end_offset
+    if start < plan.end_offset or change.checkpoint is not None:
+        change.copy_from, change.copy_to = start, plan.end_offset
     due = start
-    for header, _ in batches_from(source, files, start, kept.end_offset):
+    for header, _ in batches_from(source, files, start, plan.end_offset):
         if header.base_offset != due:
             break
         due = header.last_offset + 1
-    if due != kept.end_offset:
+    if due != plan.end_offset:
         text = f"the batches of node {source.node_id} from {start} on do not follow offset {due}"
         plan.refusals.append(refusal("gap", text))
     return change
@@ -364,15 +432,16 @@ def _has_moved(plan: Plan) -> bool:
 def _check_losses(plan: Plan) -> None:
     comparison = plan.found.comparison
     for at, one in enumerate(plan.directories):
-        start = max(comparison.agree_until(at, plan.source), one.log.first)
-        if at != plan.source and start < one.log.end_offset:
-            plan.losses.append(Loss(number=at, start=start, end=one.log.end_offset))
-    if plan.losses and not plan.request.accepts_loss:
-        for loss in plan.losses:
-            one = plan.directories[loss.number]
-            text = (
-                f"node {one.node_id} has records from {loss.start} to {loss.end} (epoch "
-                f"{one.log.last_epoch}) that the log to keep, of node {plan.log_source.node_id}, "
-                f"has not"
-            )
-            plan.refusals.append(refusal("loss", text))
+        agreed = comparison.agree_until(at, plan.source)
+        start = max(min(agreed, plan.end_offset), one.log.first)
+        if start >= one.log.end_offset:
+            continue
+        plan.losses.append(Loss(number=at, start=start, end=one.log.end_offset))
+        if plan.request.accepts_loss or agreed > plan.end_offset:
+            continue  # What is withdrawn was asked for, and is not committed.
+        text = (
+            f"node {one.node_id} has records from {start} to {one.log.end_offset} (epoch "
+            f"{one.log.last_epoch}) that the log to keep, of node {plan.log_source.node_id}, has "
+            f"not"
+        )
+        plan.refusals.append(refusal("loss", text))

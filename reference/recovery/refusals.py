@@ -38,12 +38,21 @@ WAYS_ON: Final = _VERDICTS | {
     "not-given": "Give its directory, too.",
     "no-voters-known": "Give the directory of a controller that has voted or led.",
     "not-a-voter": "Keep a voter whose directory is left, and add this node afterwards "
-    "(add-controller). Only if no voter's directory is left can another controller take over the "
-    "log of a broker, one that was just formatted.",
+    "(add-controller). Only if no voter's directory is left can another controller be kept: one "
+    "that voted before, or one that was just formatted, which takes over the log of a broker.",
     "directory-id-differs": "As an observer this node never leads. Give the directory that it "
     "voted with, or keep another voter and add this node afterwards (add-controller).",
     "no-address": "If it is a controller, say it: --endpoint ID=LISTENER://HOST:PORT, the name in "
     "controller.listener.names.",
+    "no-directory-id": "Start the node once with Apache Kafka 3.7 or later, which writes it; or "
+    "recover without --to-dynamic.",
+    "is-dynamic": "Leave out --to-dynamic: the voters are in the log already.",
+    "no-padding": "Leave out --pad-to, or give the directory of the node whose log is longer.",
+    "withdraw-nothing": "Leave out --withdraw-voters.",
+    "withdraw-not-given": "Give them. If one is lost for good, recover without --withdraw-voters.",
+    "withdraw-committed": "Leave out --withdraw-voters: the nodes that lack the change get it.",
+    "withdraw-not-kept": "Keep all nodes that have the change, and a majority of the voters before "
+    "it; or recover without --withdraw-voters.",
     "could-elect": "Start the controllers, all of them, and let them elect. If they do not find "
     "each other, look at their addresses and at their clocks; a quorum that can elect is not "
     "recovered by force.",

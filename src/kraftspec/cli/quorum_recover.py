@@ -63,6 +63,18 @@ def _endpoints(
     "--epoch-bump", default=_BUMP_MIN, show_default=True, type=click.IntRange(_BUMP_MIN),
     help="How far above all epochs the new one is.",
 )  # fmt: skip
+@click.option(
+    "--to-dynamic", is_flag=True, help="Let static voters be voters of the log (kraft.version 1)."
+)
+@click.option(
+    "--withdraw-voters",
+    is_flag=True,
+    help="Cut the last change of voters off, if it is certainly not committed.",
+)
+@click.option(
+    "--pad-to", default=0, type=click.IntRange(0), metavar="OFFSET",
+    help="The end of a longer log that cannot be given: the voters are written behind it.",
+)  # fmt: skip
 @click.option("--accept-loss", is_flag=True, help="Let go what is printed as lost.")
 @json_option
 def recover(
@@ -73,6 +85,9 @@ def recover(
     source: str,
     endpoints: dict[int, Endpoints],
     epoch_bump: int,
+    to_dynamic: bool,
+    withdraw_voters: bool,
+    pad_to: int,
     accept_loss: bool,
     as_json: bool,
 ) -> None:
@@ -92,6 +107,8 @@ def recover(
         raise click.UsageError("--write and --backup DIR go together.")
     if set(endpoints) - set(keep):
         raise click.UsageError("--endpoint is of nodes to keep.")
+    if withdraw_voters and (to_dynamic or pad_to):
+        raise click.UsageError("--withdraw-voters forces nothing: no --to-dynamic, no --pad-to.")
     with verdicts("Interrupted: nothing was changed.", (OSError,)):
         paths = log_directories(directories)
         kept_log = log_directories([source])[0] if source else ""
@@ -101,6 +118,9 @@ def recover(
         endpoints=endpoints,
         epoch_bump=epoch_bump,
         accepts_loss=accept_loss,
+        to_dynamic=to_dynamic,
+        withdraws_voters=withdraw_voters,
+        pad_to=pad_to,
     )
     if write:
         _check_backup(backup, paths)

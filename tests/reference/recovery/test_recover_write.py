@@ -10,6 +10,7 @@ import pytest
 from tests.reference.recovery.directories import Change, Data, Lead, Node, quorum
 from tests.reference.recovery.test_recover import BEGUN, FIRST, THREE
 
+from kraftspec.fastpath.walk import iterate_headers
 from kraftspec.reference.log import LogDirectory
 from kraftspec.reference.log.memory_files import MemoryFiles
 from kraftspec.reference.raft.types import Endpoint
@@ -76,8 +77,33 @@ def broker_only(root: Path) -> Wreck:
     return Wreck([Node(root, 7), broker], Request(keep=(7,), endpoints=endpoints))
 
 
+def gridlock_withdrawn(root: Path) -> Wreck:
+    wreck = gridlock(root)
+    return Wreck(wreck.nodes, Request(keep=(1, 2), withdraws_voters=True))
+
+
+def gridlock_of_which_the_removed_is_left(root: Path) -> Wreck:
+    return Wreck(gridlock(root).nodes[:1], Request(keep=(1,)))
+
+
+def padded(root: Path) -> Wreck:
+    nodes = quorum(root, *FIRST)
+    return Wreck(nodes[:1], Request(keep=(1,), pad_to=2_500))
+
+
+def static_to_dynamic(root: Path) -> Wreck:
+    five = (1, 2, 3, 4, 5)
+    nodes = [Node(root, id).append(Lead(1, 1, five), Data(1)) for id in five]
+    for node in nodes:
+        node.vote(1, static=five)
+    nodes[1].append(Data(1))
+    endpoints = {id: (Endpoint("CONTROLLER", "here", 9_000 + id),) for id in (1, 2)}
+    return Wreck(nodes[:2], Request(keep=(1, 2), to_dynamic=True, endpoints=endpoints))
+
+
 WRECKS = [
     one_of_three, graft, graft_behind_a_checkpoint, cut, two_of_five, gridlock, broker_only,
+    gridlock_withdrawn, gridlock_of_which_the_removed_is_left, padded, static_to_dynamic,
 ]  # fmt: skip
 by_wreck = pytest.mark.parametrize("make", WRECKS)
 Make = Callable[[Path], Wreck]
@@ -105,10 +131,11 @@ def test_who_is_kept_can_be_elected(tmp_path: Path, make: Make) -> None:
     assert electable(after) == set(wreck.request.keep)
     assert not [one for one in after.verdicts if one.severity is Severity.ERROR]
     assert ("forced-recovery" in {one.code for one in after.verdicts}) == bool(plan.batch)
+    appended = [header.last_offset + 1 for header in iterate_headers(plan.batch)]
     for id_ in wreck.request.keep:
         (number,) = [at for at, one in enumerate(after.directories) if one.node_id == id_]
         # Nothing of the log that is kept is missing, or different.
-        assert after.directories[number].log.end_offset == plan.end_offset + 2 * bool(plan.batch)
+        assert after.directories[number].log.end_offset == (appended or [plan.end_offset])[-1]
         assert after.comparison.agree_until(number, plan.source) >= plan.end_offset
         if plan.batch:
             assert after.directories[number].epoch == plan.epoch
