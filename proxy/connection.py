@@ -15,11 +15,13 @@ from kraftspec.proxy.frame import (
     Exchange,
     Fate,
     Frame,
+    client_id_at,
     expects_answer,
 )
 from kraftspec.proxy.lane import Lane
 from kraftspec.proxy.security import Gate, Login, Security
 from kraftspec.proxy.stream import Stream
+from kraftspec.proxy.watch import Key
 from kraftspec.reference.node.settings import host_port
 from kraftspec.reference.wire.frames import REQUEST_BYTES_MIN, RESPONSE_BYTES_MIN, SIZE_BYTES
 
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from kraftspec.proxy.capture import Capture, CapturedTransport
     from kraftspec.proxy.engine import Engine
     from kraftspec.proxy.stats import Stats
+    from kraftspec.proxy.watch import Watch
 
 UNANSWERED_MAX: Final = 65_536  # Requests of one connection; the oldest are forgotten.
 _REQUEST: Final = struct.Struct(">hhi")
@@ -61,6 +64,7 @@ class Shared:
         self.connections: set[Connection] = set()
         self.sides: set[Side] = set()  # Whose sockets are open.
         self.capture: Capture | None = None
+        self.watch: Watch | None = None
         self.peer_security: Security | None = None
         self.node_security: Security | None = None
 
@@ -178,6 +182,7 @@ class Connection:
         self._connecting: asyncio.Task[None] | None = None
         self._coming: Exchange | None = None  # Whose wanted answer is being put together.
         self._asking: Exchange | None = None  # Likewise a request.
+        self._client_id = ""  # Of the last request, for who looks.
         self._gate: Gate | None = None
         if shared.peer_security is not None and shared.peer_security.sasl is not None:
             self._gate = Gate(shared.peer_security.sasl, self._engine.report)
@@ -269,6 +274,10 @@ class Connection:
                 return None
         exchange = Exchange(key, version, correlation_id, self._engine.apis.get(key))
         self._stats.count("request", exchange, end - at)
+        if self.shared.watch is not None:
+            self._client_id = client_id_at(view, at) or self._client_id
+            who = Key(self._client_id, self.target.name, exchange.name, version)
+            exchange.asked = self.shared.watch.asked(who, end - at)
         if is_answered:
             if len(self.pending) >= UNANSWERED_MAX:
                 self.pending.pop(next(iter(self.pending)))
@@ -318,6 +327,8 @@ class Connection:
             self._engine.report(f"{self.target.name} answers what was not asked")
             return self.to_client.waits_for_next
         self._stats.count("response", exchange, end - at)
+        if exchange.asked is not None:
+            exchange.asked.answered(end - at)
         wanted = self.to_client.waits_for_next or self._engine.wants(
             "response", exchange.api_key, exchange.version
         )

@@ -15,6 +15,7 @@ from kraftspec.reference.wire.frames import SIZE_BYTES, UNSUPPORTED_VERSION
 
 if TYPE_CHECKING:
     from kraftspec.fastpath.message import Message
+    from kraftspec.proxy.watch import Asked
 
 Direction = Literal["request", "response"]
 Part = bytes | memoryview
@@ -58,7 +59,7 @@ class Exchange:
     answers by itself; it waits until all requests before this one are answered.
     """
 
-    __slots__ = ("answer", "api", "api_key", "correlation_id", "request", "version")
+    __slots__ = ("answer", "api", "api_key", "asked", "correlation_id", "request", "version")
 
     def __init__(self, api_key: int, version: int, correlation_id: int, api: Api | None) -> None:
         self.api_key = api_key
@@ -67,6 +68,7 @@ class Exchange:
         self.api = api
         self.request: Frame | None = None
         self.answer: Fate | None = None
+        self.asked: Asked | None = None  # For somebody who looks.
 
     @property
     def name(self) -> str:
@@ -184,13 +186,7 @@ class Frame:
     @property
     def client_id(self) -> str | None:
         """The client id of a request, also of one whose API or version nobody knows."""
-        data = self.data
-        if len(data) < CLIENT_ID_AT + 2:
-            return None
-        (length,) = _SHORT.unpack_from(data, CLIENT_ID_AT)
-        if length < 0:
-            return None
-        return data[CLIENT_ID_AT + 2 : CLIENT_ID_AT + 2 + length].decode("utf-8", "replace")
+        return client_id_at(self.data, 0)
 
     def parts(self) -> list[Part]:
         """Return what is to be sent: the frame as it came, or encoded anew where it changed."""
@@ -208,6 +204,16 @@ def encoded(header: Message, header_version: int, message: Message, version: int
     if parts and isinstance(parts[0], bytes):
         return [start + parts[0], *parts[1:]]
     return [start, *parts]
+
+
+def client_id_at(data: bytes | memoryview, at: int) -> str | None:
+    """Return the client id of the request whose size stands at ``at``; None without a whole one."""
+    at += CLIENT_ID_AT
+    if len(data) < at + 2:
+        return None
+    (length,) = _SHORT.unpack_from(data, at)
+    text = bytes(data[at + 2 : at + 2 + max(length, 0)])
+    return text.decode("utf-8", "replace") if len(text) == length else None
 
 
 def expects_answer(data: bytes | memoryview, at: int, end: int, version: int) -> bool | None:

@@ -13,6 +13,7 @@ from kraftspec.proxy.capture import Capture
 from kraftspec.proxy.connection import Address, Connection, Shared, Target
 from kraftspec.proxy.engine import Engine
 from kraftspec.proxy.stats import Stats
+from kraftspec.proxy.watch import Watch
 from kraftspec.reference.node.settings import host_port
 
 if TYPE_CHECKING:
@@ -104,6 +105,11 @@ class FaultProxy:
         The file should be unbuffered; it may be closed after the proxy is.
         """
         self._shared.capture = Capture(file, self.engine.report)
+
+    def watch(self) -> Watch:
+        """Count from now on who says what to whom; return the counts."""
+        self._shared.watch = self._shared.watch or Watch()
+        return self._shared.watch
 
     async def listen(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -89,6 +90,7 @@ PORTS = _Ports()
     type=click.File("w", lazy=False),
     help="Write each message that comes as a line of JSON; - is stdout.",
 )
+@click.option("--tui", is_flag=True, help="Show who says what to whom, live, on a terminal.")
 @click.option(
     "--pcap",
     type=click.Path(dir_okay=False, allow_dash=False, path_type=Path),
@@ -119,6 +121,7 @@ def proxy(
     ports: range | None,
     control: tuple[str, int] | None,
     record: TextIO | None,
+    tui: bool,
     pcap: Path | None,
     listen_config: str | None,
     to_config: str | None,
@@ -155,6 +158,8 @@ def proxy(
     nodes += [(_of(node.listen), _of(node.to), node.id) for node in rules.nodes]
     if not nodes:
         raise click.UsageError("give --listen and --to, or nodes in the file of rules")
+    if tui and (not sys.stdout.isatty() or (record is not None and record is sys.stdout)):
+        raise click.UsageError("--tui needs the terminal for itself")
     logging.basicConfig(format="%(message)s", level=logging.WARNING)
     try:
         peer_security = None if listen_config is None else security.peer_security(listen_config)
@@ -176,7 +181,7 @@ def proxy(
         with nullcontext() if pcap is None else pcap.open("wb", buffering=0) as packets:
             if packets is not None:
                 running.capture_to(packets)
-            asyncio.run(_run(running, nodes, control))
+            asyncio.run(_run(running, nodes, control, tui))
     except OSError as error:
         raise RefusedError(error) from error
 
@@ -195,10 +200,13 @@ def _package(set_name: str) -> Any:
     return import_module(f"kraftspec.generated.{set_name.replace('-', '_')}")
 
 
-async def _run(running: FaultProxy, nodes: list[Any], control: tuple[str, int] | None) -> None:
+async def _run(
+    running: FaultProxy, nodes: list[Any], control: tuple[str, int] | None, tui: bool
+) -> None:
     import asyncio
     import signal
 
+    from kraftspec.cli.proxy_view import ProxyView
     from kraftspec.proxy.control import ControlPort
     from kraftspec.reference.node.settings import host_port
 
@@ -214,6 +222,7 @@ async def _run(running: FaultProxy, nodes: list[Any], control: tuple[str, int] |
             port = ControlPort(running)
             await port.open(*control)
             click.echo(f"control: http://{host_port(*port.address)}")
-        await stop.wait()
+        with ProxyView(running).showing() if tui else nullcontext():
+            await stop.wait()
         if control is not None:
             port.close()
