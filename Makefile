@@ -25,6 +25,7 @@ NATIVE := $(wildcard setup.py fastpath/*.pyx fastpath/*.pxd fastpath/c/*.h)
 .venv/.ready: pyproject.toml constraints.txt $(NATIVE)
 	@test -n "$(PYTHON)" || { echo "kraftspec needs Python 3.11 to 3.14. Install it: sudo apt-get install python3.11 python3.11-venv (or: brew install python@3.13)" >&2; exit 1; }
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "$(PYTHON) lacks venv. Install it: sudo apt-get install python3-venv" >&2; exit 1; }
+	@echo "Making .venv: packages and compiled modules. This takes a minute or two where pip's caches are warm." >&2
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt uv
 	$(BIN)/uv pip install --quiet --python $(BIN)/python -e '.[conformance,compression,node,proxy,spark]' --group dev

@@ -35,7 +35,10 @@ def demo(kafka: bool | None, as_json: bool) -> None:
     Maven, against Apache Kafka's own classes.
     """
     started = time.perf_counter()
-    rows = [_check(), _generate()]
+    click.echo("Checking the schemas.", err=True)
+    rows = [_check()]
+    click.echo("Generating the codecs.", err=True)
+    rows.append(_generate())
     adapters = ["kraftspec", *_kafka(kafka)]
     for adapter in adapters:
         rows += [_verify(adapter, set_name) for set_name in set_names()]
