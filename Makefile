@@ -125,6 +125,14 @@ simulate-kafka: .venv/.ready ## Simulate quorums of Apache Kafka's own nodes; CO
 simulate-verify: .venv/.ready ## Hold `quorum verify` against simulated quorums; ARGS=0..9999
 	$(BIN)/python -m kraftspec.simulation.offline $(or $(ARGS),0..999)
 
+.PHONY: recover-matrix
+recover-matrix: .venv/.ready ## Recover wrecked quorums of real Kafka, kinds times seeds; goes on; ARGS='KIND --seeds 0..9'
+	$(BIN)/python -m kraftspec.interop.wrecks.matrix $(ARGS)
+
+.PHONY: verify-live
+verify-live: .venv/.ready ## Verify a quorum under load whose leaders are killed; goes on; ARGS='--runs 1000'
+	$(BIN)/python -m kraftspec.interop.verify_live $(ARGS)
+
 .PHONY: model
 model: .venv/.ready ## Check the TLA+ model of KRaft with TLC; ARGS='elections --workers 2'
 	$(BIN)/python -m kraftspec.model $(ARGS)

@@ -90,7 +90,7 @@ def _state(manifest: Manifest, node: Node) -> str:
 
 def _grow(standing: Standing, keepers: Iterable[Node], say: Callable[[str], None]) -> None:
     """Let there be three voters."""
-    if standing.manifest.quorum == "static":
+    if standing.manifest.quorum == "static" and "--to-dynamic" not in standing.manifest.options:
         with AdminClient(standing.running_controllers(), to_controllers=True) as admin:
             admin.upgrade_feature("kraft.version", 1)
         say("kraft.version is 1")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from kraftspec.fastpath.crc import crc32c
 from kraftspec.interop.logs import batches_of
 from kraftspec.interop.reproduce.stage import log_end, remove_voter, wait_voters
 from kraftspec.interop.wrecks.making import Making, Plan
 
+_CRC, _TIMES = 17, (34, 42)  # In a batch: the CRC of what follows, the ends of both times.
 Kind = Callable[[Making], Plan]
 
 
@@ -97,7 +99,9 @@ def broker_only(making: Making) -> Plan:
     making.settle()
     blank = making.cluster.add_node("controller", start=False)
     making.tell(f"format {blank.id} without voters")
-    return making.keep([blank])
+    plan = making.keep([blank])
+    plan.options = ["--endpoint"]
+    return plan
 
 
 def addresses_changed(making: Making) -> Plan:
@@ -107,18 +111,102 @@ def addresses_changed(making: Making) -> Plan:
     making.settle()
     plan = making.keep(making.cluster.controllers)
     plan.moved = True
+    plan.options = ["--endpoint"]
+    return plan
+
+
+def static_to_dynamic(making: Making) -> Plan:
+    """Of three static voters one is left, and the voters are to be in the log."""
+    plan = static_kept(making)
+    plan.options = ["--to-dynamic", "--endpoint"]
+    return plan
+
+
+def gridlock_withdrawn(making: Making) -> Plan:
+    """As gridlock; the removal is taken back."""
+    plan = gridlock(making)
+    plan.keep = [node for node in making.cluster.controllers if node in plan.given]
+    plan.options = ["--withdraw-voters"]
+    return plan
+
+
+def gridlock_forced(making: Making) -> Plan:
+    """As gridlock, and the disk of the one that was not removed is lost."""
+    plan = gridlock(making)
+    (left,) = (node for node in making.cluster.controllers if node not in plan.keep)
+    plan.given = [node for node in plan.given if node not in plan.keep]
+    plan.keep = [left]
+    return plan
+
+
+def stale_voters(making: Making) -> Plan:
+    """A controller is left that missed the removal of another; the brokers know."""
+    making.start(controllers=4)
+    making.add_topics()
+    making.settle()
+    leader = making.leader()
+    laggard, removed = making.draw.sample(making.followers(), 2)
+    laggard.pause()
+    remove_voter(leader, removed)
+    ids = [node.id for node in making.cluster.controllers if node is not removed]
+    making.tell(f"SIGSTOP {laggard.id}; {leader.id} appends {wait_voters(leader, ids)}")
+    making.add_topics()
+    making.settle(apart_from=laggard)
+    return making.keep([laggard])
+
+
+def loss_accepted(making: Making) -> Plan:
+    """As graft, and what the keeper missed is let go."""
+    making.start(controllers=3)
+    making.add_topics()
+    making.settle()
+    laggard = making.draw.choice(making.followers())
+    laggard.pause()
+    making.tell(f"SIGSTOP {laggard.id}, whose log ends at {log_end(laggard)}")
+    making.add_topics()
+    plan = making.keep([laggard])
+    plan.live = []  # The command says that these brokers have to be stopped.
+    plan.options = ["--source", "--accept-loss"]
+    return plan
+
+
+def majority_left(making: Making) -> Plan:
+    """Two of three controllers are left, which elect by themselves: refused."""
+    making.start(controllers=3)
+    making.add_topics()
+    making.settle()
+    left = making.draw.sample(making.cluster.controllers, 2)
+    plan = making.keep(left, keepers=left[:1])
+    plan.expect = "could-elect"
+    return plan
+
+
+def same_epoch(making: Making) -> Plan:
+    """A broker has another batch of the same offset and epoch than the keeper: refused."""
+    plan = leader_kept(making)
+    (keeper,) = plan.keep
+    broker = making.cluster.brokers[0]
+    end = min(log_end(keeper), log_end(broker))
+    common = [batch for batch in batches_of(broker.metadata_log) if batch.last_offset < end]
+    batch = making.draw.choice([batch for batch in common if not batch.is_control])
+    data = bytearray(batch.data)
+    for at in _TIMES:
+        data[at] ^= 1
+    data[_CRC : _CRC + 4] = crc32c(bytes(data[_CRC + 4 :])).to_bytes(4, "big")
+    segment = max(broker.metadata_log.glob("*.log"))
+    log = segment.read_bytes()
+    segment.write_bytes(log.replace(batch.data, bytes(data)))
+    making.tell(f"another time in the batch at offset {batch.base_offset} of {broker.id}")
+    plan.live = []
+    plan.expect = "same-epoch-two-contents"
     return plan
 
 
 KINDS: dict[str, Kind] = {
-    "leader-kept": leader_kept,
-    "follower-kept": follower_kept,
-    "graft": graft,
-    "two-of-five": two_of_five,
-    "static-kept": static_kept,
-    "torn-tail": torn_tail,
-    "lost-voters-return": lost_voters_return,
-    "gridlock": gridlock,
-    "broker-only": broker_only,
-    "addresses-changed": addresses_changed,
-}
+    kind.__name__.replace("_", "-"): kind
+    for kind in (
+        leader_kept, follower_kept, graft, two_of_five, static_kept, torn_tail, lost_voters_return,
+        gridlock, gridlock_withdrawn, gridlock_forced, broker_only, addresses_changed,
+        static_to_dynamic, stale_voters, loss_accepted, majority_left, same_epoch,
+    )
+}  # fmt: skip

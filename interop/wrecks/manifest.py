@@ -51,8 +51,9 @@ class Truth(msgspec.Struct, frozen=True, kw_only=True):
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """A wreck.
 
-    ``keep`` are the ids for ``--keep``; ``options`` are others that recover needs; ``expect`` is
-    ``recovered`` or ``refused``. ``returning`` are lost nodes that are started after the recovery.
+    ``keep`` are the ids for ``--keep``; ``options`` are others that recover needs, without
+    the paths and addresses that are known only where it is done; ``expect`` is ``recovered`` or the
+    code of a refusal. ``returning`` are lost nodes that are started after the recovery.
     ``story`` is what was done, step by step.
     """
 

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from kraftspec.cli import main as kraftspec
 from kraftspec.fastpath.batch_reader import decode_batch
 from kraftspec.fastpath.types import Uuid
 from kraftspec.generated.kafka import LeaderChangeMessage, VotersRecord
@@ -16,6 +15,7 @@ from kraftspec.interop.logs import batches_of
 from kraftspec.interop.wrecks import standing
 from kraftspec.interop.wrecks.__main__ import main
 from kraftspec.interop.wrecks.client import missing
+from kraftspec.interop.wrecks.cures import cure
 from kraftspec.interop.wrecks.judge import Changes, judge
 from kraftspec.interop.wrecks.kept import make
 from kraftspec.interop.wrecks.kinds import KINDS
@@ -40,23 +40,13 @@ def test_the_cure_by_hand_makes_a_quorum_whole(tmp_path: Path, kind: str) -> Non
     assert judge(home, read_manifest(home), force) == []
 
 
-def by_command(home: Path, manifest: Manifest) -> Changes:
-    """Cure it with `quorum recover`."""
-    paths = [home / facts.name / "data-0" for facts in manifest.given()]
-    keep = ",".join(map(str, manifest.keep))
-    options = ["--keep", keep, "--write", "--backup", str(home / "backup"), *manifest.options]
-    result = CliRunner().invoke(kraftspec, ["quorum", "recover", *options, *map(str, paths)])
-    assert result.exit_code == 0, result.output
-    return {}
-
-
 @pytest.mark.kafka
 @pytest.mark.soak
 @pytest.mark.parametrize("kind", ["leader-kept", "graft"])
 def test_the_command_makes_a_quorum_whole(tmp_path: Path, kind: str) -> None:
     home = tmp_path / "copy"
     copy_wreck(make(kind, 0), home)
-    assert judge(home, read_manifest(home), by_command) == []
+    assert judge(home, read_manifest(home), cure) == []
 
 
 @pytest.mark.kafka
@@ -164,7 +154,7 @@ def test_the_command_refuses(arguments: list[str]) -> None:
 
 
 def test_each_kind_says_what_it_is() -> None:
-    assert len(KINDS) == 10
+    assert len(KINDS) == 17
     for name, kind in KINDS.items():
         assert kind.__name__ == name.replace("-", "_")
         assert kind.__doc__

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +13,7 @@ import pytest
 from tests.reference.recovery.directories import NO_OP, Lead, Node
 
 from kraftspec.generated.kafka import LeaderChangeMessage, SnapshotHeaderRecord
+from kraftspec.interop.verify_live import quorum_under_load, verify_once
 from kraftspec.reference.log import LogConfig, LogDirectory
 from kraftspec.reference.log.control import control_value
 from kraftspec.reference.raft.types import SnapshotId
@@ -93,30 +90,9 @@ def test_a_log_that_is_written_to(tmp_path: Path) -> None:
 @pytest.mark.soak
 def test_a_quorum_whose_leaders_are_killed(tmp_path: Path) -> None:
     """KRAFTSPEC_VERIFY_RUNS says how often it is verified."""
-    command = [
-        sys.executable, "-m", "kraftspec", "quorum", "up", "--nodes", "3", "--observers", "1",
-        "--kill-leader-every", "3", "--rate", "200", "--json", "--directory", str(tmp_path),
-    ]  # fmt: skip
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        watchdog = threading.Timer(PATIENCE_S + RUNS * 10, process.kill)
-        watchdog.start()
-        try:
-            for line in process.stdout:
-                if json.loads(line).get("acknowledged", 0) > 100:
-                    break
-            drain = threading.Thread(target=process.stdout.read)
-            drain.start()
-            paths = [str(path) for path in sorted(tmp_path.glob("*/log"))]
-            assert len(paths) == 4
-            for _ in range(RUNS):
-                found = verify(paths)
-                assert [one.text for one in found.verdicts if one.severity in WRONG] == []
-                assert found.certain is not None
-        finally:
-            process.send_signal(signal.SIGINT)
-            process.wait(PATIENCE_S)
-            watchdog.cancel()
-        drain.join(PATIENCE_S)
+    with quorum_under_load(tmp_path) as paths:
+        for _ in range(RUNS):
+            run = verify_once(paths)
+            assert (run.alarms, run.certain >= 0) == ([], True)
     found = verify(paths)
     assert (found.exit_code, found.is_still) == (0, True)

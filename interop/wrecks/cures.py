@@ -1,0 +1,108 @@
+"""`kraftspec quorum recover` as the cure of a wreck: what an operator types, and then does."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from kraftspec.conformance.cluster.cluster import CONTROLLER
+from kraftspec.conformance.cluster.node import HOST
+from kraftspec.interop.wrecks.judge import Changes
+from kraftspec.interop.wrecks.manifest import Manifest
+
+COMMAND_S = 300.0
+REFUSED = 1
+_STATIC = re.compile(r"controller\.quorum\.voters=(\S+)")
+_AWAY = re.compile(r"Stop node \d+, and move (\S+) away")
+
+
+class CureError(Exception):
+    """The command did something else than it says."""
+
+
+class Cured(msgspec.Struct):
+    """What the command printed: its JSON, of the dry run and then in earnest."""
+
+    planned: dict[str, Any]
+    written: dict[str, Any]
+
+
+def options_of(home: Path, manifest: Manifest) -> list[str]:
+    """Return the options for a wreck; an operator knows where the nodes listen."""
+    found = ["--keep", ",".join(map(str, manifest.keep))]
+    for option in manifest.options:
+        if option == "--endpoint":
+            for facts in map(manifest.node, manifest.keep):
+                found += [option, f"{facts.id}={CONTROLLER}://{HOST}:{facts.port}"]
+        elif option == "--source":
+            found += [option, str(home / manifest.node(manifest.keep[0]).name / "data-0")]
+        else:
+            found.append(option)
+    return found
+
+
+def recover(home: Path, manifest: Manifest, *arguments: str) -> tuple[int, dict[str, Any]]:
+    """Type the command; return its exit code and its JSON."""
+    paths = [str(home / facts.name / "data-0") for facts in manifest.given()]
+    command = [sys.executable, "-m", "kraftspec", "quorum", "recover", "--json"]
+    done = subprocess.run(
+        [*command, *options_of(home, manifest), *arguments, *paths],
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        timeout=COMMAND_S,
+        check=False,
+    )
+    try:
+        return done.returncode, json.loads(done.stdout)
+    except ValueError as error:
+        raise CureError(f"exit code {done.returncode}: {done.stdout}{done.stderr}") from error
+
+
+def cure(home: Path, manifest: Manifest, cured: Cured | None = None) -> Changes:
+    """Recover a wreck, and do what the command says; return the properties that it asks for."""
+    code, planned = recover(home, manifest)
+    if code:
+        raise CureError(f"refused: {planned.get('refusals')}")
+    code, written = recover(home, manifest, "--write", "--backup", str(home / "backup"))
+    if code or not written["written"] or written["batch"] != planned["batch"]:
+        raise CureError(f"exit code {code}; planned {planned}, written {written}")
+    code, again = recover(home, manifest, "--write", "--backup", str(home / "another"))
+    codes = {one["code"] for one in again.get("refusals", [])}
+    if again["changes"] or codes - {"could-elect"}:
+        raise CureError(f"a second time it would change {again['changes']}; {codes}")
+    if cured is not None:
+        cured.planned, cured.written = planned, written
+    steps = written["afterwards"]
+    for step in steps:
+        if (away := _AWAY.match(step)) is not None:
+            Path(away[1]).rename(f"{away[1]}.away")
+    static = [found[1] for step in steps if (found := _STATIC.search(step)) is not None]
+    return {id: {"controller.quorum.voters": text} for id in manifest.keep for text in static}
+
+
+def is_refused(home: Path, manifest: Manifest) -> list[str]:
+    """Return what is wrong where a wreck must be refused: nothing may be written."""
+    before = _contents(home)
+    code, found = recover(home, manifest, "--write", "--backup", str(home / "backup"))
+    codes = sorted({one["code"] for one in found.get("refusals", [])})
+    problems = []
+    if code != REFUSED or codes != [manifest.expect]:
+        problems.append(f"exit code {code}, refusals {codes}: {manifest.expect} is expected")
+    if _contents(home) != before:
+        problems.append("it was refused, and files were changed")
+    return problems
+
+
+def _contents(home: Path) -> dict[str, bytes]:
+    return {
+        str(path): path.read_bytes()
+        for path in sorted(home.rglob("*"))
+        if path.is_file() and path.name != ".lock" and "__cluster_metadata-0" in path.parts
+    }
