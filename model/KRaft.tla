@@ -114,12 +114,10 @@ EndOfEpoch(s, epoch) ==
     IN [epoch |-> EpochAt(s, end), end |-> end]
 
 \* Voter sets are read from the log as it grows, and forgotten as it is truncated.
-RECURSIVE SetsRead(_, _, _)
 SetsRead(sets, log, offset) ==
-    IF offset > Len(log) THEN sets
-    ELSE LET more == IF log[offset].kind # "voters" THEN sets
-                     ELSE Append(sets, [at |-> offset, voters |-> log[offset].voters])
-         IN SetsRead(more, log, offset + 1)
+    LET offsets == SelectSeq([i \in 1..Len(log) |-> i],
+                             LAMBDA i : i >= offset /\ log[i].voters # {})
+    IN sets \o [i \in 1..Len(offsets) |-> [at |-> offsets[i], voters |-> log[offsets[i]].voters]]
 
 \* From where on a node reads voter sets after its log was truncated to `end'.
 ReadFrom(s, end) == end
@@ -208,13 +206,12 @@ Advanced(s) ==
          IN IF IsDismissed(next) /\ EpochAt(next, next.hw) = next.epoch THEN Resigned(next)
             ELSE next
 
-\* A leader opens its epoch with a record of its own. If no record has the voters yet, it adds them.
+\* A leader opens its epoch with a record of its own. If no record has the voters yet, they are in
+\* the same batch, which is one record here.
 Leads(s) ==
     LET leader == [Becomes(s, "leader") EXCEPT !.leader = s.id]
-        change == <<Record(leader, "leader", {})>>
-        voters == IF Dynamic /\ VotersAt(s) = 0 THEN <<Record(leader, "voters", Voters(s))>>
-                  ELSE <<>>
-    IN Advanced(Appended(leader, change \o voters))
+        voters == IF Dynamic /\ VotersAt(s) = 0 THEN Voters(s) ELSE {}
+    IN Advanced(Appended(leader, <<Record(leader, "leader", voters)>>))
 
 Campaigns(s) ==
     [Becomes(s, "candidate") EXCEPT

@@ -25,8 +25,9 @@ ASSUME \A number \in 1..Len(Runs) : TLCSet(number, 0)
 Events == Runs[run].steps
 
 FormattedFor(n, directory) ==
-    [Formatted(n, directory) EXCEPT
-        !.sets = <<[at |-> 0, voters |-> {KeyOf(v, FirstDirectory) : v \in Runs[run].voters}]>>]
+    LET voters == IF Dynamic /\ (n \notin Runs[run].voters \/ directory # FirstDirectory) THEN {}
+                  ELSE {KeyOf(v, FirstDirectory) : v \in Runs[run].voters}
+    IN [Formatted(n, directory) EXCEPT !.sets = <<[at |-> 0, voters |-> voters]>>]
 
 ----------------------------------------------------------------------------
 \* What a node may become in a step.
@@ -34,16 +35,28 @@ FormattedFor(n, directory) ==
 \* What a message makes of it. An answer is not looked at by who gave the request up; each tells,
 \* before anything else, who leads.
 Received(s, m) ==
-    IF m.kind \in {"vote", "begin", "end", "fetch"} THEN {On(s, m).now}
-    ELSE {s, On(Learned(s, m.epoch, m.leader), m).now}
+    CASE m.kind \in {"vote", "begin", "end", "fetch"} -> {On(s, m).now}
+      [] m.kind = "part" -> {s}
+      [] m.kind = "snapshot" -> {s, Learned(s, m.epoch, m.leader)}
+      [] OTHER -> {s, On(Learned(s, m.epoch, m.leader), m).now}
+
+\* A snapshot that was offered is there as a whole, some steps later.
+Loaded(s, m) == IF IsAwaited(s, m) THEN {OnSnapshot(s, m).now} ELSE {}
+
+\* How much of its log a node may have when it starts.
+StartsWith(s, e) == {e.keep} \cap (s.synced..End(s))
 
 \* What the event itself makes of it.
-Firsts(s, e) ==
+Happened(s, e) ==
     CASE e.what = "receives" -> Received(s, flight[e.gets])
       [] e.what = "syncs" -> {SyncedTo(s, Min(Max(e.to, s.synced), End(s)))}
-      [] e.what = "starts" -> IF e.keep \in s.synced..End(s) THEN {Crashed(s, e.keep)} ELSE {}
+      [] e.what = "starts" -> {Crashed(s, end) : end \in StartsWith(s, e)}
       [] e.what = "wipes" -> {FormattedFor(s.id, s.dir + 1)}
       [] e.what = "runs" -> {s}
+
+Firsts(s, e) ==
+    IF e.loads = 0 THEN Happened(s, e)
+    ELSE UNION {Loaded(t, flight[e.loads]) : t \in Happened(s, e)}
 
 \* What a timer that expires, or a wish of its state machine, makes of it. A timer may expire while
 \* a sync is under way: who campaigns then asks nobody before it is done (MayAskVotes).
@@ -54,11 +67,35 @@ Expired(s) ==
       [] s.role = "resigned" -> {Unattached(s, s.epoch + 1)}
       [] OTHER -> {}
 
-\* A leader appends as many records of clients as its log then has.
+\* Whether a leader may replace its voters by these. Endpoints may change without the voters.
+MayReplaceVoters(s, voters) ==
+    LET new == voters \ Voters(s)
+        old == Voters(s) \ voters
+    IN /\ MayChangeVoters(s)
+       /\ Cardinality(new) + Cardinality(old) <= 1
+       /\ \A key \in new : key \in DOMAIN s.match /\ ~\E voter \in Voters(s) : voter[1] = key[1]
+
+\* A leader appends as many records as its log then has: of clients, or a change of the voters.
 Written(s, e) ==
     LET count == e.keep + Len(e.new) - End(s)
-    IN IF s.role # "leader" \/ ~e.isShown \/ count <= 0 THEN s
-       ELSE Advanced(Appended(s, [i \in 1..count |-> Record(s, "data", {})]))
+        voters(i) == e.new[Len(e.new) - count + i].voters
+        record(i) == Record(s, IF voters(i) = {} THEN "data" ELSE "voters", voters(i))
+        changes == {i \in 1..count : voters(i) # {}}
+    IN IF s.role # "leader" \/ ~e.isShown \/ count <= 0 THEN {s}
+       ELSE IF count > Len(e.new) \/ Cardinality(changes) > 1
+               \/ \E i \in changes : ~MayReplaceVoters(s, voters(i)) THEN {}
+       ELSE {Advanced(Appended(s, [i \in 1..count |-> record(i)]))}
+
+\* What is done with the disk by the end of a step: a sync that took none of the time of others, a
+\* snapshot of what is committed, and the start of the log at one.
+OnDisk(s, e) ==
+    LET synced == IF e.to > s.synced /\ e.to <= End(s) THEN SyncedTo(s, e.to) ELSE s
+    IN IF ~e.isShown THEN s
+       ELSE [synced EXCEPT
+                !.snapshot = IF e.snapshot > @ /\ e.snapshot <= s.hw THEN e.snapshot ELSE @,
+                !.start = IF e.start > @ /\ e.start <= Max(e.snapshot, s.snapshot) THEN e.start ELSE @]
+
+Ends(s, e) == {OnDisk(t, e) : t \in Written(s, e)}
 
 \* Whether a node that was s before the step shows itself as t. Where a new leader has forgotten
 \* what was committed, as Kafka's does, the model still knows it.
@@ -69,7 +106,9 @@ Shows(s, t, e) ==
        ELSE IF e.isForgotten THEN t.hw >= e.hw ELSE t.hw = e.hw
     /\ End(t) = e.keep + Len(e.new)
     /\ SubSeq(t.log, 1, e.keep) = SubSeq(s.log, 1, e.keep)
-    /\ \A i \in 1..Len(e.new) : t.log[e.keep + i].epoch = e.new[i]
+    /\ \A i \in 1..Len(e.new) : /\ t.log[e.keep + i].epoch = e.new[i].epoch
+                                /\ t.log[e.keep + i].voters = e.new[i].voters
+    /\ t.start = e.start /\ t.snapshot = e.snapshot
 
 \* What it may become, each with what the event made of it first. A step that was cut short by a
 \* loss of power has happened, or has not.
@@ -78,18 +117,18 @@ Becoming(s, e) ==
         later(f) == LET one == Expired(f)
                         two == UNION {Expired(t) : t \in one}
                     IN {f} \cup one \cup two
-    IN UNION {{<<f, Written(t, e)>> : t \in later(f)} : f \in firsts}
+    IN UNION {UNION {{<<f, end>> : end \in Ends(t, e)} : t \in later(f)} : f \in firsts}
 
 Shown(s, e) ==
     LET all == {pair \in Becoming(s, e) : e.isShown => Shows(s, pair[2], e)}
-        direct == {pair \in all : pair[2] = Written(pair[1], e)}
+        direct == {pair \in all : pair[2] \in Ends(pair[1], e)}
     IN IF e.isShown /\ direct # {} /\ s.role \notin {"candidate", "prospective"} THEN direct ELSE all
 
 ----------------------------------------------------------------------------
 \* What it may send: the message of the model that x is, or {}.
 
 Asks(t, x) ==
-    LET key == KeyOf(x.to, FirstDirectory)
+    LET key == KeyOf(x.to, x.dir)
         vote == Vote(t, key)
         fetch == [Fetch(t, x.to) EXCEPT !.hw = -1]  \* It is answered also where nothing is new.
     IN CASE x.kind = "vote" ->
@@ -107,11 +146,18 @@ Asks(t, x) ==
                 IF /\ t.role # "leader" /\ (IsDurable(t) \/ t.id \in Runs[run].observers)
                    /\ fetch.epoch = x.epoch /\ fetch.at = x.at /\ fetch.lastEpoch = x.last
                 THEN {fetch} ELSE {}
+         [] x.kind = "part" ->
+                IF t.role # "leader" /\ t.epoch = x.epoch
+                THEN {[kind |-> "part", from |-> t.id, to |-> x.to, epoch |-> x.epoch]} ELSE {}
+
+\* A leader whose removal is now committed answers the requests that waited for that, and resigns.
+AsItLed(s, t) == IF s.role = "leader" /\ t.role = "resigned" /\ IsDismissed(t)
+                 THEN {[s EXCEPT !.hw = t.hw]} ELSE {}
 
 \* An answer, by what the node was before, in, or after the step.
 Answers(s, f, t, e, x) ==
     LET m == flight[x.re]
-        known == {s, f, t}
+        known == {s, f, t} \cup AsItLed(s, f)
         granted == IF m.kind = "vote" /\ e.gets = x.re
                    THEN {r \in OnVote(s, m).sends : r.kind = "granted"} ELSE {}
         served == IF m.kind = "fetch" THEN UNION {OnFetch(u, m).sends : u \in known} ELSE {}
@@ -132,6 +178,8 @@ Answers(s, f, t, e, x) ==
          [] x.kind = "diverging" ->
                 {r \in served : /\ r.kind = "diverging"
                                 /\ r.epochThere = x.epochThere /\ r.endThere = x.endThere}
+         [] x.kind = "snapshot" ->
+                {r \in served : r.kind = "snapshot" /\ Len(r.prefix) = x.end}
 
 Made(s, f, t, e, x) == IF x.re = 0 THEN Asks(t, x) ELSE Answers(s, f, t, e, x)
 
@@ -143,7 +191,8 @@ AllMade(s, pair, e) == [i \in 1..Len(e.sends) |-> Made(s, pair[1], pair[2], e, e
 Facts(t) ==
     [role |-> t.role, epoch |-> t.epoch, leader |-> t.leader,
      vote |-> IF t.vote = None THEN None ELSE t.vote[1],
-     hw |-> t.hw, end |-> End(t), last |-> LastEpoch(t), synced |-> t.synced]
+     hw |-> t.hw, end |-> End(t), last |-> LastEpoch(t), synced |-> t.synced,
+     start |-> t.start, snapshot |-> t.snapshot, voters |-> Voters(t)]
 
 \* No behaviour goes on here. It is told once of each step, with what the model allows.
 IsStuck(s, e) ==

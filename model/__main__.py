@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Any
 
 import click
 
-from kraftspec.model import Group, TlcError, groups, run, story
+from kraftspec.model import Group, Result, TlcError, groups, run, story
+
+MARKS = ("<!-- groups -->\n", "<!-- end of groups -->")
 
 
 @click.command()
@@ -20,7 +23,17 @@ from kraftspec.model import Group, TlcError, groups, run, story
 @click.option("--seed", default=0, show_default=True)
 @click.option("--set", "changed", multiple=True, metavar="NAME=VALUE", help="Another constant.")
 @click.option("--list", "is_list", is_flag=True, help="List what can be checked.")
-def main(names: tuple[str, ...], changed: tuple[str, ...], is_list: bool, **options: Any) -> None:
+@click.option(
+    "--write", "page", metavar="PAGE", type=click.Path(path_type=Path, exists=True),
+    help="Put the number of states of each group into the table of this page.",
+)  # fmt: skip
+def main(
+    names: tuple[str, ...],
+    changed: tuple[str, ...],
+    is_list: bool,
+    page: Path | None,
+    **options: Any,
+) -> None:
     """Check groups of the model with TLC; all of them where none is named.
 
     A fault has to break its property, and its counterexample is printed in words; of all others,
@@ -31,17 +44,23 @@ def main(names: tuple[str, ...], changed: tuple[str, ...], is_list: bool, **opti
         if name not in known:
             raise click.UsageError(f"there is no group {name}; there are: {', '.join(known)}")
     constants = dict(one.partition("=")[::2] for one in changed)
+    if page is not None and (constants or options["simulate_s"]):
+        raise click.UsageError("--write is of whole groups in their own scope")
     failed = 0
     for name in names or known:
         if is_list:
             click.echo(f"{name}: {known[name].about}")
         else:
-            failed += not _holds(name, known[name].with_constants(constants), options)
+            group = known[name].with_constants(constants)
+            result = _checked(name, group, options)
+            failed += result.broken != group.breaks
+            if page is not None and result.is_complete:
+                _write(page, name, group, result)
     sys.exit(failed > 0)
 
 
-def _holds(name: str, group: Group, options: dict[str, Any]) -> bool:
-    """Check one, print what came of it, and return whether that is as it has to be."""
+def _checked(name: str, group: Group, options: dict[str, Any]) -> Result:
+    """Check one, and print what came of it."""
     try:
         result = run(group, progress=lambda line: click.echo(line, err=True), **options)
     except TlcError as error:
@@ -53,7 +72,22 @@ def _holds(name: str, group: Group, options: dict[str, Any]) -> bool:
     click.echo(f"{name}: {verdict}; {states}, {result.seconds:.0f} s")
     for line in story(result.trace):
         click.echo(line)
-    return result.broken == group.breaks
+    return result
+
+
+def _write(page: Path, name: str, group: Group, result: Result) -> None:
+    """Replace a group's row of the table in a page."""
+    text = page.read_text("utf-8")
+    try:
+        before, rest = text.split(MARKS[0])
+        table, after = rest.split(MARKS[1])
+    except ValueError as error:
+        raise click.UsageError(f"{page} has no table between {' and '.join(MARKS)}") from error
+    row = f"| `{name}` | {group.about} | {result.generated:,} | {result.distinct:,} |"
+    rows = {line.split(" | ")[0]: line for line in table.splitlines() if line}
+    rows[f"| `{name}`"] = f"{row} {result.depth} |"
+    table = "\n".join(rows.values())
+    page.write_text(f"{before}{MARKS[0]}\n{table}\n\n{MARKS[1]}{after}", "utf-8")
 
 
 if __name__ == "__main__":

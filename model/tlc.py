@@ -18,6 +18,7 @@ from kraftspec.model.groups import Group, defaults, model_root
 from kraftspec.model.values import Value, parse_state
 
 OUTPUT_LINE_COUNT_MAX = 30
+OUTPUT_CHARACTERS_MAX = 3000
 
 _COUNTS = re.compile(r"^([\d,]+) states generated, ([\d,]+) distinct states found", re.MULTILINE)
 _SIMULATED = re.compile(r"^The number of states generated: ([\d,]+)", re.MULTILINE)
@@ -84,8 +85,10 @@ def run(
         output = _output(command, Path(scratch), simulate_s, progress)
         result = read_output(output, time.monotonic() - began)
     if not (result.broken or result.is_complete or simulate_s):
-        end = "\n".join(output.splitlines()[-OUTPUT_LINE_COUNT_MAX:])
-        raise TlcError(f"TLC came to no end:\n{end}")
+        lines = output.splitlines()
+        first = next((at for at, line in enumerate(lines) if line.startswith("Error:")), 0)
+        told = "\n".join(lines[first:] if first else lines[-OUTPUT_LINE_COUNT_MAX:])
+        raise TlcError(f"TLC came to no end:\n{told[:OUTPUT_CHARACTERS_MAX]}")
     return result
 
 

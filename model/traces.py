@@ -20,21 +20,33 @@ _PRINTED = re.compile(r'^<<\s*"(?:explained|stuck)"')
 _OPENS, _CLOSES = re.compile(r"<<|[\[{(]"), re.compile(r">>|[\]})]")
 
 
+class Batch(msgspec.Struct, frozen=True):
+    """A batch: its epoch, and the voters that it has, as (id, number of the directory)."""
+
+    epoch: int
+    voters: frozenset[tuple[int, int]] = frozenset()
+
+
 class TracedStep(msgspec.Struct, kw_only=True):
     """A step of one node. Offsets are numbers of batches, epochs those of batches.
 
-    ``what`` is "receives" (the message that has the number ``gets``), "syncs" (the log up to
-    ``to``), "starts", "wipes" (its disk is another, and empty), or "runs" for all others. Then come
-    what the node shows after it: of the log that it had before, ``keep`` batches are left, and
-    ``new`` are the epochs of those after. ``sends`` are messages, with the fields that Trace.tla
-    names; ``gone`` the numbers of messages that nothing refers to any more.
+    ``what`` is "receives" (the message that has the number ``gets``), "syncs", "starts", "wipes"
+    (its disk is another, and empty), or "runs" for all others. ``loads`` is the number of the
+    answer that offered the snapshot which took the place of the log. Then comes what the node
+    shows after it: of the log that it had before, ``keep`` batches are left, and ``new`` are those
+    after; ``to`` are on the disk, the log starts after ``start``, and the last snapshot ends after
+    ``snapshot``. ``sends`` are messages, with the fields that Trace.tla names; ``gone`` the numbers
+    of messages that nothing refers to any more.
     """
 
     index: int  # Of the event of the run that it is.
     node: int
     what: str
     gets: int = 0
+    loads: int = 0
     to: int = 0
+    start: int = 0
+    snapshot: int = 0
     is_shown: bool = True  # False where it ended in the step, by a loss of power.
     is_forgotten: bool = False  # It has known a higher high watermark, and then led.
     role: str = "unattached"
@@ -43,16 +55,20 @@ class TracedStep(msgspec.Struct, kw_only=True):
     vote: int = NOBODY
     hw: int = 0
     keep: int = 0
-    new: list[int] = []
+    new: list[Batch] = []
     sends: list[dict[str, Any]] = []
     gone: list[int] = []
 
 
 class Trace(msgspec.Struct, kw_only=True):
-    """A run: its first voters, those who never vote, and its steps."""
+    """A run: its first voters, those who sync beside their fetches, and its steps.
+
+    In a static quorum all have the directory 0.
+    """
 
     voters: Collection[int]
     observers: Collection[int]
+    is_dynamic: bool = False
     steps: list[TracedStep]
 
 
@@ -66,13 +82,29 @@ class Verdict(msgspec.Struct, kw_only=True):
 
 
 def check(traces: Sequence[Trace], *, heap_mib: int = 2048) -> list[Verdict]:
-    """Let one TLC judge all of these. Raises ``TlcError``."""
+    """Let TLC judge these: one for those of static quorums, one for the others.
+
+    Raises ``TlcError``.
+    """
+    verdicts: dict[int, Verdict] = {}
+    for is_dynamic in (False, True):
+        chosen = [at for at, trace in enumerate(traces) if trace.is_dynamic == is_dynamic]
+        if chosen:
+            judged = _check([traces[at] for at in chosen], is_dynamic, heap_mib)
+            verdicts |= zip(chosen, judged, strict=True)
+    return [verdicts[at] for at in range(len(traces))]
+
+
+def _check(traces: Sequence[Trace], is_dynamic: bool, heap_mib: int) -> list[Verdict]:
+    steps = [step for trace in traces for step in trace.steps]
     nodes = {node for trace in traces for node in (*trace.voters, *trace.observers)}
+    nodes |= {step.node for step in steps} | {one["to"] for step in steps for one in step.sends}
     with tempfile.TemporaryDirectory(prefix="kraftspec-traces-") as directory:
         Path(directory, "Runs.tla").write_text(_module(traces), encoding="utf-8")
         group = Group(
             about="runs of real nodes",
-            constants={"Node": _tla(nodes), "InitialVoters": "{}"} | _UNBOUNDED,
+            constants=_UNBOUNDED
+            | {"Node": _tla(nodes), "InitialVoters": "{}", "Dynamic": _tla(is_dynamic)},
             replaces={"Runs": "RunsOfNodes"},
             module="Runs",
             specification="TraceSpec",
@@ -126,10 +158,12 @@ def _module(traces: Sequence[Trace]) -> str:
 def _fields(step: TracedStep) -> dict[str, Any]:
     """Return a step as Trace.tla has it."""
     return {
-        "node": step.node, "what": step.what, "gets": step.gets, "to": step.to,
+        "node": step.node, "what": step.what, "gets": step.gets, "loads": step.loads,
+        "to": step.to, "start": step.start, "snapshot": step.snapshot,
         "isShown": step.is_shown, "isForgotten": step.is_forgotten, "role": step.role,
         "epoch": step.epoch, "leader": step.leader, "vote": step.vote, "hw": step.hw,
-        "keep": step.keep, "new": step.new, "sends": step.sends, "gone": set(step.gone),
+        "keep": step.keep, "sends": step.sends, "gone": set(step.gone),
+        "new": [{"epoch": one.epoch, "voters": one.voters} for one in step.new],
     }  # fmt: skip
 
 
@@ -141,9 +175,9 @@ def _tla(value: Any, name: str = "") -> str:
         return "None" if value == NOBODY and name in ("leader", "vote") else str(value)
     if isinstance(value, str):
         return f'"{value}"'
-    if isinstance(value, set):
+    if isinstance(value, set | frozenset):
         return f"{{{', '.join(map(_tla, sorted(value)))}}}"
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return f"<<{', '.join(map(_tla, value))}>>"
     fields = (f"{key} |-> {_tla(field, key)}" for key, field in value.items())
     return f"[{', '.join(fields)}]"

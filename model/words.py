@@ -145,6 +145,7 @@ def _message(m: Value) -> str:
 def _record(record: Value) -> str:
     what = {"leader": "leader change", "data": "data", "voters": "voters"}[record["kind"]]
     voters = f" {_keys(record['voters'])}" if record["voters"] else ""
+    what += " with voters" if voters and record["kind"] == "leader" else ""
     return f"{what}{voters} ({record['epoch']})"
 
 

@@ -7,19 +7,21 @@ what any core shows of itself.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
 import msgspec
 
+from kraftspec.fastpath.types import ZERO_UUID
 from kraftspec.model.traces import NOBODY, Trace, TracedStep
+from kraftspec.reference.raft import SnapshotId
 from kraftspec.reference.raft.messages import (
     BeginEpoch,
     EndEpoch,
     Fetch,
     FetchReply,
+    FetchSnapshot,
     Reply,
     Request,
     Vote,
@@ -31,7 +33,7 @@ from kraftspec.simulation import world as kinds
 from kraftspec.simulation.clients import OPERATOR
 from kraftspec.simulation.committed_log import Violation
 from kraftspec.simulation.harness.cores import Core
-from kraftspec.simulation.log_model import LogModel
+from kraftspec.simulation.harness.node import HarnessNode
 from kraftspec.simulation.network import Message
 from kraftspec.simulation.replay import Replay
 from kraftspec.simulation.replica import Replica
@@ -39,14 +41,11 @@ from kraftspec.simulation.run import swarm_of
 from kraftspec.simulation.schedule import Schedule
 from kraftspec.simulation.swarm import Swarm
 from kraftspec.simulation.trace_text import event_text, trace_events
+from kraftspec.simulation.whole_logs import WholeLog, WholeLogs
 from kraftspec.simulation.world import Decision
 
-# Conditions that traces do not have yet: they are switched off.
-_WITHOUT = (
-    "kraft_version", "joiners", "upgrade_period_us", "snapshot_period_us", "clean_period_us",
-    "stranding_period_us", "old_nodes", "reconfigure_period_us", "repeat_period_us",
-    "leader_removal_period_us", "partitioned_removal_period_us", "move_period_us",
-)  # fmt: skip
+# Conditions that traces do not have: they are switched off.
+_WITHOUT = ("upgrade_period_us", "old_nodes")
 _WHAT = {kinds.FLUSH: "syncs", kinds.START: "starts", kinds.REPLACE: "wipes"}
 _NO_STEPS = (kinds.CRASH, kinds.BOUNDARY, kinds.CUT, kinds.DISK)  # A crash is told at the start.
 
@@ -56,6 +55,7 @@ class Recorded(msgspec.Struct, kw_only=True):
 
     seed: int
     swarm: Swarm
+    cores: Sequence[Core]
     decisions: list[Decision]
     trace: Trace
 
@@ -86,14 +86,15 @@ def record(
     for index, decision in enumerate(decisions):
         if replay.carry_out(index, decision) is not None:
             break
-    first = range(swarm.voters)
     return Recorded(
         seed=seed,
         swarm=swarm,
+        cores=cores,
         decisions=decisions,
         trace=Trace(
-            voters=first,
-            observers=[id for id in replay.world.replicas if id not in first],
+            voters=range(swarm.voters),
+            observers=[one.id for one in replay.world.replicas.values() if not one.syncs],
+            is_dynamic=swarm.kraft_version > 0,
             steps=replay.finish(),
         ),
     )
@@ -102,7 +103,9 @@ def record(
 def told(recorded: Recorded, step: TracedStep, profile: Profile) -> str:
     """Return the event of a step as a line, as the simulator tells its traces."""
     last = recorded.decisions[: step.index + 1]
-    events, _ = trace_events(recorded.seed, recorded.swarm, profile, last, is_judged=False)
+    events, _ = trace_events(
+        recorded.seed, recorded.swarm, profile, last, recorded.cores, is_judged=False
+    )
     return event_text(events[-1])
 
 
@@ -111,14 +114,20 @@ class _TraceReplay(Replay):
 
     def __init__(self, seed: int, swarm: Swarm, profile: Profile, cores: Sequence[Core]) -> None:
         self.steps: list[TracedStep] = []
-        self._sent: list[Message] = []  # In the step that is under way.
+        self._index = -1  # Of the decision that is carried out.
+        self._half: TracedStep | None = None  # What a harness has done in it so far.
+        self._sent: list[Message] = []  # Since the last step.
         self._numbers: dict[int, int] = {}  # Identity of a message of the model → its number.
         self._requests: dict[tuple[int, int, int], tuple[int, Request]] = {}
+        self._offers: dict[tuple[int, SnapshotId], int] = {}  # To whom, and what → the number.
         self._last_use: dict[int, TracedStep] = {}
-        self._logs: dict[int, LogModel] = {}  # As they were after the last step.
+        self._logs: dict[int, WholeLog] = {}  # As they were after the last step.
         self._shown: dict[int, TracedStep] = {}
         self._hw_max: dict[int, int] = {}  # Since the node started.
-        super().__init__(seed, swarm, profile, cores=cores, is_judged=False)
+        self._whole = WholeLogs()
+        super().__init__(seed, swarm, profile, cores=cores, is_judged=False, extra=[self._whole])
+        for replica in self.world.replicas.values():
+            self._whole.directory(replica.key)
 
     def sent(self, message: Message) -> None:
         """Note a message between nodes."""
@@ -126,32 +135,44 @@ class _TraceReplay(Replay):
             self._sent.append(message)
         super().sent(message)
 
+    def stepped(self, replica: Replica) -> None:
+        """Note a step of a harness: timers that are due strike before what comes then."""
+        super().stepped(replica)
+        if self._index >= 0 and isinstance(replica, HarnessNode):
+            if self._half is not None:
+                self._note(self._half)
+            self._half = TracedStep(index=self._index, node=replica.id, what="runs")
+            self._look(replica, self._half)
+
     def carry_out(self, index: int, decision: Decision) -> Violation | None:
         """Carry a decision out, and note what it did."""
         before = self.world.replicas[decision.node]
         log_before, was_over = before.log_model, _is_over(before)
         applied, arrived = len(self.applied), len(self.arrivals)
-        self._sent = []
+        self._sent, self._half, self._index = [], None, index
         violation = self.run([decision])
+        self._index = -1
         if decision.kind in _NO_STEPS or len(self.applied) == applied:
             return violation
         replica = self.world.replicas[decision.node]
-        step = TracedStep(index=index, node=replica.id, what=_WHAT.get(decision.kind, "runs"))
+        step = self._half
+        if step is None or not replica.is_up:
+            if step is not None:
+                self._note(step)
+            step = TracedStep(index=index, node=replica.id, what="runs")
+        step.what = _WHAT.get(decision.kind, "runs")
+        if step.what == "starts" and replica.log_model is log_before:
+            step.what = "runs"  # It lost its power before it had read its log.
+        if step.what == "wipes":
+            self._whole.directory(replica.key)
         if len(self.arrivals) > arrived and not was_over:
             step.gets = self._numbers.get(id(self.arrivals[-1][1]), 0)
             if step.gets:
                 step.what = "receives"
                 self._last_use[step.gets] = step
-        if step.what == "syncs":
-            step.to = _count(replica.log_model, replica.durable_end)
-        if step.what == "starts" and replica.log_model is log_before:
-            step.what = "runs"  # It lost its power before it had read its log.
-        self._look(replica, step)
-        step.sends = [one for message in self._sent if (one := self._described(message, step))]
-        shown = self._shown.get(replica.id)
-        if step.what != "runs" or step.sends or shown is None or _facts(shown) != _facts(step):
-            self.steps.append(step)
-            self._shown[replica.id] = step
+        if step is not self._half:
+            self._look(replica, step)
+        self._note(step)
         return violation
 
     def finish(self) -> list[TracedStep]:
@@ -160,33 +181,57 @@ class _TraceReplay(Replay):
             step.gone.append(number)
         return self.steps
 
-    def _look(self, replica: Replica, step: TracedStep) -> None:
-        """Note what a node shows."""
-        before, log = self._logs.get(replica.id, LogModel()), replica.log_model
-        step.keep = min(len(before.ends), len(log.ends))
-        while step.keep and before.chains[step.keep - 1] != log.chains[step.keep - 1]:
-            step.keep -= 1
-        step.new = log.epochs[step.keep :]
-        if step.new or step.keep < len(before.ends):
-            self._logs[replica.id] = copy = LogModel()
-            copy.ends, copy.epochs, copy.chains = [*log.ends], [*log.epochs], [*log.chains]
+    def _note(self, step: TracedStep) -> None:
+        """Note a step, unless nothing has happened in it."""
         if step.what in ("starts", "wipes"):
-            self._hw_max[replica.id] = 0
-        if step.what == "wipes":
-            return
-        step.is_shown = replica.is_up
-        core = replica.core
-        step.role, step.epoch, step.leader = str(core.role.name), core.epoch, core.leader_id
-        step.vote = NOBODY if core.voted is None else core.voted.id
-        step.hw = _count(log, core.high_watermark)
-        hw_max = self._hw_max[replica.id] = max(self._hw_max.get(replica.id, 0), step.hw)
+            self._hw_max[step.node] = step.start  # What its snapshot has was committed.
+        hw_max = self._hw_max[step.node] = max(self._hw_max.get(step.node, 0), step.hw)
         step.is_forgotten = step.hw < hw_max
+        shown = self._shown.get(step.node)
+        if step.what != "runs" or step.sends or shown is None or _facts(shown) != _facts(step):
+            self.steps.append(step)
+            self._shown[step.node] = step
+
+    def _look(self, replica: Replica, step: TracedStep) -> None:
+        """Note what a node shows, and has sent."""
+        before, log = self._logs.get(replica.id, WholeLog()), self._whole.look(replica)
+        self._logs[replica.id] = log
+        step.keep = before.same_as(log)
+        step.new = log.batches[step.keep :]
+        step.to = log.count(replica.durable_end)
+        step.start = log.count(replica.log_model.start_offset)
+        step.is_shown = replica.is_up
+        if step.is_shown:
+            core = replica.core
+            step.role, step.epoch, step.leader = str(core.role.name), core.epoch, core.leader_id
+            step.vote = NOBODY if core.voted is None else core.voted.id
+            step.hw = log.count(core.high_watermark)
+            step.snapshot = max((log.count(one.end_offset) for one in replica.snapshots), default=0)
+        step.loads = self._loads(replica, before, log, step.start)
+        if step.loads:
+            self._last_use[step.loads] = step
+        step.sends = [one for message in self._sent if (one := self._described(message, step))]
+        self._sent = []
+
+    def _loads(self, replica: Replica, before: WholeLog, log: WholeLog, start: int) -> int:
+        """Return the number of the answer that offered what the log was replaced by; 0: none."""
+        reset = self._whole.reset.pop(replica.id, None)
+        if reset is None and (
+            not start or before.chains[start - 1 : start] == log.chains[start - 1 : start]
+        ):
+            return 0
+        offset = replica.log_model.start_offset
+        return next(
+            (number for (node, offered), number in self._offers.items()
+             if node == replica.id and offered.end_offset == offset),
+            0,
+        )  # fmt: skip
 
     # ---- messages ------------------------------------------------------------------------------
 
     def _described(self, message: Message, step: TracedStep) -> dict[str, Any] | None:
         """Return a message in the model's words; None if the model has none like it."""
-        log = self.world.replicas[message.source].log_model
+        log = self._logs[message.source]
         profile, key = self.world.profile, (message.incarnation, message.correlation)
         if message.is_reply:
             number, request = self._requests.get((message.target, *key), (0, None))
@@ -197,36 +242,43 @@ class _TraceReplay(Replay):
             if fields is None:
                 return None
             self._last_use[number] = step
+            if isinstance(reply, FetchReply) and fields["kind"] == "snapshot":
+                offered = SnapshotId(reply.snapshot_end_offset, reply.snapshot_epoch)
+                self._offers[message.target, offered] = len(self._numbers) + 1
         else:
             number = 0
             value = profile.decode_request(message.api_key, message.version, message.body)
             fields = _request_fields(value, log)
             if fields is None:
                 return None
+            directory_id = getattr(value, "voter_directory_id", ZERO_UUID)
+            fields["dir"] = self._whole.directory_of(message.target, directory_id)
             self._requests[message.source, *key] = (len(self._numbers) + 1, value)
         own = self._numbers[id(message)] = len(self._numbers) + 1
         self._last_use[own] = step
         return {"id": own, "re": number, "to": message.target, **fields}
 
 
-def _request_fields(request: Request, log: LogModel) -> dict[str, Any] | None:
+def _request_fields(request: Request, log: WholeLog) -> dict[str, Any] | None:
     if isinstance(request, Vote):
         return {
             "kind": "vote", "epoch": request.epoch, "pre": request.pre_vote,
-            "last": request.last_epoch, "at": _count(log, request.end_offset),
+            "last": request.last_epoch, "at": log.count(request.end_offset),
         }  # fmt: skip
     if isinstance(request, Fetch):
         return {
             "kind": "fetch", "epoch": request.leader_epoch, "last": request.last_fetched_epoch,
-            "at": _count(log, request.fetch_offset),
+            "at": log.count(request.fetch_offset),
         }  # fmt: skip
     if isinstance(request, BeginEpoch | EndEpoch):
         kind = "begin" if isinstance(request, BeginEpoch) else "end"
         return {"kind": kind, "epoch": request.leader_epoch}
+    if isinstance(request, FetchSnapshot):
+        return {"kind": "part", "epoch": request.leader_epoch}
     return None
 
 
-def _reply_fields(request: Request, reply: Reply, log: LogModel) -> dict[str, Any] | None:
+def _reply_fields(request: Request, reply: Reply, log: WholeLog) -> dict[str, Any] | None:
     if reply.top_error or reply.leader_epoch < 0:
         return None
     told = {"kind": "told", "epoch": reply.leader_epoch, "leader": reply.leader_id}
@@ -235,17 +287,14 @@ def _reply_fields(request: Request, reply: Reply, log: LogModel) -> dict[str, An
     if not isinstance(request, Fetch) or not isinstance(reply, FetchReply) or reply.error:
         return told
     if reply.diverging_epoch >= 0:
-        end = _count(log, reply.diverging_end_offset)
+        end = log.count(reply.diverging_end_offset)
         return {"kind": "diverging", "epochThere": reply.diverging_epoch, "endThere": end}
+    if reply.snapshot_end_offset >= 0:
+        return {"kind": "snapshot", "end": log.count(reply.snapshot_end_offset)}
     end_offset = reply.batches[-1].last_offset + 1 if reply.batches else request.fetch_offset
     return {
-        "kind": "records", "end": _count(log, end_offset), "hw": _count(log, reply.high_watermark),
+        "kind": "records", "end": log.count(end_offset), "hw": log.count(reply.high_watermark),
     }  # fmt: skip
-
-
-def _count(log: LogModel, offset: int) -> int:
-    """Return how many batches end at an offset or before: an offset, in the model."""
-    return bisect_right(log.ends, offset)
 
 
 def _is_over(replica: Replica) -> bool:
@@ -259,5 +308,5 @@ def _is_over(replica: Replica) -> bool:
 def _facts(step: TracedStep) -> tuple[Any, ...]:
     return (
         step.is_shown, step.is_forgotten, step.role, step.epoch, step.leader, step.vote, step.hw,
-        len(step.new), step.keep + len(step.new),
+        len(step.new), step.keep + len(step.new), step.to, step.start, step.snapshot, step.loads,
     )  # fmt: skip

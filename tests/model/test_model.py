@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
-from kraftspec.model import TlcError, groups, run, story
-from kraftspec.model.__main__ import main
+from kraftspec.model import Result, TlcError, groups, run, story
+from kraftspec.model import __main__ as command
+from kraftspec.model.__main__ import MARKS, main
 
 FAULTS = [name for name, group in groups().items() if group.breaks]
 SMALL = ("snapshots", "reconfiguration", "two-voters")
@@ -71,3 +73,39 @@ def test_a_group_in_another_scope() -> None:
     text = groups()["elections"].with_constants({"MaxEpoch": "5"})
     assert text.constants["MaxEpoch"] == "5"
     assert text.constants["Begins"] == '"empty"'
+
+
+def counted(*_: object, **__: object) -> Result:
+    return Result(
+        generated=6002, distinct=1794, depth=24, seconds=1.0, broken="", trace=[], is_complete=True,
+        output="",
+    )  # fmt: skip
+
+
+def test_the_states_of_a_group_are_put_into_a_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "run", counted)
+    page = tmp_path / "page.md"
+    head, other = "| group | scope |\n| --- | --- |", "| `snapshots` | one | 7 | 6 | 5 |"
+    page.write_text(f"a\n{MARKS[0]}\n{head}\n| `two-voters` | old |\n{other}\n\n{MARKS[1]}\nb\n")
+    done = CliRunner().invoke(main, ["two-voters", "--write", str(page)])
+    assert done.exit_code == 0
+    row = f"| `two-voters` | {groups()['two-voters'].about} | 6,002 | 1,794 | 24 |"
+    assert page.read_text() == f"a\n{MARKS[0]}\n{head}\n{row}\n{other}\n\n{MARKS[1]}\nb\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [([], "has no table between"), (["--set", "MaxEpoch=1"], "of whole groups in their own scope")],
+)
+def test_a_page_that_gets_no_states(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], why: str
+) -> None:
+    monkeypatch.setattr(command, "run", counted)
+    page = tmp_path / "page.md"
+    page.write_text("a\n")
+    done = CliRunner().invoke(main, ["two-voters", "--write", str(page), *options])
+    assert done.exit_code == 2
+    assert why in " ".join(done.output.replace("│", "").split())
+    assert page.read_text() == "a\n"

@@ -8,9 +8,10 @@ import pytest
 from click.testing import CliRunner
 
 from kraftspec.cli.simulate import simulate
-from kraftspec.model.traces import Trace, TracedStep, Verdict, check, words
+from kraftspec.model.traces import Batch, Trace, TracedStep, Verdict, check, words
 from kraftspec.reference.profiles import profile_named
 from kraftspec.simulation.catalogue import planted
+from kraftspec.simulation.harness.cores import Core
 from kraftspec.simulation.model_trace import record
 
 # Seeded bugs, and a seed each whose run the model does not explain. No property is judged.
@@ -21,9 +22,10 @@ BUGS = {
 }
 
 
-def verdicts(seeds: range, events: int) -> list[Verdict]:
+def verdicts(seeds: range, events: int, *cores: Core) -> list[Verdict]:
     profile = profile_named("kafka", without=())
-    return check([record(seed, profile, events=events).trace for seed in seeds], heap_mib=1024)
+    runs = [record(seed, profile, events=events, cores=cores).trace for seed in seeds]
+    return check(runs, heap_mib=1024)
 
 
 def trace(*steps: TracedStep) -> Trace:
@@ -33,7 +35,16 @@ def trace(*steps: TracedStep) -> Trace:
 @pytest.mark.kafka
 @pytest.mark.soak
 def test_runs_are_explained() -> None:
-    assert [one.stuck_at for one in verdicts(range(8), 600)] == [None] * 8
+    """Static and dynamic quorums; seed 8 has a snapshot that takes the place of a log."""
+    assert [one.stuck_at for one in verdicts(range(6, 14), 500)] == [None] * 8
+
+
+@pytest.mark.kafka
+@pytest.mark.soak
+@pytest.mark.parametrize("release", ["4.3.1", "4.4.0"])
+def test_runs_of_kafka_are_explained(release: str) -> None:
+    core = Core(f"kafka:{release}")
+    assert [one.stuck_at for one in verdicts(range(3), 250, core)] == [None] * 3
 
 
 @pytest.mark.kafka
@@ -50,9 +61,13 @@ def test_a_seeded_bug_is_not_explained(bug: str) -> None:
 def test_written_traces() -> None:
     """What KIP-595 allows, and what it forbids, without any core."""
     starts = TracedStep(index=0, node=0, what="starts")
-    asks = {"id": 1, "re": 0, "to": 1, "kind": "vote", "epoch": 0, "pre": True, "last": 0, "at": 0}
+    asks = {
+        "id": 1, "re": 0, "to": 1, "dir": 1, "kind": "vote", "epoch": 0, "pre": True, "last": 0,
+        "at": 0,
+    }  # fmt: skip
     campaigns = TracedStep(index=1, node=0, what="runs", role="prospective", sends=[asks], gone=[1])
-    leads = TracedStep(index=1, node=0, what="runs", role="leader", epoch=1, leader=0, new=[1])
+    leads = TracedStep(index=1, node=0, what="runs", role="leader", epoch=1, leader=0)
+    leads.new = [Batch(1)]
     lies = TracedStep(index=1, node=0, what="runs", role="prospective", gone=[1])
     lies.sends = [asks | {"last": 3}]
     explained, alone, longer = check(

@@ -13,13 +13,19 @@ from kraftspec.cli.output import EXIT_FINDINGS, console, counted, emit_json, pro
 if TYPE_CHECKING:
     from kraftspec.model.traces import Verdict
     from kraftspec.reference.raft.profile import Profile
+    from kraftspec.simulation.harness.cores import Core
     from kraftspec.simulation.model_trace import Recorded
 
 RUNS_PER_TLC = 30  # TLC reads all of them before it begins.
 
 
 def model_check(
-    seeds: range, profile: Profile, events: int, nodes: int | None, as_json: bool
+    seeds: range,
+    profile: Profile,
+    events: int,
+    nodes: int | None,
+    cores: Sequence[Core],
+    as_json: bool,
 ) -> None:
     """Run seeds, let TLC explain them by behaviours of the model, and print what it cannot."""
     from kraftspec.model import TlcError
@@ -35,7 +41,9 @@ def model_check(
         for first in range(0, len(seeds), RUNS_PER_TLC):
             some = seeds[first : first + RUNS_PER_TLC]
             advance(f"seed {some[0]}", first, len(seeds))
-            recorded = [record(seed, profile, events=events, voters=nodes) for seed in some]
+            recorded = [
+                record(seed, profile, events=events, voters=nodes, cores=cores) for seed in some
+            ]
             steps += sum(len(one.trace.steps) for one in recorded)
             try:
                 verdicts = check([one.trace for one in recorded])

@@ -26,7 +26,7 @@ VOTERS_MAX = 7
 SEEDS_SHOWN_MAX = 10
 _ALONE = (
     "--lock-step, which takes one core, and --model-check go each alone with --seed, --seeds, "
-    "--nodes, --events, --bug and --json"
+    "--nodes, --events, --bug and --json; --model-check also with --core"
 )
 
 
@@ -156,10 +156,13 @@ def simulate(
     chosen = range(seed, seed + 1) if seed is not None else seeds
     assert chosen is not None
     if lock_step_with is not None or is_model_check:
-        if any((without, cores, minimise, svg, java)):
+        if any((without, minimise, svg, java)) or (cores and not is_model_check):
             raise click.UsageError(_ALONE)
+        run = _Run(
+            _profile_for(cores or lock_step_with or (), profile, ()), events, nodes, cores or ()
+        )
         with planted(*bugs), _harness_errors():
-            _compare(chosen, lock_step_with, is_model_check, profile, nodes, events, as_json)
+            _compare(chosen, lock_step_with, is_model_check, run, as_json)
         return
     if java is not None and not any(core.name.startswith("kafka") for core in cores or ()):
         raise click.UsageError("--java is for nodes of Kafka: --core kafka:4.4.0")
@@ -194,19 +197,16 @@ def _compare(
     seeds: range,
     lock_step_with: tuple[Core, ...] | None,
     is_model_check: bool,
-    profile: str,
-    nodes: int | None,
-    events: int,
+    run: _Run,
     as_json: bool,
 ) -> None:
     """Run seeds in lock-step with another core, or hold them against the model."""
-    if lock_step_with is not None and (is_model_check or len(lock_step_with) > 1):
+    if lock_step_with is None:
+        model_check(seeds, run.profile, run.events, run.nodes, run.cores, as_json)
+    elif is_model_check or len(lock_step_with) > 1:
         raise click.UsageError(_ALONE)
-    speaks = _profile_for(lock_step_with or (), profile, ())
-    if lock_step_with is not None:
-        lock_step(seeds, lock_step_with[0], events, nodes, as_json)
     else:
-        model_check(seeds, speaks, events, nodes, as_json)
+        lock_step(seeds, lock_step_with[0], run.events, run.nodes, as_json)
 
 
 def _profile_for(cores: Sequence[Core], name: str, without: tuple[str, ...]) -> Profile:
