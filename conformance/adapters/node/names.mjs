@@ -1,6 +1,7 @@
-// Where the client says another name than the schema: message, then the field's path without
-// indices, then the client's name. '' renames the message itself: one argument holds all of it.
-// A name with dots is a path into the client's object.
+// Where the client says another name than the schema; '' renames the message itself: one argument
+// holds all of it.
+
+import { Names } from './values.mjs'
 
 const ACL_FILTER = {
   resourceTypeFilter: 'resourceType',
@@ -13,7 +14,7 @@ const ACL_FILTER = {
 const under = (path, names) =>
   Object.fromEntries(Object.entries(names).map(([field, name]) => [`${path}.${field}`, name]))
 
-export const NAMES = {
+const fields = {
   AddPartitionsToTxnResponse: {
     resultsByTopicV3AndBelow: 'resultsByTransaction.0.topicResults'
   },
@@ -38,5 +39,6 @@ export const NAMES = {
   ProduceRequest: { timeoutMs: 'timeout' }
 }
 
-// Arrays of structs of which the client takes one field, as an array of that.
-export const ONE_FIELD = { 'MetadataRequest.topics': 'name' }
+const oneField = { 'MetadataRequest.topics': 'name' }
+
+export const NAMES = new Names({ fields, oneField })

@@ -44,7 +44,9 @@ export function readSpecs (folder) {
     const spec = JSON.parse(readFileSync(join(folder, file), 'utf8').replace(/^\s*\/\/.*$/gm, ''))
     const structs = new Map((spec.commonStructs ?? []).map(({ name, fields }) => [name, fields]))
     const fields = (spec.fields ?? []).map(field => readField(field, structs))
-    messages.set(`${spec.apiKey} ${spec.type}`, { name: spec.name, type: spec.type, fields })
+    const valid = versions(spec.validVersions)
+    const has = version => within(valid, version)
+    messages.set(`${spec.apiKey} ${spec.type}`, { name: spec.name, type: spec.type, fields, has })
   }
   return messages
 }
