@@ -141,6 +141,10 @@ model: .venv/.ready ## Check the TLA+ model of KRaft with TLC; ARGS='elections -
 simulate-catalogue: .venv/.ready ## Look for every seeded bug, write docs/simulation.md; ARGS='--jobs N'
 	$(BIN)/python -m kraftspec.simulation.catalogue.table $(ARGS)
 
+.PHONY: campaigns
+campaigns: .venv/.ready ## Hours of checks that no tier holds; goes on where it stopped; ARGS=--list
+	$(BIN)/python tests/campaigns.py $(ARGS)
+
 .PHONY: fuzz
 fuzz: .venv/.ready ## Throw two million inputs at each target; ARGS='--target T --runs N --jobs N --seed N'
 	@$(BIN)/python -c 'import atheris' 2>/dev/null \
