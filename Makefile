@@ -137,6 +137,10 @@ verify-live: .venv/.ready ## Verify a quorum under load whose leaders are killed
 model: .venv/.ready ## Check the TLA+ model of KRaft with TLC; ARGS='elections --workers 2'
 	$(BIN)/python -m kraftspec.model $(ARGS)
 
+.PHONY: model-bugs
+model-bugs: .venv/.ready ## Let the model alone look for the seeded bugs; goes on where it stopped
+	$(BIN)/python -m kraftspec.simulation.catalogue.against_model $(ARGS)
+
 .PHONY: simulate-catalogue
 simulate-catalogue: .venv/.ready ## Look for every seeded bug, write docs/simulation.md; ARGS='--jobs N'
 	$(BIN)/python -m kraftspec.simulation.catalogue.table $(ARGS)
