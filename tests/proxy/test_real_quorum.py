@@ -1,4 +1,4 @@
-"""Three controllers and a broker of Kafka's, who know each other by addresses of the proxy alone."""
+"""Controllers and a broker of Kafka's, who know each other by addresses of the proxy alone."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kraftspec.proxy.background import BackgroundProxy
 pytestmark = pytest.mark.kafka
 
 WAIT_S = 180.0
-VOTES = 12  # More than one election of two candidates has.
+VOTES = 6  # More than one election of two candidates has.
 
 
 def wait_until(is_so: Callable[[], object]) -> None:
@@ -51,8 +51,7 @@ def test_rules_between_controllers_and_a_broker(
             leader.kill()
             # No candidate hears of a vote: each goes on asking, and none leads.
             wait_until(lambda: dropped.acted >= VOTES)
-            quorums = [cluster.quorum_of(node) for node in others]
-            assert all(one is None or one.leader_id in (-1, leader.id) for one in quorums)
+            assert all(cluster.quorum_of(node) is None for node in others)
         second = cluster.leader(WAIT_S)
         assert second in others
         # What nodes tell of each other are the proxy's addresses.
