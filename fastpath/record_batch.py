@@ -6,7 +6,7 @@ What is hot goes by ``batch_writer`` and ``batch_reader``.
 
 from __future__ import annotations
 
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import msgspec
 
@@ -151,9 +151,11 @@ class RecordBatch(Message, kw_only=True, gc=False):
         return [self.encode(version)]
 
     # A batch has no plan that the engine could run: these go through ``encode`` and ``_read``.
-    encode_into = _IN_PYTHON["encode_into"]
-    decode = _IN_PYTHON["decode"]
-    decode_from = _IN_PYTHON["decode_from"]
+    # A type checker sees those of every message.
+    if not TYPE_CHECKING:
+        encode_into = _IN_PYTHON["encode_into"]
+        decode = _IN_PYTHON["decode"]
+        decode_from = _IN_PYTHON["decode_from"]
 
     @classmethod
     def _read(
