@@ -5,6 +5,9 @@ pytest finds it by itself where kraftspec is installed. Docs: docs/proxy.md.
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import time
 from collections.abc import Coroutine, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
     from kraftspec.reference.local.quorum import LocalQuorum
 
 TIMEOUT_S: Final = 60.0
+POLL_S: Final = 0.05
 
 _Result = TypeVar("_Result")
 
@@ -73,6 +77,75 @@ class Quorum:
         return self._thread.run(work)
 
 
+class ProcessQuorum:
+    """The same with each node in a process of its own: ``kill`` is a SIGKILL.
+
+    ``processes`` are those that run, by node id. What a node prints is in its directory.
+    """
+
+    def __init__(self, directory: Path, voters: int = 3) -> None:
+        """Lay the nodes out and format them."""
+        from kraftspec.conformance.cluster.guard import Guard  # noqa: PLC0415 - see above
+        from kraftspec.reference.local.quorum import LocalQuorum  # noqa: PLC0415 - see above
+
+        self._quorum = LocalQuorum(directory, voters=voters)
+        self._guard = Guard()
+        self.processes: dict[int, subprocess.Popen[bytes]] = {}
+
+    def __enter__(self) -> Self:
+        for node_id in self._quorum.properties:
+            self.start(node_id)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._guard.close()
+        for process in self.processes.values():
+            process.wait()
+
+    @property
+    def bootstrap(self) -> str:
+        """The addresses of the voters: ``HOST:PORT,…``."""
+        return self._quorum.bootstrap
+
+    def leader_id(self) -> int:
+        """Return the id of the leader, once there is one; TimeoutError where none is in time."""
+        from kraftspec.conformance.cluster.cluster import quorum_at  # noqa: PLC0415 - see above
+
+        until_s = time.monotonic() + TIMEOUT_S
+        while time.monotonic() < until_s:
+            for node_id in self.processes:
+                if quorum_at(int(self.address(node_id).rpartition(":")[2])) is not None:
+                    return node_id
+            time.sleep(POLL_S)
+        raise TimeoutError(f"no node led within {TIMEOUT_S:g} s; {self._quorum.directory}/*/*.log")
+
+    def address(self, node_id: int) -> str:
+        """Return ``HOST:PORT`` of a node."""
+        from kraftspec.reference.node.config import load_config  # noqa: PLC0415 - see above
+
+        listener = load_config(self._quorum.properties[node_id]).listeners[0]
+        return f"{listener.host}:{listener.port}"
+
+    def kill(self, node_id: int) -> None:
+        """End a node by SIGKILL."""
+        process = self.processes.pop(node_id)
+        process.kill()
+        process.wait()
+
+    def start(self, node_id: int) -> None:
+        """Start a node that does not run."""
+        path = self._quorum.properties[node_id]
+        command = [sys.executable, "-m", "kraftspec", "node", "--config", str(path)]
+        with (path.parent / "node.log").open("ab") as log:
+            self.processes[node_id] = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                process_group=self._guard.process_group,
+            )
+
+
 @pytest.fixture
 def kafka_proxy() -> Iterator[BackgroundProxy]:
     """A proxy without rules: ``kafka_proxy.listen("127.0.0.1:9092")`` is where to connect."""
@@ -88,6 +161,14 @@ def kraft_quorum(tmp_path: Path) -> Iterator[Quorum]:
     from kraftspec.reference.local.quorum import LocalQuorum  # noqa: PLC0415 - see above
 
     with Quorum(LocalQuorum(tmp_path / "kraft-quorum", voters=3)) as quorum:
+        quorum.leader_id()
+        yield quorum
+
+
+@pytest.fixture
+def kraft_quorum_processes(tmp_path: Path) -> Iterator[ProcessQuorum]:
+    """The same with a process for each node: ``kill`` is a SIGKILL."""
+    with ProcessQuorum(tmp_path / "kraft-quorum") as quorum:
         quorum.leader_id()
         yield quorum
 

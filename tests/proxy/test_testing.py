@@ -38,6 +38,14 @@ def test_a_leader_that_ends(kraft_quorum):
     kraft_quorum.start(first)
     assert len(kraft_quorum.bootstrap.split(",")) == 3
 """
+PROCESSES = """
+def test_a_leader_that_is_killed(kraft_quorum_processes):
+    first = kraft_quorum_processes.leader_id()
+    kraft_quorum_processes.kill(first)
+    assert kraft_quorum_processes.leader_id() != first
+    kraft_quorum_processes.start(first)
+    assert len(kraft_quorum_processes.processes) == 3
+"""
 KAFKA = """
 import warnings
 
@@ -68,6 +76,11 @@ def passes(directory: Path, text: str) -> None:
 
 def test_the_fixtures_before_our_own_nodes(tmp_path: Path) -> None:
     passes(tmp_path, QUORUM)
+
+
+@pytest.mark.soak
+def test_nodes_in_processes(tmp_path: Path) -> None:
+    passes(tmp_path, PROCESSES)
 
 
 @pytest.mark.kafka
