@@ -26,6 +26,7 @@ from kraftspec.reference.recovery import Severity, verify
 
 NODES: Final = 4  # Three voters and an observer.
 PATIENCE_S = 600.0
+INTERRUPTED: Final = 130
 WARM = 100  # Acknowledged records, before the first verification.
 ROUND = 50  # Verifications of one quorum; then a new one is started.
 
@@ -90,6 +91,20 @@ def read_runs(out: Path) -> list[Run]:
     return [msgspec.json.decode(line, type=Run) for line in whole.splitlines()]
 
 
+def _verify_until(runs: int, done: list[Run], out: Path) -> None:
+    while len(done) < runs:
+        with (
+            tempfile.TemporaryDirectory(prefix="kraftspec-verify-") as directory,
+            quorum_under_load(Path(directory).resolve()) as paths,
+            out.open("ab") as file,
+        ):
+            for _ in range(min(ROUND, runs - len(done))):
+                done.append(verify_once(paths))
+                file.write(msgspec.json.encode(done[-1]) + b"\n")
+                file.flush()
+        click.echo(f"{len(done)} of {runs}", err=True)
+
+
 @click.command()
 @click.option("--runs", default=1000, show_default=True, type=click.IntRange(1))
 @click.option(
@@ -104,17 +119,11 @@ def main(runs: int, out: Path) -> None:
     out.parent.mkdir(parents=True, exist_ok=True)
     done = read_runs(out)
     out.write_bytes(b"".join(msgspec.json.encode(run) + b"\n" for run in done))
-    while len(done) < runs:
-        with (
-            tempfile.TemporaryDirectory(prefix="kraftspec-verify-") as directory,
-            quorum_under_load(Path(directory).resolve()) as paths,
-            out.open("ab") as file,
-        ):
-            for _ in range(min(ROUND, runs - len(done))):
-                done.append(verify_once(paths))
-                file.write(msgspec.json.encode(done[-1]) + b"\n")
-                file.flush()
-        click.echo(f"{len(done)} of {runs}", err=True)
+    try:
+        _verify_until(runs, done, out)
+    except KeyboardInterrupt:
+        click.echo("Interrupted: the same command goes on.", err=True)
+        raise click.exceptions.Exit(INTERRUPTED) from None
     alarms = [alarm for run in done for alarm in run.alarms]
     moving = sum(not run.is_still for run in done)
     slowest = max(run.seconds for run in done)

@@ -19,7 +19,7 @@ from kraftspec.interop.wrecks.manifest import Manifest
 COMMAND_S = 300.0
 REFUSED = 1
 _STATIC = re.compile(r"controller\.quorum\.voters=(\S+)")
-_AWAY = re.compile(r"Stop node \d+, and move (\S+) away")
+_AWAY = re.compile(r"Stop node \d+, and move (\S+) out of ")
 
 
 class CureError(Exception):
@@ -82,7 +82,8 @@ def cure(home: Path, manifest: Manifest, cured: Cured | None = None) -> Changes:
     steps = written["afterwards"]
     for step in steps:
         if (away := _AWAY.match(step)) is not None:
-            Path(away[1]).rename(f"{away[1]}.away")
+            log = Path(away[1])
+            log.rename(home / f"{log.parent.parent.name}-{log.name}")
     static = [found[1] for step in steps if (found := _STATIC.search(step)) is not None]
     return {id: {"controller.quorum.voters": text} for id in manifest.keep for text in static}
 

@@ -29,6 +29,7 @@ from kraftspec.interop.wrecks.manifest import Manifest, read_manifest
 from kraftspec.interop.wrecks.standing import FIRST_ADDED_ID
 from kraftspec.reference.recovery import Severity, verify
 
+INTERRUPTED: Final = 130
 PASSED, FAILED, NOT_MADE = "passed", "FAILED", "not made"
 EXITS: Final = {PASSED: 0, FAILED: 1, NOT_MADE: 3}
 
@@ -162,7 +163,11 @@ def main(
         known = cells.get(cell.name)
         if known is not None and (known.outcome == PASSED or not again):
             continue
-        found = run_cell(cell.kind, cell.seed, release)
+        try:
+            found = run_cell(cell.kind, cell.seed, release)
+        except KeyboardInterrupt:
+            click.echo("Interrupted: the same command goes on.", err=True)
+            raise click.exceptions.Exit(INTERRUPTED) from None
         keep_cell(out, found)
         cells[cell.name] = found
         click.echo(

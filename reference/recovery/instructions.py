@@ -112,8 +112,9 @@ def afterwards(plan: Plan) -> Iterator[str]:
         one = plan.directories[loss.number]
         if one.node_id not in ids and one not in left_out:
             yield (
-                f"Stop node {one.node_id}, and move {one.path}/{_METADATA} away before a "
-                f"controller starts: its log is longer than that of the leader will be."
+                f"Stop node {one.node_id}, and move {one.path}/{_METADATA} out of {one.path} "
+                f"before a controller starts: its log is longer than that of the leader will be. "
+                f"Do not rename it there: a broker ends at a name that it does not know."
             )
     servers = ",".join(_addresses(plan)) or "HOST:PORT of the nodes to keep"
     if plan.is_static:

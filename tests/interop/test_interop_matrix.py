@@ -53,9 +53,8 @@ def test_a_wreck_is_cured_and_what_is_said_is_done(tmp_path: Path) -> None:
     manifest = a_wreck(tmp_path, [one, broker], expect="recovered", options=options)
     assert cure(tmp_path, manifest) == {}
     # The log of the broker is longer than the one that was kept.
-    assert [path.name for path in (tmp_path / "broker-11" / "data-0").glob("__*")] == [
-        "__cluster_metadata-0.away"
-    ]
+    assert not list((tmp_path / "broker-11" / "data-0").glob("__*"))
+    assert list((tmp_path / "broker-11-__cluster_metadata-0").glob("*.log"))
 
 
 def test_a_refusal_has_its_code_and_changes_nothing(tmp_path: Path) -> None:
@@ -137,6 +136,18 @@ def test_a_wreck_that_was_not_made_is_no_failure_of_the_cure(
     assert "no room" in output
     (cell,) = read_cells(tmp_path).values()
     assert cell.outcome == NOT_MADE
+
+
+def test_an_interrupted_matrix_has_its_exit_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(kind: str, seed: int, release: str) -> Cell:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(matrix, "run_cell", interrupt)
+    code, output = run(tmp_path, "graft", "--seeds", "0..0")
+    assert (code, read_cells(tmp_path)) == (130, {})
+    assert "the same command goes on" in output
 
 
 @pytest.mark.parametrize("arguments", [["no-such-kind"], ["graft", "--seeds", "one"]])

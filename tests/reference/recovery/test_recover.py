@@ -293,7 +293,7 @@ def test_a_keeper_that_is_shorter_by_choice(tmp_path: Path) -> None:
     assert len(lines) == 3
     plan = planned([nodes[0], broker], 1, source=source, accepts_loss=True)
     assert codes(plan) == []
-    assert f"Stop node 11, and move {broker.metadata} away" in text_of(plan)
+    assert f"Stop node 11, and move {broker.metadata} out of {broker.path}" in text_of(plan)
 
 
 def test_a_tail_that_a_later_leader_replaced_is_told(tmp_path: Path) -> None:
