@@ -8,6 +8,7 @@ import click
 
 from kraftspec.cli.conform_bugs import bugs
 from kraftspec.cli.conform_capture import capture
+from kraftspec.cli.conform_clients import clients
 from kraftspec.cli.conform_fuzz import fuzz
 from kraftspec.cli.conform_init import init
 from kraftspec.cli.conform_live import live
@@ -119,6 +120,7 @@ for command in (
     export,
     fuzz,
     init,
+    clients,
     live,
     record_node,
     report,

@@ -1,0 +1,28 @@
+"""Results of the suite for clients as JUnit XML, for build servers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from xml.etree import ElementTree as Xml
+
+from kraftspec.conformance.clients.run import Result
+from kraftspec.conformance.report.junit import document, xml_text
+
+
+def junit(client: str, results: Sequence[Result]) -> str:
+    """Return results as JUnit XML: an exchange is a test case."""
+    root = Xml.Element("testsuites", name=xml_text(client))
+    suite = Xml.SubElement(root, "testsuite", name="clients")
+    for result in results:
+        case = Xml.SubElement(
+            suite, "testcase", name=result.exchange, classname=xml_text(f"{client}.clients"),
+            time=f"{result.seconds:.3f}",
+        )  # fmt: skip
+        text = xml_text(f"{result.verdict}: {result.detail}")
+        if result.verdict == "skipped":
+            Xml.SubElement(case, "skipped", message=text)
+        elif not result.passed:
+            Xml.SubElement(case, "failure", message=text, type="conformance")
+        elif result.detail:
+            Xml.SubElement(case, "system-out").text = text
+    return document(root, sum(result.seconds for result in results))

@@ -1,0 +1,105 @@
+"""Each exchange passes our client as it is, and fails it with the fault that the exchange names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from kraftspec.conformance.clients.certificates import make
+from kraftspec.conformance.clients.clients import command_of
+from kraftspec.conformance.clients.driver import Driver
+from kraftspec.conformance.clients.exchange_files import (
+    Exchange,
+    own_files,
+    parse_exchanges,
+    read_exchanges,
+)
+from kraftspec.conformance.clients.faults import FAULTS
+from kraftspec.conformance.clients.run import Player, Timing
+from kraftspec.yaml_files import YamlFileError
+
+EXCHANGES = read_exchanges(own_files())
+START_S = 60.0
+# A client is given all the time that a busy machine takes, unless its time-out is what is expected.
+PATIENT, HASTY = Timing(30, 60), Timing(0.3, 60, connect_s=30)
+HANGING = Timing(0.3, 0.5)
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.fixture(scope="module")
+def good(certificates: Path) -> Iterator[Player]:
+    with (
+        Driver(command_of("kraftspec")) as driver,
+        Player(driver, PATIENT, certificates=certificates) as player,
+    ):
+        yield player
+
+
+@pytest.fixture(scope="module")
+def broken(certificates: Path) -> Iterator[Player]:
+    with (
+        Driver(command_of("kraftspec")) as driver,
+        Player(driver, PATIENT, certificates=certificates) as player,
+    ):
+        yield player
+
+
+def names() -> list[str]:
+    return [one.name for one in EXCHANGES]
+
+
+@pytest.mark.parametrize("exchange", EXCHANGES, ids=names())
+def test_our_client_passes(good: Player, exchange: Exchange) -> None:
+    good.timing = HASTY if exchange.client_waits else PATIENT
+    result = good.play(exchange)
+    assert result.passed, result
+
+
+# Many faults end the driver, and its start takes a while.
+@pytest.mark.soak
+@pytest.mark.parametrize("exchange", EXCHANGES, ids=names())
+def test_a_client_with_the_fault_fails(broken: Player, exchange: Exchange) -> None:
+    assert exchange.broken in FAULTS
+    if not broken.driver.is_running:
+        broken.driver.start(START_S)
+    switch = {"verb": "break", "fault": exchange.broken}
+    assert broken.driver.send(msgspec.json.encode(switch), START_S).ok
+    hangs = exchange.broken in ("no-deadline", "no-end")
+    gives_up = exchange.broken == "silent-error" or all(
+        getattr(step, step.verb).ends == "ok" for step in exchange.steps
+    )
+    broken.timing = HANGING if hangs else HASTY if gives_up else PATIENT
+    result = broken.play(exchange)
+    assert not result.passed, result
+    if hangs:
+        assert result.verdict == "hangs"
+
+
+def test_each_fault_fails_an_exchange() -> None:
+    assert {one.broken for one in EXCHANGES} == set(FAULTS)
+
+
+def test_mistakes_have_their_places() -> None:
+    text = """exchanges:
+  - name: wrong
+    about: It has three mistakes.
+    cites: "none at all"
+    answers: [{api: Produse}]
+    given: {versions: {Fetch: many}}
+    steps: [{}]
+    broken: abort
+"""
+    with pytest.raises(YamlFileError) as error:
+        parse_exchanges(text, "wrong.yaml")
+    assert str(error.value).splitlines() == [
+        "wrong.yaml:5:21: there is no API 'Produse'; did you mean Produce?",
+        "wrong.yaml:6:31: 'many' is none of 4, 3-7 and none",
+        "wrong.yaml:7:13: one of connect, produce, consume and admin",
+    ]

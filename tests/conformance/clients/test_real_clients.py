@@ -1,0 +1,28 @@
+"""Real clients pass what they are known to pass; one a language is built and driven."""
+
+from __future__ import annotations
+
+import pytest
+
+from kraftspec.conformance.clients.clients import command_of, specs
+from kraftspec.conformance.clients.driver import Driver
+from kraftspec.conformance.clients.exchange_files import own_files, read_exchanges
+from kraftspec.conformance.clients.run import Player, Timing
+
+NAMES = (
+    "plain-produce", "plain-consume", "api-versions-fallback-0", "not-leader-twice",
+    "idempotent-answer-lost", "unknown-tags-fetch", "batch-checksum-wrong",
+)  # fmt: skip
+
+
+@pytest.mark.peers
+@pytest.mark.parametrize("client", [spec.name for spec in specs()])
+def test_a_real_client(client: str) -> None:
+    lacks = next(spec for spec in specs() if spec.name == client).missing()
+    if lacks:
+        pytest.skip("; ".join(lacks))
+    exchanges = [one for one in read_exchanges(own_files()) if one.name in NAMES]
+    with Driver(command_of(client)) as driver, Player(driver, Timing(30, 60)) as player:
+        results = [player.play(exchange) for exchange in exchanges]
+    assert len(results) == len(NAMES)
+    assert [result for result in results if not result.passed] == []
