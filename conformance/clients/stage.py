@@ -111,7 +111,7 @@ class Stage:
             port = self._cluster.ports[1]
         if self.exchange.rules or self._kafka_port is not None:
             self._proxy = FaultProxy(self.exchange.rules, must_rewrite=True)
-            self._proxy.engine.record_to(self._counter)  # type: ignore[arg-type]
+            self._proxy.engine.record_to(self._counter)  # type: ignore[arg-type]  # has its one method
             port = (await self._proxy.listen(("127.0.0.1", port))).address[1]
         self.bootstrap = f"127.0.0.1:{port}"
 
