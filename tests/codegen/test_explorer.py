@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import struct
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import as_file, files
@@ -18,11 +19,28 @@ from playwright.sync_api import Browser, ConsoleMessage, Error, Page, Response, 
 
 from kraftspec.cli import main
 from kraftspec.conformance.vectors import vectors_root
+from kraftspec.fastpath import encode_batch
+from kraftspec.fastpath.records import Compression
+from kraftspec.generated.kafka import FetchRequest, FetchResponse, PartitionRecord
+from kraftspec.proxy.capture import FILE_HEADER, Tcp, record
+from kraftspec.reference.wire.frames import request_header, response_header
 
 FIRST_PAGE_BYTES_MAX = 300_000
 PAGES = ("#/", "#/message/FetchRequest/17", "#/errors", "#/releases", "#/bytes")
 # An ApiVersions request, version 3, of the client "me": its JSON says "a" and "b".
 REQUEST = "00120003000000010002" + "6d6500" + "0261026200"
+# The fields of the bytes that are in the page, with bytes as hex.
+DECODE_FILE = """async (kind) => {
+  const { decode, fromHex, toHex } = await import('./decode.js')
+  const data = fromHex(document.getElementById('hex').value)
+  const [name, version] = ['name', 'version'].map((id) => document.getElementById(id).value)
+  const { spans, error, batchError } = await decode(data, kind, name, Number(version))
+  return {
+    error: error ?? batchError ?? null,
+    spans: spans.map(({ path, value }) =>
+      [path, value instanceof Uint8Array ? toHex(value) : String(value)])
+  }
+}"""
 
 pytestmark = [pytest.mark.peers, pytest.mark.browser]
 
@@ -170,6 +188,136 @@ def test_a_dropped_file_is_decoded(tab: Page, site: str, tmp_path: Path) -> None
     (tmp_path / "frame").write_bytes(bytes.fromhex(REQUEST))
     tab.locator("#file").set_input_files(tmp_path / "frame")
     expect(tab.locator("#note")).to_have_text("18 bytes: ApiVersionsRequest version 3.")
+
+
+def segment(compressions: Iterable[Compression], records: int = 5) -> bytes:
+    return b"".join(
+        encode_batch(
+            [b"value %d" % number for number in range(records)],
+            timestamps=1_700_000_000_000,
+            base_offset=records * index,
+            compression=compression,
+        )
+        for index, compression in enumerate(compressions)
+    )
+
+
+def answered(records: bytes) -> FetchResponse:
+    partition = FetchResponse.PartitionData(high_watermark=5, records=records)
+    topic = FetchResponse.FetchableTopicResponse(partitions=[partition])
+    return FetchResponse(responses=[topic])
+
+
+def test_a_segment_shows_its_batches_however_they_are_compressed(
+    tab: Page, site: str, tmp_path: Path
+) -> None:
+    log = segment([Compression.NONE, Compression.GZIP, Compression.SNAPPY, Compression.LZ4])
+    (tmp_path / "00000000000000000000.log").write_bytes(log)
+    visit(tab, site, "#/bytes")
+    tab.locator("#file").set_input_files(tmp_path / "00000000000000000000.log")
+    expect(tab.locator("#note")).to_have_text(f"{len(log)} bytes: a log.")
+    decoded = tab.evaluate(DECODE_FILE, "log")
+    assert decoded["error"] is None
+    values = {path: value for path, value in decoded["spans"] if path.endswith(".value")}
+    assert values == {
+        f"[{batch}].records[{number}].value": (b"value %d" % number).hex()
+        for batch in range(4)
+        for number in range(5)
+    }
+    # The records of the third batch light up what they were compressed to.
+    tab.locator(".tree").get_by_text("[4]", exact=True).nth(2).hover()
+    starts = [0]
+    for _ in range(3):
+        starts.append(starts[-1] + 12 + int.from_bytes(log[starts[-1] + 8 : starts[-1] + 12]))
+    expect(tab.locator("#lit")).to_have_text(f"bytes {starts[2] + 61} to {starts[3] - 1}: [4]")
+
+
+def test_what_is_wrong_with_a_batch_and_what_is_not_read_is_said(
+    tab: Page, site: str, tmp_path: Path
+) -> None:
+    visit(tab, site, "#/bytes")
+    log = bytearray(segment([Compression.NONE] * 2))
+    log[-1] ^= 1
+    (tmp_path / "bad.log").write_bytes(log)
+    tab.locator("#file").set_input_files(tmp_path / "bad.log")
+    place = len(log) // 2 + 17
+    expect(tab.locator("#note")).to_contain_text(f"crc_mismatch at byte {place}, [1].crc: ")
+    (tmp_path / "zstd.log").write_bytes(segment([Compression.ZSTD]))
+    tab.locator("#file").set_input_files(tmp_path / "zstd.log")
+    expect(tab.locator("#note")).to_contain_text("this page does not read zstd")
+
+
+def test_a_record_of_the_metadata_log_is_shown_field_by_field(
+    tab: Page, site: str, tmp_path: Path
+) -> None:
+    record = b"\x01\x03\x02" + PartitionRecord(partition_id=7, leader=5).encode(2)
+    (tmp_path / "meta.log").write_bytes(encode_batch([record], timestamps=1_700_000_000_000))
+    visit(tab, site, "#/bytes")
+    tab.locator("#file").set_input_files(tmp_path / "meta.log")
+    expect(tab.locator(".tree")).to_contain_text("PartitionRecord v2")
+    expect(tab.locator(".tree")).to_contain_text("partitionId: 7")
+    tab.locator(".tree").get_by_text("leader: 5").hover()
+    expect(tab.locator(".hex b.lit")).to_have_text(["00", "00", "00", "05"])
+
+
+def test_a_capture_shows_each_message_with_the_batches_in_it(
+    tab: Page, site: str, tmp_path: Path
+) -> None:
+    tcp = Tcp(((bytes((10, 0, 1, 1)), 20_001), (bytes((10, 0, 0, 1)), 9092)))
+    asked = request_header(FetchRequest, 16, 2, "me") + FetchRequest().encode(16)
+    data = answered(segment([Compression.NONE] * 2)).encode(16)
+    told = response_header(FetchResponse, 16, 2) + data
+    packets = [tcp.packet(0, struct.pack(">i", len(asked)) + asked)]
+    stream = struct.pack(">i", len(told)) + told
+    packets += [tcp.packet(1, stream[at : at + 50]) for at in range(0, len(stream), 50)]
+    packets[2], packets[3] = packets[3], packets[2]  # Out of order,
+    packets.append(packets[4])  # and one came twice.
+    (tmp_path / "a.pcap").write_bytes(FILE_HEADER + b"".join(record(one, 0) for one in packets))
+    visit(tab, site, "#/bytes")
+    tab.locator("#file").set_input_files(tmp_path / "a.pcap")
+    expect(tab.locator("#capture option")).to_have_text(
+        ["1: FetchRequest 16, 10.0.1.1:20001 to 10.0.0.1:9092",
+         "2: FetchResponse 16, 10.0.0.1:9092 to 10.0.1.1:20001"]
+    )  # fmt: skip
+    expect(tab.locator("#name")).to_have_value("FetchRequest")
+    tab.locator("#capture").select_option("1")
+    expect(tab.locator("#note")).to_have_text(f"{len(stream)} bytes: FetchResponse version 16.")
+    decoded = tab.evaluate(DECODE_FILE, "frame")
+    values = [value for path, value in decoded["spans"] if path.endswith("].value")]
+    assert values == [(b"value %d" % number).hex() for number in range(5)] * 2
+    assert json.loads(tab.locator("#json").input_value())["responses"]
+
+
+def test_a_megabyte_of_fetched_records_is_shown_within_a_second(
+    browser: Browser, site: str, tmp_path: Path
+) -> None:
+    """Counted is the time of the page's thread, so that other work of the machine is not."""
+    batch = encode_batch([bytes(96)] * 100, timestamps=1_700_000_000_000)
+    data = answered(batch * 100).encode(16)
+    assert len(data) > 1_000_000
+    tab = browser.new_page()
+    visit(tab, site, "#/bytes/FetchResponse/16")
+    session = tab.context.new_cdp_session(tab)
+    session.send("Performance.enable", {"timeDomain": "threadTicks"})
+
+    def spent_s() -> float:
+        metrics = session.send("Performance.getMetrics")["metrics"]
+        return float(next(one["value"] for one in metrics if one["name"] == "TaskDuration"))
+
+    took = []
+    for lap in range(3):
+        path = tmp_path / f"fetched-{lap}"  # The same file again would be no change.
+        path.write_bytes(data)
+        before = spent_s()
+        tab.locator("#file").set_input_files(path)
+        shown = f"{len(data)} bytes: FetchResponse version 16."
+        expect(tab.locator("#note")).to_have_text(shown, timeout=60_000)
+        took.append(spent_s() - before)
+        tab.locator("#hex").fill("00")
+        expect(tab.locator("#note")).not_to_have_text(shown)
+        tab.locator("#kind").select_option("message")
+    tab.close()
+    assert min(took) < 1, took
 
 
 def test_search_finds_each_kind_by_the_keyboard_alone(tab: Page, site: str) -> None:

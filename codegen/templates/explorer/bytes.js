@@ -1,11 +1,13 @@
 // The page of bytes: hex and JSON that follow each other, and a tree beside the bytes.
 
-import { CATALOGUE, decode, detect, encode, example, fromHex, toHex } from './decode.js'
+import { isCapture, messages } from './capture.js'
+import { CATALOGUE, decode, detect, encode, example, fromHex, JSON_BYTES_MAX, toHex } from './decode.js'
 import { h } from './dom.js'
 import { hexView } from './hex.js'
 import { treeView } from './tree.js'
 
 const HEX_SHOWN_MAX = 65_536 // Bytes; a text area with more is slow.
+const FILE_MAX = 256 << 20
 
 export async function bytes (name = '', version = '') {
   const page = new Page()
@@ -22,7 +24,8 @@ class Page {
     const names = Object.keys(CATALOGUE).filter((name) => CATALOGUE[name].lastVersion >= CATALOGUE[name].firstVersion)
     this.kind = h('select', { id: 'kind', onchange: () => this.read() },
       h('option', { value: 'frame' }, 'a frame, with its header'),
-      h('option', { value: 'message' }, 'a message alone'))
+      h('option', { value: 'message' }, 'a message alone'),
+      h('option', { value: 'log' }, 'a log segment'))
     this.names = h('select', { id: 'name', onchange: () => this.choose(this.names.value) },
       names.map((name) => h('option', {}, name)))
     this.versions = h('select', { id: 'version', onchange: () => this.read() })
@@ -32,6 +35,9 @@ class Page {
     this.lit = h('p', { id: 'lit', class: 'mono' }, 'Point at a byte or a field.')
     this.bytes = hexView((span) => this.light(span))
     this.tree = treeView((start, end, text) => this.lightBytes(start, end, text))
+    this.captured = []
+    this.capture = h('select', { id: 'capture', onchange: () => this.chooseCaptured() })
+    this.captures = h('label', { for: 'capture', hidden: true }, 'Message of the capture', h('br'), this.capture)
     this.file = h('input', { id: 'file', type: 'file', onchange: () => this.take(this.file.files[0]) })
   }
 
@@ -45,12 +51,13 @@ class Page {
         this.take(event.dataTransfer.files[0])
       }
     },
-    h('p', {}, 'Paste hex, or drop a file with one frame. A request says what it is; of a response, choose the message and version. Nothing leaves this page.'),
+    h('p', {}, 'Paste hex, or drop a file: one frame, a capture (pcap, pcapng) or a .log segment. A request says what it is; of a response, choose the message and version. Nothing leaves this page.'),
     h('div', { class: 'form' },
       h('label', { for: 'kind' }, 'The bytes are', h('br'), this.kind),
       h('label', { for: 'name' }, 'Message', h('br'), this.names),
       h('label', { for: 'version' }, 'Version', h('br'), this.versions),
       h('label', { for: 'file' }, 'File', h('br'), this.file)),
+    h('div', { class: 'form' }, this.captures),
     h('div', { class: 'two' },
       h('div', {}, h('label', { for: 'hex' }, 'Hex'), this.hex),
       h('div', {}, h('label', { for: 'json' }, 'JSON of the message: edit it to see its bytes'), this.json)),
@@ -88,6 +95,8 @@ class Page {
   }
 
   put (data) {
+    this.captured = []
+    this.captures.hidden = true
     this.data = data
     const shown = toHex(data.subarray(0, HEX_SHOWN_MAX)).replace(/(.{8})(?=.)/g, '$1 ')
     this.hex.value = shown + (data.length > HEX_SHOWN_MAX ? ' …' : '')
@@ -95,16 +104,47 @@ class Page {
 
   async take (file) {
     if (!file) return
-    this.data = new Uint8Array(await file.arrayBuffer())
-    const text = new TextDecoder('latin1').decode(this.data.subarray(0, 64))
-    if (/^[0-9a-fx\\\s,:]+$/i.test(text)) this.data = fromHex(new TextDecoder().decode(this.data))
-    this.put(this.data)
+    if (file.size > FILE_MAX) return this.say(`a file of ${file.size} bytes; this page reads up to ${FILE_MAX}`)
+    let data = new Uint8Array(await file.arrayBuffer())
+    const text = new TextDecoder('latin1').decode(data.subarray(0, 64))
+    if (/^[0-9a-fx\\\s,:;]+$/i.test(text)) {
+      try {
+        data = fromHex(new TextDecoder().decode(data))
+      } catch (error) {
+        return this.say(error.message)
+      }
+    }
+    if (isCapture(data)) return this.takeCapture(data)
+    this.put(data)
     await this.found()
+  }
+
+  async takeCapture (data) {
+    const found = messages(data)
+    if (found.length === 0) return this.say('There is no whole request of Kafka in this capture.')
+    this.capture.replaceChildren(...found.map(({ name, version, from, to }, at) =>
+      h('option', { value: at }, `${at + 1}: ${name} ${version}, ${from} to ${to}`)))
+    this.put(found[0].data)
+    this.captured = found
+    this.captures.hidden = false
+    await this.chooseCaptured()
+  }
+
+  async chooseCaptured () {
+    const found = this.captured
+    const { data, name, version } = found[Number(this.capture.value)]
+    this.put(data)
+    this.captured = found
+    this.captures.hidden = false
+    this.kind.value = 'frame'
+    this.pick(name, version)
+    await this.read()
   }
 
   async typed () {
     try {
       this.data = fromHex(this.hex.value)
+      this.captures.hidden = true
     } catch (error) {
       return this.say(error.message)
     }
@@ -115,14 +155,22 @@ class Page {
     const is = detect(this.data)
     if (is) {
       this.kind.value = is.kind
-      this.pick(is.name, is.version)
+      if (is.name) this.pick(is.name, is.version)
     } else if (!this.versions.value) this.pick('ApiVersionsRequest', 0)
     await this.read()
   }
 
   async read () {
-    this.decoded = await decode(this.data, this.kind.value, this.names.value, this.version)
-    if (this.decoded.json !== null) this.json.value = this.decoded.json
+    const data = this.data
+    const found = await decode(data, this.kind.value, this.names.value, this.version)
+    if (data !== this.data) return // Something else was put meanwhile.
+    this.decoded = found
+    const isLog = this.kind.value === 'log'
+    const isLong = data.length - found.bodyOffset > JSON_BYTES_MAX
+    this.names.disabled = this.versions.disabled = isLog
+    this.json.disabled = isLog || isLong
+    if (this.json.disabled) this.json.value = isLog ? 'A log is shown as fields.' : 'Too long to edit here.'
+    else if (found.json !== null) this.json.value = found.json
     this.draw()
   }
 
@@ -143,13 +191,15 @@ class Page {
   }
 
   draw () {
-    const { spans, error } = this.decoded
-    this.bytes.show(this.data, spans, error?.offset)
+    const { spans, error, batchError } = this.decoded
+    const wrong = error ?? batchError
+    this.bytes.show(this.data, spans, wrong?.offset)
     this.tree.show(spans)
     this.lit.textContent = 'Point at a byte or a field.'
-    if (error) {
-      this.say(`${error.errorClass}${error.offset === undefined ? '' : ` at byte ${error.offset}`}${error.path ? `, ${error.path}` : ''}: ${error.detail}`)
-    } else this.say(`${this.data.length} bytes: ${this.names.value} version ${this.version}.`, false)
+    const what = this.kind.value === 'log' ? 'a log' : `${this.names.value} version ${this.version}`
+    if (!wrong) return this.say(`${this.data.length} bytes: ${what}.`, false)
+    const place = wrong.offset === undefined ? '' : ` at byte ${wrong.offset}`
+    this.say(`${wrong.errorClass}${place}${wrong.path ? `, ${wrong.path}` : ''}: ${wrong.detail}`)
   }
 
   say (text, wrong = true) {

@@ -1,11 +1,15 @@
 // From bytes to fields that know their bytes, and from JSON to bytes: the TypeScript codecs' work.
 
+import { batches, isLog } from './batches.js'
 import { CATALOGUE, load } from './codecs/kafka/index.js'
 import { CodecError } from './codecs/runtime/index.js'
 
 export { CATALOGUE, CodecError, load }
 
 const SIZE = 4
+
+/** A message with more bytes has no JSON in the page: a text area with so much is slow. */
+export const JSON_BYTES_MAX = 150_000
 
 /** The name of the request or response of an API, or undefined. */
 export function nameOf (type, apiKey) {
@@ -32,10 +36,11 @@ export function toHex (data) {
   return Array.from(data, (byte) => byte.toString(16).padStart(2, '0')).join('')
 }
 
-/** Guess what bytes are: a request with or without its size says so in its header. */
+/** Guess what bytes are: a request says so in its header, a log in its first batch. */
 export function detect (data) {
   const view = new DataView(data.buffer, data.byteOffset, data.byteLength)
   for (const start of [SIZE, 0]) {
+    if (start === 0 && isLog(data)) return { kind: 'log' }
     if (data.length < start + 8 || (start && view.getInt32(0) !== data.length - SIZE)) continue
     const name = nameOf('request', view.getInt16(start))
     const version = view.getInt16(start + 2)
@@ -48,12 +53,14 @@ export function detect (data) {
 }
 
 /**
- * Decode a message, or a frame of it with its header and, where it is there, its size.
+ * Decode a message, or a frame of it with its header and, where it is there, its size; or a log.
  *
+ * Record batches in a message are explained behind it; what is wrong with one is `batchError`.
  * Returns the spans of all parts with offsets into `data`, the body's JSON, where the body starts,
  * and the error, if there is one: its offset is one into `data`, too.
  */
 export async function decode (data, kind, name, version) {
+  if (kind === 'log') return { bodyOffset: 0, json: null, ...await batches(data, 0, data.length, '', 'log') }
   const message = await load(name)
   const spans = []
   let at = 0
@@ -68,16 +75,35 @@ export async function decode (data, kind, name, version) {
     }
     const body = data.subarray(at)
     const { spans: inner, error } = message.explain(body, version)
-    spans.push(...inner.map((span) => moved(span, message.name, at)))
+    const records = await withBatches(data, inner.map((span) => moved(span, message.name, at)))
+    for (const span of records.spans) spans.push(span)
     if (error) throw error
-    const value = message.decode(body, version)
-    return { spans, bodyOffset: at, json: message.toJsonText(value, version, '  '), error: null }
+    const json = body.length > JSON_BYTES_MAX
+      ? null
+      : message.toJsonText(message.decode(body, version), version, '  ')
+    return { spans, bodyOffset: at, json, error: null, batchError: records.error }
   } catch (error) {
     if (!(error instanceof CodecError)) throw error
     const offset = error.offset === undefined ? undefined : error.offset + at
     const { errorClass, path, message: detail } = error
     return { spans, bodyOffset: at, json: null, error: { errorClass, path, offset, detail } }
   }
+}
+
+/** Put the batches of each field of records in its place. */
+async function withBatches (data, found) {
+  const spans = []
+  let error = null
+  for (const span of found) {
+    spans.push(span)
+    if (!span.wire.endsWith('records') || !span.value?.length) continue
+    const start = span.end - span.value.length
+    const inner = await batches(data, start, span.end, span.path, span.part)
+    error ??= inner.error
+    Object.assign(span, { wire: 'length', end: start, value: span.value.length })
+    for (const one of inner.spans) spans.push(one)
+  }
+  return { spans, error }
 }
 
 async function header (data, at, message, version, spans) {

@@ -93,7 +93,7 @@ export function hexView (point) {
     element: h('div', {}, pages, grid),
     show (bytes, found, wrong) {
       [data, fault, here] = [bytes, wrong, 0]
-      spans = found.filter(({ start, end }) => end > start)
+      spans = found.filter(({ start, end, inflated }) => end > start && !inflated)
       draw(0)
     },
     light (start, end) {

@@ -84,9 +84,10 @@ function settle (node, span) {
   if (span.wire === 'count' && node.depth > 0) {
     node.words = `${node.name} ${span.value === null ? 'null' : `[${span.value}]`}`
   }
+  if (span.wire === 'length') node.words = `${node.name}: ${span.value} bytes`
   if (node.depth > 0 && !node.span && span.wire !== 'tag count') {
     node.span = span
-    if (span.wire !== 'count') node.words = `${node.name}: ${shown(span.value)} `
+    if (span.wire !== 'count' && span.wire !== 'length') node.words = `${node.name}: ${shown(span.value)} `
     return
   }
   const leaf = branch(span.wire, node, span)

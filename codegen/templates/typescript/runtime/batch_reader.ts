@@ -142,6 +142,7 @@ class RecordReader {
   private at = 0
   private record = 0
   private last = -1
+  private path = ''
   private readonly data: Uint8Array
   private readonly offset: number
   private readonly head: Head
@@ -165,7 +166,7 @@ class RecordReader {
   private note (field: string, wire: Span['wire'], start: number, value: unknown): void {
     if (this.spans === undefined) return
     const by = this.inflated ? 0 : this.head.at
-    const path = `records[${this.record}].${field}`
+    const path = `${this.path}${field}`
     const span: Span = { path, wire, start: start + by, end: this.at + by, value }
     if (this.inflated) span.inflated = true
     this.spans.push(span)
@@ -174,6 +175,11 @@ class RecordReader {
   /** Read a zigzag varint that may not pass `end`; up to 32 bits, or up to 64. */
   private varint (end: number, field: string, bits = 32): bigint {
     const start = this.at
+    const first = this.data[start]!
+    if (start < end && first < 128) { // Nearly all.
+      this.at++
+      return BigInt((first >> 1) ^ -(first & 1))
+    }
     const most = Math.floor((bits + 6) / 7)
     let value = 0n
     for (let size = 0; ; size++) {
@@ -259,6 +265,7 @@ class RecordReader {
   }
 
   private next (): Batch.Record {
+    if (this.spans !== undefined) this.path = `records[${this.record}].`
     const start = this.at
     const length = this.length(this.data.length, 'length')
     const end = this.at + length
