@@ -127,7 +127,21 @@ def problem_of(cls: type[Message], text: str, steps: tuple[Step, ...]) -> str | 
     codec = cls.CODEC
     if any(_exists(codec, codec.layout(version), steps) for version in cls.VALID_VERSIONS):
         return None
+    for version in reversed(cls.VALID_VERSIONS):
+        inner = _names_below(codec, codec.layout(version), steps)
+        if inner:
+            return f"{text!r} of {cls.__name__} is a list; name a field of it: {', '.join(inner)}"
     return f"{cls.__name__} has no field {text!r} at any version"
+
+
+def _names_below(codec: Codec, layout: Layout, steps: tuple[Step, ...]) -> list[str]:
+    """Return the fields of the structs that a path leads to; none where it leads to no struct."""
+    for step in steps:
+        field = _field(layout, step.name)
+        if field is None or not isinstance(field[2], int):
+            return []
+        layout = codec.layouts[field[2]]
+    return [row[0] for row in layout[2]]
 
 
 def _exists(codec: Codec, layout: Layout, steps: tuple[Step, ...]) -> bool:

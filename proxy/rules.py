@@ -253,6 +253,20 @@ def check_rule(rule: Rule, apis: dict[int, Api]) -> None:
     for field in ("where", "set"):
         for path in getattr(rule, field):
             _check_path(rule, field, path, named)
+    for path, wanted in rule.where.items():
+        for one in wanted if isinstance(wanted, list) else [wanted]:
+            if isinstance(one, dict) and not (one and _are_numbers(one, {"min", "max"})):
+                raise RuleError(f"where.{path}", "give it a value, a list of them, or min and max")
+    for path, value in rule.set.items():
+        if isinstance(value, dict) and not (value and _are_numbers(value, {"add"})):
+            raise RuleError(f"set.{path}", "give it a value, or {add: number}")
+
+
+def _are_numbers(values: dict[str, Any], names: set[str]) -> bool:
+    numbers = (
+        isinstance(one, int | float) and not isinstance(one, bool) for one in values.values()
+    )
+    return set(values) <= names and all(numbers)
 
 
 def _check_path(rule: Rule, field: str, path: str, named: list[Api]) -> None:
