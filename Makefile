@@ -149,6 +149,18 @@ simulate-catalogue: .venv/.ready ## Look for every seeded bug, write docs/simula
 campaigns: .venv/.ready ## Hours of checks that no tier holds; goes on where it stopped; ARGS=--list
 	$(BIN)/python tests/campaigns.py $(ARGS)
 
+.PHONY: live
+live: .venv/.ready ## Play all live scenarios with our node; ARGS='--jobs N --filter TEXT'
+	$(BIN)/kraftspec conform live --target kraftspec --jobs 4 $(ARGS)
+
+.PHONY: live-kafka
+live-kafka: .venv/.ready ## Play all live scenarios with Kafka's; KAFKA_RELEASE=4.3.1 for another release
+	$(BIN)/kraftspec conform live --target kafka --jobs 2 $(ARGS)
+
+.PHONY: live-catalogue
+live-catalogue: .venv/.ready ## Which seeded bugs the live suite catches, docs/live-catalogue.md; ARGS='--jobs N'
+	$(BIN)/python -m kraftspec.simulation.catalogue.outside $(ARGS)
+
 .PHONY: fuzz
 fuzz: .venv/.ready ## Throw two million inputs at each target; ARGS='--target T --runs N --jobs N --seed N'
 	@$(BIN)/python -c 'import atheris' 2>/dev/null \

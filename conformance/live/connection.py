@@ -15,9 +15,10 @@ PIECE_PAUSE_S = 0.05  # Long enough for a piece to be read by itself.
 
 
 class Connection:
-    """A connection. Answers are frames without their sizes, by their correlation ids."""
+    """A connection of a peer. Answers are frames without their sizes, by their correlation ids."""
 
-    def __init__(self, port: int, timeout_s: float) -> None:
+    def __init__(self, port: int, timeout_s: float, peer: int) -> None:
+        self.peer = peer
         self.socket = socket.create_connection((HOST, port), timeout_s)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.is_closed = False  # By the node.

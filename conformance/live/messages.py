@@ -13,8 +13,10 @@ from functools import cache
 from typing import Any
 
 from kraftspec.conformance.making.exchanges import requests as rq
+from kraftspec.fastpath.crc import crc32c
+from kraftspec.fastpath.errors import CodecError
 from kraftspec.fastpath.message import Message
-from kraftspec.fastpath.types import Uuid
+from kraftspec.fastpath.types import ZERO_UUID, Uuid
 from kraftspec.generated import kafka
 from kraftspec.generated.errors import ErrorCode
 from kraftspec.generated.kafka import (
@@ -24,12 +26,15 @@ from kraftspec.generated.kafka import (
 )
 from kraftspec.proxy.paths import PathError, parse, places
 from kraftspec.reference.profiles.common.translation import TOPIC
+from kraftspec.reference.wire.frames import peek_request, read_request_head
 from kraftspec.words import alike
 
 NODE = rq.ME
 NAMES = ("epoch", "end", "last_epoch")
+CRC_FROM = 21  # Of a batch: the CRC is of all from here on, and stands before it.
+CRC_BYTES = 4
 _TERM = re.compile(
-    r"\s*(?P<sign>[+-]?)\s*(?:(?P<times>\d+(?:\.\d+)?)\s*\*\s*)?(?P<name>[a-z_]+|\d+)\s*"
+    r"\s*(?P<sign>[+-]?)\s*(?:(?P<times>\d+(?:\.\d+)?)\s*\*\s*)?(?P<name>[a-z][a-z_]*\d*|\d+)\s*"
 )
 
 Known = Mapping[str, int]  # epoch, end and last_epoch of the node.
@@ -43,6 +48,8 @@ REQUESTS = {
     )
 }  # fmt: skip
 RESPONSES = {name: getattr(kafka, f"{name}Response") for name in REQUESTS}
+# Requests that name the directory of their receiver.
+KEYED = (kafka.VoteRequest.API_KEY, kafka.BeginQuorumEpochRequest.API_KEY)
 API_NAMES = {message.API_KEY: name for name, message in REQUESTS.items()}
 
 
@@ -86,6 +93,46 @@ def response_of(api: str, request: Any, peer: int, known: Known, ports: Ports) -
         raise MessageError(f"the runner answers no {api}")
     data = kind.PartitionData(partition_index=0, leader_id=NODE, leader_epoch=epoch)
     return kind(topics=[kind.TopicData(topic_name=TOPIC, partitions=[data])])
+
+
+def recorded_request(frame: bytes, ports: Ports, *, static: bool) -> bytes:
+    """Return a recorded request with the ports of this run; what cannot be read stays.
+
+    A static voter is formatted with a directory id that nobody chose: it is left out.
+    """
+    try:
+        key, version, _ = peek_request(frame)
+        message = REQUESTS[API_NAMES[key]]
+        body_at = read_request_head(frame, message).body_at
+        read = message.decode(frame[body_at:], version, copy=True)
+    except (CodecError, KeyError, ValueError):
+        return frame
+    if static and key in KEYED:
+        forget_directory(read, rq.directory_id(NODE))
+    return frame[:body_at] + _with_ports(read, ports).encode(version)
+
+
+def forget_directory(request: Any, directory: Uuid | None = None) -> None:
+    """Leave out to which directory of a voter a request goes; only if it is this one."""
+    for topic in request.topics:
+        for part in topic.partitions:
+            if directory in (None, part.voter_directory_id):
+                part.voter_directory_id = ZERO_UUID
+
+
+def recorded_response(api: str, version: int, body: bytes, ports: Ports) -> Message:
+    """Return a recorded answer of a peer with the ports of this run."""
+    return _with_ports(RESPONSES[api].decode(body, version, copy=True), ports)
+
+
+def recorded_batch(batch: bytes, ports: Ports) -> bytes:
+    """Return a recorded batch, in which voters listen at the ports of this run."""
+    host = bytes([len(rq.HOST) + 1]) + rq.HOST.encode()
+    for node, port in ports.items():
+        recorded = host + rq.port_of(node).to_bytes(2, "big")
+        batch = batch.replace(recorded, host + port.to_bytes(2, "big"))
+    crc = crc32c(batch[CRC_FROM:]).to_bytes(CRC_BYTES, "big")
+    return batch[: CRC_FROM - CRC_BYTES] + crc + batch[CRC_FROM:]
 
 
 def _with_ports(message: Message, ports: Ports) -> Message:
@@ -224,8 +271,8 @@ def check_value(path: str, value: Any) -> None:
 def check_condition(path: str, condition: Any) -> None:
     """Raise MessageError for a condition that no field of that name can meet."""
     for one in condition if isinstance(condition, list) else [condition]:
-        if isinstance(one, dict) and not (one and set(one) <= {"min", "max", "not"}):
-            raise MessageError("min, max and not are what a condition may have")
+        if isinstance(one, dict) and not (one and set(one) <= {"min", "max", "not", "none"}):
+            raise MessageError("min, max, not and none are what a condition may have")
         check_value(path, one)
 
 
@@ -242,14 +289,18 @@ def mismatch(
         whole = resolve(api, direction, path)
         found = list(places(message, version, parse(whole)))
         values = [place.value for place in found]
-        if not any(_agrees(whole, place.wire, place.value, condition, known) for place in found):
+        wanted, is_due = condition, True
+        if isinstance(condition, dict) and "none" in condition:
+            wanted, is_due = condition["none"], False
+        agrees = any(_agrees(whole, place.wire, place.value, wanted, known) for place in found)
+        if agrees != is_due:
             shown = ", ".join(_shown(whole, value) for value in values) or "not there"
             return f"{path} is {shown}, not {_condition_text(condition, known)}"
     return ""
 
 
 def _agrees(path: str, wire: str, value: Any, condition: Any, known: Known) -> bool:
-    if wire in ("bytes", "records"):
+    if wire.endswith(("bytes", "records")) or _is_bytes(value):
         value = len(value or b"")
     if isinstance(condition, list):
         return any(_agrees(path, wire, value, one, known) for one in condition)
@@ -262,6 +313,10 @@ def _agrees(path: str, wire: str, value: Any, condition: Any, known: Known) -> b
         return most is None or value <= evaluate(str(most), known)
     expected = _value(path, wire, condition, known)
     return bool((str(value) if isinstance(value, Uuid) else value) == expected)
+
+
+def _is_bytes(value: Any) -> bool:
+    return isinstance(value, bytes | bytearray | memoryview) and not isinstance(value, Uuid)
 
 
 def _shown(path: str, value: Any) -> str:

@@ -12,7 +12,7 @@ from typing import TypeVar
 from kraftspec.conformance.live.messages import API_NAMES, NODE, RESPONSES, response_of
 from kraftspec.conformance.live.scenario_files import Habits
 from kraftspec.conformance.live.transcript import Transcript
-from kraftspec.conformance.making.exchanges.peers import Peers, PendingRequest
+from kraftspec.conformance.making.exchanges.peers import Peers, PendingRequest, versions_answer
 from kraftspec.fastpath.message import Message
 from kraftspec.reference.wire.frames import response_header, sized
 
@@ -82,6 +82,8 @@ class LivePeers(Peers):
             timer = threading.Timer(EMPTY_FETCH_S, self.reply, (asked, answer))
             timer.daemon = True
             timer.start()
+        elif api == "ApiVersions":
+            self.reply(asked, versions_answer())
         elif api in ("BeginQuorumEpoch", "EndQuorumEpoch"):
             self.reply(asked, response_of(api, message, peer, known, self._ports_by_node))
 

@@ -9,13 +9,19 @@ from typing import Any, Self
 
 from kraftspec.conformance.live.connection import Connection
 from kraftspec.conformance.live.messages import (
+    KEYED,
     NAMES,
     NODE,
     REQUESTS,
+    RESPONSES,
     MessageError,
     evaluate,
+    forget_directory,
     header_of,
     mismatch,
+    recorded_batch,
+    recorded_request,
+    recorded_response,
     request_of,
     response_of,
     set_fields,
@@ -38,7 +44,7 @@ from kraftspec.conformance.making.exchanges import requests as rq
 from kraftspec.fastpath.batch_reader import read_header
 from kraftspec.fastpath.errors import CodecError
 from kraftspec.fastpath.message import Message
-from kraftspec.fastpath.types import ZERO_UUID
+from kraftspec.generated.errors import ErrorCode
 from kraftspec.generated.kafka import ApiVersionsResponse
 from kraftspec.reference.wire.blocking import ask
 from kraftspec.reference.wire.client import api_versions_request
@@ -49,7 +55,6 @@ SLACK_S = 60.0  # Added to each deadline, for the same reason. Waits end when wh
 POLL_S = 0.05
 TIMEOUTS = ("election", "fetch", "request")
 FETCHES_MAX = 100
-KEYED = ("Vote", "BeginQuorumEpoch")  # Requests that name the directory of their receiver.
 
 
 class Unmet(AssertionError):  # noqa: N818 # It is a verdict, not an error.
@@ -82,6 +87,7 @@ class Player:
         self.properties = properties
         self.transcript = transcript
         self.known = dict.fromkeys(NAMES, 0)
+        self.known |= {f"port_{node}": port for node, port in ports.items()}
         self.at_step = dict(self.known)  # ``known`` when the last step began.
         self.step_s = time.monotonic()
         self._connections: dict[int, Connection] = {}  # Node → what it sends on.
@@ -172,7 +178,9 @@ class Player:
         self.at_step = dict(self.known)
         self.step_s = time.monotonic()
         try:
-            if when.send:
+            if when.send and when.send.until:
+                self._send_until(when.send)
+            elif when.send:
                 self._send(when.send)
             elif when.raw:
                 self._raw(when.raw)
@@ -193,7 +201,7 @@ class Player:
         there = self._connections.get(sender)
         if there is None or there.is_closed:
             try:
-                there = Connection(self.ports[NODE], SLACK_S)
+                there = Connection(self.ports[NODE], SLACK_S, sender)
             except OSError as error:
                 raise Unmet(f"the node takes no connection: {error}") from error
             self._connections[sender] = there
@@ -208,22 +216,26 @@ class Player:
         encodable = version if version in REQUESTS[send.api].VALID_VERSIONS else None
         codec_version = REQUESTS[send.api].VALID_VERSIONS[-1] if encodable is None else version
         message = request_of(send.api, codec_version, send.sender, self.at_step, self.ports)
-        if "controller.quorum.voters" in self.properties and send.api in KEYED:
-            voter: Any = message
-            for topic in voter.topics:  # Static voters are known by their ids alone.
-                for part in topic.partitions:
-                    part.voter_directory_id = ZERO_UUID
+        static = "controller.quorum.voters" in self.properties
+        if static and message.API_KEY in KEYED:
+            forget_directory(message)
         set_fields(message, codec_version, send.api, "request", send.fields, self.at_step)
         ids, data = [], b""
         for _ in range(send.copies):
             self._correlation_id += 1
-            head = header_of(send.api, version, self._correlation_id, send.header)
-            frame = head + message.encode(codec_version)
+            if send.frame:
+                frame = recorded_request(bytes.fromhex(send.frame), self.ports, static=static)
+                self._correlation_id = int.from_bytes(frame[4:8], "big", signed=True)
+            else:
+                head = header_of(send.api, version, self._correlation_id, send.header)
+                frame = head + message.encode(codec_version)
             frame = frame[: len(frame) - send.cut] + bytes.fromhex(send.extra)
-            self.transcript.request(send.sender, NODE, frame)
             whole = sized(frame)
             if send.size is not None:
                 whole = send.size.to_bytes(4, "big", signed=True) + frame
+                self.transcript.raw(send.sender, NODE, "a request of another size", whole)
+            else:
+                self.transcript.request(send.sender, NODE, frame)
             data += whole
             ids.append(send.header.get("correlationId", self._correlation_id))
         connection.send(data, send.pieces)
@@ -235,6 +247,20 @@ class Player:
             self._held[send.hold] = asked
         else:
             self._asked_last = asked
+
+    def _send_until(self, send: Send) -> None:
+        """Send a request again and again; Unmet where the answer does not become as it should."""
+        deadline_s = time.monotonic() + SLACK_S
+        while True:
+            self._send(send)
+            answer = self._answer_now()
+            version = self._version(send)
+            wrong = mismatch(answer, version, send.api, "response", send.until, self.at_step)
+            if not wrong:
+                return
+            if time.monotonic() > deadline_s:
+                raise Unmet(wrong)
+            time.sleep(POLL_S)
 
     @staticmethod
     def _version(send: Send) -> int:
@@ -256,10 +282,20 @@ class Player:
         asked = self._arrival(
             Arrival(api=reply.api, at=reply.at, where=reply.where), since_s=0.0, is_open=True
         )
-        answer = response_of(reply.api, asked.message, reply.at, self.known, self.ports)
+        if reply.body:
+            kind = RESPONSES[reply.api]
+            version = kind.VALID_VERSIONS[-1] if reply.version is None else reply.version
+            answer: Any = recorded_response(
+                reply.api, version, bytes.fromhex(reply.body), self.ports
+            )
+        else:
+            answer = response_of(reply.api, asked.message, reply.at, self.known, self.ports)
         if reply.records == "opening":
             batch = rq.opening(self.known["epoch"], reply.at, self.known["end"])
             answer.responses[0].partitions[0].records = batch
+        elif reply.records is not None:
+            batches = [recorded_batch(bytes.fromhex(one), self.ports) for one in reply.records]
+            answer.responses[0].partitions[0].records = b"".join(batches)
         set_fields(answer, asked.version, reply.api, "response", reply.fields, self.known)
         # What this step is followed by comes after the answer, not while it was waited for.
         self.step_s = time.monotonic()
@@ -291,6 +327,7 @@ class Player:
         self._hang_up()
         self.transcript.note(f"the node ends ({restart.by})")
         self.target.stop(restart.by)
+        self.step_s = time.monotonic()  # What it asked before is no answer to its restart.
         if restart.properties:
             self.properties |= {key: str(value) for key, value in restart.properties.items()}
             self.target.write("node.properties", self.properties)
@@ -330,7 +367,8 @@ class Player:
                 if outcome.answer is None:
                     continue
                 version = asked.version
-                if asked.api == "ApiVersions" and getattr(answer, "error_code", None):
+                unsupported = ErrorCode.UNSUPPORTED_VERSION
+                if asked.api == "ApiVersions" and getattr(answer, "error_code", 0) == unsupported:
                     version = 0
                 wrong = mismatch(
                     answer, version, asked.api, "response", outcome.answer, self.at_step
@@ -363,10 +401,11 @@ class Player:
                 self.transcript.note("the node closes the connection")
                 return None
             if not connection.due:
-                self.transcript.raw(NODE, 0, "a frame that is no answer", frame)
+                title = "a frame that is no answer"
+                self.transcript.raw(NODE, connection.peer, title, sized(frame))
                 raise Unmet("the node sent a frame, and no answer was due")
             api, version, due = connection.due.popleft()
-            answer = self.transcript.response(NODE, 0, frame, api, version)
+            answer = self.transcript.response(NODE, connection.peer, frame, api, version)
             came = int.from_bytes(frame[:4], "big", signed=True)
             if came != due:
                 raise Unmet(f"the answer is to the request {came}, and {due} is due")

@@ -59,6 +59,7 @@ class Result:
     seconds: float = 0.0
     problems: list[Problem] = field(default_factory=list)
     transcript: Transcript = field(default_factory=Transcript)
+    ports: Mapping[int, int] = field(default_factory=dict)
     output: str = ""  # The end of the node's, where something failed.
     known: str | None = None  # Why it is known to fail.
 
@@ -146,6 +147,7 @@ def run_scenario(
         home = Path(life.enter_context(tempfile.TemporaryDirectory(prefix="kraftspec-live-")))
         guard = life.enter_context(Guard())
         ports = {node: free.take() for node in (*VOTERS, 4)}
+        result.ports = ports
         target = Target(command, home, guard)
         properties = {
             key: str(value)
@@ -161,8 +163,9 @@ def run_scenario(
         target.format()
         player = life.enter_context(Player(target, ports, properties, result.transcript))
         life.callback(target.stop, "kill")
+        # Before it asks: what nobody answers stays open.
+        player.peers.adopt(setup.habits if setup.steps else scenario.given.habits)
         player.start()
-        player.peers.adopt(setup.habits)
         for step in setup.steps:
             if not _play(player, step, -1, result):
                 break
@@ -216,14 +219,17 @@ def _properties(home: Path, ports: Mapping[int, int], quorum: str) -> dict[str, 
     if quorum == "static":
         listed = ",".join(f"{node}@{address}" for node, address in addresses.items())
         return properties | {"controller.quorum.voters": listed}
-    others = ",".join(address for node, address in addresses.items() if node != rq.ME)
+    others = ",".join(
+        address for node, address in addresses.items() if (node == rq.ME) == (quorum == "alone")
+    )
     return properties | {"controller.quorum.bootstrap.servers": others}
 
 
 def _format_properties(ports: Mapping[int, int], quorum: str) -> dict[str, str]:
     properties = {"cluster.id": rq.CLUSTER_ID}
-    if quorum == "dynamic":
+    if quorum in ("dynamic", "alone"):
         properties["initial.controllers"] = ",".join(
-            f"{node}@{HOST}:{ports[node]}:{rq.directory_id(node)}" for node in VOTERS
+            f"{node}@{HOST}:{ports[node]}:{rq.directory_id(node)}"
+            for node in (VOTERS if quorum == "dynamic" else (rq.ME,))
         )
     return properties

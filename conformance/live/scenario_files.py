@@ -57,8 +57,11 @@ class Given(_Strict, frozen=True, kw_only=True):
         Role, Meta(description="The runner brings it about as scenarios/roles.yaml has it.")
     ] = "unattached"
     quorum: Annotated[
-        Literal["dynamic", "static"],
-        Meta(description="Voters of the log (kraft.version 1), or of controller.quorum.voters."),
+        Literal["dynamic", "static", "alone", "observer"],
+        Meta(
+            description="Voters of the log (kraft.version 1), or of controller.quorum.voters; the "
+            "node is the only voter; it is none."
+        ),
     ] = "dynamic"
     properties: Annotated[
         dict[str, str | int], Meta(description="Beside those that the role has.")
@@ -74,6 +77,13 @@ class Send(_Strict, frozen=True, kw_only=True):
     version: Annotated[int | None, Meta(description="The newest by default.")] = None
     fields: Annotated[Fields, Meta(description="What differs from a valid request.")] = {}
     header: Annotated[Fields, Meta(description="What differs in the header.")] = {}
+    frame: Annotated[
+        Annotated[str, Meta(pattern="^([0-9a-f]{2})*$")],
+        Meta(
+            description="A whole request in hex, its size left out, in place of a valid one; the "
+            "ports 14091 to 14094 in it are those of the nodes."
+        ),
+    ] = ""
     copies: Annotated[
         Annotated[int, Meta(ge=1, le=100)], Meta(description="So many, in one write.")
     ] = 1
@@ -90,6 +100,9 @@ class Send(_Strict, frozen=True, kw_only=True):
         Meta(description="Hex bytes after the message."),
     ] = ""
     half_close: Annotated[bool, Meta(description="Then send no more.")] = False
+    until: Annotated[
+        Fields, Meta(description="Send it again until the answer is so: field path to a condition.")
+    ] = {}
     hold: Annotated[
         Name | None, Meta(description="Go on; a later `collect` of this name gets the answer.")
     ] = None
@@ -111,9 +124,16 @@ class Reply(_Strict, frozen=True, kw_only=True):
     where: Annotated[Fields, Meta(description="Which one: field path to a condition.")] = {}
     fields: Annotated[Fields, Meta(description="What differs from a plain answer.")] = {}
     records: Annotated[
-        Literal["opening"] | None,
-        Meta(description="Of Fetch: the first batch of the epoch of the peer, which leads."),
+        Literal["opening"] | list[Annotated[str, Meta(pattern="^([0-9a-f]{2})*$")]] | None,
+        Meta(
+            description="Of Fetch: the first batch of the epoch of the peer, which leads; or "
+            "batches in hex, with ports as in `frame`."
+        ),
     ] = None
+    body: Annotated[
+        str, Meta(description="A whole answer in hex, without its header, in place of a plain one.")
+    ] = ""
+    version: Annotated[int | None, Meta(description="Of `body`; the newest by default.")] = None
 
 
 class Restart(_Strict, frozen=True, kw_only=True):
@@ -278,6 +298,8 @@ def problems_of(step: Step) -> Iterator[tuple[Steps, str]]:
         api = when.send.api
         yield from _api_problems(["when", "send", "api"], api)
         yield from _field_problems(["when", "send", "fields"], api, "request", when.send.fields)
+        at = ["when", "send", "until"]
+        yield from _field_problems(at, api, "response", when.send.until, is_then=True)
         for name, value in when.send.header.items():
             if problem := check_header(name, value):
                 yield ["when", "send", "header", name], problem

@@ -9,18 +9,23 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from kraftspec.conformance.live.messages import API_NAMES, NODE, REQUESTS, RESPONSES
+from kraftspec.conformance.cluster.node import HOST
+from kraftspec.conformance.live.messages import API_NAMES, NODE, REQUESTS, RESPONSES, Ports
 from kraftspec.fastpath.errors import CodecError
 from kraftspec.fastpath.message import Message
+from kraftspec.proxy.capture import ACK, FILE_HEADER, SEGMENT_BYTES_MAX, SYN, Tcp, end_of, record
 from kraftspec.reference.wire.frames import (
     answer_version,
     peek_request,
     read_correlation_id,
     read_request_head,
     read_response,
+    sized,
 )
 
 HEX_ROW_BYTES = 32
+CLIENT_PORT = 1_000  # Of a peer's connections in a capture, its id is added.
+LANE_CHARS = 10
 HEX_BYTES_MAX = 512  # Of a longer frame, only the beginning is printed; --json has all.
 
 
@@ -34,6 +39,8 @@ class Entry:
     title: str
     data: bytes = b""
     fields: Any = None
+    asked_by: int = NODE  # Who opened the connection.
+    is_whole: bool = False  # The data begins with its size, or with what stands in its place.
 
     def to_json(self) -> dict[str, Any]:
         """Return it for reports."""
@@ -54,6 +61,7 @@ class Transcript:
         self.entries: list[Entry] = []
         self._lock = threading.Lock()
         self._start_s = time.monotonic()
+        self._start_us = time.time_ns() // 1_000
 
     def note(self, title: str) -> None:
         """Add an event at the node."""
@@ -68,9 +76,10 @@ class Transcript:
             message = REQUESTS[name]
             body = frame[read_request_head(frame, message).body_at :]
             read: Message = message.decode(body, version, copy=True)
-            self._add(sender, receiver, title, frame, lambda: read.to_json(version))
+            self._add(sender, receiver, title, frame, lambda: read.to_json(version), sender)
         except (CodecError, KeyError, ValueError) as error:
-            self._add(sender, receiver, f"a request that cannot be read: {error}", frame)
+            title = f"a request that cannot be read: {error}"
+            self._add(sender, receiver, title, frame, asked_by=sender)
             return None
         return read
 
@@ -83,15 +92,17 @@ class Transcript:
         try:
             read: Message = read_response(frame, message, version)
             shown = answer_version(frame, message, version)
-            self._add(sender, receiver, title, frame, lambda: read.to_json(shown))
+            self._add(sender, receiver, title, frame, lambda: read.to_json(shown), receiver)
         except CodecError as error:
-            self._add(sender, receiver, f"{title} that cannot be read: {error}", frame)
+            title = f"{title} that cannot be read: {error}"
+            self._add(sender, receiver, title, frame, asked_by=receiver)
             return None
         return read
 
     def raw(self, sender: int, receiver: int, title: str, data: bytes) -> None:
-        """Add bytes that are no message."""
-        self._add(sender, receiver, title, data)
+        """Add bytes that are no message, those of a size among them."""
+        asked_by = receiver if sender == NODE else sender
+        self._add(sender, receiver, title, data, asked_by=asked_by, is_whole=True)
 
     def _add(
         self,
@@ -100,31 +111,77 @@ class Transcript:
         title: str,
         data: bytes = b"",
         fields: Callable[[], Any] = lambda: None,
+        asked_by: int = NODE,
+        *,
+        is_whole: bool = False,
     ) -> None:
-        entry = Entry(0.0, sender, receiver, title, data, fields())
+        entry = Entry(0.0, sender, receiver, title, data, fields(), asked_by, is_whole)
         with self._lock:
             entry.at_s = time.monotonic() - self._start_s
             self.entries.append(entry)
 
     def lines(self) -> list[str]:
-        """Return the exchange for people."""
-        lines = []
-        for entry in list(self.entries):
+        """Return the exchange for people: a lane for each node, an arrow for each frame."""
+        entries = list(self.entries)
+        peers = {node for one in entries for node in (one.sender, one.receiver)} - {NODE}
+        lanes = [NODE, *sorted(peers)]
+        heads = "".join(f"{'node' if node == NODE else node!s:<{LANE_CHARS}}" for node in lanes)
+        lines = [f"{'':13}{heads}".rstrip()]
+        for entry in entries:
+            at = f"{entry.at_s:9.3f} s  "
             if not entry.data:
-                lines.append(f"{entry.at_s:9.3f} s  {'':8}  --- {entry.title}")
+                lines.append(f"{at}{_arrow(lanes, NODE, NODE)}--- {entry.title}")
                 continue
-            who = f"{_name(entry.sender)} → {_name(entry.receiver)}"
-            lines.append(f"{entry.at_s:9.3f} s  {who:8}  {entry.title}, {len(entry.data)} bytes")
+            arrow = _arrow(lanes, entry.sender, entry.receiver)
+            lines.append(f"{at}{arrow}{entry.title}, {len(entry.data)} bytes")
             if entry.fields is not None:
-                lines.append(f"{'':23}{json.dumps(entry.fields, ensure_ascii=False)}")
+                lines.append(f"{'':13}{json.dumps(entry.fields, ensure_ascii=False)}")
             shown = entry.data[:HEX_BYTES_MAX]
-            for at in range(0, len(shown), HEX_ROW_BYTES):
-                row = shown[at : at + HEX_ROW_BYTES].hex(" ", 4)
-                lines.append(f"{'':23}{at:04x}  {row}")
+            for offset in range(0, len(shown), HEX_ROW_BYTES):
+                row = shown[offset : offset + HEX_ROW_BYTES].hex(" ", 4)
+                lines.append(f"{'':13}{offset:04x}  {row}")
             if len(shown) < len(entry.data):
-                lines.append(f"{'':23}and {len(entry.data) - len(shown)} bytes more")
+                lines.append(f"{'':13}and {len(entry.data) - len(shown)} bytes more")
         return lines
 
+    def pcap(self, ports: Ports) -> bytes:
+        """Return the exchange as a capture: the connections of each peer to the node are one.
 
-def _name(node: int) -> str:
-    return "node" if node == NODE else f"{node}"
+        So are those of the node to a peer. Packets are frames, each at the time it was noted.
+        """
+        packets = [FILE_HEADER]
+        connections: dict[tuple[int, int], Tcp] = {}
+        for entry in list(self.entries):
+            if not entry.data:
+                continue
+            at_us = self._start_us + int(entry.at_s * 1e6)
+            opener = entry.asked_by
+            other = entry.receiver if entry.sender == opener else entry.sender
+            tcp = connections.get((opener, other))
+            if tcp is None:
+                source, target = (HOST, CLIENT_PORT + opener), (HOST, ports[other])
+                tcp = connections[opener, other] = Tcp((end_of(source), end_of(target)))
+                for side, flags in ((0, SYN), (1, SYN | ACK), (0, ACK)):
+                    packets.append(record(tcp.packet(side, flags=flags), at_us))
+            data = entry.data if entry.is_whole else sized(entry.data)
+            for offset in range(0, len(data), SEGMENT_BYTES_MAX):
+                part = data[offset : offset + SEGMENT_BYTES_MAX]
+                side = 0 if entry.sender == opener else 1
+                packets.append(record(tcp.packet(side, part), at_us))
+        return b"".join(packets)
+
+
+def _arrow(lanes: list[int], sender: int, receiver: int) -> str:
+    """Return the lanes, with an arrow from one to another."""
+    first, last = sorted((lanes.index(sender), lanes.index(receiver)))
+    drawn = ""
+    for number in range(len(lanes)):
+        inside = first <= number < last
+        drawn += "│" + ("─" if inside else " ") * (LANE_CHARS - 1)
+    if first == last:
+        return drawn
+    if lanes.index(receiver) > lanes.index(sender):
+        tip = last * LANE_CHARS - 1
+        return f"{drawn[:tip]}>{drawn[tip + 1 :]}"
+    tip = first * LANE_CHARS + 1
+    return f"{drawn[:tip]}<{drawn[tip + 1 :]}"

@@ -66,6 +66,16 @@ JOBS_MAX = 16
     type=click.File("w", encoding="utf-8", lazy=False),
     help="Write JUnit XML to this file as well.",
 )
+@click.option(
+    "--html",
+    type=click.File("w", encoding="utf-8", lazy=False),
+    help="Write a page of the results to this file as well.",
+)
+@click.option(
+    "--pcap",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Write a capture of each exchange with a problem into this directory.",
+)
 @click.option("--strict", is_flag=True, help="What a node should do counts as what it must do.")
 @click.option("--list", "must_list", is_flag=True, help="List the scenarios and end.")
 @click.option("--check", is_flag=True, help="Check the scenarios and end.")
@@ -78,6 +88,8 @@ def live(
     jobs: int,
     known: Path | None,
     junit: TextIO | None,
+    html: TextIO | None,
+    pcap: Path | None,
     strict: bool,
     must_list: bool,
     check: bool,
@@ -89,20 +101,16 @@ def live(
     The node is formatted, started, killed and wiped for each scenario. Exit codes: 0 as it must be,
     1 a scenario failed, 2 one passed that is known to fail, 3 no verdict.
     """
-    from kraftspec.conformance.live.scenario_files import (
-        own_files,
-        read_roles,
-        read_scenarios,
-        schema_text,
-    )
+    from kraftspec.conformance.live.recorded import own_scenarios
+    from kraftspec.conformance.live.scenario_files import read_roles, read_scenarios, schema_text
     from kraftspec.yaml_files import YamlFileError
 
     if schema:
         click.echo(schema_text(), nl=False)
         return
     try:
-        scenarios = read_scenarios(list(paths) or own_files())
-    except (YamlFileError, OSError) as error:
+        scenarios = read_scenarios(list(paths)) if paths else own_scenarios()
+    except (YamlFileError, OSError, ValueError) as error:
         raise no_verdict(error) from error
     chosen = _chosen(scenarios, filters)
     if must_list or check:
@@ -125,6 +133,16 @@ def live(
     excuse(results, excuses)
     if junit is not None:
         junit.write(as_junit(target or "", results, strict=strict))
+    if html is not None:
+        from kraftspec.conformance.live.page import page
+
+        html.write(page(target or "", _repeat(target or "", paths), results))
+    if pcap is not None:
+        pcap.mkdir(parents=True, exist_ok=True)
+        for result in results:
+            if result.problems:
+                path = pcap / f"{result.scenario}.pcap"
+                path.write_bytes(result.transcript.pcap(result.ports))
     warnings = excuses.warnings(whole=not (filters or paths))
     for warning in warnings:
         click.echo(f"Warning: {printable(warning)}", err=True)
@@ -177,6 +195,11 @@ def _command(target: str | None) -> list[str]:
     return [str(path.absolute()) if path.exists() else program, *rest]
 
 
+def _repeat(target: str, paths: tuple[Path, ...]) -> str:
+    files = "".join(f" --scenarios {shlex.quote(str(path))}" for path in paths)
+    return f"kraftspec conform live --target {shlex.quote(target)}{files}"
+
+
 def _print(target: str, paths: tuple[Path, ...], results: list[Result]) -> None:
     shown = console()
     for result in results:
@@ -203,8 +226,7 @@ def _print(target: str, paths: tuple[Path, ...], results: list[Result]) -> None:
             shown.print("  the node's own output ends so:")
             for line in result.output.splitlines()[-10:]:
                 shown.print(f"    {printable(line)}", soft_wrap=True)
-        files = "".join(f" --scenarios {shlex.quote(str(path))}" for path in paths)
-        repeat = f"kraftspec conform live --target {shlex.quote(target)}{files}"
+        repeat = _repeat(target, paths)
         shown.print(f"  repeat: {repeat} --filter {result.scenario}", soft_wrap=True)
     number: Counter[str] = Counter(result.verdict for result in results)
     known = "".join(

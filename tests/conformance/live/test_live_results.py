@@ -57,8 +57,9 @@ def known(scenarios: Path, name: str, expires: str = "2099-12-31") -> Path:
 
 
 def test_results_as_junit(scenarios: Path, tmp_path: Path) -> None:
-    junit = tmp_path / "junit.xml"
-    result = run(scenarios, "--junit", junit, "--jobs", "2")
+    junit, page, captures = tmp_path / "junit.xml", tmp_path / "page.html", tmp_path / "pcap"
+    files = ("--junit", junit, "--html", page, "--pcap", captures)
+    result = run(scenarios, *files, "--jobs", "2")
     assert result.exit_code == 1
     assert "2 scenarios: 1 passed, 1 failed, 0 not as it should be" in result.output
     schema = xmlschema.XMLSchema(Path(__file__).parents[1] / "report" / "junit.xsd")
@@ -72,6 +73,9 @@ def test_results_as_junit(scenarios: Path, tmp_path: Path) -> None:
     assert failure is not None
     assert failure.get("message") == "step 0: voteGranted is True, not False [KIP-595]"
     assert '"voteGranted": true' in (failure.text or "")
+    assert "voteGranted is True, not False" in page.read_text()
+    assert f"--filter {FAILED}" in page.read_text()
+    assert [path.name for path in captures.iterdir()] == [f"{FAILED}.pcap"]
 
 
 def test_a_known_failure_is_0_and_its_pass_is_2(scenarios: Path, tmp_path: Path) -> None:
