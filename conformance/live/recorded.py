@@ -259,17 +259,21 @@ def _steps(steps: list[NodeStep], *, commits: bool) -> Iterator[Step]:
 
 def _replied(step: NodeStep) -> Iterator[Step]:
     assert step.answer is not UNSET
-    api, at = step.answer.api, step.answer.port - _NO_PORT
+    api, at = step.answer.api, _peer_at(step.answer.port)
     if api == "ApiVersions":  # Peers answer it by themselves.
         return
     where = {"currentLeaderEpoch": EPOCH} if api == "Fetch" else {}
-    reply = Reply(api=api, at=at, where=where, body=step.answer.hex, version=step.answer.version)  # type: ignore[arg-type]
+    reply = Reply(api=api, at=at, where=where, body=step.answer.hex, version=step.answer.version)
     then = []
     if api == "Fetch":
         then = _asked("Fetch", at, {})
     elif step.role == "leader":
         then = _asked("BeginQuorumEpoch", at, {})
     yield Step(when=When(reply=reply), then=then)
+
+
+def _peer_at(port: int) -> Any:
+    return port - _NO_PORT
 
 
 def _expected(step: NodeStep) -> list[Then]:
