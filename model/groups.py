@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 FILE = "groups.toml"
+FILE_OF_MUTANTS = "mutants.toml"
 FILE_OF_FINDING = "model.toml"  # The same for one finding: its groups.
 
 
@@ -86,6 +87,7 @@ def groups() -> dict[str, Group]:
 
 def _files() -> Iterator[Path]:
     yield model_root() / FILE
+    yield model_root() / FILE_OF_MUTANTS
     yield from sorted((model_root().parent / "findings").glob(f"**/{FILE_OF_FINDING}"))
 
 

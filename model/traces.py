@@ -203,7 +203,7 @@ def words(step: TracedStep, verdict: Verdict) -> list[str]:
             fields = ", ".join(
                 f"{name} {value}"
                 for name, value in step.sends[number].items()
-                if name not in ("id", "re", "kind")
+                if name not in ("id", "re", "kind", "dir")
             )
             lines.append(
                 f"      nothing explains what it sends: {step.sends[number]['kind']}, {fields}"

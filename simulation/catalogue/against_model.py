@@ -23,7 +23,7 @@ from kraftspec.simulation.catalogue import all_bugs, planted
 from kraftspec.simulation.model_trace import record
 
 BEGIN, END = "<!-- bugs -->\n", "<!-- end of bugs -->"
-EVENTS = 600
+EVENTS = 1500  # Many runs have no leader before.
 RUNS_PER_TLC = 20
 _ROW = re.compile(r"^\| `(\w+)` \|.*\| (\d+) \| [^|]*\|[^|]*\|$", re.MULTILINE)
 

@@ -12,7 +12,11 @@ from kraftspec.model import Result, TlcError, groups, run, story
 from kraftspec.model import __main__ as command
 from kraftspec.model.__main__ import MARKS, main
 
-FAULTS = [name for name, group in groups().items() if group.breaks]
+# The mutants but for one: `make model` has all of them.
+FAULTS = [
+    name for name, group in groups().items()
+    if group.breaks and (group.module != "Mutants" or name == "mutant-half")
+]  # fmt: skip
 SMALL = ("snapshots", "reconfiguration", "two-voters")
 
 

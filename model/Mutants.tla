@@ -1,0 +1,40 @@
+------------------------------ MODULE Mutants ------------------------------
+(* The model with a guard dropped or a quorum weakened: operators that take *)
+(* the place of others of KRaft.tla, to see which property notices.         *)
+(* mutants.toml says which.                                                 *)
+EXTENDS Faults
+
+Half(keys, voters) == 2 * Cardinality(keys \cap voters) >= Cardinality(voters)
+
+AlwaysUpToDate(s, m) == TRUE
+
+EpochsAlone(s, m) == m.lastEpoch >= LastEpoch(s)
+
+\* Whoever asks gets the vote of an epoch, also after another.
+GrantsAgain(s, m) == s.role \in {"unattached", "prospective"} /\ IsUpToDate(s, m)
+
+FollowersGrant(s, m) ==
+    /\ s.role \in {"unattached", "prospective", "follower"}
+    /\ IF s.vote # None THEN s.vote = m.key ELSE IsUpToDate(s, m)
+
+AlwaysGrants(s) == TRUE
+
+\* A vote is not on the disk when it is given.
+WithoutVote(s) == FirstRole([s EXCEPT !.vote = None])
+StartsWithoutVote(s) == [WithoutVote(s) EXCEPT !.vote = None]
+
+AlwaysDurable(s) == TRUE
+
+\* The changes before need not be committed.
+AnyTime(s) == Dynamic /\ s.role = "leader"
+
+\* A log that ends differently is not found out.
+OneEpoch(s, epoch) == [epoch |-> epoch, end |-> End(s)]
+
+\* An answer counts however long it took.
+FromTheLeader(s, m) == s.role = "follower" /\ s.leader = m.from
+
+\* A node that was told of an older epoch goes back to it.
+LearnsAnything(s, epoch, leader) ==
+    IF leader \notin {None, s.id} THEN Follows(s, epoch, leader) ELSE Unattached(s, epoch)
+=============================================================================
