@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import urllib.request
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,11 +19,17 @@ from typing import Any
 
 import pytest
 from tests.conftest import cannot_run
-from tests.proxy.test_real import make_topic
+from tests.proxy.test_real import TIMEOUT_S, KafkaProducer, make_topic, read
+
+with warnings.catch_warnings():  # Of kafka-python's imports.
+    warnings.simplefilter("ignore")
+    from kafka.errors import KafkaError
 
 from kraftspec.cache import locked
 from kraftspec.conformance.cluster import TOOLS_RELEASE, Cluster, java_command
 from kraftspec.conformance.cluster.artifacts import ClusterError, cluster_cache, run_build
+from kraftspec.proxy.background import BackgroundProxy
+from kraftspec.proxy.security import node_security
 
 pytestmark = [pytest.mark.kafka, pytest.mark.peers, pytest.mark.filterwarnings("ignore:::kafka")]
 
@@ -98,7 +105,9 @@ def of_page(language: str, control: str) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with Cluster(tmp_path_factory.mktemp("clients"), controllers=1, brokers=1) as cluster:
+    directory = tmp_path_factory.mktemp("clients")
+    alice = ["--add-scram", "SCRAM-SHA-256=[name=alice,password=wonderland]"]
+    with Cluster(directory, brokers=1, sasl=True, format_arguments=alice) as cluster:
         make_topic(cluster.bootstrap(), "orders")
         yield cluster
 
@@ -218,3 +227,30 @@ def test_kafkas_own_client(cluster: Cluster, proxy: Proxy) -> None:
     assert said.splitlines() == ["one"]
     assert proxy.get("/rules/closed")["acted"] == 1
     assert proxy.get("/stats")["reports"] == {}
+
+
+@pytest.mark.parametrize("password", ["wonderland", "wrong"])
+def test_the_proxy_logs_in_for_a_client(cluster: Cluster, tmp_path: Path, password: str) -> None:
+    """kafka-python speaks no SASL here, and the broker's listener wants SCRAM."""
+    properties = tmp_path / "client.properties"
+    properties.write_text(
+        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=SCRAM-SHA-256\nsasl.jaas.config="
+        "org.apache.kafka.common.security.scram.ScramLoginModule required "
+        f'username="alice" password="{password}";\n'
+    )
+    topic = f"login-{password}"
+    with BackgroundProxy(node_security=node_security(str(properties))) as proxy:
+        bootstrap = proxy.listen(cluster.bootstrap("SASL"))
+        if password == "wrong":
+            with pytest.raises(KafkaError):
+                make_topic(bootstrap, topic)
+            assert any("does not take 'alice'" in text for text in proxy.reports)
+            return
+        make_topic(bootstrap, topic)
+        producer = KafkaProducer(bootstrap_servers=bootstrap)
+        with proxy.error("Produce", "NOT_LEADER_OR_FOLLOWER", times=2) as rule:
+            producer.send(topic, b"1").get(TIMEOUT_S)
+        producer.close()
+        assert rule.acted == 2
+        assert read(bootstrap, topic, 1) == [b"1"]
+        assert proxy.reports == []
