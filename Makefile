@@ -79,6 +79,14 @@ vectors: .venv/.ready ## Re-make the golden vectors with Apache Kafka's own clas
 artefacts: .venv/.ready ## The golden vectors as packages of five languages and a tarball, in build/artefacts
 	$(BIN)/python -m kraftspec.conformance.artefacts build/artefacts
 
+.PHONY: sbom
+sbom: .venv/.ready ## What an install with all extras brings, as CycloneDX: build/kraftspec.cdx.json
+	@mkdir -p build
+	$(BIN)/uv pip compile --quiet pyproject.toml --extra conformance --extra compression --extra node --extra proxy \
+		--extra spark --universal --python-version 3.11 --no-header --no-annotate --output-file build/runtime.txt
+	env -u UV_CONSTRAINT $(BIN)/uv tool run --quiet --from cyclonedx-bom==7.5.0 cyclonedx-py requirements build/runtime.txt \
+		--pyproject pyproject.toml --mc-type library --output-reproducible --of JSON --output-file build/kraftspec.cdx.json
+
 .PHONY: release
 release: .venv/.ready ## Bring in a release of Kafka: specs, codecs, vectors, results, a page; RELEASE=4.4.0
 	$(BIN)/python -m kraftspec.conformance.making.release $(RELEASE) $(ARGS)
