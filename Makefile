@@ -129,6 +129,10 @@ simulate: .venv/.ready ## Simulate quorums; ARGS='--seeds A..B --events N'
 simulate-kafka: .venv/.ready ## Simulate quorums of Apache Kafka's own nodes; CORE=kafka:4.3.1,kraftspec ARGS='--seeds A..B'
 	$(BIN)/kraftspec simulate --core $(or $(CORE),kafka) $(or $(ARGS),--seeds 0..99 --events 2000)
 
+.PHONY: recall
+recall: .venv/.ready ## Look for public bugs of Kafka's raft client, write docs/recall.md; ARGS=KAFKA-16926
+	nice -n 10 $(BIN)/python -m kraftspec.simulation.recall $(ARGS)
+
 .PHONY: simulate-verify
 simulate-verify: .venv/.ready ## Hold `quorum verify` against simulated quorums; ARGS=0..9999
 	$(BIN)/python -m kraftspec.simulation.offline $(or $(ARGS),0..999)

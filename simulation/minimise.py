@@ -43,6 +43,38 @@ class Minimal(msgspec.Struct, kw_only=True):
     is_liveness: bool = False
 
 
+class Stage:
+    """Where a seed is played: its conditions, and the nodes that a run and its replays have."""
+
+    def __init__(
+        self,
+        seed: int,
+        profile: Profile,
+        *,
+        voters: int | None = None,
+        cores: Sequence[Core] = (),
+    ) -> None:
+        self.seed, self.profile, self.cores = seed, profile, cores
+        self.swarm: Swarm = swarm_of(seed, profile, voters=voters, cores=cores)
+
+    def schedule(self) -> Schedule:
+        """Return a run that notes its decisions."""
+        return Schedule(self.seed, self.swarm, self.profile, record=True, cores=self.cores)
+
+    def play(self, schedule: Schedule, events: int) -> None:
+        """Let a run go on to its end."""
+        schedule.run(events)
+        settle(schedule)
+
+    def replay(self) -> Replay:
+        """Return a world that does what decisions say."""
+        return Replay(self.seed, self.swarm, self.profile, cores=self.cores)
+
+    def is_it(self, violation: Violation, name: str) -> bool:
+        """Whether a breach is the one that is made small: one of the same property."""
+        return violation.name == name
+
+
 def record(
     seed: int,
     profile: Profile,
@@ -52,11 +84,13 @@ def record(
     cores: Sequence[Core] = (),
 ) -> tuple[Schedule, Violation | None]:
     """Run a seed again, noting its decisions."""
-    swarm = swarm_of(seed, profile, voters=voters, cores=cores)
-    schedule = Schedule(seed, swarm, profile, record=True, cores=cores)
+    return _record(Stage(seed, profile, voters=voters, cores=cores), events)
+
+
+def _record(stage: Stage, events: int) -> tuple[Schedule, Violation | None]:
+    schedule = stage.schedule()
     try:
-        schedule.run(events)
-        settle(schedule)
+        stage.play(schedule, events)
     except Violation as violation:
         return schedule, violation
     return schedule, None
@@ -72,16 +106,28 @@ def minimise(
     seconds_max: float = SECONDS_MAX,
     progress: Progress | None = None,
 ) -> Minimal | None:
+    """Minimise the failure of a seed: see `minimise_on`."""
+    stage = Stage(seed, profile, voters=voters, cores=cores)
+    return minimise_on(stage, events, seconds_max=seconds_max, progress=progress)
+
+
+def minimise_on(
+    stage: Stage,
+    events: int,
+    *,
+    seconds_max: float = SECONDS_MAX,
+    progress: Progress | None = None,
+) -> Minimal | None:
     """Return the smallest row of decisions found that breaks the property that the seed broke.
 
     None where the seed breaks none, and where one of liveness comes true when the run goes on: the
     messages under way are lost then.
     """
-    schedule, violation = record(seed, profile, events=events, voters=voters, cores=cores)
+    schedule, violation = _record(stage, events)
     if violation is None:
         return None
     decisions = schedule.world.decisions or []
-    swarm, name = schedule.swarm, violation.name
+    name = violation.name
     is_liveness = name in schedule.world.protocol.liveness
     best: tuple[list[Decision], Violation] | None = None
     trials = 0
@@ -90,11 +136,11 @@ def minimise(
     def attempt(candidate: list[Decision]) -> bool:
         nonlocal best, trials
         trials += 1
-        replay = Replay(seed, swarm, profile, cores=cores)
+        replay = stage.replay()
         violation = replay.run(candidate)
         if violation is None and is_liveness:
-            violation = _go_on(replay, seed, profile, name)
-        if violation is None or violation.name != name:
+            violation = _go_on(replay, stage, name)
+        if violation is None or not stage.is_it(violation, name):
             return False
         if best is None or len(replay.applied) < len(best[0]):
             best = (replay.applied, violation)
@@ -116,14 +162,15 @@ def minimise(
     while size and time.process_time() < deadline:
         size = _pass(best[0], size, attempt, lambda: best[0], deadline, progress)
     return Minimal(
-        seed=seed, swarm=swarm, decisions=best[0], violation=(best[1].name, best[1].text),
-        recorded=len(decisions), trials=trials, is_liveness=is_liveness,
+        seed=stage.seed, swarm=stage.swarm, decisions=best[0],
+        violation=(best[1].name, best[1].text), recorded=len(decisions), trials=trials,
+        is_liveness=is_liveness,
     )  # fmt: skip
 
 
-def _go_on(replay: Replay, seed: int, profile: Profile, name: str) -> Violation | None:
+def _go_on(replay: Replay, stage: Stage, name: str) -> Violation | None:
     """Let nothing fail from here on; return what does not come true, if not later than ``name``."""
-    schedule = Schedule(seed, msgspec.structs.replace(replay.swarm), profile)
+    schedule = Schedule(stage.seed, msgspec.structs.replace(replay.swarm), stage.profile)
     schedule.take_over(replay.world, replay.finishing)
     try:
         settle(schedule, name)

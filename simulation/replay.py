@@ -36,12 +36,13 @@ class Replay:
         profile: Profile,
         *,
         extra: Sequence[Invariant] = (),
-        cores: Sequence[Core] = (),
+        cores: Sequence[Core] | RunCores = (),
         is_judged: bool = True,
     ) -> None:
         self.swarm = swarm
         self.rng = Rng(seed)
-        protocol = protocol_of(profile, RunCores(cores, seed) if cores else None)
+        nodes = cores if isinstance(cores, RunCores) else RunCores(cores, seed) if cores else None
+        protocol = protocol_of(profile, nodes)
         invariants = [*extra, *(all_invariants(protocol.invariants) if is_judged else [])]
         self.world = World(protocol, invariants, self, swarm.log_config)
         self.applied: list[Decision] = []
@@ -99,6 +100,9 @@ class Replay:
 
     def fell(self, replica: Replica) -> None:
         """The decisions say when it starts."""
+
+    def apart(self, replica: Replica) -> None:
+        """In lock-step, a pair that differs: it stays so, unless the decisions restart it."""
 
     def answered(self, request: Request, reply: Reply) -> None:
         """Nobody waits for it."""

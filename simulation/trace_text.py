@@ -16,7 +16,7 @@ from kraftspec.reference.raft.types import NEVER_US
 from kraftspec.simulation.clients import OPERATOR
 from kraftspec.simulation.committed_log import Violation
 from kraftspec.simulation.decisions import WORDS
-from kraftspec.simulation.harness.cores import Core
+from kraftspec.simulation.harness.cores import Core, RunCores
 from kraftspec.simulation.invariants import Invariant
 from kraftspec.simulation.replay import Replay
 from kraftspec.simulation.swarm import Swarm
@@ -123,7 +123,7 @@ class _TextReplay(Replay):
         seed: int,
         swarm: Swarm,
         profile: Profile,
-        cores: Sequence[Core] = (),
+        cores: Sequence[Core] | RunCores = (),
         is_judged: bool = True,
     ) -> None:
         self.witness = Witness()
@@ -184,7 +184,7 @@ def trace_events(
     swarm: Swarm,
     profile: Profile,
     decisions: Sequence[Decision],
-    cores: Sequence[Core] = (),
+    cores: Sequence[Core] | RunCores = (),
     told: Callable[[Event], None] | None = None,
     *,
     is_judged: bool = True,

@@ -11,7 +11,7 @@ final class Release {
     private Release() { }
 
     static List<String> capabilities() {
-        return List.of("pre_vote", "dynamic_voters", "snapshots", "disk_faults");
+        return List.of("pre_vote", "dynamic_voters", "snapshots", "disk_faults", "lock_step");
     }
 
     static void initialize(KafkaRaftClient<?> client, Map<Integer, InetSocketAddress> voters,

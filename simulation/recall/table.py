@@ -1,0 +1,68 @@
+"""Writes what was found into docs/recall.md."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from kraftspec.simulation.recall.search import Found
+from kraftspec.simulation.recall.searches import Search
+
+RESULTS: Final = "results.json"
+BEGIN: Final = "<!-- found: made by simulation/recall/table.py -->"
+END: Final = "<!-- end -->"
+HEAD: Final = (
+    "| | bug | has it | without | shown by | seed | seeds that show it | events | CPU s |",
+    "| ---: | --- | --- | --- | --- | ---: | --- | ---: | ---: |",
+)
+
+
+def results_path() -> Path:
+    """Return where the results are kept."""
+    return Path(str(files("kraftspec.simulation.recall"))) / RESULTS
+
+
+def read_results() -> dict[str, Found]:
+    """Return what was found, by the key of the search."""
+    path = results_path()
+    if not path.exists():
+        return {}
+    return {one.key: one for one in msgspec.json.decode(path.read_bytes(), type=list[Found])}
+
+
+def write_results(results: Sequence[Found]) -> None:
+    """Keep what was found."""
+    text = msgspec.json.format(msgspec.json.encode(list(results)), indent=2)
+    results_path().write_bytes(text + b"\n")
+
+
+def table(searches: Sequence[Search], results: dict[str, Found]) -> str:
+    """Return what was found as a table, and what the traces show."""
+    lines = list(HEAD)
+    for search in searches:
+        found = results.get(search.key)
+        if found is None:
+            continue
+        lines.append(f"| {search.number} | {search.bug} | {' | '.join(_cells(search, found))} |")
+    reads = [f"* {search.bug}: {search.read}" for search in searches if search.key in results]
+    return "\n".join([*lines, "", "What the traces show:", "", *reads])
+
+
+def _cells(search: Search, found: Found) -> tuple[str, ...]:
+    shown = "a step that differs" if search.is_lock_step else f"`{search.broken}`"
+    seeds = f"{found.had} of {found.runs}; {found.had_without} of {found.runs}"
+    if found.seed is None:
+        return search.has, search.without, shown, "", f"0 of {found.runs}", "", ""
+    small = "" if found.minimised is None else str(found.minimised)
+    seconds = f"{found.cpu_seconds:.0f}"
+    return search.has, search.without, shown, str(found.seed), seeds, small, seconds
+
+
+def with_table(page: str, text: str) -> str:
+    """Return the page with this table."""
+    head, _, rest = page.partition(BEGIN)
+    return f"{head}{BEGIN}\n\n{text}\n\n{END}{rest.partition(END)[2]}"
