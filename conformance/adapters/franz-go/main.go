@@ -3,196 +3,153 @@
 package main
 
 import (
-	"bufio"
-	"encoding/hex"
-	"encoding/json"
+	"encoding/binary"
 	"fmt"
-	"io"
-	"os"
-	"runtime/debug"
-	"strings"
+	"reflect"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kraftspec/harness"
 )
 
-const (
-	protocol     = 1
-	lineBytesMax = 16 << 20
-	module       = "github.com/twmb/franz-go/pkg/kmsg"
-)
+var byOwnField = &harness.Skipped{Reason: "kmsg goes by the version that stands in the message"}
 
-type request struct {
-	Cmd     string          `json:"cmd"`
-	ID      string          `json:"id"`
-	Spec    string          `json:"spec"`
-	Message string          `json:"message"`
-	Version int16           `json:"version"`
-	Value   json.RawMessage `json:"value"`
-	Hex     string          `json:"hex"`
+var binder = harness.Binder{
+	Short: "kmsg",
+	Find:  fieldNames,
+	Tags: &harness.Tags{
+		Field: "UnknownTags",
+		Set:   func(field any, tag uint32, data []byte) { field.(*kmsg.Tags).Set(tag, data) },
+		Each:  func(field any, do func(uint32, []byte)) { field.(*kmsg.Tags).Each(do) },
+	},
 }
-
-type reply struct {
-	ID      string   `json:"id"`
-	Hex     *string  `json:"hex,omitempty"`
-	Value   any      `json:"value,omitempty"`
-	Error   *refusal `json:"error,omitempty"`
-	Skipped *skipped `json:"skipped,omitempty"`
-}
-
-// refusal is an error reply: what kmsg, or a Go type, did not take.
-type refusal struct {
-	Class  string `json:"class"`
-	Path   string `json:"path,omitempty"`
-	Detail string `json:"detail"`
-}
-
-func (r *refusal) Error() string { return r.Detail }
-
-// skipped is what kmsg has no means for.
-type skipped struct {
-	Reason string `json:"reason"`
-}
-
-func (s *skipped) Error() string { return s.Reason }
 
 func main() {
-	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "give the directory of Kafka's schemas")
-		os.Exit(2)
-	}
-	catalogue, err := load(os.Args[1])
+	harness.Main(harness.Library{
+		Name: "franz-go", Short: "kmsg", Module: "github.com/twmb/franz-go/pkg/kmsg",
+		Notes: "kmsg, by reflection",
+	}, bind)
+}
+
+// codec is what all structs of kmsg can do.
+type codec interface {
+	AppendTo([]byte) []byte
+	ReadFrom([]byte) error
+}
+
+// message is what the adapter serves under one name.
+type message struct {
+	valid  harness.Versions // by the schema
+	max    int16            // by kmsg; for what is no request and no response by the schema
+	make   func() any
+	prefix bool // kmsg writes the version in front, as it stands on disk.
+	within bool // The message holds its version itself, and kmsg goes by that one.
+	layout *harness.Layout
+}
+
+// dataTypes are the structs of kmsg that are neither requests nor responses, by Kafka's name.
+var dataTypes = map[string]func() any{
+	"ConsumerProtocolAssignment":   func() any { return new(kmsg.ConsumerMemberAssignment) },
+	"ConsumerProtocolSubscription": func() any { return new(kmsg.ConsumerMemberMetadata) },
+	"ControlRecordTypeSchema":      func() any { return new(kmsg.ControlRecordKey) },
+	"DefaultPrincipalData":         func() any { return new(kmsg.DefaultPrincipalData) },
+	"EndTxnMarker":                 func() any { return new(kmsg.EndTxnMarker) },
+	"GroupMetadataKey":             func() any { return new(kmsg.GroupMetadataKey) },
+	"GroupMetadataValue":           func() any { return new(kmsg.GroupMetadataValue) },
+	"LeaderChangeMessage":          func() any { return new(kmsg.LeaderChangeMessage) },
+	"LegacyOffsetCommitKey":        func() any { return new(kmsg.OffsetCommitKey) },
+	"OffsetCommitKey":              func() any { return new(kmsg.OffsetCommitKey) },
+	"OffsetCommitValue":            func() any { return new(kmsg.OffsetCommitValue) },
+	"TransactionLogKey":            func() any { return new(kmsg.TxnMetadataKey) },
+	"TransactionLogValue":          func() any { return new(kmsg.TxnMetadataValue) },
+}
+
+func bind(schema *harness.Schema) (harness.Message, error) {
+	valid, err := harness.ParseVersions(schema.ValidVersions, harness.Versions{})
 	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(2)
+		return nil, err
 	}
-	if err := serve(catalogue, os.Stdin, os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-}
-
-func serve(catalogue map[string]*message, in io.Reader, out io.Writer) error {
-	lines := bufio.NewReaderSize(in, 1<<16)
-	replies := bufio.NewWriterSize(out, 1<<16)
-	var watched watch
-	watched.start(replies.Flush)
-	encoder := json.NewEncoder(replies)
-	encoder.SetEscapeHTML(false)
-	for {
-		line, err := readLine(lines)
-		if err == io.EOF {
-			return replies.Flush()
-		}
-		if err != nil {
-			return err
-		}
-		var asked request
-		if err := json.Unmarshal(line, &asked); err != nil {
-			return fmt.Errorf("not a request: %w", err)
-		}
-		switch asked.Cmd {
-		case "stop":
-			return replies.Flush()
-		case "hello":
-			err = encoder.Encode(hello(catalogue))
-		default:
-			err = encoder.Encode(answer(catalogue, &watched, &asked))
-		}
-		if err != nil {
-			return err
-		}
-		if lines.Buffered() == 0 {
-			if err := replies.Flush(); err != nil {
-				return err
-			}
-		}
-	}
-}
-
-func readLine(lines *bufio.Reader) ([]byte, error) {
-	line, err := lines.ReadSlice('\n')
-	if err != bufio.ErrBufferFull {
-		return line, err
-	}
-	long := append([]byte(nil), line...)
-	for err == bufio.ErrBufferFull {
-		if len(long) > lineBytesMax {
-			return nil, fmt.Errorf("a line of more than %d bytes", lineBytesMax)
-		}
-		line, err = lines.ReadSlice('\n')
-		long = append(long, line...)
-	}
-	return long, err
-}
-
-func hello(catalogue map[string]*message) map[string]any {
-	messages := make(map[string]string, len(catalogue))
-	for name, m := range catalogue {
-		if first, last, ok := m.served(); ok {
-			messages[name] = fmt.Sprintf("%d-%d", first, last)
-		}
-	}
-	return map[string]any{
-		"protocol": protocol, "name": "franz-go", "language": "go", "version": version(),
-		"spec": "kafka", "messages": messages, "notes": "kmsg, by reflection",
-	}
-}
-
-// version of kmsg, as the linker saw it.
-func version() string {
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, dependency := range info.Deps {
-			if dependency.Path == module {
-				return strings.TrimPrefix(dependency.Version, "v")
-			}
-		}
-	}
-	return "unknown"
-}
-
-func answer(catalogue map[string]*message, watched *watch, asked *request) (given reply) {
-	given.ID = asked.ID
-	value, bytes, err := perform(catalogue, watched, asked)
-	switch err := err.(type) {
-	case nil:
-		if value != nil {
-			given.Value = value
-		} else {
-			text := hex.EncodeToString(bytes)
-			given.Hex = &text
-		}
-	case *skipped:
-		given.Skipped = err
-	case *refusal:
-		given.Error = err
+	m := &message{valid: valid, max: valid.Last}
+	switch {
+	case schema.Type == "request" && kmsg.RequestForKey(*schema.APIKey) != nil:
+		m.make = func() any { return kmsg.RequestForKey(*schema.APIKey) }
+		m.max = kmsg.RequestForKey(*schema.APIKey).MaxVersion()
+	case schema.Type == "response" && kmsg.ResponseForKey(*schema.APIKey) != nil:
+		m.make = func() any { return kmsg.ResponseForKey(*schema.APIKey) }
+		m.max = kmsg.ResponseForKey(*schema.APIKey).MaxVersion()
+	case dataTypes[schema.Name] != nil:
+		m.make = dataTypes[schema.Name]
 	default:
-		given.Error = &refusal{Class: "refused", Detail: err.Error()}
+		return nil, nil
 	}
-	return given
+	m.layout, err = binder.Bind(schema, reflect.TypeOf(m.make()).Elem())
+	if err != nil {
+		return nil, err
+	}
+	_, numbered := m.layout.GoType.FieldByName("Version")
+	_, asked := m.make().(kmsg.Request)
+	_, replied := m.make().(kmsg.Response)
+	m.within = m.layout.Has("version")
+	m.prefix = numbered && !asked && !replied && !m.within
+	return m, nil
 }
 
-func perform(
-	catalogue map[string]*message, watched *watch, asked *request,
-) (map[string]any, []byte, error) {
-	if asked.Spec != "" && asked.Spec != "kafka" {
-		return nil, nil, &skipped{"kmsg has only the messages of Kafka's releases"}
+func (m *message) new(version int16) reflect.Value {
+	made := reflect.ValueOf(m.make())
+	if defaults, ok := made.Interface().(interface{ Default() }); ok {
+		defaults.Default()
 	}
-	m := catalogue[asked.Message]
-	if m == nil {
-		return nil, nil, &refusal{Class: "unknown_message", Detail: "kmsg has no " + asked.Message}
+	if number := made.Elem().FieldByName("Version"); number.IsValid() {
+		number.SetInt(int64(version))
 	}
-	if err := m.check(asked.Version); err != nil {
-		return nil, nil, err
+	return made
+}
+
+func (m *message) Encode(version int16, value any) ([]byte, error) {
+	made := m.new(version)
+	if err := m.layout.Set(made.Elem(), version, value); err != nil {
+		return nil, err
 	}
-	switch asked.Cmd {
-	case "encode":
-		bytes, err := m.encode(asked.Version, asked.Value)
-		return nil, bytes, err
-	case "decode":
-		bytes, err := hex.DecodeString(asked.Hex)
-		if err != nil {
-			return nil, nil, err
-		}
-		value, err := watched.decode(m, asked.Version, bytes)
-		return value, nil, err
+	if m.within && made.Elem().FieldByName("Version").Int() != int64(version) {
+		return nil, byOwnField
 	}
-	return nil, nil, &refusal{Class: "refused", Detail: "no such command: " + asked.Cmd}
+	written := made.Interface().(codec).AppendTo(nil)
+	if m.prefix {
+		written = written[2:]
+	}
+	return written, nil
+}
+
+func (m *message) Decode(version int16, data []byte) (map[string]any, int, error) {
+	if m.prefix {
+		data = append(binary.BigEndian.AppendUint16(nil, uint16(version)), data...)
+	}
+	if m.within && len(data) >= 2 && binary.BigEndian.Uint16(data) != uint16(version) {
+		return nil, 0, byOwnField
+	}
+	made := m.new(version)
+	if err := made.Interface().(codec).ReadFrom(data); err != nil {
+		return nil, 0, err
+	}
+	value, err := m.layout.Get(made.Elem(), version)
+	return value, 0, err
+}
+
+// Check says why a version is not put to kmsg.
+func (m *message) Check(version int16) error {
+	switch {
+	case m.valid.Has(version) && version <= m.max:
+		return m.layout.Check(version)
+	case m.valid.Has(version):
+		return &harness.Skipped{Reason: fmt.Sprintf("kmsg's last version is %d", m.max)}
+	case version >= 0 && version <= m.max:
+		return &harness.Skipped{Reason: "kmsg has this version, the specs do not"}
+	}
+	return &harness.Skipped{Reason: "kmsg leaves the check of versions to its caller"}
+}
+
+// Served is the range of versions that both the schema and kmsg have.
+func (m *message) Served() (first, last int16, ok bool) {
+	last = min(m.valid.Last, m.max)
+	return m.valid.First, last, m.valid.First <= last
 }

@@ -4,6 +4,8 @@ import (
 	"reflect"
 	"regexp"
 	"strings"
+
+	"kraftspec/harness"
 )
 
 // kmsg renames many of Kafka's fields. A rule is tried where kmsg's struct has no field of
@@ -98,31 +100,30 @@ var renamed = map[string][]string{
 // split are the fields whose type changed: under Kafka's name kmsg has the newer one.
 var split = map[string]string{"AcceptableRecoveryLag": "AcceptableRecoveryLagLegacy"}
 
-// fieldNames finds the index in kmsg's struct of each field of a schema, -1 for none.
-func fieldNames(fields []schemaField, goType reflect.Type) []int {
+// fieldNames finds the index in kmsg's struct of each field of a schema, nil for none.
+func fieldNames(fields []harness.SchemaField, goType reflect.Type) [][]int {
 	free := make(map[string]int)
 	for i := range goType.NumField() {
 		if name := goType.Field(i).Name; name != "UnknownTags" {
 			free[strings.ToLower(name)] = i
 		}
 	}
-	found := make([]int, len(fields))
+	found := make([][]int, len(fields))
 	take := func(at int, name string) bool {
 		index, ok := free[strings.ToLower(name)]
 		if ok {
-			found[at] = index
+			found[at] = []int{index}
 			delete(free, strings.ToLower(name))
 		}
 		return ok
 	}
 	for at := range fields {
-		found[at] = -1
 		if !take(at, split[fields[at].Name]) {
 			take(at, fields[at].Name) // All of Kafka's own names first.
 		}
 	}
 	for at := range fields {
-		if found[at] < 0 {
+		if found[at] == nil {
 			for _, name := range candidates(fields[at].Name) {
 				if take(at, name) {
 					break

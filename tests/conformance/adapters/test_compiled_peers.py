@@ -36,6 +36,16 @@ def test_values_and_bytes_are_kafkas(peer: str) -> None:
     assert (run_results.adapter.name, run_results.adapter.version) == (peer, find(peer).version)
 
 
+def test_kafka_go_without_nullable_strings() -> None:
+    """A null string is an empty one to kafka-go; all else that is valid is Kafka's."""
+    messages = ("AddPartitionsToTxnRe", "ListOffsetsRe", "DeleteTopicsRe", "EndTxnRe", "VoteRe")
+    families = (f"family:{family}" for family in VALID)
+    run_results = results("kafka-go", *(f"kafka/{message}" for message in messages), *families)
+    assert run_results.failures == []
+    assert run_results.counts.passed > 100
+    assert run_results.adapter.version == find("kafka-go").version
+
+
 @pytest.mark.parametrize(
     ("peer", "tests", "expected"),
     [
@@ -48,6 +58,14 @@ def test_values_and_bytes_are_kafkas(peer: str) -> None:
         ("franz-go", ["id:878dc67273b3ae87"], {("decode", "crash")}),
         # An array that must not be null, and is.
         ("franz-go", ["id:59d7f2b11ff30373"], {("decode", "accepted")}),
+        # The error before the throttle time; a section of tagged fields too many.
+        ("kafka-go", ["kafka/HeartbeatResponse", "version:1-4", "family:populated"],
+         {("decode", "wrong"), ("encode", "wrong")}),
+        ("kafka-go", ["kafka/DescribeAclsRequest", "version:2-3", "family:populated"],
+         {("decode", "refused"), ("encode", "wrong")}),
+        # KS-2026-15.
+        ("kafka-go", ["kafka/CreateAclsRequest", "version:3", "family:length_exceeds_input"],
+         {("decode", "crash")}),
         # Null records; a struct that may be null, and is not.
         ("tansu", ["id:4bc5c65ad36ecca0"], {("decode", "refused"), ("encode", "wrong")}),
         ("tansu", ["id:4c84c4ea2db65f17"], {("encode", "wrong")}),

@@ -1,0 +1,3 @@
+module kraftspec/harness
+
+go 1.26.0
