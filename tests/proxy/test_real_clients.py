@@ -19,10 +19,11 @@ from typing import Any
 
 import pytest
 from tests.conftest import cannot_run
-from tests.proxy.test_real import TIMEOUT_S, KafkaProducer, make_topic, read
+from tests.proxy.test_real import TIMEOUT_S, make_topic, read
 
 with warnings.catch_warnings():  # Of kafka-python's imports.
     warnings.simplefilter("ignore")
+    from kafka import KafkaProducer
     from kafka.errors import KafkaError
 
 from kraftspec.cache import locked
