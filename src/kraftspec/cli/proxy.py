@@ -136,7 +136,6 @@ def proxy(
     import asyncio
     import logging
 
-    from kraftspec.proxy import security
     from kraftspec.proxy.frame import apis_of
     from kraftspec.proxy.recorder import Recorder
     from kraftspec.proxy.rule_files import RuleFile, read_rules, schema_text
@@ -161,11 +160,7 @@ def proxy(
     if tui and (not sys.stdout.isatty() or (record is not None and record is sys.stdout)):
         raise click.UsageError("--tui needs the terminal for itself")
     logging.basicConfig(format="%(message)s", level=logging.WARNING)
-    try:
-        peer_security = None if listen_config is None else security.peer_security(listen_config)
-        node_security = None if to_config is None else security.node_security(to_config)
-    except (ValueError, OSError) as error:
-        raise RefusedError(error) from error
+    securities = _securities(listen_config, to_config)
     try:
         running = FaultProxy(
             rules.rules,
@@ -173,8 +168,7 @@ def proxy(
             must_rewrite=must_rewrite,
             advertised_host=advertise,
             ports=ports or range(1),
-            peer_security=peer_security,
-            node_security=node_security,
+            **securities,
         )
         if record is not None:
             running.engine.record_to(Recorder(record))
@@ -189,6 +183,18 @@ def proxy(
 def _of(text: str) -> tuple[str, int]:
     address: tuple[str, int] = ADDRESS.convert(text, None, None)
     return address
+
+
+def _securities(listen_config: str | None, to_config: str | None) -> dict[str, Any]:
+    from kraftspec.proxy.security import node_security, peer_security
+
+    try:
+        return {
+            "peer_security": None if listen_config is None else peer_security(listen_config),
+            "node_security": None if to_config is None else node_security(to_config),
+        }
+    except (ValueError, OSError) as error:
+        raise RefusedError(error) from error
 
 
 def _package(set_name: str) -> Any:
