@@ -186,7 +186,7 @@ class _Session:
         if served is None or version not in served:
             raise WireError(f"{api.name} {version} is not served")  # As Kafka does.
         _, request = read_request(frame)
-        answer = error_answer(request, api.response, version, 0) or api.response()
+        answer = error_answer(request, api.response, version, 0, "items") or api.response()
         handler = getattr(self, f"_on_{api.name.lower()}", None)
         if handler is not None:
             answer = handler(request, answer, version)

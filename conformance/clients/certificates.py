@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import ipaddress
-import ssl
 from pathlib import Path
 
 from cryptography import x509
@@ -30,13 +29,6 @@ def make(directory: Path) -> Path:
         private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
         (directory / f"{name}.pem").write_bytes(private + certificate.public_bytes(Encoding.PEM))
     return directory
-
-
-def server_context(directory: Path, name: str) -> ssl.SSLContext:
-    """Return the context of a broker that has this certificate."""
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(directory / f"{name}.pem")
-    return context
 
 
 def _authority(name: str) -> tuple[_Key, x509.Certificate]:

@@ -263,6 +263,7 @@ class Client:
             found = answer.topics[0]
             self._check(found.error_code, topic)
             part = found.partitions[0]
+            self._check(part.error_code, topic)
             if part.leader_id not in nodes:
                 self._check(int(ErrorCode.LEADER_NOT_AVAILABLE), topic)
             self._leaders[topic] = nodes[part.leader_id]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from kraftspec.generated.kafka import (
     MetadataResponse,
 )
 from kraftspec.loop_thread import LoopThread
+from kraftspec.proxy.recorder import Recorder
 from kraftspec.proxy.server import FaultProxy
 from kraftspec.reference.wire.blocking import ask
 
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
 _READY_S = 60.0
 
 
-class _Counter:
+class _Counter(Recorder):
     """Notes the requests that pass, in the place of the proxy's recorder."""
 
     def __init__(self) -> None:
@@ -100,18 +102,14 @@ class Stage:
         if port is None:
             tls = None
             if self.exchange.given.tls not in (None, "not-tls"):
-                # Only exchanges over TLS need the library.
-                from kraftspec.conformance.clients.certificates import (  # noqa: PLC0415
-                    server_context,
-                )
-
                 assert self._certificates is not None
-                tls = server_context(self._certificates, str(self.exchange.given.tls))
+                tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+                tls.load_cert_chain(self._certificates / f"{self.exchange.given.tls}.pem")
             self._cluster = await ScriptedCluster(self.exchange, tls).__aenter__()
             port = self._cluster.ports[1]
         if self.exchange.rules or self._kafka_port is not None:
             self._proxy = FaultProxy(self.exchange.rules, must_rewrite=True)
-            self._proxy.engine.record_to(self._counter)  # type: ignore[arg-type]  # has its one method
+            self._proxy.engine.record_to(self._counter)
             port = (await self._proxy.listen(("127.0.0.1", port))).address[1]
         self.bootstrap = f"127.0.0.1:{port}"
 
