@@ -37,6 +37,7 @@ _APIS = {
     "ApiVersions": "0-4", "CreateTopics": "2-7", "InitProducerId": "0-5", "SaslAuthenticate": "0-2",
 }  # fmt: skip
 _EARLIEST = -2  # The timestamp that asks for the first offset.
+_EPOCH_IN_LIST_OFFSETS = 4
 _BATCHED_COORDINATORS = 4  # The version of FindCoordinator from which on it has several keys.
 _FETCH_WAIT_S = 0.05  # No answer of an empty fetch waits longer; the tests have no time.
 _BEFORE_SASL = ("ApiVersions", "SaslHandshake", "SaslAuthenticate")
@@ -305,7 +306,8 @@ class _Session:
             for part, found in zip(topic.partitions, answered.partitions, strict=True):
                 found.error_code = self._code(topic.name, part.partition_index)
                 found.offset = 0 if part.timestamp == _EARLIEST else self.cluster.end
-                found.leader_epoch = self.cluster.epoch
+                if version >= _EPOCH_IN_LIST_OFFSETS:
+                    found.leader_epoch = self.cluster.epoch
         return answer
 
     def _on_createtopics(self, request: Any, answer: Any, version: int) -> Any:
