@@ -11,7 +11,7 @@ from kraftspec.conformance.clients.run import Player, Timing
 
 NAMES = (
     "plain-produce", "plain-consume", "api-versions-fallback-0", "not-leader-twice",
-    "idempotent-answer-lost", "unknown-tags-metadata", "batch-checksum-wrong",
+    "idempotent-answer-lost", "unknown-tags-metadata", "error-is-no-success",
 )  # fmt: skip
 
 
