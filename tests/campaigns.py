@@ -68,6 +68,13 @@ def simulated(name: str, about: str, core: str, millions: int) -> Campaign:
 CAMPAIGNS = (
     Campaign("catalogue", "every seeded bug is found", make("simulate-catalogue")),
     Campaign("model", "all states of the TLA+ model, and its faults", make("model")),
+    Campaign("model-bugs", "the model alone rejects runs with seeded bugs", make("model-bugs")),
+    Campaign("recall", "public bugs of Kafka's releases are found again", make("recall")),
+    Campaign("live-catalogue", "the live suite catches seeded bugs", make("live-catalogue")),
+    Campaign("live", "our node does all of the live suite", make("live")),
+    Campaign("live-kafka", "Kafka's controller, too", make("live-kafka")),
+    Campaign("recover-matrix", "wrecked quorums of Kafka are recovered", make("recover-matrix")),
+    Campaign("verify-live", "quorum verify gives no false alarm", make("verify-live")),
     Campaign("fuzz", "two million changed inputs for each decoder", make("fuzz")),
     Campaign(
         "verify",
