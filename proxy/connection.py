@@ -253,7 +253,8 @@ class Connection:
                 continue
             if manner == "reset":
                 sock = transport.get_extra_info("socket")
-                sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+                if sock is not None:  # The peer has not closed it yet.
+                    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
                 transport.abort()
             else:
                 transport.close()
