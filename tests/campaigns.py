@@ -115,7 +115,7 @@ class Progress:
     @property
     def seconds(self) -> float:
         """What all slices took."""
-        return sum(one["seconds"] for one in self.done.values())
+        return float(sum(one["seconds"] for one in self.done.values()))
 
     def left(self) -> list[str]:
         """Return the slices that have not ended."""
