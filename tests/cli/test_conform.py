@@ -311,8 +311,8 @@ def test_demo_without_java_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "java_missing", lambda: "not found: mvn; install it with: X")
     result = run("demo")
     assert result.exit_code == 0
-    assert result.stderr == (
-        "Apache Kafka's own classes are not run: not found: mvn; install it with: X\n"
+    assert result.stderr.splitlines()[-1] == (
+        "Apache Kafka's own classes are not run: not found: mvn; install it with: X"
     )
     assert "verify kraftspec" in result.stdout
     assert "verify kafka" not in result.stdout
@@ -347,5 +347,5 @@ def test_demo_fails_when_a_spec_does(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(check_room, "check_paths", lambda: CheckReport(1, (mistake,)))
     result = run("demo", "--no-kafka")
     assert result.exit_code == 1
-    assert result.stderr.startswith("x.json:2:3: a comma is missing")
+    assert "\nx.json:2:3: a comma is missing" in result.stderr
     assert "1 failure in" in result.stdout

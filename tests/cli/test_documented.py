@@ -17,7 +17,7 @@ from kraftspec.cli import main
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 # Examples that need the steps before them, or a cluster (test_cluster.py does what they say).
-ELSEWHERE = {"docs/schema-evolution.md", "docs/captured.md", "docs/pipeline.md"}
+ELSEWHERE = {"docs/schema-evolution.md", "docs/captured.md", "docs/pipeline.md", "docs/clients.md"}
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 # Python, and the block right after it, if there is one, with what it prints.
 EXAMPLE = re.compile(r"^```python\n(.*?)^```(?:\n\n```text\n(.*?)^```)?", re.MULTILINE | re.DOTALL)

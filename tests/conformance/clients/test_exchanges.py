@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -84,6 +85,22 @@ def test_a_client_with_the_fault_fails(broken: Player, exchange: Exchange) -> No
 
 def test_each_fault_fails_an_exchange() -> None:
     assert {one.broken for one in EXCHANGES} == set(FAULTS)
+
+
+def test_the_driver_of_the_page_is_judged(certificates: Path, tmp_path: Path) -> None:
+    page = (Path(__file__).parents[3] / "docs/clients.md").read_text("utf-8")
+    path = tmp_path / "driver.py"
+    path.write_text(page.split("```python\n")[1].split("```")[0], "utf-8")
+    with (
+        Driver([sys.executable, str(path)]) as driver,
+        Player(driver, PATIENT, certificates=certificates) as player,
+    ):
+        by_name = {one.name: one for one in EXCHANGES}
+        skipped = player.play(by_name["batch-gzip"])
+        given_up = player.play(by_name["not-leader-twice"])
+    assert (skipped.verdict, skipped.detail) == ("skipped", "it has no consume")
+    assert (given_up.verdict, given_up.passed) == ("gives up", False)
+    assert "it cannot produce" in given_up.detail
 
 
 def test_mistakes_have_their_places() -> None:
