@@ -73,6 +73,14 @@ CAMPAIGNS = (
     Campaign("live-catalogue", "the live suite catches seeded bugs", make("live-catalogue")),
     Campaign("live", "our node does all of the live suite", make("live")),
     Campaign("live-kafka", "Kafka's controller, too", make("live-kafka")),
+    Campaign(
+        "clients-broken",
+        "each exchange fails a client with its fault",
+        (
+            *("env", "KRAFTSPEC_EXCHANGES=all", sys.executable, "-m", "pytest", "-q"),
+            "tests/conformance/clients/test_exchanges.py",
+        ),
+    ),
     Campaign("recover-matrix", "wrecked quorums of Kafka are recovered", make("recover-matrix")),
     Campaign("verify-live", "quorum verify gives no false alarm", make("verify-live")),
     Campaign("fuzz", "two million changed inputs for each decoder", make("fuzz")),
