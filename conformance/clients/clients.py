@@ -26,6 +26,14 @@ def specs() -> tuple[AdapterSpec, ...]:
     return adapters(DIRECTORY)
 
 
+def checked(client: str) -> str:
+    """Return the name of a client. Raises ValueError where there is no driver of it."""
+    name = client.partition("@")[0]
+    if not client.startswith("exec:") and name not in names():
+        raise ValueError(f"there is no driver of {name!r}: {', '.join(names())}, or exec:CMD")
+    return client
+
+
 def command_of(client: str) -> list[str]:
     """Return the command of a driver, built first where need be: a name, or ``exec:CMD``.
 
@@ -39,7 +47,4 @@ def command_of(client: str) -> list[str]:
         return [str(Path(program).absolute()) if Path(program).exists() else program, *rest]
     if client == REFERENCE:
         return [sys.executable, "-m", "kraftspec.conformance.clients.reference"]
-    name = client.partition("@")[0]
-    if name not in names():
-        raise ValueError(f"there is no driver of {name!r}: {', '.join(names())}, or exec:CMD")
-    return find(client, DIRECTORY).command()
+    return find(checked(client), DIRECTORY).command()

@@ -151,7 +151,8 @@ class ReleaseWork:
         made = make(directory / "specs", directory / "vectors", (), self.name, release=self.base)
         moved = _moved(directory / "vectors", self.vectors)
         self._write("verdicts.json", moved)
-        return f"{made.tests:,} vectors, {len(moved)} whose verdict moved"
+        count = sum(row["count"] for row in moved)
+        return f"{made.tests:,} vectors, {count:,} whose verdict moved"
 
     def run_adapters(self) -> str:
         """Run our codec and every adapter over the vectors, and ours over those of the base."""

@@ -118,6 +118,12 @@ def clients(
         return
     if client is None:
         raise click.UsageError("name a client: --client NAME, or --client exec:CMD")
+    from kraftspec.conformance.clients.clients import checked
+
+    try:
+        checked(client)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
     name, results = _play(client, chosen, kafka, (timeout_s, patience_s))
     if junit is not None:
         from kraftspec.conformance.clients.junit import junit as as_junit
