@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from kraftspec.conformance.cluster import Node
 from kraftspec.fastpath.crc import crc32c
 from kraftspec.interop.logs import batches_of
 from kraftspec.interop.reproduce.stage import log_end, remove_voter, wait_voters
@@ -29,8 +30,8 @@ def follower_kept(making: Making) -> Plan:
     return making.keep([making.draw.choice(making.followers())])
 
 
-def graft(making: Making) -> Plan:
-    """A controller is left that missed the last topics; the brokers have them."""
+def _behind(making: Making) -> Node:
+    """Stop a follower of three controllers; what the others then append is not in its log."""
     making.start(controllers=3)
     making.add_topics()
     making.settle()
@@ -38,6 +39,12 @@ def graft(making: Making) -> Plan:
     laggard.pause()
     making.tell(f"SIGSTOP {laggard.id}, whose log ends at {log_end(laggard)}")
     making.add_topics()
+    return laggard
+
+
+def graft(making: Making) -> Plan:
+    """A controller is left that missed the last topics; the brokers have them."""
+    laggard = _behind(making)
     making.settle(apart_from=laggard)
     return making.keep([laggard])
 
@@ -159,13 +166,7 @@ def stale_voters(making: Making) -> Plan:
 
 def loss_accepted(making: Making) -> Plan:
     """As graft, and what the keeper missed is let go."""
-    making.start(controllers=3)
-    making.add_topics()
-    making.settle()
-    laggard = making.draw.choice(making.followers())
-    laggard.pause()
-    making.tell(f"SIGSTOP {laggard.id}, whose log ends at {log_end(laggard)}")
-    making.add_topics()
+    laggard = _behind(making)
     plan = making.keep([laggard])
     plan.live = []  # The command says that these brokers have to be stopped.
     plan.options = ["--source", "--accept-loss"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.conftest import cannot_run
 
 from kraftspec.conformance.clients.clients import command_of, specs
 from kraftspec.conformance.clients.driver import Driver
@@ -20,7 +21,7 @@ NAMES = (
 def test_a_real_client(client: str) -> None:
     lacks = next(spec for spec in specs() if spec.name == client).missing()
     if lacks:
-        pytest.skip("; ".join(lacks))
+        cannot_run("; ".join(lacks))
     exchanges = [one for one in read_exchanges(own_files()) if one.name in NAMES]
     with Driver(command_of(client)) as driver, Player(driver, Timing(30, 60)) as player:
         results = [player.play(exchange) for exchange in exchanges]
