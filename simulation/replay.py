@@ -178,32 +178,38 @@ class Replay:
         return can_append
 
     def _snapshot(self, replica: Replica, decision: Decision) -> bool:
-        if replica.is_up:
-            self.world.snapshot(replica, *decision.detail)
-        return replica.is_up
+        if not replica.is_up:
+            return False
+        self.world.snapshot(replica, *decision.detail)
+        return True
 
     def _clean(self, replica: Replica, _: Decision) -> bool:
-        if replica.is_up:
-            self.world.clean(replica)
-        return replica.is_up
+        if not replica.is_up:
+            return False
+        self.world.clean(replica)
+        return True
 
     def _upgrade(self, replica: Replica, decision: Decision) -> bool:
-        if replica.is_up:
-            self.world.upgrade(replica, *decision.detail)
-        return replica.is_up
+        if not replica.is_up:
+            return False
+        self.world.upgrade(replica, *decision.detail)
+        return True
 
     def _jump(self, replica: Replica, decision: Decision) -> bool:
-        if replica.is_up:
-            self.world.jump(replica, *decision.detail)
-        return replica.is_up
+        if not replica.is_up:
+            return False
+        self.world.jump(replica, *decision.detail)
+        return True
 
     def _stop(self, replica: Replica, decision: Decision) -> bool:
         (timeout_us,) = decision.detail
-        if replica.is_up and timeout_us < 0:
+        if not replica.is_up:
+            return False
+        if timeout_us < 0:
             self.world.resign(replica)
-        elif replica.is_up:
+        else:
             self.world.shut_down(replica, timeout_us)
-        return replica.is_up
+        return True
 
     def _crash(self, replica: Replica, decision: Decision) -> bool:
         if not replica.is_up:

@@ -19,6 +19,7 @@ from kraftspec.reference.log.epochs import EpochEntry
 from kraftspec.reference.profiles.kafka.profile import KafkaProfile
 from kraftspec.reference.raft import requests
 from kraftspec.simulation import operators
+from kraftspec.simulation import world as kinds
 from kraftspec.simulation.catalogue import all_bugs, planted
 from kraftspec.simulation.catalogue.measure import search, shrink
 from kraftspec.simulation.committed_log import Violation
@@ -30,6 +31,7 @@ from kraftspec.simulation.rules import INVARIANTS, LIVENESS
 from kraftspec.simulation.run import simulate, swarm_of
 from kraftspec.simulation.schedule import Schedule
 from kraftspec.simulation.trace_text import event_text, trace_events
+from kraftspec.simulation.world import Decision
 
 PROFILE = KafkaProfile()
 SHORT = 1_500
@@ -241,6 +243,18 @@ def test_a_recorded_run_can_be_run_again(seed: int) -> None:
     for id, replica in schedule.world.replicas.items():
         assert replay.world.replicas[id].log_model.chains == replica.log_model.chains
         assert replay.world.replicas[id].epoch == replica.epoch
+
+
+def test_a_decision_in_which_the_power_goes_has_been_carried_out() -> None:
+    replay = Replay(3, swarm_of(3, PROFILE), PROFILE)
+    decisions = [
+        Decision(kinds.START, 0, 0, (1,)),
+        Decision(kinds.BOUNDARY, 0, 0, (0, 1)),
+        Decision(kinds.JUMP, 0, 0, (60_000_000,)),  # Its election time-out is over.
+    ]
+    assert replay.run(decisions) is None
+    assert not replay.world.replicas[0].is_up
+    assert replay.applied == decisions
 
 
 # ---- seeded bugs -------------------------------------------------------------------------------
