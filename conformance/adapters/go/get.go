@@ -32,7 +32,7 @@ func (l *Layout) get(from reflect.Value, version int16) map[string]any {
 			continue
 		}
 		held := at(from, f.index)
-		if f.typeName == "records" && held.Kind() == reflect.Struct {
+		if f.typeName == "records" && !isBytes(held.Type()) {
 			panic(&Skipped{l.binder.Short + " reads the records, and does not keep their bytes"})
 		}
 		value := f.get(held, version)
@@ -87,6 +87,9 @@ func (l *Layout) entries(from reflect.Value, version int16) []any {
 }
 
 func (f *Field) isAbsent(value any, version int16) bool {
+	if value == nil && !f.nullable.Has(version) {
+		return true
+	}
 	if f.byTag {
 		return reflect.DeepEqual(value, f.absent)
 	}
@@ -149,6 +152,11 @@ func (f *Field) getOne(from reflect.Value, version int16) any {
 		return base64.StdEncoding.EncodeToString(from.Bytes())
 	case from.Type() == durationType:
 		return from.Int() / int64(time.Millisecond)
+	case from.Type() == timeType:
+		if when := from.Interface().(time.Time); !when.IsZero() {
+			return when.UnixMilli()
+		}
+		return int64(noTime)
 	case from.CanInt():
 		return from.Int()
 	case from.CanUint():

@@ -92,21 +92,23 @@ func (b *Binder) mapped(out *Layout, fields []SchemaField) (err error) {
 		return err
 	}
 	out.Fields = []Field{key}
-	if structOf(out.GoType.Elem()) != nil && out.GoType.Elem().Kind() != reflect.Slice {
-		out.rest, err = b.layout(fields[1:], structOf(out.GoType.Elem()))
+	if held := structOf(out.GoType.Elem()); held != nil && out.GoType.Elem().Kind() != reflect.Slice {
+		if b.Find(fields[:1], held)[0] == nil { // Otherwise the value has the key, too.
+			fields = fields[1:]
+		}
+		out.rest, err = b.layout(fields, held)
 		return err
 	}
 	if len(fields) < 2 {
 		return fmt.Errorf("%s has a map for %s alone", b.Short, fields[0].Name)
 	}
-	// Of several fields the first is what the library keeps. The others are there in some versions.
+	// Of several fields the first that fits is what the library keeps. The others are not in all versions.
+	bound := false
 	for i := range fields[1:] {
 		var holder reflect.Type
-		if i == 0 {
-			holder = out.GoType.Elem()
-			value.index = []int{0}
-		} else {
-			value = Field{}
+		value = Field{}
+		if !bound && holds(out.GoType.Elem(), &fields[i+1]) {
+			bound, holder, value.index = true, out.GoType.Elem(), []int{0}
 		}
 		if err = b.field(&value, &fields[i+1], holder); err != nil {
 			return err
@@ -116,17 +118,35 @@ func (b *Binder) mapped(out *Layout, fields []SchemaField) (err error) {
 	return nil
 }
 
+// holds tells whether a value of a type of Go can be that of a field.
+func holds(goType reflect.Type, s *SchemaField) bool {
+	if goType.Kind() == reflect.Pointer {
+		goType = goType.Elem()
+	}
+	zero := reflect.Zero(goType)
+	kind := goType.Kind()
+	switch {
+	case kind == reflect.Map || kind == reflect.Slice && goType.Elem().Kind() != reflect.Uint8:
+		return strings.HasPrefix(s.Type, "[]")
+	case kind == reflect.Slice:
+		return s.Type == "bytes"
+	case kind == reflect.Array:
+		return s.Type == "uuid"
+	case zero.CanInt():
+		return strings.HasPrefix(s.Type, "int")
+	case zero.CanFloat():
+		return strings.HasPrefix(s.Type, "float")
+	}
+	return s.Type == kind.String() // A string, a bool.
+}
+
 // alone binds a value of the library to the first field of a struct that is of its type.
 func (b *Binder) alone(out *Layout, fields []SchemaField) error {
-	kinds := map[reflect.Kind]string{
-		reflect.String: "string", reflect.Slice: "[]", reflect.Int32: "int32", reflect.Int64: "int64",
-	}
 	bound := false
 	for i := range fields {
 		var f Field
 		var holder reflect.Type
-		kind, known := kinds[out.GoType.Kind()]
-		if !bound && known && strings.HasPrefix(fields[i].Type, kind) {
+		if !bound && holds(out.GoType, &fields[i]) {
 			bound, f.index, holder = true, []int{0}, out.GoType
 		}
 		if err := b.field(&f, &fields[i], holder); err != nil {
@@ -225,10 +245,11 @@ func (l *Layout) Check(version int16) error { return l.check(version, "") }
 func (l *Layout) check(version int16, path string) error {
 	for i := range l.Fields {
 		f := &l.Fields[i]
-		if !f.versions.Has(version) {
+		if !f.versions.Has(version) || f.tagged.Has(version) { // A tagged one may be absent.
 			continue
 		}
-		if f.index == nil && l.GoType.Kind() == reflect.Struct {
+		isKey := i == 0 && l.GoType.Kind() == reflect.Map
+		if f.index == nil && !isKey && l.rest == nil {
 			return &Skipped{l.binder.Short + " has no field for " + path + f.Name}
 		}
 		if f.inner != nil {

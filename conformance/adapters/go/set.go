@@ -16,7 +16,17 @@ import (
 // The key of the unknown tagged fields of a struct.
 const unknownTags = "_unknownTaggedFields"
 
-var durationType = reflect.TypeFor[time.Duration]()
+var (
+	durationType = reflect.TypeFor[time.Duration]()
+	timeType     = reflect.TypeFor[time.Time]()
+)
+
+// noTime is a time that is not known, in Kafka's fields.
+const noTime = -1
+
+func isBytes(goType reflect.Type) bool {
+	return goType.Kind() == reflect.Slice && goType.Elem().Kind() == reflect.Uint8
+}
 
 // Wrong is the refusal of a value.
 func Wrong(class, path, format string, arguments ...any) error {
@@ -68,6 +78,13 @@ func (l *Layout) set(to reflect.Value, version int16, value any, path string) er
 			return &Skipped{l.binder.Short + " has no field for " + path + f.Name}
 		case !ok && f.versions.Has(version) && !f.tagged.Has(version):
 			return Wrong("missing_field", path+f.Name, "there is no %s", f.Name)
+		case !ok && f.index != nil: // Go's zero is the default of most fields.
+			if number, isNumber := f.absent.(int64); isNumber && number != 0 {
+				absent := json.Number(strconv.FormatInt(number, 10))
+				if err := f.set(to, version, absent, path+f.Name, l); err != nil {
+					return err
+				}
+			}
 		}
 	}
 	unknown, _ := object[unknownTags].([]any)
@@ -146,7 +163,7 @@ func (f *Field) set(owner reflect.Value, version int16, value any, path string, 
 
 func (f *Field) fill(to reflect.Value, version int16, value any, path string, l *Layout) error {
 	switch {
-	case f.typeName == "records" && to.Kind() == reflect.Struct:
+	case f.typeName == "records" && !isBytes(to.Type()):
 		return &Skipped{l.binder.Short + " writes records itself, from what it has for each"}
 	case value == nil && f.versions.Has(version) && !f.nullable.Has(version):
 		// A slice of Go is the same where it is nil and where it is empty.
@@ -231,6 +248,11 @@ func (f *Field) setNumber(to reflect.Value, text, path string) error {
 		var number int64
 		if number, err = strconv.ParseInt(text, 10, 32); err == nil {
 			to.SetInt(number * int64(time.Millisecond))
+		}
+	case to.Type() == timeType:
+		var number int64
+		if number, err = strconv.ParseInt(text, 10, 64); err == nil && number != noTime {
+			to.Set(reflect.ValueOf(time.UnixMilli(number)))
 		}
 	case strings.ContainsAny(text, ".eE") || !(to.CanInt() || to.CanUint()):
 		return Wrong("wrong_type", path, "%s is no %s", text, f.typeName)

@@ -46,6 +46,16 @@ def test_kafka_go_without_nullable_strings() -> None:
     assert run_results.adapter.version == find("kafka-go").version
 
 
+def test_sarama_with_maps_for_arrays() -> None:
+    """An array of one entry passes through sarama's maps, parallel ones too."""
+    messages = ("DeleteTopicsRe", "ListGroupsRe", "MetadataResponse", "TxnOffsetCommitRe", "VoteRe")
+    families = (f"family:{family}" for family in VALID)
+    run_results = results("sarama", *(f"kafka/{message}" for message in messages), *families)
+    assert [failure for failure in run_results.failures if not failure.known] == []
+    assert run_results.counts.passed > 100
+    assert run_results.adapter.version == find("sarama").version
+
+
 @pytest.mark.parametrize(
     ("peer", "tests", "expected"),
     [
@@ -66,6 +76,11 @@ def test_kafka_go_without_nullable_strings() -> None:
         # KS-2026-15.
         ("kafka-go", ["kafka/CreateAclsRequest", "version:3", "family:length_exceeds_input"],
          {("decode", "crash")}),
+        # Null records; the end of a response; an empty array for null.
+        ("sarama", ["id:3aa20400505ca46d"], {("decode", "refused")}),
+        ("sarama", ["id:98c4fb446c88e599"], {("encode", "wrong")}),
+        ("sarama", ["kafka/MetadataRequest", "version:1", "family:defaults"],
+         {("encode", "wrong"), ("decode", "wrong")}),
         # Null records; a struct that may be null, and is not.
         ("tansu", ["id:4bc5c65ad36ecca0"], {("decode", "refused"), ("encode", "wrong")}),
         ("tansu", ["id:4c84c4ea2db65f17"], {("encode", "wrong")}),
