@@ -17,10 +17,12 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "python"))
 
-import batches
 import kafka.protocol
+from kafka.errors import UnsupportedCodecError
 from kafka.protocol.api_data import ApiData
 from kafka.protocol.api_header import RequestHeader, ResponseHeader
+from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
+from kafka.record.memory_records import MemoryRecords
 from peer import (
     INTEGERS,
     TAGS,
@@ -32,7 +34,17 @@ from peer import (
     scalar_to_json,
     serve,
 )
+from record_batches import NAME, VERSION, Records
 
+RECORDS = Records(
+    "kafka-python",
+    DefaultRecordBatchBuilder,
+    MemoryRecords,
+    DefaultRecordBatch,
+    lambda batch, _: int(batch.leader_epoch),
+    0,
+    UnsupportedCodecError,
+)
 HEADERS = (RequestHeader, ResponseHeader)
 # kafka-python gives three fields a name of its own, each the only one of its struct.
 RENAMED = {
@@ -196,8 +208,8 @@ def load(message: str, version: int) -> Any:
 
 def encode(message: str, version: int, value: Any) -> dict[str, Any]:
     """Answer an encode request."""
-    if (message, version) == (batches.NAME, batches.VERSION):
-        return dict(batches.encode_batch(value))
+    if (message, version) == (NAME, VERSION):
+        return dict(RECORDS.encode(value))
     cls = load(message, version)
     item = to_peer(cls, cls._struct, value, version, "")
     if cls in HEADERS:
@@ -211,8 +223,8 @@ def encode(message: str, version: int, value: Any) -> dict[str, Any]:
 
 def decode(message: str, version: int, data: bytes) -> dict[str, Any]:
     """Answer a decode request. ``decode`` does not tell how much it has read: no ``trailing``."""
-    if (message, version) == (batches.NAME, batches.VERSION):
-        return dict(batches.decode_batch(data))
+    if (message, version) == (NAME, VERSION):
+        return dict(RECORDS.decode(data))
     cls = load(message, version)
     if cls in HEADERS:
         flexible = version == cls._valid_versions[1]
@@ -231,7 +243,7 @@ def _range(cls: Any) -> str:
 
 if __name__ == "__main__":
     served = {name: _range(cls) for name, cls in MESSAGES.items()}
-    served[batches.NAME] = f"{batches.VERSION}-{batches.VERSION}"
+    served[NAME] = f"{VERSION}-{VERSION}"
     hello = {
         "name": "kafka-python",
         "version": importlib.metadata.version("kafka-python"),

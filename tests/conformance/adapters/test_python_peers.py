@@ -12,7 +12,7 @@ from kraftspec.conformance.runner.run import run
 
 pytestmark = pytest.mark.peers
 
-PEERS = ("kio", "kafka-python", "platformatic-kafka", "kafkajs")
+PEERS = ("aiokafka", "kio", "kafka-python", "platformatic-kafka", "kafkajs")
 VALID = (
     "defaults", "populated", "empty", "null", "multi-element", "uuid", "records", "alone", "counts",
 )  # fmt: skip
@@ -72,7 +72,7 @@ def test_what_it_does_not_have(peer: str) -> None:
         ([], "wrong_type", ""),
     ],
 )
-@pytest.mark.parametrize("peer", ["kio", "kafka-python"])
+@pytest.mark.parametrize("peer", ["aiokafka", "kio", "kafka-python"])
 def test_a_value_of_the_wrong_shape(peer: str, value: object, error: str, path: str) -> None:
     request = {"cmd": "encode", "id": "1", "message": "ResponseHeader", "version": 1}
     [reply] = ask(peer, {**request, "value": value})
@@ -101,6 +101,19 @@ def test_kafka_python_reads_unknown_tags_and_does_not_write_them() -> None:
     )
     assert read["value"] == UNKNOWN
     assert written["hex"] == "0000000700"
+
+
+def test_aiokafka_reads_groups_of_version_3_as_version_2() -> None:
+    """Each group ends with four bytes that it does not read."""
+    group = f"{'00' * 14}80000000"
+    one, two = ask(
+        "aiokafka",
+        decode_request("1", "DescribeGroupsResponse", 3, f"0000000000000001{group}"),
+        decode_request("2", "DescribeGroupsResponse", 3, f"0000000000000002{group * 2}"),
+    )
+    assert "authorizedOperations" not in one["value"]["groups"][0]
+    assert one["trailing"] == 4
+    assert [read["errorCode"] for read in two["value"]["groups"]] == [0, -(1 << 15)]
 
 
 def test_kio_holds_no_unknown_error_code() -> None:
