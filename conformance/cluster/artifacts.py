@@ -17,7 +17,11 @@ from kraftspec.specs import kafka_release
 # The newest bug fix of each feature release that speaks KRaft alone, in their order.
 RELEASES = ("4.0.2", "4.1.2", "4.2.2", "4.3.1", "4.4.0")
 RELEASE = kafka_release()  # A server that is not told otherwise runs that of the specs.
-TOOLS_RELEASE = "4.3.1"  # The newest whose tools Maven has: kafka-tools, kafka-shell, streams.
+# The newest of which Maven has kafka-tools and Streams, and that of which it has kafka-shell: they
+# are published later than the servers, if they are.
+TOOLS_RELEASE = "4.4.0"
+SHELL_RELEASE = "4.3.1"
+_EXTRAS = {TOOLS_RELEASE: "tools", SHELL_RELEASE: "shell"}
 
 FETCH_TIMEOUT_S = 600.0  # The first fetch downloads some 60 MB.
 OUTPUT_LINE_COUNT_MAX = 30
@@ -42,14 +46,14 @@ def digest(paths: Sequence[Path]) -> str:
 
 @cache
 def class_path(release: str = RELEASE) -> tuple[Path, ...]:
-    """Return the jars of a release's servers, of TOOLS_RELEASE also those of tools and Streams.
+    """Return the jars of a release's servers, and what TOOLS_RELEASE or SHELL_RELEASE has more.
 
     They are fetched as ``jars_of`` does.
     """
     pom = Path(str(files("kraftspec.conformance"))).resolve() / "cluster" / "pom.xml"
     options = [f"-Dkafka.version={release}"]
-    if release == TOOLS_RELEASE:
-        return jars_of(pom, f"tools-{release}", [*options, "-Ptools"])
+    if release in _EXTRAS:
+        return jars_of(pom, f"{_EXTRAS[release]}-{release}", [*options, f"-P{_EXTRAS[release]}"])
     return jars_of(pom, f"servers-{release}", options)
 
 

@@ -93,6 +93,12 @@ def make(
                 _make_batches(kafka, out, report)
             if message_set.name == KAFKA and name.lower() in UNKNOWN.lower():
                 _make_unknown(kafka, out, report)
+            if not name:
+                kept = {BATCH, UNKNOWN, *(message.name for message in messages.values())}
+                for file in (out / message_set.name).glob("*.json"):
+                    if file.stem not in kept:  # The set has no such message any more.
+                        file.unlink()
+                        report.changed.append(f"{message_set.name}/{file.stem}")
     report.seconds = time.perf_counter() - started
     return report
 

@@ -65,6 +65,7 @@ class ReleaseWork:
             "pages": self.write_pages,
             "vectors": self.make_vectors,
             "base vectors": self.make_base_vectors,
+            "captured frames": self.capture,
             "adapters": self.run_adapters,
             "node vectors": self.record_node_vectors,
             "page": self.write_page,
@@ -97,10 +98,20 @@ class ReleaseWork:
 
     def import_specs(self) -> str:
         """Bring the schemas of the jars into the set ``kafka``."""
+        kafkas = {path.name: path for path in (self.specs / "kafka").glob("*/*.json")}
+        copies = {  # The drafts take some messages as they are in Kafka.
+            draft: kafkas[draft.name]
+            for draft in self.specs.glob("kip-*/*.json")
+            if draft.name in kafkas and draft.read_bytes() == kafkas[draft.name].read_bytes()
+        }
         report = import_specs(release_specs(self.release), self.specs / "kafka")
+        for path in report.removed:  # The release dropped the message; the history keeps it.
+            (self.specs / "kafka" / path).unlink()
+        for draft, kafka in copies.items():
+            shutil.copyfile(kafka, draft)
         return (
             f"{len(report.added)} added, {len(report.changed)} changed, "
-            f"{len(report.unchanged)} unchanged, {len(report.removed)} no longer in the jars"
+            f"{len(report.unchanged)} unchanged, {len(report.removed)} removed"
         )
 
     def diff(self) -> str:
@@ -129,11 +140,13 @@ class ReleaseWork:
         return f"{report.messages} messages, {report.pairs} pairs, {len(report.written)} written"
 
     def write_pages(self) -> str:
-        """Write the history of the releases, and the table of header versions."""
+        """Write the history, the table of header versions, and the schema of the proxy's rules."""
         if not self.adopted:
             return "those of an older release are written already"
         read = update_history(scratch=False)
         self._call([*_KRAFTSPEC, "spec", "headers", "--write", "docs/headers.md"], None)
+        schema = self.checkout / "proxy" / "rules.schema.json"
+        self._call([*_KRAFTSPEC, "proxy", "--schema"], schema)
         return f"releases new in the history: {', '.join(read) or 'none'}"
 
     def make_vectors(self) -> str:
@@ -153,6 +166,14 @@ class ReleaseWork:
         self._write("verdicts.json", moved)
         count = sum(row["count"] for row in moved)
         return f"{made.tests:,} vectors, {count:,} whose verdict moved"
+
+    def capture(self) -> str:
+        """Record frames of clients and nodes of a cluster of this release."""
+        if not self.adopted:
+            return "those of the checkout are of the newest release"
+        command = [*_KRAFTSPEC, "conform", "capture", "--out", str(self.vectors), "--json"]
+        self._call(command, self.work / "captured.json")
+        return f"{json.loads((self.work / 'captured.json').read_text('utf-8'))['pairs']} pairs"
 
     def run_adapters(self) -> str:
         """Run our codec and every adapter over the vectors, and ours over those of the base."""

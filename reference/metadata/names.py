@@ -1,4 +1,4 @@
-"""The names of what metadata records number, as Apache Kafka 4.3.1's tools print them."""
+"""The names of what metadata records number, as Apache Kafka 4.4.0's tools print them."""
 
 from __future__ import annotations
 

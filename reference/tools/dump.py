@@ -1,4 +1,4 @@
-"""Dump the files of a log directory (``org.apache.kafka.tools.DumpLogSegments`` 4.3.1).
+"""Dump the files of a log directory (``org.apache.kafka.tools.DumpLogSegments`` 4.4.0).
 
 Segments and checkpoints batch by batch, in Kafka's own lines or as JSON; the other files of a
 directory, some of which Kafka's tool passes over. Nothing is locked: a live node's directory can

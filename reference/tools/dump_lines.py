@@ -1,4 +1,4 @@
-"""Batches and records as lines: Kafka's own text (``DumpLogSegments`` 4.3.1), or JSON."""
+"""Batches and records as lines: Kafka's own text (``DumpLogSegments`` 4.4.0), or JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``kraftspec dump-log``: Apache Kafka's ``kafka-dump-log`` (``DumpLogSegments`` 4.3.1), and more.
+"""``kraftspec dump-log``: Apache Kafka's ``kafka-dump-log`` (``DumpLogSegments`` 4.4.0), and more.
 
 The options and lines are Kafka's. More: FILE beside ``--files``, ``--json``, ``--follow``, the
 files that Kafka's tool passes over, and files that are damaged: it says where, and goes on.
@@ -20,6 +20,7 @@ import click
 from kraftspec.cli.kafka_words import KafkaCommand, KafkaUsageError, refusals
 from kraftspec.cli.output import EXIT_FINDINGS, RefusedError, json_option, printable
 from kraftspec.cli.profiles import PROFILES
+from kraftspec.specs import kafka_release
 
 POLL_S = 0.2
 
@@ -105,7 +106,7 @@ def dump_log(
     from kraftspec.reference.tools.dump_lines import DumpOptions
 
     if version:
-        click.echo("4.3.1")
+        click.echo(kafka_release())
         return
     named = [*(files.split(",") if files is not None else ()), *paths]
     if not named:

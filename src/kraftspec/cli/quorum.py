@@ -1,6 +1,6 @@
 """``kraftspec quorum``: Apache Kafka's ``kafka-metadata-quorum``, and a quorum to try things on.
 
-Words, options and output are those of Kafka's tool (``MetadataQuorumCommand`` 4.3.1). What differs:
+Words, options and output are those of Kafka's tool (``MetadataQuorumCommand`` 4.4.0). What differs:
 ``--json``, ``--timeout``, one line for an error where Kafka prints Java's trace, and exit code 2
 for wrong usage. Only what an answer needs is imported: half of the time of such a command is that.
 The tools of the drafts are in `quorum_drafts`.

@@ -30,7 +30,11 @@ def test_all_sets_are_made_again() -> None:
 
 @pytest.mark.parametrize("spec", SETS)
 def test_all_vectors_are_made_again_byte_for_byte(tmp_path: Path, spec: str) -> None:
+    gone = tmp_path / spec / "MessageOfBefore.json"
+    gone.parent.mkdir()
+    gone.write_text("{}")
     report = make(specs_root(), tmp_path, (spec,))
+    assert f"{spec}/MessageOfBefore" in report.changed
     assert report.refused == []
     assert (report.messages, report.pairs) == SETS[spec]
     committed, generated = contents(vectors_root() / spec), contents(tmp_path / spec)

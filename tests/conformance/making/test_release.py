@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -43,3 +44,25 @@ def test_the_default_release_goes_into_the_checkout() -> None:
     work = ReleaseWork(kafka_release(), "4.3.1", checkout)
     assert work.specs.resolve() == specs_root().resolve()
     assert ReleaseWork("4.3.1", "4.3.0", checkout).specs != work.specs
+
+
+def test_what_a_release_dropped_goes_and_the_drafts_copies_follow(tmp_path: Path) -> None:
+    specs = tmp_path / "specs"
+    shutil.copytree(specs_root(), specs)
+    dropped = specs / "kafka" / "clients" / "HeldRequest.json"
+    dropped.write_text("{}")
+    copies = [
+        specs / "kafka/clients/ApiVersionsRequest.json",
+        *specs.glob("kip-*/ApiVersionsR*t.json"),
+    ]
+    assert len(copies) == 4
+    for path in copies:  # As they were in a release before.
+        path.write_text(path.read_text("utf-8").replace('"0-5"', '"0-4"'), "utf-8")
+    vote = specs / "kip-853" / "VoteRequest.json"
+    of_the_draft = vote.read_bytes()
+    moved = ReleaseWork(kafka_release(), "4.3.1", tmp_path).import_specs()
+    assert moved == "0 added, 1 changed, 285 unchanged, 1 removed"
+    assert not dropped.exists()
+    original = specs_root() / "kafka/clients/ApiVersionsRequest.json"
+    assert {path.read_bytes() for path in copies} == {original.read_bytes()}
+    assert vote.read_bytes() == of_the_draft

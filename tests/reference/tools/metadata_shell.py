@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from kraftspec.conformance.cluster.artifacts import TOOLS_RELEASE, java_command
+from kraftspec.conformance.cluster.artifacts import SHELL_RELEASE, java_command
 from kraftspec.reference.tools.shell.load import Source
 from kraftspec.reference.tools.shell.tree import Directory, Node, root_of
 
@@ -45,7 +45,7 @@ class KafkaShell:
         copy.parent.mkdir(parents=True)
         copy.write_bytes(self.file.read_bytes())
         shell = "org.apache.kafka.shell.MetadataShell"
-        command = java_command(shell, "--snapshot", str(copy), release=TOOLS_RELEASE)
+        command = java_command(shell, "--snapshot", str(copy), release=SHELL_RELEASE)
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
             text=True, encoding="utf-8",
