@@ -25,6 +25,8 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from kraftspec.conformance.adapters.registry import adapters
+
 ROOT = Path(__file__).resolve().parents[1]
 BUILD = ROOT / "build" / "campaigns"
 _KRAFTSPEC = (sys.executable, "-m", "kraftspec")
@@ -80,6 +82,15 @@ CAMPAIGNS = (
             *("env", "KRAFTSPEC_EXCHANGES=all", sys.executable, "-m", "pytest", "-q"),
             "tests/conformance/clients/test_exchanges.py",
         ),
+    ),
+    *(
+        Campaign(
+            f"codec-{spec.name}",
+            f"all vectors: {spec.implements} {spec.version} fails what is known",
+            (*_KRAFTSPEC, "conform", "run", "--adapter", spec.name),
+        )
+        for spec in adapters()
+        if spec.homepage
     ),
     Campaign("recover-matrix", "wrecked quorums of Kafka are recovered", make("recover-matrix")),
     Campaign("verify-live", "quorum verify gives no false alarm", make("verify-live")),

@@ -18,6 +18,9 @@ _MAC = "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"
 INSTALL_TIMEOUT_S = 600.0
 SCREENSHOT_TIMEOUT_S = 60.0
 SCREENSHOT_ATTEMPTS = 3  # On a loaded machine Chromium sometimes hangs at its start.
+# What page.css gives a column of the matrix, and the messages' names with the margins.
+COLUMN_PX, NAMES_PX = 124, 300
+WIDTH_PX, HEIGHT_PX = 1400, 900
 # No desktop, no network; there is no sandbox for root.
 FLAGS = (
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
@@ -63,7 +66,15 @@ def _installed() -> str | None:
     return next(filter(None, map(shutil.which, (*_NAMES, _MAC))), None)
 
 
-def screenshot(page: Path, out: Path, *, width_px: int = 1400, height_px: int = 900) -> None:
+def size_px_of(columns: int) -> tuple[int, int]:
+    """Return width and height of a picture that shows a matrix of so many columns."""
+    width = max(WIDTH_PX, NAMES_PX + columns * COLUMN_PX)
+    return width, width * HEIGHT_PX // WIDTH_PX
+
+
+def screenshot(
+    page: Path, out: Path, *, width_px: int = WIDTH_PX, height_px: int = HEIGHT_PX
+) -> None:
     """Draw the top of a page, in light colours, as a PNG. Raises ``BrowserError``."""
     path = chromium()
     output = ""

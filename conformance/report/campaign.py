@@ -14,7 +14,8 @@ from kraftspec.conformance.report.matrix import LeftOut
 
 _COMMAND = "from kraftspec.cli import main; main()"
 _REASON_CHARS_MAX = 300
-_FIRST = ("kafka", "kraftspec", "kraftspec-python")  # The references for the others.
+# The references for the others.
+_FIRST = ("kafka", "kraftspec", "kraftspec-python", "kraftspec-typescript")
 
 Progress = Callable[[str, int, int], None]
 

@@ -47,7 +47,7 @@ def report(results: tuple[Path, ...], run_every: bool, out: Path, screenshot: Pa
     """
     from kraftspec.conformance.report import read_results
     from kraftspec.conformance.report.badge import badge as badge_svg
-    from kraftspec.conformance.report.browser import BrowserError
+    from kraftspec.conformance.report.browser import BrowserError, size_px_of
     from kraftspec.conformance.report.browser import screenshot as draw
     from kraftspec.conformance.report.campaign import run_all
     from kraftspec.conformance.report.matrix import LeftOut, flags_of, page
@@ -74,7 +74,8 @@ def report(results: tuple[Path, ...], run_every: bool, out: Path, screenshot: Pa
     click.echo(f"wrote {out}: {counted(len(runs), 'run')}, {counted(len(html), 'character')}")
     if screenshot is not None:
         try:
-            draw(out, screenshot)
+            width_px, height_px = size_px_of(len(runs))
+            draw(out, screenshot, width_px=width_px, height_px=height_px)
         except BrowserError as error:
             raise click.ClickException(str(error)) from error
         click.echo(f"wrote {screenshot}")

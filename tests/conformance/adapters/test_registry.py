@@ -12,6 +12,7 @@ from kraftspec import __version__
 from kraftspec.conformance.adapters import registry
 from kraftspec.conformance.adapters.harness import Adapter, AdapterError
 from kraftspec.conformance.adapters.registry import AdapterBuildError, AdapterSpec, adapters, find
+from kraftspec.conformance.runner.known import known_file
 from kraftspec.specs import kafka_release
 
 # A real program with a real build: it copies what it was built from, so that a test can tell.
@@ -87,6 +88,23 @@ def test_those_of_this_package() -> None:
         assert {need.partition(">=")[0] for need in spec.needs} == set(spec.install)
         assert spec.run[0]
         assert spec.homepage.startswith("https://") or spec.name.startswith("kraftspec")
+
+
+def test_the_readme_counts_the_codecs() -> None:
+    readme = (Path(__file__).parents[3] / "README.md").read_text("utf-8")
+    languages = {spec.language for spec in adapters()}
+    assert f"{len(adapters())} codecs in {len(languages)} languages" in readme
+
+
+def test_each_codec_of_others_has_known_failures_and_a_page() -> None:
+    findings = Path(__file__).parents[3] / "docs" / "findings"
+    index = (findings / "index.md").read_text("utf-8")
+    for spec in adapters():
+        if spec.homepage and spec.name != "kafka":
+            title = (findings / f"{spec.name}.md").read_text("utf-8").partition("\n")[0]
+            assert title.endswith(f" {spec.version}")
+            assert f"({spec.name}.md)" in index
+            assert known_file(spec.name).exists()
 
 
 def test_each_word_of_a_manifest_is_known(root: Path) -> None:
