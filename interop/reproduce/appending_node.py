@@ -12,8 +12,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from kraftspec.reference.local.live_view import NO_OP
+from kraftspec.reference.node.appending import NotAppendedError
 from kraftspec.reference.node.config import load_config
-from kraftspec.reference.node.runtime import Node, NotAppendedError
+from kraftspec.reference.node.runtime import Node
 from kraftspec.reference.node.startup import make_node
 from kraftspec.reference.profiles import KAFKA
 from kraftspec.reference.raft import RoleName

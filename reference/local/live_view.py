@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from kraftspec.generated.kafka import NoOpRecord
-from kraftspec.reference.node.runtime import NotAppendedError
+from kraftspec.reference.node.appending import NotAppendedError
 from kraftspec.reference.raft import RoleName
 
 if TYPE_CHECKING:

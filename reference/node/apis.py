@@ -35,6 +35,7 @@ from kraftspec.generated.kafka import (
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
+from kraftspec.reference.node.controllers import Unregistration
 from kraftspec.reference.node.features import begin_update
 from kraftspec.reference.raft.types import address
 from kraftspec.reference.wire.apis import Api
@@ -48,7 +49,8 @@ CONTROLLER_ENDPOINTS: Final = 2  # EndpointType of DescribeCluster
 class ShellApi(NamedTuple):
     """An API that the core has no part in: (core, request, version, listener) to the response.
 
-    Or it has, and the answer waits for what it says: then it is to an ``UpgradeRequested``.
+    Or it has, and the answer waits for what it says: then it is to an ``UpgradeRequested``, or to
+    the append of an ``Unregistration``.
     """
 
     api: Api
@@ -108,7 +110,10 @@ SHELL_APIS: Final = {
         _not_controller(BrokerRegistrationRequest, BrokerRegistrationResponse),
         _not_controller(ControllerRegistrationRequest, ControllerRegistrationResponse),
         _not_controller(EnvelopeRequest, EnvelopeResponse),
-        _not_controller(UnregisterControllerRequest, UnregisterControllerResponse),
+        ShellApi(
+            Api.of(UnregisterControllerRequest, UnregisterControllerResponse),
+            lambda _, request, *__: Unregistration(request.controller_id),
+        ),
         ShellApi(Api.of(UpdateFeaturesRequest, UpdateFeaturesResponse), begin_update),
     )
 }

@@ -18,6 +18,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kraftspec.fastpath.errors import CodecError
+from kraftspec.fastpath.message import API_VERSIONS_KEY
 from kraftspec.reference.node.security.sasl import AuthenticationError
 from kraftspec.reference.node.settings import host_port
 from kraftspec.reference.raft.messages import Fetch, Reply, Request
@@ -183,7 +184,8 @@ class Peer(asyncio.Protocol):
                     if lifetime_ms:  # The next request makes a connection, and logs in anew.
                         lifetime_s = lifetime_ms / 1000 * LOGIN_LIFETIME_SHARE
                         self._loop.call_later(lifetime_s, self.close, "its login would end")
-                self.versions = await negotiate(self.exchange)
+                newest = asker.profile.apis[API_VERSIONS_KEY].max_version
+                self.versions = await negotiate(self.exchange, newest)
         except (OSError, CodecError, ValueError) as error:
             if isinstance(error, AuthenticationError | ssl.SSLError):
                 level = logging.DEBUG if self.node in self.peers.distrusted else logging.WARNING

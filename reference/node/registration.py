@@ -5,8 +5,8 @@ and supports the new level. A registration is a record of the metadata log, so t
 incarnation is enough, as long as nobody unregisters the node. A leader that is a kraftspec node is
 no controller and takes none.
 
-What this node supports is what the release does whose records it knows: it writes snapshots of
-them. So a leader of a later release raises no feature beyond that as long as this node is there.
+What this node supports is what the release does that it speaks as. So a leader of a later release
+raises no feature beyond that as long as this node is there.
 """
 
 from __future__ import annotations
@@ -24,16 +24,10 @@ from kraftspec.generated.kafka import (
     ControllerRegistrationResponse,
     UnregisterControllerRecord,
 )
-from kraftspec.reference.metadata.features import (
-    FEATURES,
-    KRAFT_VERSION,
-    LATEST_STABLE,
-    LEVEL_MIN,
-    METADATA_VERSION,
-)
 from kraftspec.reference.metadata.frames import write_frame
 from kraftspec.reference.node.apis import is_controller
 from kraftspec.reference.node.client import Asker, Peer, Peers
+from kraftspec.reference.node.controllers import supported_features
 from kraftspec.reference.raft.follower import Follower
 
 if TYPE_CHECKING:
@@ -108,7 +102,7 @@ async def _send(
             versions = await peer.connected()
             if not is_controller(versions):
                 return _NO_CONTROLLER
-            request = _request(config, incarnation)
+            request = _request(config, incarnation, asker.profile.release)
             response = await peer.exchange(request, 0, ControllerRegistrationResponse)
     except (OSError, CodecError) as error:
         return str(error) or type(error).__name__
@@ -119,12 +113,11 @@ async def _send(
     return response.error_message or ErrorCode(response.error_code).name
 
 
-def _request(config: NodeConfig, incarnation: Uuid) -> ControllerRegistrationRequest:
+def _request(
+    config: NodeConfig, incarnation: Uuid, release: str | None
+) -> ControllerRegistrationRequest:
     kind = ControllerRegistrationRequest
-    ranges = {feature.name: (0, feature.level_max) for feature in FEATURES}
-    ranges[METADATA_VERSION] = (LEVEL_MIN, LATEST_STABLE)
-    lowest, highest = config.core.kraft_versions
-    ranges[KRAFT_VERSION] = (lowest, highest)
+    ranges = supported_features(config.core.kraft_versions, release)
     return kind(
         controller_id=config.node_id,
         incarnation_id=incarnation,

@@ -10,15 +10,19 @@ import heapq
 import logging
 import random
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import msgspec
 
 from kraftspec.fastpath.types import ZERO_UUID, Uuid
 from kraftspec.generated.errors import ErrorCode
+from kraftspec.generated.kafka import UnregisterControllerRecord, UnregisterControllerResponse
+from kraftspec.reference.metadata.frames import write_frame
 from kraftspec.reference.node.anomalies import Anomalies
+from kraftspec.reference.node.appending import Appended, NotAppendedError
 from kraftspec.reference.node.asyncio_host import AsyncioHost
 from kraftspec.reference.node.client import Asker, Peers
+from kraftspec.reference.node.controllers import ControllerRecords
 from kraftspec.reference.node.descriptors import connections_max
 from kraftspec.reference.node.leadership_transfer import LOOK_AGAIN_S, LeadershipTransfer
 from kraftspec.reference.node.registration import register
@@ -52,22 +56,6 @@ SHUTDOWN_TIMEOUT_S: Final = 5.0  # KafkaRaftClient.GRACEFUL_SHUTDOWN_TIMEOUT_MS
 _UNKNOWN: Final = "this node leads no longer: whether the records are committed, it cannot say"
 
 log = logging.getLogger("kraftspec.node")
-
-
-class NotAppendedError(Exception):
-    """Records were not appended, or it is unknown whether they were; ``error`` is Kafka's code."""
-
-    def __init__(self, error: int, message: str) -> None:
-        super().__init__(message)
-        self.error = error
-
-
-class Appended(NamedTuple):
-    """Where records are, now that they are committed."""
-
-    epoch: int
-    base_offset: int
-    last_offset: int
 
 
 class Node(AsyncioHost):
@@ -109,6 +97,8 @@ class Node(AsyncioHost):
         self._uncommitted: list[tuple[int, int, Appended]] = []  # (last offset, append id, …)
         self._registration: asyncio.Task[None] | None = None
         self._looking: asyncio.Task[None] | None = None
+        self._unregistering = asyncio.Lock()
+        self.records: ControllerRecords | None = None
         self.anomalies = Anomalies(config.node_id, self.kind)
         self.service = Service(self)
         self._snapshots = Snapshotting(self, config) if self.kind.writes_snapshots else None
@@ -138,6 +128,8 @@ class Node(AsyncioHost):
                 records = SecurityRecords(self.storage, lambda: self.core.committed_offset)
                 await loop.run_in_executor(self.disk, records.refresh)
                 self.gate.records = records
+            if self.kind.registers:
+                self.records = ControllerRecords(self.storage, lambda: self.core.committed_offset)
             self.server = Server(self._limits(), self.service.received, lambda: len(self.inbox))
             self.peers = Peers(self._asker())
             for listener in config.listeners:
@@ -327,6 +319,25 @@ class Node(AsyncioHost):
         self._appending[append_id] = future
         self.post(ev.AppendRequested(append_id, self.core.epoch, tuple(records)))
         return await future
+
+    async def unregister(self, controller_id: int) -> UnregisterControllerResponse:
+        """Return the answer to UnregisterController once its record is committed.
+
+        One at a time: each has to see the records of those before it.
+        """
+        assert self.records is not None
+        async with self._unregistering:
+            refused = self.records.refusal(self.core, controller_id)
+            if refused is not None:
+                return refused
+            record = UnregisterControllerRecord(controller_id=controller_id)
+            try:
+                await self.append([write_frame(record, 0)])
+            except NotAppendedError as error:
+                return UnregisterControllerResponse(
+                    error_code=ErrorCode.NOT_CONTROLLER, error_message=str(error)
+                )
+        return UnregisterControllerResponse()
 
     def _clean(self) -> None:
         self.post(ev.CleanRequested(self.storage.log.size_bytes))

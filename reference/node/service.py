@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from kraftspec.fastpath.errors import CodecError
 from kraftspec.fastpath.message import API_VERSIONS_KEY
 from kraftspec.reference.node.apis import unsupported_api_versions
+from kraftspec.reference.node.controllers import Unregistration, supported_features
 from kraftspec.reference.node.features import end_update
 from kraftspec.reference.node.security.principal import MappingError
 from kraftspec.reference.node.security.sasl import SASL_APIS
@@ -30,6 +32,7 @@ from kraftspec.reference.wire.frames import (
 if TYPE_CHECKING:
     from kraftspec.fastpath.message import Message
     from kraftspec.reference.node.anomalies import Anomalies
+    from kraftspec.reference.node.controllers import ControllerRecords
     from kraftspec.reference.node.security.gate import Gate, Session
     from kraftspec.reference.node.server import ServerConnection
     from kraftspec.reference.node.settings import NodeConfig
@@ -61,9 +64,13 @@ class Served(Protocol):
     anomalies: Anomalies
     profile: Profile
     storage: Storage
+    records: ControllerRecords | None
 
     def post(self, event: ev.Event) -> None:
         """Let the core take an event."""
+
+    async def unregister(self, controller_id: int) -> Any:
+        """Return the answer to UnregisterController once its record is committed."""
 
 
 class Service:
@@ -71,12 +78,12 @@ class Service:
 
     def __init__(self, node: Served) -> None:
         self.node = node
-        self.apis: dict[int, Api] = dict(node.profile.apis)
         self._node_apis = parts_of(node.profile.name).node.shell_apis
-        self.apis.update({key: served.api for key, served in self._node_apis.items()})
-        self.apis.update(SASL_APIS)
+        node_apis = {key: served.api for key, served in self._node_apis.items()}
+        self.apis = node.profile.served({**node.profile.apis, **node_apis, **SASL_APIS})
         self._pending: dict[int, _Pending] = {}  # By token.
         self._token = 0
+        self._appending: set[asyncio.Task[None]] = set()
 
     def received(self, connection: ServerConnection, frame: bytes) -> None:
         """Take a request."""
@@ -157,11 +164,25 @@ class Service:
                 answer.upgrade_id = self._wait(connection, api, head, message)
                 node.post(answer)
                 return
+            if isinstance(answer, Unregistration):
+                assert node.records is not None
+                answer = node.records.refusal(node.core, answer.controller_id)
+                if answer is None:
+                    task = asyncio.create_task(self._unregister(connection, head, message))
+                    self._appending.add(task)
+                    task.add_done_callback(self._appending.discard)
+                    return
             connection.reply(_frame_of(answer, head.version, head.correlation_id))
             return
         request = node.profile.decode_request(api.key, head.version, body)
         node.anomalies.check_request(node.core, request, connection.peer)
         node.post(ev.RequestReceived(self._wait(connection, api, head, request), request))
+
+    async def _unregister(
+        self, connection: ServerConnection, head: RequestHead, request: Any
+    ) -> None:
+        answer = await self.node.unregister(request.controller_id)
+        connection.reply(_frame_of(answer, head.version, head.correlation_id))
 
     def _wait(self, connection: ServerConnection, api: Api, head: RequestHead, request: Any) -> int:
         """Keep the request until the core answers; return the token of that answer."""
@@ -183,6 +204,12 @@ class Service:
             node.storage.fill(reply)
         elif isinstance(reply, ApiVersionsReply) and not reply.error:
             reply.apis = tuple(self.apis[key] for key in sorted(self.apis))
+            if node.records is not None:
+                kraft_versions = node.core.config.kraft_versions
+                supported = supported_features(kraft_versions, node.profile.release)
+                reply.supported_features = tuple(supported.items())
+                reply.finalized_features = tuple(node.records.levels().items())
+                reply.finalized_epoch = max(reply.finalized_epoch, node.records.features_offset)
         parts = node.profile.reply_parts(request, reply, version, connection.listener.name)
         header = response_header(api.response, version, correlation_id)
         connection.reply(sized(header, *parts))

@@ -13,14 +13,20 @@ if TYPE_CHECKING:
 
 
 def make_node(
-    config: NodeConfig, profile: str, *, without: Sequence[str] = (), **options: Any
+    config: NodeConfig,
+    profile: str,
+    *,
+    without: Sequence[str] = (),
+    release: str | None = None,
+    **options: Any,
 ) -> Node:
     """Return a node that has not started; ``options`` are those of ``Node``.
 
-    ``without`` names fixes of the profile that are switched off. Raises LookupError for an unknown
-    profile, ValueError for an unknown fix.
+    ``without`` names fixes of the profile that are switched off; ``release`` is one of Kafka's that
+    the profile speaks as, in place of the newest. Raises LookupError for an unknown profile,
+    ValueError for an unknown fix or release.
     """
-    listener = config.core.listener_name
-    return Node(
-        config, profile=profile_named(profile, without=without, listener=listener), **options
+    made = profile_named(
+        profile, without=without, release=release, listener=config.core.listener_name
     )
+    return Node(config, profile=made, **options)

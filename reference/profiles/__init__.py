@@ -45,18 +45,26 @@ def parts_of(name: str) -> Parts:
     return parts
 
 
-def profile_named(name: str, *, without: Sequence[str] = (), **options: Any) -> ProfileBase:
+def profile_named(
+    name: str, *, without: Sequence[str] = (), release: str | None = None, **options: Any
+) -> ProfileBase:
     """Return a profile.
 
     ``without`` names fixes that it is to do without: rules of ours, beside what a draft says, for
-    a flaw that the draft has. ``options`` are the profile's own. Raises LookupError for a name that
-    is none, ValueError for a fix that the profile does not have.
+    a flaw that the draft has. ``release`` is an older one of Kafka's that it is to speak as.
+    ``options`` are the profile's own. Raises LookupError for a name that is none, ValueError for a
+    fix or a release that the profile does not have.
     """
     profile = parts_of(name).profile
     unknown = [fix for fix in without if fix not in profile.fixes]
     if unknown:
         known = ", ".join(profile.fixes) or "none"
         raise ValueError(f"{name} has no fix {unknown[0]!r}; it has {known}")
+    if release is not None:
+        if release not in profile.releases:
+            known = ", ".join(profile.releases) or "none"
+            raise ValueError(f"{name} speaks as no release {release!r} of Kafka; it knows {known}")
+        options["release"] = release
     if without:
         options["without"] = tuple(without)
     return profile(**options)

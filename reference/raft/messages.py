@@ -240,10 +240,12 @@ class ApiVersions(Request, gc=False):
 class ApiVersionsReply(Reply, gc=False, kw_only=True):
     """Answer to `ApiVersions`: of the features, only ``kraft.version`` concerns the core.
 
-    ``apis`` are what the host serves, and its to fill in.
+    ``apis`` are what the host serves, and its to fill in; so are the features of the metadata.
     """
 
     kraft_versions: VersionRange | None = None
     finalized_kraft_version: int = 0
     finalized_epoch: int = NONE
     apis: tuple[Api, ...] = ()
+    supported_features: tuple[tuple[str, VersionRange], ...] = ()
+    finalized_features: tuple[tuple[str, int], ...] = ()

@@ -46,6 +46,11 @@ class Profile(Protocol):
     fixes: Mapping[str, str]  # Rules beside what a draft says, and the flaw that each is for.
     without: frozenset[str]  # The fixes that are switched off.
     state_message: Any  # The generated class of quorum-state.
+    release: str | None  # The release of Kafka that it speaks as, where that is not the newest.
+
+    def served(self, apis: Mapping[int, Api]) -> Mapping[int, Api]:
+        """Return what is served of APIs, which need not be the core's."""
+        ...
 
     def api_of(self, request: Request) -> Api:
         """Return the API that carries this kind of request."""

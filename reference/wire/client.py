@@ -90,13 +90,14 @@ class Requests:
         return self.waiting.popleft(), frame
 
 
-async def negotiate(exchange: Exchange) -> Versions:
+async def negotiate(
+    exchange: Exchange, version: int = ApiVersionsRequest.VALID_VERSIONS.stop - 1
+) -> Versions:
     """Return which versions the other side serves (ApiVersions).
 
     Where it does not know our version of that request, a lower one is sent (KIP-511). Raises
     VersionsError, and whatever ``exchange`` raises.
     """
-    version = ApiVersionsRequest.VALID_VERSIONS.stop - 1
     while True:
         answer = await exchange(api_versions_request(version), version, ApiVersionsResponse)
         versions = {

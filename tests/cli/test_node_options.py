@@ -66,6 +66,20 @@ def test_a_port_of_metrics_that_is_none(tmp_path: Path, where: str) -> None:
     assert "is no port" in result.output
 
 
+@pytest.mark.parametrize(
+    ("profile", "release", "known"), [("kip-853", "4.3.1", "none"), ("kafka", "3.9.2", "4.3.1")]
+)
+def test_a_release_that_it_does_not_speak_as(
+    tmp_path: Path, profile: str, release: str, known: str
+) -> None:
+    home = Home(tmp_path / "node")
+    command = ["node", "-c", str(home.properties), "--as", release, "--profile", profile]
+    result = CliRunner().invoke(main, command)
+    assert result.exit_code == 2
+    told = " ".join(result.output.replace("│", "").split())
+    assert f"{profile} speaks as no release '{release}' of Kafka; it knows {known}" in told
+
+
 def test_a_key_store_that_is_not_there(tmp_path: Path) -> None:
     home = Home(tmp_path / "node")
     home.write(

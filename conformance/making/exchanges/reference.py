@@ -22,6 +22,7 @@ from kraftspec.reference.log.memory_files import MemoryFiles
 from kraftspec.reference.log.properties import render_properties
 from kraftspec.reference.node.anomalies import Anomalies
 from kraftspec.reference.node.config import load_config
+from kraftspec.reference.node.controllers import ControllerRecords
 from kraftspec.reference.node.security.gate import Gate, Session
 from kraftspec.reference.node.service import Service
 from kraftspec.reference.profiles import parts_of
@@ -80,8 +81,9 @@ class ReferenceNode(Host):
     writes_by_itself = False
 
     def __init__(self, release: str = RELEASE) -> None:
-        """It is the same one, whatever release was recorded."""
+        """Let it speak as a release of Kafka."""
         super().__init__()
+        self._release = None if release == RELEASE else release
 
     def restore(self, state: NodeState) -> None:
         """Write the files, recover, and start."""
@@ -89,7 +91,7 @@ class ReferenceNode(Host):
         files = MemoryFiles()
         for name, data in files_of(state).items():
             _write(files, f"{DIRECTORY}/{name}", data)
-        self.profile: Profile = KafkaProfile(LISTENER)
+        self.profile: Profile = KafkaProfile(LISTENER, release=self._release)
         self.config = _config(state)
         config = self.config.core
         self.storage = Storage.open(DIRECTORY, self.profile, config, files=files)
@@ -97,6 +99,7 @@ class ReferenceNode(Host):
         self.anomalies = Anomalies(config.node_id, parts_of(self.profile.name).node)
         self.service = Service(self)
         self.core = self.storage.make_core(config, _Shortest())
+        self.records = ControllerRecords(self.storage, lambda: self.core.committed_offset)
         self.now_us = 0
         self.clock_ms: int | None = state.clock_ms or None
         self.pending: dict[int, fx.Ask] = {}
@@ -154,6 +157,10 @@ class ReferenceNode(Host):
         """Hold that it is what it should be."""
         if role is not None and self.core.role.name != role:
             raise ValueError(f"its role is {self.core.role.name}, not {role}")
+
+    async def unregister(self, controller_id: int) -> None:
+        """No vector unregisters a controller: what refuses it answers first."""
+        raise NotImplementedError(f"controller {controller_id} is registered")
 
     def post(self, event: ev.Event) -> None:
         """Take an event of the service's, at once."""

@@ -21,6 +21,8 @@ class ProfileBase(Profile):
 
     translations: tuple[Translation, ...]  # Of the APIs that it serves.
     fixes: Mapping[str, str] = {}
+    releases: Sequence[str] = ()  # Those that a node can speak as, before the newest.
+    release: str | None = None
 
     # Makes the policy; it takes the names of the ``fixes`` that it does without.
     policy_without: Callable[[Sequence[str]], Policy] = staticmethod(lambda without: Policy())
@@ -29,13 +31,17 @@ class ProfileBase(Profile):
         self.without = frozenset(without)
         self.policy = self.policy_without(without)
         self.listener = listener
-        self.apis: Mapping[int, Api] = {t.api.key: t.api for t in self.translations}
+        self.apis = self.served({t.api.key: t.api for t in self.translations})
         self._by_key = {t.api.key: t for t in self.translations}
         self._by_request: dict[type[Request], Translation] = {t.asks: t for t in self.translations}
 
     def api_of(self, request: Request) -> Api:
         """Return the API that carries this kind of request."""
-        return self._by_request[request.__class__].api
+        return self.apis[self._by_request[request.__class__].api.key]
+
+    def served(self, apis: Mapping[int, Api]) -> Mapping[int, Api]:
+        """Return what is served of APIs: all."""
+        return apis
 
     def min_version(self, request: Request) -> int:
         """Return the lowest version that can carry this very request."""

@@ -297,19 +297,20 @@ def _put_api_versions_reply(
     kind = ApiVersionsResponse
     message = put_api_versions_reply(kind, request, reply, version, listener)
     if version >= FEATURES_FROM and reply.kraft_versions is not None:
-        low, high = reply.kraft_versions
-        if low > 0 or version >= ZERO_MINIMUM_FROM:
-            message.supported_features = [
-                kind.SupportedFeatureKey(name=KRAFT_VERSION, min_version=low, max_version=high)
-            ]
-        level = reply.finalized_kraft_version
-        if level > 0:
+        ranges = {**dict(reply.supported_features), KRAFT_VERSION: reply.kraft_versions}
+        message.supported_features = [
+            kind.SupportedFeatureKey(name=name, min_version=low, max_version=high)
+            for name, (low, high) in ranges.items()
+            if low > 0 or version >= ZERO_MINIMUM_FROM
+        ]
+        levels = {**dict(reply.finalized_features), KRAFT_VERSION: reply.finalized_kraft_version}
+        message.finalized_features = [
+            kind.FinalizedFeatureKey(name=name, min_version_level=level, max_version_level=level)
+            for name, level in levels.items()
+            if level > 0
+        ]
+        if message.finalized_features:
             message.finalized_features_epoch = reply.finalized_epoch
-            message.finalized_features = [
-                kind.FinalizedFeatureKey(
-                    name=KRAFT_VERSION, min_version_level=level, max_version_level=level
-                )
-            ]
     return message
 
 

@@ -7,6 +7,8 @@ at the place in the order of checks where Kafka refuses it, so the translator on
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from importlib import import_module
 from typing import Any
 
 from kraftspec.fastpath.types import ZERO_UUID
@@ -22,6 +24,7 @@ from kraftspec.reference.raft.effects import PersistElection
 from kraftspec.reference.raft.profile import StoredState
 from kraftspec.reference.raft.types import NONE, ElectionState, ReplicaKey
 from kraftspec.reference.raft.voters import VoterSet
+from kraftspec.reference.wire.apis import Api
 
 
 class KafkaProfile(ProfileBase):
@@ -29,6 +32,8 @@ class KafkaProfile(ProfileBase):
 
     name = "kafka"
     state_message: Any = QuorumStateData
+    # What older ones support is not what they format new clusters with.
+    releases = ("4.3.1",)
     translations = (
         elections.VOTE,
         elections.BEGIN_EPOCH,
@@ -41,6 +46,30 @@ class KafkaProfile(ProfileBase):
         membership.UPDATE_VOTER,
         membership.API_VERSIONS,
     )
+
+    def __init__(
+        self,
+        listener: str = "CONTROLLER",
+        *,
+        without: Sequence[str] = (),
+        release: str | None = None,
+    ) -> None:
+        """``release``: speak as that one, where it is not the newest; KeyError for an unknown."""
+        self.release = release
+        super().__init__(listener, without=without)
+
+    def served(self, apis: Mapping[int, Api]) -> Mapping[int, Api]:
+        """Return what the release serves of APIs."""
+        if self.release is None:
+            return apis
+        # What reads the history of all messages is loaded where it is needed, which is seldom.
+        releases = import_module("kraftspec.reference.profiles.kafka.releases")
+        newest = releases.newest_versions(self.release)
+        return {
+            key: api._replace(max_version=min(api.max_version, newest[key]))
+            for key, api in apis.items()
+            if key in newest
+        }
 
     encode_control = staticmethod(encode_control)
     decode_control = staticmethod(decode_control)

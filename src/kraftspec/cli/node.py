@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kraftspec.cli.output import RefusedError, explained
-from kraftspec.cli.profiles import profile_option, without_option
+from kraftspec.cli.profiles import profile_option, release_option, without_option
 
 if TYPE_CHECKING:
     import asyncio
@@ -34,6 +34,7 @@ TRANSFERS = {"auto": None, "always": True, "never": False}
 )
 @profile_option()
 @without_option()
+@release_option()
 @click.option(
     "--transfer-leadership",
     type=click.Choice(tuple(TRANSFERS)),
@@ -65,6 +66,7 @@ def node(
     path: Path,
     profile: str,
     without: tuple[str, ...],
+    release: str | None,
     transfer_leadership: str,
     metrics: str | None,
     log_format: Form,
@@ -98,6 +100,7 @@ def node(
                 config,
                 profile,
                 without=without,
+                release=release,
                 transfer_leadership=TRANSFERS[transfer_leadership],
             )
             failure = asyncio.run(_run(running, _address(metrics)))

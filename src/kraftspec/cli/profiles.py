@@ -1,4 +1,4 @@
-"""``--profile`` and ``--without``: which protocol a node or a quorum speaks, and how."""
+"""``--profile``, ``--without`` and ``--as``: which protocol a node or a quorum speaks, and how."""
 
 from __future__ import annotations
 
@@ -50,3 +50,29 @@ def _known_fixes(
         except ValueError as error:
             raise click.BadParameter(str(error)) from None
     return names
+
+
+def release_option() -> Callable[[_Command], _Command]:
+    """Give a command with ``--profile`` the option ``--as``, its parameter ``release``."""
+    return click.option(
+        "--as",
+        "release",
+        metavar="RELEASE",
+        callback=_known_release,
+        help="Serve the versions and register with the features of an older release of Kafka: "
+        "4.3.1.",
+    )
+
+
+def _known_release(
+    context: click.Context, option: click.Parameter, release: str | None
+) -> str | None:
+    """Return the release; BadParameter for one that the profile does not speak as."""
+    if release is not None:
+        from kraftspec.reference.profiles import profile_named
+
+        try:
+            profile_named(context.params["profile"], release=release)
+        except ValueError as error:
+            raise click.BadParameter(str(error)) from None
+    return release

@@ -18,7 +18,7 @@ from kraftspec.reference.local.quorum import HOST, LocalQuorum, free_ports
 from kraftspec.reference.log.properties import parse_properties
 from kraftspec.reference.log.snapshots import data_values
 from kraftspec.reference.metadata.frames import read_frame
-from kraftspec.reference.node.runtime import NotAppendedError
+from kraftspec.reference.node.appending import NotAppendedError
 from kraftspec.reference.raft.events import LogFlushed
 
 SETTINGS = {

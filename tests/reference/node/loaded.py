@@ -15,9 +15,10 @@ import sys
 from typing import TextIO
 
 from kraftspec.reference.local.quorum import is_leading
+from kraftspec.reference.node.appending import NotAppendedError
 from kraftspec.reference.node.config import load_config
 from kraftspec.reference.node.logs import written
-from kraftspec.reference.node.runtime import Node, NotAppendedError
+from kraftspec.reference.node.runtime import Node
 from kraftspec.reference.node.startup import make_node
 
 RATE = 100  # Records a second.

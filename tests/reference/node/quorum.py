@@ -16,7 +16,8 @@ from kraftspec.reference.log import LogConfig, LogDirectory, MetaProperties
 from kraftspec.reference.log.control import control_value, encode_control_values
 from kraftspec.reference.log.directory import METADATA_NAME
 from kraftspec.reference.log.snapshots import snapshot_name
-from kraftspec.reference.node.runtime import Node, NotAppendedError
+from kraftspec.reference.node.appending import NotAppendedError
+from kraftspec.reference.node.runtime import Node
 from kraftspec.reference.node.settings import Limits, Listener, NodeConfig
 from kraftspec.reference.profiles.kafka.profile import KafkaProfile
 from kraftspec.reference.raft import Config, ReplicaKey, RoleName, Voter, VoterSet

@@ -16,10 +16,12 @@ from tests.reference.kafka_tools import ours as run_ours
 from tests.reference.node.mixed import BROKER_RESOURCE, assert_agrees
 
 from kraftspec.conformance.cluster import RELEASE, RELEASES, Cluster, Node
-from kraftspec.conformance.cluster.cluster import FIRST_CONTROLLER_ID
+from kraftspec.conformance.cluster.cluster import FIRST_CONTROLLER_ID, quorum_at
+from kraftspec.conformance.cluster.node import HOST
 from kraftspec.fastpath.errors import CodecError
 from kraftspec.generated.errors import ErrorCode
 from kraftspec.generated.kafka import (
+    ApiVersionsResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
     UnregisterControllerRequest,
@@ -31,6 +33,8 @@ from kraftspec.interop.ours import Ours, wait_until
 from kraftspec.reference.metadata.features import LEVELS, METADATA_VERSION
 from kraftspec.reference.tools.shell.load import Source
 from kraftspec.reference.wire.blocking import ask
+from kraftspec.reference.wire.client import api_versions_request
+from kraftspec.reference.wire.frames import WireError
 
 pytestmark = pytest.mark.kafka
 
@@ -86,6 +90,28 @@ def unregister(port: int, node_id: int) -> int:
     return ask(port, request, 0, UnregisterControllerResponse).error_code
 
 
+def raise_metadata_version(port: int) -> int:
+    """Ask for that of 4.4."""
+    update = UpdateFeaturesRequest.FeatureUpdateKey(
+        feature=METADATA_VERSION, max_version_level=LEVELS["4.4-IV2"], upgrade_type=1
+    )
+    request = UpdateFeaturesRequest(feature_updates=[update])
+    return ask(port, request, 2, UpdateFeaturesResponse).error_code
+
+
+def features(port: int) -> tuple[dict[str, tuple[int, int]], dict[str, int]]:
+    """What a node supports and what it takes as finalized."""
+    said = ask(port, api_versions_request(4), 4, ApiVersionsResponse)
+    return (
+        {one.name: (one.min_version, one.max_version) for one in said.supported_features},
+        {one.name: one.max_version_level for one in said.finalized_features},
+    )
+
+
+def is_active(port: int) -> bool:
+    return unregister(port, 9) != ErrorCode.NOT_CONTROLLER
+
+
 def registered(ours: Ours) -> set[int]:
     """The controllers that are registered, as the log of our node has it."""
     return set(Source(directory=str(ours.log_dir)).load().image.controllers)
@@ -116,9 +142,9 @@ def lead_both(cluster: Cluster, ours: Ours) -> None:
 
 @pytest.mark.soak
 def test_a_quorum_is_upgraded_node_by_node_under_load(tmp_path: Path) -> None:
-    """From 4.3.1 to 4.4.0, ours a voter of three all along; nothing acknowledged is lost."""
+    """From 4.3.1 to 4.4.0, one voter of three ours; nothing acknowledged is lost."""
     with Cluster(tmp_path / "kafka", controllers=2, brokers=1, release=OLD) as cluster:
-        ours = Ours(cluster, tmp_path / "ours", 101)
+        ours = Ours(cluster, tmp_path / "ours", 101, options=("--as", OLD))
         ours.format()
         ours.start()
         ours.wait_caught_up()
@@ -132,6 +158,7 @@ def test_a_quorum_is_upgraded_node_by_node_under_load(tmp_path: Path) -> None:
             writes.wait_more("two releases write")
             ours.stop()
             writes.wait_more("without ours")
+            ours.options = ()
             ours.start()
             ours.wait_caught_up()
             upgrade(second)
@@ -140,13 +167,7 @@ def test_a_quorum_is_upgraded_node_by_node_under_load(tmp_path: Path) -> None:
             port = cluster.leader().listener().port
             # That takes its metadata.version, which is still that of 4.3.
             assert unregister(port, 9) == ErrorCode.UNSUPPORTED_VERSION
-            update = UpdateFeaturesRequest.FeatureUpdateKey(
-                feature=METADATA_VERSION, max_version_level=LEVELS["4.4-IV2"], upgrade_type=1
-            )
-            said = ask(
-                port, UpdateFeaturesRequest(feature_updates=[update]), 2, UpdateFeaturesResponse
-            )
-            assert said.error_code == 0, said.error_message
+            assert raise_metadata_version(port) == ErrorCode.NONE
             assert unregister(port, 9) == ErrorCode.CONTROLLER_ID_NOT_REGISTERED
             writes.wait_more("4.4.0 writes")
         assert_agrees(cluster, ours)
@@ -203,6 +224,88 @@ def test_a_controller_is_unregistered(tmp_path: Path) -> None:
         wait_until("ours is back, too", lambda: registrations(ours) == 2)
         assert_agrees(cluster, ours)
         ours.stop()
+
+
+def test_ours_unregisters_a_controller(tmp_path: Path) -> None:
+    """As the leader, at a metadata.version that was raised to 4.4; a Kafka controller replays it.
+
+    As long as ours speaks as 4.3.1, Kafka raises none.
+    """
+    with Cluster(
+        tmp_path / "kafka",
+        controllers=2,
+        brokers=0,
+        quorum="standalone",
+        format_arguments=["--release-version", "4.3"],
+    ) as cluster:
+        first, second = cluster.controllers
+        ours = Ours(cluster, tmp_path / "ours", 101, options=("--as", OLD))
+        ours.format()
+        ours.start()
+        ours.wait_caught_up()
+        everyone = {first.id, second.id, ours.id}
+        wait_until("all are registered", lambda: registered(ours) == everyone)
+        of_kafka, port = first.listener().port, ours.port
+        assert unregister(of_kafka, second.id) == ErrorCode.UNSUPPORTED_VERSION
+        assert unregister(of_kafka, first.id) == ErrorCode.INVALID_REQUEST
+        with pytest.raises(WireError, match="hung up"):
+            unregister(port, second.id)
+        wait_until("ours knows it", lambda: features(port)[1] == features(of_kafka)[1])
+        assert raise_metadata_version(of_kafka) == ErrorCode.INVALID_UPDATE_VERSION
+
+        ours.stop()
+        ours.options = ("--transfer-leadership", "never")
+        ours.start()
+        ours.wait_caught_up()
+        wait_until("4.4 is finalized", lambda: raise_metadata_version(of_kafka) == ErrorCode.NONE)
+        wait_until("ours knows it", lambda: features(port) == features(of_kafka))
+        assert unregister(port, second.id) == ErrorCode.NOT_CONTROLLER
+        ours.add()
+        ours.wait_voter()
+        quorum = cluster.quorum_of(first)
+        assert quorum is not None
+        (directory,) = (
+            it.replica_directory_id for it in quorum.current_voters if it.replica_id == first.id
+        )
+        quorum_tool(cluster, port, "remove-controller", "-i", first.id, "-d", directory)
+        wait_until("ours leads alone", lambda: quorum_at(port) is not None)
+        first.stop()
+        second.stop()
+        second.write_properties({"controller.quorum.bootstrap.servers": f"{HOST}:{port}"})
+        second.start()
+        wait_until("a Kafka controller follows ours", lambda: second.id in caught_up(port))
+
+        assert unregister(port, ours.id) == ErrorCode.INVALID_REQUEST
+        assert unregister(port, first.id) == ErrorCode.NONE
+        assert unregister(port, first.id) == ErrorCode.CONTROLLER_ID_NOT_REGISTERED
+        config = ["--command-config", second.properties_path]
+        quorum_tool(cluster, port, *config, "add-controller")
+        ours.stop()
+        ours.options = ()  # Then it lets Kafka's lead.
+        ours.start()
+        of_kafka = second.listener().port
+        wait_until("Kafka's leads", partial(is_active, of_kafka))
+        assert unregister(of_kafka, first.id) == ErrorCode.CONTROLLER_ID_NOT_REGISTERED
+        assert registered(ours) == everyone - {first.id}
+        assert_agrees(cluster, ours)
+        ours.stop()
+
+
+def caught_up(port: int) -> set[int]:
+    """The observers that have all that is committed, by the node at a port, which leads."""
+    quorum = quorum_at(port)
+    assert quorum is not None
+    end_offset = quorum.high_watermark
+    return {it.replica_id for it in quorum.observers if it.log_end_offset >= end_offset}
+
+
+def quorum_tool(cluster: Cluster, port: int, *arguments: object) -> None:
+    cluster.tool(
+        "org.apache.kafka.tools.MetadataQuorumCommand",
+        "--bootstrap-controller",
+        f"{HOST}:{port}",
+        *map(str, arguments),
+    )
 
 
 def registrations(ours: Ours) -> int:

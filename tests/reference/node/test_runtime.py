@@ -29,7 +29,8 @@ from kraftspec.fastpath.types import Uuid
 from kraftspec.reference.log import LogDirectory, LogFailedError, NotFormattedError
 from kraftspec.reference.log.files import LocalFiles
 from kraftspec.reference.node import asyncio_host, runtime
-from kraftspec.reference.node.runtime import Node, NotAppendedError
+from kraftspec.reference.node.appending import NotAppendedError
+from kraftspec.reference.node.runtime import Node
 from kraftspec.reference.raft import RoleName
 
 WAIT_S = 30.0

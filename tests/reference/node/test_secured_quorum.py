@@ -16,8 +16,9 @@ from kraftspec.fastpath.types import Uuid
 from kraftspec.fastpath.wire import uvarint
 from kraftspec.generated import kafka
 from kraftspec.generated.errors import ErrorCode
+from kraftspec.reference.node.appending import NotAppendedError
 from kraftspec.reference.node.config import load_config
-from kraftspec.reference.node.runtime import Node, NotAppendedError
+from kraftspec.reference.node.runtime import Node
 from kraftspec.reference.node.security.authorizer import Operation
 from kraftspec.reference.node.security.scram import credential_of
 from kraftspec.reference.node.settings import Mechanism

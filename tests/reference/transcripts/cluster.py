@@ -124,7 +124,9 @@ class Cluster:
         """
         options = _options(arguments[1:])
         without = options.pop("without", "")
-        numbers = {name.replace("-", "_"): int(value) for name, value in options.items()}
+        numbers: dict[str, Any] = {
+            name.replace("-", "_"): int(value) for name, value in options.items()
+        }
         if self.nodes:
             raise ScriptError("profile comes before quorum")
         self.profile = profile_named(

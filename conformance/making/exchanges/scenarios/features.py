@@ -6,7 +6,11 @@ from kraftspec.conformance.making.exchanges import requests as rq
 from kraftspec.conformance.making.exchanges.record import Recording
 from kraftspec.conformance.making.exchanges.scenarios.case import Case, since
 from kraftspec.conformance.making.exchanges.scenarios.elections import single
-from kraftspec.conformance.making.exchanges.scenarios.wire import EPOCH, unattached
+from kraftspec.conformance.making.exchanges.scenarios.wire import (
+    EPOCH,
+    unattached,
+    unregistrations,
+)
 from kraftspec.generated.kafka import UpdateFeaturesRequest
 
 KRAFT = "kraft.version"
@@ -81,9 +85,17 @@ def elsewhere(r: Recording) -> None:
         r.ask(rq.update_features(version), version)
 
 
+def too_old(r: Recording) -> None:
+    """A leader, and a metadata.version of 4.0, at which nobody is unregistered."""
+    r.ask(rq.update_features(2, (KRAFT, 1, UPGRADE)), 2, note="as it is: by then it is active")
+    r.appended()
+    unregistrations(r)
+
+
 FEATURES = (
     Case("features-static", "alone-static", single, static, since("4.1.2")),
     Case("features-dynamic", "alone", single, dynamic),
     Case("features-back", "alone", single, _back),
     Case("features-elsewhere", "lives", unattached, elsewhere),
+    Case("features-unregistrations", "alone", single, too_old),
 )

@@ -61,7 +61,7 @@ def api_versions(r: Recording) -> None:
 
 
 def unregistrations(r: Recording) -> None:
-    """What only the active controller does, put to another; before 4.4 nobody knows it."""
+    """What only the active controller does; before 4.4 nobody knows it."""
     for node_id in (rq.ME, 2, rq.NOBODY, rq.NONE):
         r.ask(rq.unregister_controller(node_id), 0)
 
