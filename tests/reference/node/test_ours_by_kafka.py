@@ -186,7 +186,7 @@ def remove(ours: Ours, kafka: KafkaTools, node_id: int) -> None:
     arguments = ["remove-controller", "-i", str(node_id), "-d", directory_id]
     told = kafka.quorum("--bootstrap-controller", ours.bootstrap, *arguments)
     assert (told.code, told.err) == (0, "")
-    said = f"Removed  KRaft controller {node_id} with directory id {directory_id}"
+    said = f"Removed KRaft controller {node_id} with directory id {directory_id}"
     assert told.out == said + "\n"
 
 
