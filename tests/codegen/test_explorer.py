@@ -232,9 +232,23 @@ def test_a_segment_shows_its_batches_however_they_are_compressed(
     expect(tab.locator("#lit")).to_have_text(f"bytes {starts[2] + 61} to {starts[3] - 1}: [4]")
 
 
-def test_what_is_wrong_with_a_batch_and_what_is_not_read_is_said(
-    tab: Page, site: str, tmp_path: Path
-) -> None:
+def test_zstd_is_read_by_a_package_beside_the_codecs(tab: Page, site: str, tmp_path: Path) -> None:
+    log = segment([Compression.ZSTD] * 2)
+    (tmp_path / "zstd.log").write_bytes(log)
+    asked: list[str] = []
+    tab.on("request", lambda request: asked.append(request.url.removeprefix(site)))
+    visit(tab, site, "#/bytes")
+    assert "codecs/fzstd.js" not in asked
+    tab.locator("#file").set_input_files(tmp_path / "zstd.log")
+    expect(tab.locator("#note")).to_have_text(f"{len(log)} bytes: a log.")
+    decoded = tab.evaluate(DECODE_FILE, "log")
+    assert decoded["error"] is None
+    values = [value for path, value in decoded["spans"] if path.endswith(".value")]
+    assert values == [(b"value %d" % number).hex() for number in range(5)] * 2
+    assert "codecs/fzstd.js" in asked
+
+
+def test_what_is_wrong_with_a_batch_is_said(tab: Page, site: str, tmp_path: Path) -> None:
     visit(tab, site, "#/bytes")
     log = bytearray(segment([Compression.NONE] * 2))
     log[-1] ^= 1
@@ -242,9 +256,11 @@ def test_what_is_wrong_with_a_batch_and_what_is_not_read_is_said(
     tab.locator("#file").set_input_files(tmp_path / "bad.log")
     place = len(log) // 2 + 17
     expect(tab.locator("#note")).to_contain_text(f"crc_mismatch at byte {place}, [1].crc: ")
-    (tmp_path / "zstd.log").write_bytes(segment([Compression.ZSTD]))
+    vectors = json.loads((vectors_root() / "kafka" / "RecordBatch.json").read_bytes())["tests"]
+    [bomb] = [one["hex"] for one in vectors if one["comment"].startswith("1024 MiB of zeros")]
+    (tmp_path / "zstd.log").write_bytes(bytes.fromhex(bomb))
     tab.locator("#file").set_input_files(tmp_path / "zstd.log")
-    expect(tab.locator("#note")).to_contain_text("this page does not read zstd")
+    expect(tab.locator("#note")).to_contain_text("decompression_bomb at byte 61, [0].records: ")
 
 
 def test_a_record_of_the_metadata_log_is_shown_field_by_field(

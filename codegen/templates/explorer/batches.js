@@ -1,13 +1,13 @@
 // Record batches as fields that know their bytes; in them, the records of the metadata log.
 
 import { CATALOGUE, load } from './codecs/kafka/index.js'
-import { COMPRESSIONS, RecordBatch, decompressors } from './codecs/runtime/record_batch.js'
+import { RecordBatch, byPieces, decompressors } from './codecs/runtime/record_batch.js'
 
 const HEAD = 61 // Bytes of a batch before its records.
 const OVERHEAD = 12 // Bytes before what the batch length counts.
 const [LENGTH_AT, MAGIC_AT, ATTRIBUTES_AT] = [8, 16, 21]
 const MAGIC = 2
-const [COMPRESSION_MASK, COMPRESSION_MAX, GZIP] = [7, 4, 1]
+const [COMPRESSION_MASK, COMPRESSION_MAX, GZIP, ZSTD] = [7, 4, 1, 4]
 const INFLATED_MAX = 16 << 20
 const SPANS_MAX = 100_000 // More make the page slow.
 const METADATA_FRAME = 1 // The version of what is before a record of the metadata log.
@@ -52,6 +52,11 @@ export async function batches (data, at, end, path, part) {
 async function batch (data, path, part, by) {
   const codec = data.length > HEAD ? data[ATTRIBUTES_AT + 1] & COMPRESSION_MASK : 0
   if (codec === GZIP) await prepareGzip(data.subarray(HEAD))
+  if (codec === ZSTD && !decompressors.has(ZSTD)) {
+    const { Decompress } = await import('./codecs/fzstd.js')
+    const inflate = byPieces(Decompress)
+    decompressors.set(ZSTD, (data, max) => inflate(data, Math.min(max, INFLATED_MAX)))
+  }
   const { spans, error } = RecordBatch.explain(data, MAGIC)
   const out = []
   let [at, block] = [0, null]
@@ -68,9 +73,7 @@ async function batch (data, path, part, by) {
     out.push({ part, path, wire: 'unknown', start: at + by, end: data.length + by, value: data.subarray(at) })
   }
   if (!error) return { spans: out, error: null }
-  const { errorClass, path: field, offset = 0 } = error
-  const unread = errorClass === 'unknown_compression' && COMPRESSIONS[codec] && !decompressors.has(codec)
-  const detail = unread ? `this page does not read ${COMPRESSIONS[codec]}: it shows the bytes` : error.detail
+  const { errorClass, path: field, offset = 0, detail } = error
   return { spans: out, error: { errorClass, path: field ? `${path}.${field}` : path, offset: offset + by, detail } }
 }
 

@@ -10,6 +10,8 @@ import click
 from kraftspec.cli.output import counted, refusals, spec_paths
 
 CODECS = ("kafka", "runtime")
+# What reads batches in zstd: an npm package without dependencies, and the terms of its copies.
+ZSTD = {"esm/index.mjs": "fzstd.js", "LICENSE": "fzstd.LICENSE.txt"}
 
 
 @click.command()
@@ -38,9 +40,12 @@ def explorer(out: Path) -> None:
         for name, text in pages.items():
             (out / name).parent.mkdir(parents=True, exist_ok=True)
             (out / name).write_text(text, encoding="utf-8")
-        codecs = [file for name in CODECS for file in (compiled / name).glob("*.js")]
-        for file in codecs:
-            target = out / "codecs" / file.relative_to(compiled)
+        files = [file for name in CODECS for file in (compiled / name).glob("*.js")]
+        codecs = {file.relative_to(compiled): file for file in files}
+        package = compiled.parent / "node_modules" / "fzstd"
+        codecs |= {Path(copy): package / file for file, copy in ZSTD.items()}
+        for place, file in codecs.items():
+            target = out / "codecs" / place
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(file, target)
     click.echo(f"wrote {counted(len(pages) + len(codecs), 'file')}: {out / 'index.html'}")

@@ -5,7 +5,7 @@ import {
   RECORDS_AT, VERSION, type Batch, type Kind
 } from './batch_layout.js'
 import { decodeText } from './bytes.js'
-import { COMPRESSIONS, DECOMPRESSED_BYTES_MAX, decompressors } from './compression.js'
+import { COMPRESSIONS, decompressedBytesMax, decompressors } from './compression.js'
 import { crc32c } from './crc.js'
 import type { Span } from './decoder.js'
 import { CodecError, type ErrorClass } from './errors.js'
@@ -130,7 +130,7 @@ function inflate (codec: number, raw: Uint8Array, offset: number): Uint8Array {
     return refuse('unknown_compression', detail, 'records', offset)
   }
   try {
-    return inflater(raw, DECOMPRESSED_BYTES_MAX)
+    return inflater(raw, decompressedBytesMax(raw.length))
   } catch (error) {
     const errorClass = error instanceof CodecError ? error.errorClass : 'unknown_compression'
     const at = error instanceof CodecError ? error.offset ?? 0 : 0

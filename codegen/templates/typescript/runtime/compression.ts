@@ -1,5 +1,5 @@
 // What reads compressed record batches. Snappy and lz4 are here; gzip and zstd come from where the
-// codecs run: `node:zlib` has both, a browser's DecompressionStream gzip.
+// codecs run: `node:zlib` has gzip, from Node.js 22.15 on zstd, a browser's DecompressionStream gzip.
 
 import { CodecError } from './errors.js'
 
@@ -8,14 +8,35 @@ export const COMPRESSIONS: Readonly<Record<number, 'gzip' | 'snappy' | 'lz4' | '
   1: 'gzip', 2: 'snappy', 3: 'lz4', 4: 'zstd'
 }
 
-/** No batch is decompressed to more bytes. */
-export const DECOMPRESSED_BYTES_MAX = 128 << 20
+/** No batch is decompressed to more bytes, */
+const DECOMPRESSED_BYTES_MAX = 128 << 20
+/** nor, beyond the first of these, to more than honest gzip can reach. Zstd has no limit itself. */
+const [RATIO_FREE_BYTES, RATIO_MAX] = [16 << 20, 1032]
+
+/** Returns to how many bytes a batch may be decompressed. */
+export function decompressedBytesMax (compressed: number): number {
+  return Math.min(DECOMPRESSED_BYTES_MAX, Math.max(RATIO_FREE_BYTES, RATIO_MAX * compressed))
+}
 
 /** Returns decompressed bytes, `max` at the most, or throws. */
 export type Decompressor = (data: Uint8Array, max: number) => Uint8Array
 
 /** What reads each compression, by its number; put your own for 1, gzip, and 4, zstd. */
 export const decompressors = new Map<number, Decompressor>([[2, snappy], [3, lz4]])
+
+/** A class that decompresses piece by piece, such as `Decompress` of the package fzstd. */
+export type Pieces = new (take: (piece: Uint8Array) => void) => {
+  push (data: Uint8Array, last: boolean): void
+}
+
+/** Returns what decompresses with such a class, and stops it at the limit. */
+export function byPieces (Stream: Pieces): Decompressor {
+  return (data, max) => {
+    const out = new Output(max)
+    new Stream(piece => out.literal(piece, 0, piece.length, piece.length)).push(data, true)
+    return out.whole()
+  }
+}
 
 const FIRST_BYTES = 4096
 

@@ -19,7 +19,9 @@ import { Message, type Decoded, type Explained } from './message.js'
 import { acquire, type Writer } from './writer.js'
 
 export type { Batch } from './batch_layout.js'
-export { COMPRESSIONS, decompressors, type Decompressor } from './compression.js'
+export {
+  byPieces, COMPRESSIONS, decompressors, type Decompressor, type Pieces
+} from './compression.js'
 
 class BatchMessage extends Message<Batch> {
   constructor () {
