@@ -173,6 +173,10 @@ live-kafka: .venv/.ready ## Play all live scenarios with Kafka's; KAFKA_RELEASE=
 live-catalogue: .venv/.ready ## Which seeded bugs the live suite catches, docs/live-catalogue.md; ARGS='--jobs N'
 	$(BIN)/python -m kraftspec.simulation.catalogue.outside $(ARGS)
 
+.PHONY: clients
+clients: .venv/.ready ## Play every exchange with every client that has a driver, docs/clients-results.md; ARGS='CLIENT --again'
+	nice -n 10 $(BIN)/python -m kraftspec.conformance.clients.table $(ARGS)
+
 .PHONY: fuzz
 fuzz: .venv/.ready ## Throw two million inputs at each target; ARGS='--target T --runs N --jobs N --seed N'
 	@$(BIN)/python -c 'import atheris' 2>/dev/null \

@@ -21,18 +21,33 @@ class Script:
     def __init__(self, answers: list[Answer]) -> None:
         self._answers = answers
         self._matches = [0] * len(answers)
+        self._acts = [0] * len(answers)
 
-    def next_for(self, api: str, version: int, node: int) -> list[Answer]:
-        """Return the answers that act on the request that has come."""
+    def unmet(self) -> list[str]:
+        """Return the APIs of answers that have not acted."""
+        return [one.api for one, acts in zip(self._answers, self._acts, strict=True) if not acts]
+
+    def next_for(
+        self, api: str, version: int, node: int, message: Message | None = None
+    ) -> list[Answer]:
+        """Return what acts on a request that has come; with ``message``, on the answer to it.
+
+        Only claims need the answer: they are about a field that it has or has not.
+        """
         acting = []
         for at, answer in enumerate(self._answers):
             if answer.api != api or answer.node not in (None, node):
+                continue
+            if bool(answer.claim) != (message is not None):
+                continue
+            if message is not None and not all(_reaches(message, path) for path in answer.claim):
                 continue
             if answer.versions and version not in (versions_of(answer.versions) or ()):
                 continue
             self._matches[at] += 1
             number = self._matches[at]
             if answer.nth in (0, number) and number > answer.after:
+                self._acts[at] += 1
                 acting.append(answer)
         return acting
 
@@ -105,6 +120,15 @@ def _field(message: Message, path: str) -> tuple[Any, str]:
     return owner, last
 
 
+def _reaches(message: Message, path: str) -> bool:
+    """Whether there is a field of that path, and not an empty array before it."""
+    try:
+        owner, attr = _field(message, path)
+    except ValueError:
+        return False
+    return getattr(owner, attr) not in ([], ())
+
+
 def _samples(kept: Any) -> tuple[Any, Any, int]:
     """Return a field's value without elements, with one, and the width of its length."""
     if isinstance(kept, str):
@@ -117,10 +141,15 @@ def _samples(kept: Any) -> tuple[Any, Any, int]:
 
 
 def _tag(value: Any, tags: UnknownTags) -> None:
-    """Give a struct and all below it these tagged fields."""
+    """Give a struct and all below it these tagged fields.
+
+    A struct that has its defaults is in a tagged field that is left out, or not of this version.
+    """
     if isinstance(value, Struct | Message):
         for name in value.__struct_fields__:
-            _tag(getattr(value, name), tags)
+            below = getattr(value, name)
+            if not isinstance(below, Struct) or below != type(below)():
+                _tag(below, tags)
         if "unknown_tagged_fields" in value.__struct_fields__:
             setattr(value, "unknown_tagged_fields", tags)  # noqa: B010 - not of every struct
     elif isinstance(value, list):

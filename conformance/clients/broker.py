@@ -16,6 +16,7 @@ from kraftspec.conformance.clients.answers import Script, encoded
 from kraftspec.conformance.clients.exchange_files import Exchange, versions_of
 from kraftspec.fastpath import decode_batch, read_header
 from kraftspec.fastpath.errors import CodecError
+from kraftspec.fastpath.types import Uuid
 from kraftspec.generated import kafka
 from kraftspec.generated.errors import ErrorCode
 from kraftspec.proxy.error_answers import error_answer, mark
@@ -31,7 +32,7 @@ TOPIC = "events"
 USER, GROUP_MEMBER = "suite", "member-1"
 CLUSTER_ID = "suite-of-clients-clus"
 _APIS = {
-    "Produce": "0-12", "Fetch": "4-12", "ListOffsets": "1-8", "Metadata": "0-12",
+    "Produce": "0-13", "Fetch": "4-17", "ListOffsets": "1-8", "Metadata": "0-12",
     "OffsetCommit": "2-9", "OffsetFetch": "1-9", "FindCoordinator": "0-4", "JoinGroup": "0-7",
     "Heartbeat": "0-4", "LeaveGroup": "0-4", "SyncGroup": "0-5", "SaslHandshake": "0-1",
     "ApiVersions": "0-4", "CreateTopics": "2-7", "InitProducerId": "0-5", "SaslAuthenticate": "0-2",
@@ -43,15 +44,24 @@ _FETCH_WAIT_S = 0.05  # No answer of an empty fetch waits longer; the tests have
 _BEFORE_SASL = ("ApiVersions", "SaslHandshake", "SaslAuthenticate")
 
 
+class ScriptError(Exception):
+    """An answer cannot be made: the suite or an exchange is wrong, not the client."""
+
+
 class ScriptedCluster:
     """``async with ScriptedCluster(exchange, …) as cluster``: brokers that share a partition."""
 
-    def __init__(self, exchange: Exchange, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self, exchange: Exchange, tls: ssl.SSLContext | None = None, client_s: float = 0.0
+    ) -> None:
         given = exchange.given
         self.given = given
         self.script = Script(exchange.answers)
         self.requests: list[tuple[str, int]] = []  # API and version of each.
-        self.topics = {TOPIC} if given.topic else set()
+        self.client_s = client_s
+        self.topics: dict[str, Uuid] = {}
+        if given.topic:
+            self.add_topic(TOPIC)
         self.leader = given.leader
         self.epoch = 0
         self.log: list[tuple[int, bytes]] = []  # Base offset and batch.
@@ -62,7 +72,8 @@ class ScriptedCluster:
         self.versions = {
             api: versions_of(text) for api, text in {**_APIS, **given.versions}.items()
         }
-        self.producers: dict[int, dict[int, tuple[int, int]]] = {}
+        # Of a producer's id and epoch: first sequence number to count and offset.
+        self.producers: dict[tuple[int, int], dict[int, tuple[int, int]]] = {}
         self.ports: dict[int, int] = {}
         self.failure: Exception | None = None
         self._tls = tls
@@ -108,6 +119,10 @@ class ScriptedCluster:
             for record in decode_batch(batch)
         ]
 
+    def add_topic(self, name: str) -> None:
+        """Create a topic."""
+        self.topics.setdefault(name, Uuid((1 << 64 | len(self.topics) + 1).to_bytes(16, "big")))
+
     def append(self, data: bytes) -> tuple[int, int]:
         """Append a batch as Kafka does; return error code and base offset."""
         try:
@@ -116,7 +131,7 @@ class ScriptedCluster:
         except CodecError:
             return ErrorCode.CORRUPT_MESSAGE, -1
         if header.producer_id >= 0:
-            seen = self.producers.setdefault(header.producer_id, {})
+            seen = self.producers.setdefault((header.producer_id, header.producer_epoch), {})
             first = header.base_sequence
             if first in seen:
                 return 0, seen[first][1]
@@ -158,15 +173,20 @@ class _Session:
             if answer.move_leader is not None:
                 cluster.leader = answer.move_leader
                 cluster.epoch += 1
-        message, version = await self._answer(api, version, frame)
+        is_served = not any(answer.unserved for answer in acting)
+        message, version = await self._answer(api, version, frame, is_served=is_served)
         if message is None:
             return
+        acting += cluster.script.next_for(api.name, version, self.node, message)
         for answer in acting:
             if answer.error:
                 mark(message, version, ErrorCode[answer.error])
-        data = encoded(message, version, correlation, acting)
+        try:
+            data = encoded(message, version, correlation, acting)
+        except CodecError as error:
+            raise ScriptError(f"{api.name} {version} cannot be encoded: {error}") from error
         for answer in acting:
-            await asyncio.sleep(answer.late_ms / 1000)
+            await asyncio.sleep(answer.late * cluster.client_s)
             if answer.twice:
                 data += data
             if answer.pieces_ms:
@@ -180,7 +200,9 @@ class _Session:
         if any(answer.close for answer in acting):
             raise WireError("closed by the script")
 
-    async def _answer(self, api: Api, version: int, frame: bytes) -> tuple[Any, int]:
+    async def _answer(
+        self, api: Api, version: int, frame: bytes, *, is_served: bool
+    ) -> tuple[Any, int]:
         served = self.cluster.versions.get(api.name)
         if api.name == "ApiVersions" and (served is None or version not in served):
             return self._api_versions(ErrorCode.UNSUPPORTED_VERSION), 0
@@ -189,7 +211,7 @@ class _Session:
         _, request = read_request(frame)
         answer = error_answer(request, api.response, version, 0, "items") or api.response()
         handler = getattr(self, f"_on_{api.name.lower()}", None)
-        if handler is not None:
+        if handler is not None and is_served:
             answer = handler(request, answer, version)
             if asyncio.iscoroutine(answer):
                 answer = await answer
@@ -218,7 +240,9 @@ class _Session:
 
     def _on_metadata(self, request: Any, answer: Any, version: int) -> Any:
         cluster = self.cluster
-        wanted = None if request.topics is None else [topic.name for topic in request.topics]
+        wanted = None
+        if request.topics is not None:
+            wanted = [self._name(topic, topic.name) for topic in request.topics]
         if version == 0 and not wanted:
             wanted = None
         names = sorted(cluster.topics) if wanted is None else wanted
@@ -243,6 +267,7 @@ class _Session:
         code = ErrorCode.LEADER_NOT_AVAILABLE if cluster.leader < 0 else 0
         return response.MetadataResponseTopic(
             name=name,
+            topic_id=cluster.topics[name],
             partitions=[
                 response.MetadataResponsePartition(
                     error_code=code, leader_id=cluster.leader, leader_epoch=cluster.epoch,
@@ -251,7 +276,15 @@ class _Session:
             ],
         )  # fmt: skip
 
+    def _name(self, topic: Any, name: str | None) -> str:
+        """Return the name that a request has for a topic, or that of the id that it has."""
+        return name or next(
+            (known for known, one in self.cluster.topics.items() if one == topic.topic_id), ""
+        )
+
     def _code(self, topic: str, partition: int) -> int:
+        if not topic:
+            return ErrorCode.UNKNOWN_TOPIC_ID
         if topic not in self.cluster.topics or partition != 0:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return 0 if self.node == self.cluster.leader else ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -263,7 +296,8 @@ class _Session:
     def _on_produce(self, request: Any, answer: Any, version: int) -> Any:
         for topic, answered in zip(request.topic_data, answer.responses, strict=True):
             for data, part in zip(topic.partition_data, answered.partition_responses, strict=True):
-                part.error_code, part.base_offset = self._code(topic.name, data.index), -1
+                name = self._name(topic, topic.name)
+                part.error_code, part.base_offset = self._code(name, data.index), -1
                 if not part.error_code:
                     batch = bytes(data.records or b"")
                     part.error_code, part.base_offset = self.cluster.append(batch)
@@ -278,7 +312,7 @@ class _Session:
         for topic in request.topics:
             parts = []
             for part in topic.partitions:
-                code = self._code(topic.topic, part.partition)
+                code = self._code(self._name(topic, topic.topic), part.partition)
                 if not code and not 0 <= part.fetch_offset <= cluster.end:
                     code = ErrorCode.OFFSET_OUT_OF_RANGE
                 found = b""
@@ -295,7 +329,9 @@ class _Session:
                     )
                 )  # fmt: skip
             answer.responses.append(
-                response.FetchableTopicResponse(topic=topic.topic, partitions=parts)
+                response.FetchableTopicResponse(
+                    topic=topic.topic, topic_id=topic.topic_id, partitions=parts
+                )
             )
         if is_empty:
             await asyncio.sleep(min(_FETCH_WAIT_S, request.max_wait_ms / 1000))
@@ -315,7 +351,7 @@ class _Session:
             if topic.name in self.cluster.topics:
                 made.error_code = ErrorCode.TOPIC_ALREADY_EXISTS
             made.num_partitions, made.replication_factor, made.configs = 1, 1, []
-            self.cluster.topics.add(topic.name)
+            self.cluster.add_topic(topic.name)
         return answer
 
     def _on_findcoordinator(self, request: Any, answer: Any, version: int) -> Any:

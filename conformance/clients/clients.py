@@ -26,6 +26,11 @@ def specs() -> tuple[AdapterSpec, ...]:
     return adapters(DIRECTORY)
 
 
+def known_file(client: str) -> Path:
+    """Return the file of what a client is known to fail; it need not be there."""
+    return DIRECTORY.with_name("known") / f"{client.partition('@')[0]}.toml"
+
+
 def checked(client: str) -> str:
     """Return the name of a client. Raises ValueError where there is no driver of it."""
     name = client.partition("@")[0]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import queue
+import re
 import signal
 import subprocess
 import tempfile
@@ -27,7 +28,11 @@ PROTOCOL = 1
 LINE_CHARS_MAX = 1 << 20
 MEMORY_BYTES_MAX = 1 << 30  # More than before the exchange, resident or reserved.
 _WATCH_S = 0.01
-_OUTPUT_CHARS_MAX = 2_000
+_OUTPUT_BYTES_MAX = 1 << 20
+# The line that says why a process ended, as Go, Rust, Java, JavaScript and Python write it.
+_WHY = re.compile(
+    r"(panic|fatal error|thread .* panicked at|[\w.]*(Error|Exception)\b.*):|.*OutOfMemory"
+)
 Missing = Literal["idempotent", "acks", "admin", "consume", "sasl", "tls", "zstd", "lz4", "snappy"]
 
 
@@ -198,10 +203,11 @@ class Driver:
         assert process is not None
         code = process.wait()
         self._errors.seek(0)
-        text = self._errors.read()[-_OUTPUT_CHARS_MAX:].decode(errors="replace").strip()
+        text = self._errors.read(_OUTPUT_BYTES_MAX).decode(errors="replace").strip()
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
-        last = text.splitlines()[-1] if text else "it said nothing"
-        return f"it ended with {how}: {last}"
+        lines = text.splitlines() or ["it said nothing"]
+        why = [line.strip() for line in lines if _WHY.match(line)] or lines
+        return f"it ended with {how}: {why[-1]}"
 
 
 def _read(process: subprocess.Popen[bytes], lines: queue.Queue[bytes | None]) -> None:

@@ -75,7 +75,10 @@ class Answer(_Strict, frozen=True, kw_only=True):
     error: Annotated[str, Meta(description="In the place where the API has it.")] = ""
     claim: Annotated[
         dict[str, int],
-        Meta(description="Path of an array, text, bytes or records to the length that is said."),
+        Meta(
+            description="Path of an array, text, bytes or records to the length that is said. "
+            "An answer that has no such field is no match."
+        ),
     ] = {}
     tags: Annotated[bool, Meta(description="Unknown tagged fields in header and structs.")] = False
     append: Annotated[Hex, Meta(description="Hex, behind the body.")] = ""
@@ -86,7 +89,12 @@ class Answer(_Strict, frozen=True, kw_only=True):
         int | None, Meta(description="The partition gets this leader before the request is served.")
     ] = None
     twice: Annotated[bool, Meta(description="The answer is sent twice.")] = False
-    late_ms: Annotated[int, Meta(ge=0, description="The answer is sent so much later.")] = 0
+    late: Annotated[
+        float, Meta(ge=0, description="Sent so many of the client's time-outs later.")
+    ] = 0.0
+    unserved: Annotated[
+        bool, Meta(description="The request is answered as if it had been served, and is not.")
+    ] = False
     pieces_ms: Annotated[
         int, Meta(ge=0, description="The answer is sent byte by byte, with so much between.")
     ] = 0

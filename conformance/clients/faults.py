@@ -32,6 +32,7 @@ FAULTS = {
     "trust-count": "takes memory for the count that an array claims",
     "abort": "ends at bytes that it cannot decode",
     "any-correlation": "takes the next answer for the answer to its request",
+    "late-answer": "takes an answer that comes late for the answer to its next request",
     "no-checksum": "reads batches whose checksum is wrong",
     "inflate-all": "inflates all that a compressed batch has",
     "new-sequence": "sends a batch again with a new sequence number",
@@ -85,6 +86,10 @@ class Faulty:
         if self.has("no-end"):
             time.sleep(_FOREVER_S)
         raise ConnectionResetError("the broker hung up")
+
+    def takes(self, correlation: int, expected: int) -> bool:
+        """Whether an answer with this correlation id is taken."""
+        return correlation == expected or self.name in ("any-correlation", "late-answer")
 
     def decoded(self, kind: Any, frame: bytes, version: int) -> Any:
         """Return the message of a frame."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from xml.etree import ElementTree as Xml
 
-from kraftspec.conformance.clients.run import Result
+from kraftspec.conformance.clients.run import NOT_JUDGED, Result
 from kraftspec.conformance.report.junit import document, xml_text
 
 
@@ -19,7 +19,9 @@ def junit(client: str, results: Sequence[Result]) -> str:
             time=f"{result.seconds:.3f}",
         )  # fmt: skip
         text = xml_text(f"{result.verdict}: {result.detail}")
-        if result.verdict == "skipped":
+        if result.verdict == "no verdict":
+            Xml.SubElement(case, "error", message=text, type="suite")
+        elif result.verdict in NOT_JUDGED or result.known is not None:
             Xml.SubElement(case, "skipped", message=text)
         elif not result.passed:
             Xml.SubElement(case, "failure", message=text, type="conformance")

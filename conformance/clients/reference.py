@@ -104,7 +104,7 @@ class Connection:
             raise WireError(f"a frame of {size} bytes")
         frame = self._read(size)
         correlation = int.from_bytes(frame[:4], "big", signed=True)
-        if correlation != self._correlation and not self.faulty.has("any-correlation"):
+        if not self.faulty.takes(correlation, self._correlation):
             raise WireError(f"an answer to request {correlation}, not {self._correlation}")
         return self.faulty.decoded(kind, frame, version)
 
@@ -280,9 +280,10 @@ class Client:
         except ssl.SSLError as error:
             raise ClientError(f"TLS: {error}") from error
         except (OSError, CodecError, ClientError):
-            if connection is not None:
-                connection.socket.close()
-            self._connections.pop(address, None)
+            if not self.faulty.has("late-answer"):
+                if connection is not None:
+                    connection.socket.close()
+                self._connections.pop(address, None)
             raise
 
     def _check(self, code: int, topic: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,12 +21,14 @@ from kraftspec.conformance.clients.driver import (
 )
 from kraftspec.conformance.clients.exchange_files import Connect, Exchange, Step
 from kraftspec.conformance.clients.stage import Stage
+from kraftspec.conformance.runner.known import KnownFailures
 from kraftspec.loop_thread import LoopThread
 
 Verdict = Literal[
     "correct", "survives", "gives up", "wrong", "loses", "doubles", "hangs", "exhausts", "crashes",
-    "skipped",
+    "not supported", "not reached", "no verdict",
 ]  # fmt: skip
+NOT_JUDGED: tuple[Verdict, ...] = ("not supported", "not reached", "no verdict")
 DISCLOSED_LATER: tuple[Verdict, ...] = ("hangs", "exhausts", "crashes")
 START_S = 120.0
 _WAIT_S = 600.0  # For what runs in the thread of the brokers.
@@ -38,6 +41,7 @@ class Result(msgspec.Struct, kw_only=True):
     verdict: Verdict
     passed: bool
     detail: str = ""
+    known: str | None = None  # Why it is expected to fail so.
     seconds: float = 0.0
     requests: list[tuple[str, int]] = []
 
@@ -86,15 +90,22 @@ class Player:
         lacks = sorted(_needs(exchange) & set(self.driver.greeting.cannot))
         if lacks:
             detail = f"it has no {', '.join(lacks)}"
-            return Result(exchange=exchange.name, verdict="skipped", passed=True, detail=detail)
+            return Result(
+                exchange=exchange.name, verdict="not supported", passed=True, detail=detail
+            )
         port = self._kafka_port if exchange.given.broker == "either" else None
         with Stage(
-            self._thread, exchange, kafka_port=port, certificates=self._certificates
-        ) as stage:
+            self._thread, exchange, kafka_port=port, certificates=self._certificates,
+            client_s=self.timing.client_s,
+        ) as stage:  # fmt: skip
             judge = _Judge(exchange, stage, self.timing)
             judge.play(self.driver)
-            stage.check()
             result = judge.result()
+            try:
+                stage.check()
+            except Exception as error:  # It is not the client's.
+                result.verdict, result.passed = "no verdict", False
+                result.detail = f"the scripted broker failed: {type(error).__name__}: {error}"
         result.seconds = time.monotonic() - began
         return result
 
@@ -108,6 +119,25 @@ def play_all(
         advance(exchange.name, done, len(exchanges))
         results.append(player.play(exchange))
     return results
+
+
+def excuse(results: Sequence[Result], known: KnownFailures) -> list[str]:
+    """Note what is known to fail: entries for ``EXCHANGE/VERDICT``, either of them a pattern.
+
+    Return the entries whose exchanges were played, and none of which failed so.
+    """
+    for result in results:
+        entry = None if result.passed else known.named(f"{result.exchange}/{result.verdict}")
+        if entry is not None:
+            result.known = entry.reason
+            entry.failed += 1
+    played = [result.exchange for result in results if result.verdict not in NOT_JUDGED]
+    tests = [str(entry.test) for entry in known.entries if not entry.failed]
+    return [
+        test
+        for test in tests
+        if any(fnmatchcase(exchange, test.partition("/")[0]) for exchange in played)
+    ]
 
 
 class _Judge:
@@ -149,6 +179,8 @@ class _Judge:
         detail = "; ".join(self.survived)
         if self.problems:
             verdict, detail = self.problems[-1]
+        elif unmet := self.stage.unmet():
+            verdict, detail = "not reached", f"it did not meet what is wrong with {unmet[0]}"
         return Result(
             exchange=self.exchange.name, verdict=verdict, passed=not self.problems, detail=detail,
             requests=list(self.stage.requests()),

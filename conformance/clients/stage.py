@@ -54,8 +54,10 @@ class Stage:
         *,
         kafka_port: int | None = None,
         certificates: Path | None = None,
+        client_s: float = 0.0,
     ) -> None:
         self.exchange = exchange
+        self._client_s = client_s
         self.bootstrap = ""
         self._thread = thread
         self._kafka_port = kafka_port
@@ -78,6 +80,12 @@ class Stage:
         """Raise what went wrong in the scripted broker itself."""
         if self._cluster is not None and self._cluster.failure is not None:
             raise self._cluster.failure
+
+    def unmet(self) -> list[str]:
+        """Return what the client has not met of what is wrong here: the APIs."""
+        rules = [] if self._proxy is None else self._proxy.engine.rules
+        scripted = [] if self._cluster is None else self._cluster.script.unmet()
+        return [str(one.rule.api) for one in rules if not one.acted] + scripted
 
     def requests(self) -> list[tuple[str, int]]:
         """Return API and version of what the client has sent, in order."""
@@ -105,7 +113,7 @@ class Stage:
                 assert self._certificates is not None
                 tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
                 tls.load_cert_chain(self._certificates / f"{self.exchange.given.tls}.pem")
-            self._cluster = await ScriptedCluster(self.exchange, tls).__aenter__()
+            self._cluster = await ScriptedCluster(self.exchange, tls, self._client_s).__aenter__()
             port = self._cluster.ports[1]
         if self.exchange.rules or self._kafka_port is not None:
             self._proxy = FaultProxy(self.exchange.rules, must_rewrite=True)

@@ -37,6 +37,31 @@ def test_a_client_with_a_fault_fails() -> None:
     assert "gives up" in result.stdout
 
 
+def test_a_known_failure_is_no_failure(tmp_path: Path) -> None:
+    known = tmp_path / "known.toml"
+    entry = (
+        '[[failure]]\ntest = "{}"\nreason = "it tries once"\nissue = "x"\nexpires = "2999-01-01"\n'
+    )
+    known.write_text(entry.format("not-leader-*/gives up") + entry.format("plain-produce/wrong"))
+    faulty = f"exec:{sys.executable} -m kraftspec.conformance.clients.reference --break no-retry"
+    chosen = ("--filter", "not-leader-twice", "--filter", "plain-produce")
+    result = run("--client", faulty, *chosen, "--known", str(known))
+    assert result.exit_code == 0, result.output
+    assert "known not-leader-twice: gives up: it tries once" in result.stdout
+    assert "plain-produce/wrong does not fail any more" in result.stderr
+
+
+def test_a_mistake_of_ours_is_no_verdict(tmp_path: Path) -> None:
+    path = tmp_path / "ours.yaml"
+    path.write_text(
+        "exchanges:\n  - {name: ours, about: It is for a test., cites: none, broken: abort,\n"
+        "     given: {leader: 5000000000}, steps: [{produce: {values: [a]}}]}\n"
+    )
+    result = run("--client", "kraftspec", "--exchanges", str(path), "--timeout-s", "0.3")
+    assert result.exit_code == 3, result.output
+    assert "no verdict: the scripted broker failed" in result.stdout
+
+
 def test_what_there_is() -> None:
     listed = run("--list")
     assert listed.exit_code == 0

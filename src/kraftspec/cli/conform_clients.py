@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
-from kraftspec.cli.exits import no_verdict, verdicts
+from kraftspec.cli.exits import NO_VERDICT, no_verdict, verdicts
 from kraftspec.cli.output import (
     EXIT_FINDINGS,
     alike,
@@ -24,6 +24,7 @@ from kraftspec.cli.output import (
 if TYPE_CHECKING:
     from kraftspec.conformance.clients.exchange_files import Exchange
     from kraftspec.conformance.clients.run import Result
+    from kraftspec.conformance.runner.known import KnownFailures
 
 
 @click.command()
@@ -64,6 +65,11 @@ if TYPE_CHECKING:
     help="How much later than that it hangs.",
 )
 @click.option(
+    "--known",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="TOML: what the client is known to fail, as EXCHANGE/VERDICT, in the place of its own.",
+)
+@click.option(
     "--junit",
     type=click.File("w", encoding="utf-8", lazy=False),
     help="Write JUnit XML to this file as well.",
@@ -82,6 +88,7 @@ def clients(
     kafka: bool,
     timeout_s: float,
     patience_s: float,
+    known: Path | None,
     junit: TextIO | None,
     must_list: bool,
     check: bool,
@@ -91,7 +98,8 @@ def clients(
 ) -> None:
     """Drive a client against brokers that misbehave, and judge what it does.
 
-    Exit codes: 0 all is as it must be, 1 an exchange failed, 2 wrong usage, 3 no verdict.
+    Exit codes: 0 all is as it must be, or fails as it is known to, 1 an exchange failed, 2 wrong
+    usage, 3 no verdict.
     """
     from kraftspec.conformance.clients import driver as protocol
     from kraftspec.conformance.clients import exchange_files
@@ -110,11 +118,7 @@ def clients(
         click.echo(counted(len(chosen), "exchange"))
         return
     if must_list:
-        from kraftspec.conformance.clients.clients import names
-
-        click.echo(f"clients: {', '.join(names())}")
-        for exchange in chosen:
-            click.echo(f"{exchange.name}: {exchange.about}")
+        _list(chosen)
         return
     if client is None:
         raise click.UsageError("name a client: --client NAME, or --client exec:CMD")
@@ -124,7 +128,11 @@ def clients(
         checked(client)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
+    from kraftspec.conformance.clients.run import excuse
+
+    excuses = _excuses(client, known)
     name, results = _play(client, chosen, kafka, (timeout_s, patience_s))
+    mended = excuse(results, excuses)
     if junit is not None:
         from kraftspec.conformance.clients.junit import junit as as_junit
 
@@ -136,8 +144,37 @@ def clients(
         emit_json({"client": client, "named": name, "exchanges": rows})
     else:
         _print(client, name, paths, results)
-    if any(not result.passed for result in results):
-        raise click.exceptions.Exit(EXIT_FINDINGS)
+    for line in [f"{test} does not fail any more: take it out" for test in mended] + [
+        *excuses.warnings(whole=False)
+    ]:
+        click.echo(f"Warning: {printable(line)}", err=True)
+    raise click.exceptions.Exit(_exit_code(results))
+
+
+def _list(exchanges: list[Exchange]) -> None:
+    from kraftspec.conformance.clients.clients import names
+
+    click.echo(f"clients: {', '.join(names())}")
+    for exchange in exchanges:
+        click.echo(f"{exchange.name}: {exchange.about}")
+
+
+def _exit_code(results: list[Result]) -> int:
+    if any(result.verdict == "no verdict" for result in results):
+        return NO_VERDICT
+    return EXIT_FINDINGS if any(not one.passed and one.known is None for one in results) else 0
+
+
+def _excuses(client: str, path: Path | None) -> KnownFailures:
+    """Return what a client is known to fail: of the file, else of its own."""
+    from kraftspec.conformance.clients.clients import known_file
+    from kraftspec.conformance.runner.known import KnownFailures
+
+    path = path or known_file(client)
+    try:
+        return KnownFailures.read(path) if path.exists() else KnownFailures()
+    except (OSError, ValueError) as error:
+        raise no_verdict(error) from error
 
 
 def _play(
@@ -188,19 +225,24 @@ def _print(client: str, name: str, paths: tuple[Path, ...], results: list[Result
     for result in results:
         if result.passed:
             continue
+        verdict = "FAILED" if result.known is None else "known"
+        detail = result.detail if result.known is None else result.known
         shown.print(
-            f"FAILED {result.exchange}: {result.verdict}: {printable(result.detail)}",
-            soft_wrap=True,
+            f"{verdict} {result.exchange}: {result.verdict}: {printable(detail)}", soft_wrap=True
         )
+        if result.known is not None:
+            continue
         sent = " ".join(f"{api}:{version}" for api, version in result.requests[:20])
         shown.print(f"  it sent {printable(sent) or 'nothing'}", soft_wrap=True)
         files = "".join(f" --exchanges {shlex.quote(str(path))}" for path in paths)
         repeat = f"kraftspec conform clients --client {shlex.quote(client)}{files}"
         shown.print(f"  repeat: {repeat} --filter {result.exchange}", soft_wrap=True)
     number: Counter[str] = Counter(result.verdict for result in results)
-    failed = sum(not result.passed for result in results)
+    failed = sum(not result.passed and result.known is None for result in results)
+    known = sum(result.known is not None for result in results)
     shown.print(
-        f"{printable(name)}: {counted(len(results), 'exchange')}, {failed} failed: "
+        f"{printable(name)}: {counted(len(results), 'exchange')}, {failed} failed, "
+        f"{known} known to fail: "
         + ", ".join(f"{count} {verdict}" for verdict, count in number.most_common())
         + f"; {sum(result.seconds for result in results):.0f} s",
         soft_wrap=True,

@@ -10,4 +10,7 @@ require (
 require (
 	github.com/klauspost/compress v1.20.3 // indirect
 	github.com/pierrec/lz4/v4 v4.1.33 // indirect
+	kraftspec/driving v0.0.0
 )
+
+replace kraftspec/driving => ../go

@@ -23,6 +23,7 @@ class Driven:
             "bootstrap_servers": ask["bootstrap"],
             "client_id": "suite",
             "request_timeout_ms": timeout,
+            "bootstrap_timeout_ms": timeout,
             "reconnect_backoff_ms": 20,
             "reconnect_backoff_max_ms": 100,
             "retry_backoff_ms": 20,

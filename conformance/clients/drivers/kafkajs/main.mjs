@@ -1,11 +1,10 @@
-// Drives kafkajs: a line of JSON for each verb, and one back.
+// Drives kafkajs.
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { createInterface } from "node:readline";
+import { drive } from "../node/driving.mjs";
 
 const [, , path, version] = process.argv;
 const { Kafka, Partitioners, logLevel } = createRequire(import.meta.url)(path);
-const say = (words) => process.stdout.write(`${JSON.stringify(words)}\n`);
 
 let kafka;
 let producer;
@@ -86,13 +85,5 @@ async function admin(ask) {
   }
 }
 
-const verbs = { connect, produce, consume, admin, close: () => producer.disconnect() };
-say({ protocol: 1, client: "kafkajs", version, language: "javascript", cannot: ["zstd", "lz4", "snappy"] });
-for await (const line of createInterface({ input: process.stdin })) {
-  const ask = JSON.parse(line);
-  try {
-    say({ ok: true, values: (await verbs[ask.verb](ask)) ?? [] });
-  } catch (error) {
-    say({ ok: false, error: `${error.name}: ${error.message}` });
-  }
-}
+const close = () => producer?.disconnect();
+await drive("kafkajs", version, ["zstd", "lz4", "snappy"], { connect, produce, consume, admin, close });

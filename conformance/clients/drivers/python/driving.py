@@ -15,21 +15,25 @@ def drive(
 ) -> None:
     """Greet, then answer lines; ``make`` connects, and returns what has a method for each verb.
 
-    What they raise is the answer to the line.
+    What they raise is the answer to the line. A client that could not be made is made by the next.
     """
     say(protocol=1, client=client, version=version, language="python", cannot=list(cannot))
     driven: Any = None
+    connect: Ask = {}
     for line in sys.stdin:
         ask: Ask = json.loads(line)
         values: list[str] = []
         try:
-            if ask["verb"] == "connect":
-                driven = make(ask)
-            elif ask["verb"] == "close":
+            if ask["verb"] == "close":
                 if driven is not None:
                     driven.close(ask)
                 driven = None
-            else:
+                say(ok=True)
+                continue
+            if ask["verb"] == "connect":
+                connect, driven = ask, None
+            driven = driven or make(connect)
+            if ask["verb"] != "connect":
                 values = getattr(driven, ask["verb"])(ask) or []
         except Exception as error:
             say(ok=False, error=f"{type(error).__name__}: {error}"[:500])

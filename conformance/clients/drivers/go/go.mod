@@ -1,0 +1,3 @@
+module kraftspec/driving
+
+go 1.26.0

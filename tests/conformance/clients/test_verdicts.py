@@ -1,0 +1,113 @@
+"""Verdicts that are not the client's, failures that are known, and the page of results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kraftspec.conformance.clients.clients import command_of, known_file, specs
+from kraftspec.conformance.clients.driver import Driver
+from kraftspec.conformance.clients.exchange_files import own_files, parse_exchanges, read_exchanges
+from kraftspec.conformance.clients.junit import junit
+from kraftspec.conformance.clients.run import Player, Result, Timing, Verdict, excuse
+from kraftspec.conformance.clients.table import Saved, render
+from kraftspec.conformance.runner.known import KnownFailures, known_failures
+
+HASTY = Timing(0.3, 60, connect_s=30)
+
+
+@pytest.fixture(scope="module")
+def player() -> Iterator[Player]:
+    with Driver(command_of("kraftspec")) as driver, Player(driver, Timing(30, 60)) as player:
+        yield player
+
+
+def played(player: Player, fields: str) -> Result:
+    [exchange] = parse_exchanges(
+        "exchanges:\n  - {name: one, about: It is for a test., cites: none, broken: abort, "
+        f"{fields}}}",
+        "one.yaml",
+    )
+    return player.play(exchange)
+
+
+def test_an_answer_that_cannot_be_made_is_not_the_clients(player: Player) -> None:
+    player.timing = HASTY
+    result = played(player, "given: {leader: 5000000000}, steps: [{produce: {values: [a]}}]")
+    assert (result.verdict, result.passed) == ("no verdict", False)
+    assert "Metadata" in result.detail
+    assert "<error " in junit("one", [result])
+
+
+def test_what_was_not_met_is_not_judged(player: Player) -> None:
+    player.timing = Timing(30, 60)
+    scripted = played(
+        player, "answers: [{api: Fetch, error: NONE}], steps: [{produce: {values: [a]}}]"
+    )
+    ruled = played(player, "rules: [{api: Fetch, drop: true}], steps: [{produce: {values: [a]}}]")
+    assert {(one.verdict, one.passed) for one in (scripted, ruled)} == {("not reached", True)}
+    assert "Fetch" in scripted.detail
+
+
+def test_what_the_broker_did_not_keep_is_lost(player: Player) -> None:
+    player.timing = Timing(30, 60)
+    result = played(
+        player, "answers: [{api: Produce, unserved: true}], steps: [{produce: {values: [a]}}]"
+    )
+    assert (result.verdict, result.passed) == ("loses", False)
+
+
+def failed(exchange: str, verdict: Verdict) -> Result:
+    return Result(exchange=exchange, verdict=verdict, passed=False)
+
+
+def known(tmp_path: Path, **reasons: str) -> KnownFailures:
+    """Return entries, EXCHANGE__VERDICT to reason."""
+    path = tmp_path / "known.toml"
+    path.write_text(
+        "".join(
+            f'[[failure]]\ntest = "{test.replace("__", "/").replace("_", "-")}"\n'
+            f'reason = "{reason}"\nissue = "https://example.org"\nexpires = "2999-01-01"\n'
+            for test, reason in reasons.items()
+        )
+    )
+    return KnownFailures.read(path)
+
+
+def test_a_known_failure_is_one_of_that_verdict(tmp_path: Path) -> None:
+    results = [
+        failed("batch-cut", "wrong"),
+        failed("batch-long", "crashes"),
+        Result(exchange="mended", verdict="correct", passed=True),
+        Result(exchange="lacking", verdict="not supported", passed=True),
+    ]
+    tests = ("batch_cut", "batch_long", "mended", "lacking", "absent")
+    entries = known(tmp_path, **{f"{test}__wrong": "r" for test in tests})
+    assert excuse(results, entries) == ["batch-long/wrong", "mended/wrong"]
+    assert [one.known for one in results] == ["r", None, None, None]
+
+
+def test_the_page_does_not_name_what_is_embargoed() -> None:
+    names = [one.name for one in read_exchanges(own_files())]
+    results = [Result(exchange=name, verdict="correct", passed=True) for name in names[3:]]
+    results += [failed(names[0], "wrong"), failed(names[1], "crashes"), failed(names[2], "hangs")]
+    results[-3].known = "it is wrong"
+    results[-2].known = "KS-2026-99: embargoed, see SECURITY.md"
+    page = render([Saved(client="one", named="one 1.0", exchanges=results)])
+    assert names[0] in page
+    assert "it is wrong" in page
+    assert names[1] not in page
+    assert "| crashes | 1 exchange | KS-2026-99 |" in page
+    assert names[2] not in page  # Nobody has looked at it yet.
+
+
+@pytest.mark.parametrize("client", [spec.name for spec in specs()])
+def test_known_failures_are_of_exchanges_that_there_are(client: str) -> None:
+    excuses = known_failures(client, known_file(client))
+    results = [
+        Result(exchange=one.name, verdict="correct", passed=True)
+        for one in read_exchanges(own_files())
+    ]
+    assert excuse(results, excuses) == [entry.test for entry in excuses.entries]
