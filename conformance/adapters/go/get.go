@@ -153,10 +153,7 @@ func (f *Field) getOne(from reflect.Value, version int16) any {
 	case from.Type() == durationType:
 		return from.Int() / int64(time.Millisecond)
 	case from.Type() == timeType:
-		if when := from.Interface().(time.Time); !when.IsZero() {
-			return when.UnixMilli()
-		}
-		return int64(noTime)
+		return Millis(from.Interface().(time.Time))
 	case from.CanInt():
 		return from.Int()
 	case from.CanUint():

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"runtime/debug"
 	"strings"
@@ -25,7 +26,7 @@ type Library struct {
 	Short  string // what details call the library
 	Module string // the Go module
 	Notes  string
-	// Messages by Kafka's name.
+	// Messages by Kafka's name; those that are there before have no schema.
 	Messages map[string]Message
 }
 
@@ -88,6 +89,7 @@ func Main(library Library, bind func(*Schema) (Message, error)) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(2)
 	}
+	maps.Copy(messages, library.Messages)
 	library.Messages = messages
 	if err := library.serve(os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -24,6 +24,22 @@ var (
 // noTime is a time that is not known, in Kafka's fields.
 const noTime = -1
 
+// Time is a field of milliseconds as a time; the zero time is not known.
+func Time(millis int64) time.Time {
+	if millis == noTime {
+		return time.Time{}
+	}
+	return time.UnixMilli(millis)
+}
+
+// Millis is a time as a field of milliseconds.
+func Millis(when time.Time) int64 {
+	if when.IsZero() {
+		return noTime
+	}
+	return when.UnixMilli()
+}
+
 func isBytes(goType reflect.Type) bool {
 	return goType.Kind() == reflect.Slice && goType.Elem().Kind() == reflect.Uint8
 }
@@ -251,8 +267,8 @@ func (f *Field) setNumber(to reflect.Value, text, path string) error {
 		}
 	case to.Type() == timeType:
 		var number int64
-		if number, err = strconv.ParseInt(text, 10, 64); err == nil && number != noTime {
-			to.Set(reflect.ValueOf(time.UnixMilli(number)))
+		if number, err = strconv.ParseInt(text, 10, 64); err == nil {
+			to.Set(reflect.ValueOf(Time(number)))
 		}
 	case strings.ContainsAny(text, ".eE") || !(to.CanInt() || to.CanUint()):
 		return Wrong("wrong_type", path, "%s is no %s", text, f.typeName)

@@ -18,9 +18,15 @@ import (
 const library = "sarama"
 
 func main() {
+	batches, err := bindBatches()
+	if err != nil {
+		panic(err)
+	}
 	harness.Main(harness.Library{
 		Name: library, Short: library, Module: "github.com/IBM/sarama",
-		Notes: "requests and responses, by reflection; records and unknown tagged fields are not kept",
+		Notes: "requests and responses, by reflection; records in them and unknown tagged fields are not kept",
+
+		Messages: map[string]harness.Message{"RecordBatch": batches},
 	}, bind)
 }
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from kraftspec.conformance.adapters.harness import decode_request
 from kraftspec.conformance.adapters.registry import find
 from kraftspec.conformance.raw.results import Results
 from kraftspec.conformance.runner.known import KnownFailures, known_file
 from kraftspec.conformance.runner.run import run
+from kraftspec.fastpath import RecordBatch, encode_batch
+from kraftspec.fastpath.records import Compression
 
 pytestmark = pytest.mark.peers
 
@@ -54,6 +57,18 @@ def test_sarama_with_maps_for_arrays() -> None:
     assert [failure for failure in run_results.failures if not failure.known] == []
     assert run_results.counts.passed > 100
     assert run_results.adapter.version == find("sarama").version
+
+
+def test_ks_2026_20() -> None:
+    count = 5_000
+    batch = encode_batch(
+        [b'{"status":"ok"}'] * count, timestamps=1_700_000_000_000, compression=Compression.ZSTD
+    )
+    assert len(RecordBatch.decode(batch, 2).records) == count
+    with find("sarama").adapter() as adapter:
+        adapter.hello()
+        [reply] = adapter.run([decode_request("1", "RecordBatch", 2, bytes(batch).hex())])
+    assert "insufficient data" in reply["error"]["detail"]
 
 
 @pytest.mark.parametrize(
