@@ -1,5 +1,5 @@
 // What reads compressed record batches. Snappy and lz4 are here; gzip and zstd come from where the
-// codecs run: `node:zlib` has gzip, from Node.js 22.15 on zstd, a browser's DecompressionStream gzip.
+// codecs run: `node:zlib` has gzip, and zstd from Node.js 22.15 on, a browser gzip.
 
 import { CodecError } from './errors.js'
 
