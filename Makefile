@@ -149,6 +149,10 @@ verify-live: .venv/.ready ## Verify a quorum under load whose leaders are killed
 model: .venv/.ready ## Check the TLA+ model of KRaft with TLC; ARGS='elections --workers 2'
 	$(BIN)/python -m kraftspec.model $(ARGS)
 
+.PHONY: explore
+explore: .venv/.ready ## Try every event in every state of a few real nodes, beside the model; ARGS='election --bug NAME'
+	$(BIN)/python -m kraftspec.simulation.exhaustive $(ARGS)
+
 .PHONY: model-bugs
 model-bugs: .venv/.ready ## Let the model alone look for the seeded bugs; goes on where it stopped
 	$(BIN)/python -m kraftspec.simulation.catalogue.against_model $(ARGS)

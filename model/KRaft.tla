@@ -324,7 +324,7 @@ OnEnd(s, m) ==
     IF m.epoch < s.epoch THEN Does(s, Told(s, m))
     ELSE LET t == Learned(s, m.epoch, m.from)
              campaigns == /\ m.isPreferred /\ t.role = "follower" /\ t.leader = m.from
-                          /\ IsDurable(t) /\ MayCampaign(t)
+                          /\ MayCampaign(t)
          IN Does(IF campaigns THEN Promoted(Prospects(t)) ELSE t, {})
 
 \* Fetch ....................................................................
@@ -433,12 +433,13 @@ ReceivesAgain ==
 Loses ==
     \E m \in net : net' = net \ {m} /\ UNCHANGED <<node, committed, led, spent>>
 
-\* The fetch time-out or the election time-out of a voter expires.
+\* The fetch time-out or the election time-out of a voter expires. It may while a sync is under way:
+\* who campaigns then asks nobody before that is done.
 MayTimeOut(s) == s.role \in {"follower", "unattached"} /\ MayCampaign(s)
 
 TimesOut(n) ==
     LET s == node[n]
-    IN MayTimeOut(s) /\ IsDurable(s) /\ Step(n, Promoted(Prospects(s)), net) /\ UNCHANGED spent
+    IN MayTimeOut(s) /\ Step(n, Promoted(Prospects(s)), net) /\ UNCHANGED spent
 
 \* The election time-out of who campaigns expires, or too many have rejected it.
 GivenUp(s) ==
@@ -486,14 +487,15 @@ IsFetchOfUse(s, to) ==
         done == OnFetch(other, Fetch(s, to))
     IN done.now # other \/ done.sends # {}
 
-\* A follower fetches from its leader, once its log is on its disk. An observer without a leader asks
-\* any node. (A Fetch that waits at its leader is one that is sent later.)
+\* A follower fetches from its leader, once its log is on its disk. Who knows no leader asks any node:
+\* a leader that it meets so counts what it has. (A Fetch that waits at its leader is one that is
+\* sent later.)
 AsksRecords(n) ==
     LET s == node[n]
     IN /\ IsDurable(s)
        /\ \/ /\ s.role = "follower" /\ IsFetchOfUse(s, s.leader)
              /\ Sends(n, Fetch(s, s.leader))
-          \/ /\ s.role = "unattached" /\ ~IsVoter(s)
+          \/ /\ s.role = "unattached"
              /\ \E other \in Node \ {n} :
                   IsFetchOfUse(s, other) /\ Sends(n, Fetch(s, other))
 

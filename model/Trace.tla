@@ -13,20 +13,21 @@
 (***************************************************************************)
 EXTENDS KRaft
 
-CONSTANT Runs  \* A sequence of records: voters, observers, steps.
-
 VARIABLES
     run,     \* The number of a run.
     at,      \* The number of its step that is next.
     flight   \* The messages that are still to be received or answered, by their numbers.
 
-ASSUME \A number \in 1..Len(Runs) : TLCSet(number, 0)
+\* A run is a record of voters, observers and steps; register 0 has all of them. TLC goes through the
+\* text of a constant again and again before it begins. Register n has the last step of run n that was
+\* told to be stuck.
+Run == TLCGet(0)[run]
 
-Events == Runs[run].steps
+Events == Run.steps
 
 FormattedFor(n, directory) ==
-    LET voters == IF Dynamic /\ (n \notin Runs[run].voters \/ directory # FirstDirectory) THEN {}
-                  ELSE {KeyOf(v, FirstDirectory) : v \in Runs[run].voters}
+    LET voters == IF Dynamic /\ (n \notin Run.voters \/ directory # FirstDirectory) THEN {}
+                  ELSE {KeyOf(v, FirstDirectory) : v \in Run.voters}
     IN [Formatted(n, directory) EXCEPT !.sets = <<[at |-> 0, voters |-> voters]>>]
 
 ----------------------------------------------------------------------------
@@ -58,8 +59,7 @@ Firsts(s, e) ==
     IF e.loads = 0 THEN Happened(s, e)
     ELSE UNION {Loaded(t, flight[e.loads]) : t \in Happened(s, e)}
 
-\* What a timer that expires, or a wish of its state machine, makes of it. A timer may expire while
-\* a sync is under way: who campaigns then asks nobody before it is done (MayAskVotes).
+\* What a timer that expires, or a wish of its state machine, makes of it.
 Expired(s) ==
     CASE MayTimeOut(s) -> {Promoted(Prospects(s))}
       [] s.role \in {"candidate", "prospective"} -> {GivenUp(s)}
@@ -143,7 +143,7 @@ Asks(t, x) ==
                 IF t.role = "resigned" /\ t.epoch = x.epoch
                 THEN {EndsEpoch(t, key, FALSE)} ELSE {}
          [] x.kind = "fetch" ->
-                IF /\ t.role # "leader" /\ (IsDurable(t) \/ t.id \in Runs[run].observers)
+                IF /\ t.role # "leader" /\ (IsDurable(t) \/ t.id \in Run.observers)
                    /\ fetch.epoch = x.epoch /\ fetch.at = x.at /\ fetch.lastEpoch = x.last
                 THEN {fetch} ELSE {}
          [] x.kind = "part" ->
@@ -225,7 +225,7 @@ Explained ==
                /\ UNCHANGED <<run, spent>>
 
 TraceInit ==
-    /\ run \in 1..Len(Runs)
+    /\ run \in 1..Len(TLCGet(0))
     /\ at = 1 /\ flight = <<>>
     /\ net = {} /\ committed = <<>> /\ led = {} /\ spent = Unspent
     /\ node = [n \in Node |-> FormattedFor(n, FirstDirectory)]

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from kraftspec.model import Group, Result, TlcError, groups, run, story
+from kraftspec.model.rows import put_row
 
 MARKS = ("<!-- groups -->\n", "<!-- end of groups -->")
 
@@ -76,18 +77,12 @@ def _checked(name: str, group: Group, options: dict[str, Any]) -> Result:
 
 
 def _write(page: Path, name: str, group: Group, result: Result) -> None:
-    """Replace a group's row of the table in a page."""
-    text = page.read_text("utf-8")
+    """Put a group's row into the table of a page."""
+    states = f"{result.generated:,} | {result.distinct:,} | {result.depth}"
     try:
-        before, rest = text.split(MARKS[0])
-        table, after = rest.split(MARKS[1])
+        put_row(page, MARKS, f"| `{name}` | {group.about} | {states} |")
     except ValueError as error:
-        raise click.UsageError(f"{page} has no table between {' and '.join(MARKS)}") from error
-    row = f"| `{name}` | {group.about} | {result.generated:,} | {result.distinct:,} |"
-    rows = {line.split(" | ")[0]: line for line in table.splitlines() if line}
-    rows[f"| `{name}`"] = f"{row} {result.depth} |"
-    table = "\n".join(rows.values())
-    page.write_text(f"{before}{MARKS[0]}\n{table}\n\n{MARKS[1]}{after}", "utf-8")
+        raise click.UsageError(str(error)) from error
 
 
 if __name__ == "__main__":

@@ -63,17 +63,20 @@ def run(
     simulate_s: float = 0.0,
     depth: int = 60,
     seed: int = 0,
+    is_short: bool = False,
     progress: Callable[[str], object] | None = None,
 ) -> Result:
     """Check a group: all of its states, or random behaviours for ``simulate_s`` seconds.
 
-    Raises ``TlcError``.
+    ``is_short``: it takes some seconds, so code is to be compiled fast, and not to be fast. Raises
+    ``TlcError``.
     """
     jars = _jars()
     with tempfile.TemporaryDirectory(prefix="kraftspec-model-") as scratch:
         _write(group, Path(scratch))
         command = [
             "java", f"-Xmx{heap_mib}m", f"-XX:+Use{'Parallel' if workers > 1 else 'Serial'}GC",
+            *(["-XX:TieredStopAtLevel=1"] if is_short else ()),
             f"-Djava.io.tmpdir={scratch}", "-cp", os.pathsep.join(map(str, jars)), "tlc2.TLC",
             "-workers", str(workers), "-nowarning",
             "-metadir", str(Path(scratch, "states")), "-config", "Group.cfg",

@@ -70,6 +70,7 @@ def simulated(name: str, about: str, core: str, millions: int) -> Campaign:
 CAMPAIGNS = (
     Campaign("catalogue", "every seeded bug is found", make("simulate-catalogue")),
     Campaign("model", "all states of the TLA+ model, and its faults", make("model")),
+    Campaign("explore", "all states of a few real nodes are the model's", make("explore")),
     Campaign("model-bugs", "the model alone rejects runs with seeded bugs", make("model-bugs")),
     Campaign("recall", "public bugs of Kafka's releases are found again", make("recall")),
     Campaign("live-catalogue", "the live suite catches seeded bugs", make("live-catalogue")),
