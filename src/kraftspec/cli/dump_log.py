@@ -20,7 +20,6 @@ import click
 from kraftspec.cli.kafka_words import KafkaCommand, KafkaUsageError, refusals
 from kraftspec.cli.output import EXIT_FINDINGS, RefusedError, json_option, printable
 from kraftspec.cli.profiles import PROFILES
-from kraftspec.specs import kafka_release
 
 POLL_S = 0.2
 
@@ -106,6 +105,8 @@ def dump_log(
     from kraftspec.reference.tools.dump_lines import DumpOptions
 
     if version:
+        from kraftspec.specs import kafka_release
+
         click.echo(kafka_release())
         return
     named = [*(files.split(",") if files is not None else ()), *paths]
