@@ -14,6 +14,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from kraftspec.extras import extras_named
+
 if TYPE_CHECKING:
     from kraftspec.pipeline.layout import LogFile as LogFile
     from kraftspec.pipeline.layout import discover as discover
@@ -45,7 +47,8 @@ def __getattr__(name: str) -> object:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value: object = getattr(import_module(f"{__name__}.{home}"), name)
+    with extras_named():
+        value: object = getattr(import_module(f"{__name__}.{home}"), name)
     globals()[name] = value
     return value
 

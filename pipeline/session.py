@@ -8,9 +8,11 @@ import sys
 from collections.abc import Mapping
 from typing import Final
 
-from pyspark.sql import SparkSession
-
+from kraftspec.extras import extras_named
 from kraftspec.pipeline.source import FILTER_PUSHDOWN, register
+
+with extras_named():
+    from pyspark.sql import SparkSession
 
 _SETTINGS: Final = {
     FILTER_PUSHDOWN: "true",

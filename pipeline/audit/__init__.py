@@ -7,7 +7,10 @@ Spark, and gives a ``Report``; ``page`` makes one HTML page of it. The kinds of 
 
 from __future__ import annotations
 
-from kraftspec.pipeline.audit.model import Finding, Report
-from kraftspec.pipeline.audit.run import audit
+from kraftspec.extras import extras_named
+
+with extras_named():
+    from kraftspec.pipeline.audit.model import Finding, Report
+    from kraftspec.pipeline.audit.run import audit
 
 __all__ = ["Finding", "Report", "audit"]

@@ -10,15 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-from pyspark.sql.functions import lit
-from pyspark.sql.pandas.functions import arrow_udf
-from pyspark.sql.pandas.types import from_arrow_type
-from pyspark.sql.types import DataType, StructType
-
+from kraftspec.extras import extras_named
 from kraftspec.fastpath.message import Message
 from kraftspec.pipeline.messages import decode, requests
 from kraftspec.pipeline.messages.schema import arrow_type
+
+with extras_named():
+    import pyarrow as pa
+    from pyspark.sql.functions import lit
+    from pyspark.sql.pandas.functions import arrow_udf
+    from pyspark.sql.pandas.types import from_arrow_type
+    from pyspark.sql.types import DataType, StructType
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

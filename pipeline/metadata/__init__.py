@@ -8,10 +8,13 @@ does for files.
 
 from __future__ import annotations
 
-from kraftspec.pipeline.metadata.load import read_image
-from kraftspec.pipeline.metadata.records import MetadataDecoder, metadata_schema, records
-from kraftspec.pipeline.metadata.tables import TABLES, image_tables
-from kraftspec.reference.metadata.image import ImageError, MetadataImage
+from kraftspec.extras import extras_named
+
+with extras_named():
+    from kraftspec.pipeline.metadata.load import read_image
+    from kraftspec.pipeline.metadata.records import MetadataDecoder, metadata_schema, records
+    from kraftspec.pipeline.metadata.tables import TABLES, image_tables
+    from kraftspec.reference.metadata.image import ImageError, MetadataImage
 
 __all__ = [
     "TABLES", "ImageError", "MetadataDecoder", "MetadataImage", "image_tables", "metadata_schema",

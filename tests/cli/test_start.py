@@ -15,7 +15,8 @@ from click.testing import CliRunner
 from ruamel.yaml import YAML
 
 from kraftspec import __version__
-from kraftspec.cli import _EXTRAS, main
+from kraftspec.cli import main
+from kraftspec.extras import EXTRAS
 from kraftspec.fastpath import native
 
 COMMANDS = (
@@ -147,6 +148,27 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("entry", "package", "extra"),
+    [
+        ("from kraftspec.pipeline import scan", "pyarrow", "arrow"),
+        ("from kraftspec.pipeline.metadata import records", "pyarrow", "arrow"),
+        ("from kraftspec.pipeline.messages import decode_message", "pyarrow", "arrow"),
+        ("from kraftspec.pipeline.audit import audit", "pyarrow", "arrow"),
+        ("from kraftspec.pipeline.session import session", "pyspark", "spark"),
+        ("from kraftspec.pipeline.messages.spark import split_requests", "pyspark", "spark"),
+    ],
+)
+def test_a_missing_extra_is_named_in_python(entry: str, package: str, extra: str) -> None:
+    told = run_python(
+        f"import sys; sys.modules['{package}'] = None\n"
+        f"try: {entry}\nexcept ModuleNotFoundError as error: print(error)"
+    )
+    wanted = rf"this needs {package}[\w.]*, which is not installed: pip install '(.*)'\n"
+    assert (match := re.fullmatch(wanted, told)), told
+    assert match[1] == f"kraftspec[{extra}]"
+
+
 def test_a_missing_module_of_ours_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "kraftspec.cli.demo", None)
     result = CliRunner().invoke(main, ["demo"])
@@ -165,7 +187,7 @@ def test_the_named_extras_exist_and_bring_what_is_missing() -> None:
     extras = tomllib.loads(text)["project"]["optional-dependencies"]
     page = (ROOT / "docs/install.md").read_text("utf-8")
     assert set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)) == set(extras)
-    for module, extra in _EXTRAS.items():
+    for module, extra in EXTRAS.items():
         package = {"ruamel": "ruamel.yaml"}.get(module, module.replace("_", "-"))
         assert any(each.startswith(package) for each in extras[extra]), module
 

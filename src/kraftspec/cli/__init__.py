@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from kraftspec import __version__
+from kraftspec.extras import EXTRAS, extras_named
 
 # Name → where the command stands.
 _COMMANDS = {
@@ -31,14 +32,6 @@ _COMMANDS = {
     "spec": "kraftspec.cli.spec:spec",
     "storage": "kraftspec.cli.storage:storage",
 }
-# Module → the extra that brings it.
-_EXTRAS = {
-    "prompt_toolkit": "node", "prometheus_client": "node", "cryptography": "node",
-    "ruamel": "proxy",
-    "jinja2": "codegen", "jsonschema": "codegen", "watchfiles": "codegen",
-    "kraftspec_vectors": "vectors",
-    "pyarrow": "arrow", "fsspec": "arrow", "pyspark": "spark",
-}  # fmt: skip
 
 
 class LazyGroup(click.Group):
@@ -66,14 +59,12 @@ class LazyGroup(click.Group):
         if os.environ.get("NO_COLOR"):
             ctx.color = False
         try:
-            return super().invoke(ctx)
+            with extras_named():
+                return super().invoke(ctx)
         except ModuleNotFoundError as error:
-            extra = _EXTRAS.get((error.name or "").partition(".")[0])
-            if extra is None:
+            if (error.name or "").partition(".")[0] not in EXTRAS:
                 raise
-            raise click.ClickException(
-                f"this needs {error.name}, which is not installed: pip install 'kraftspec[{extra}]'"
-            ) from error
+            raise click.ClickException(str(error)) from error
 
 
 def _show_version(context: click.Context, _: click.Parameter, is_requested: bool) -> None:
