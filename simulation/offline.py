@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from typing import Any, Final
+from typing import Final
 
 from kraftspec.fastpath import crc32c
 from kraftspec.reference.log.directory import METADATA_NAME
-from kraftspec.reference.log.files import read_whole
+from kraftspec.reference.log.files import ReadableFiles, read_whole
+from kraftspec.reference.log.memory_files import MemoryFile, MemoryFiles
 from kraftspec.reference.log.snapshots import data_values
 from kraftspec.reference.profiles import KAFKA, profile_named
 from kraftspec.reference.raft import RoleName
@@ -47,19 +48,23 @@ class Disks:
     def __init__(self, world: World) -> None:
         self._world = world
 
-    def open(self, path: str) -> Any:
+    def open(self, path: str, *, create: bool = False) -> MemoryFile:
         """Open a file."""
         files, rest = self._find(path)
-        return files.open(rest)
+        return files.open(rest, create=create)
 
     def names(self, directory: str) -> list[str]:
         """List a directory."""
         files, rest = self._find(directory)
         return list(files.names(rest))
 
-    def _find(self, path: str) -> tuple[Any, str]:
+    def _find(self, path: str) -> tuple[MemoryFiles, str]:
         node, _, rest = path.removeprefix("/").partition("/")
-        return self._own(int(node)).files, f"/{rest}"
+        return self.files_of(node), f"/{rest}"
+
+    def files_of(self, node: str) -> MemoryFiles:
+        """Return the disk that a path begins with the name of."""
+        return self._own(int(node)).files
 
     def _own(self, node_id: int) -> OwnReplica:
         replica = self._world.replicas[node_id]
@@ -127,7 +132,7 @@ def _compare(
     promised = {}
     for proof in found.proofs:
         directory = found.directories[proof.number]
-        chain = _chain_of(directory, disks, proof.end_offset)
+        chain = chain_of(directory, disks, proof.end_offset)
         if chain is None:
             continue
         known = truth.chains.get(proof.end_offset)
@@ -150,7 +155,7 @@ def _compare(
     return promised
 
 
-def _chain_of(directory: Directory, disks: Disks, end_offset: int) -> int | None:
+def chain_of(directory: Directory, disks: ReadableFiles, end_offset: int) -> int | None:
     """Return the chain at an offset of the log on a disk; None where the disk does not say."""
     log = directory.log
     start, chain = log.start_offset, 0

@@ -105,6 +105,13 @@ CAMPAIGNS = (
         slice=250,
     ),
     Campaign(
+        "recover",
+        "simulated quorums that were lost are recovered, and go on",
+        (sys.executable, "-m", "kraftspec.simulation.recovered", "{seeds}"),
+        seeds=10_000,
+        slice=250,
+    ),
+    Campaign(
         "lock-step",
         "our core and Kafka's take the same steps",
         (*_KRAFTSPEC, "simulate", "--lock-step", "kafka:4.3.1", "--seeds", "{seeds}", "--json"),

@@ -1,8 +1,8 @@
 """What is appended by force: who leads and who votes, in an epoch far above every other.
 
-A control batch has LeaderChange, KRaftVersion if the voters were static, and Voters. A node whose
-log was longer than the one that is kept does not read voters before the end that it had. For such
-a node padding follows, NoOpRecords up to an offset, and the same voters again.
+A control batch has LeaderChange, KRaftVersion if the log before it has none, and Voters. A node
+whose log was longer than the one that is kept does not read voters before the end that it had. For
+such a node padding follows, NoOpRecords up to an offset, and the same voters again.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ def forced_batches(
     base_offset: int,
     epoch: int,
     timestamp_ms: int,
-    from_static: bool = False,
+    has_version: bool,
     pad_to: int = 0,
 ) -> Iterator[bytes]:
     """Yield the batches. The last voters are at ``pad_to`` or behind it, within PADDING_MAX."""
     ids = voters.ids
-    records = [LeaderChange(ids[0], ids, ids), *([KRaftVersion(1)] if from_static else ())]
+    records = [LeaderChange(ids[0], ids, ids), *(() if has_version else (KRaftVersion(1),))]
     yield encode_control_values(
         [encode_control(record) for record in [*records, Voters(voters)]],
         base_offset=base_offset,

@@ -120,11 +120,11 @@ def afterwards(plan: Plan) -> Iterator[str]:
     if plan.is_static:
         yield from _static(plan, ids)
     else:
-        if plan.request.to_dynamic:
-            yield (
-                "The voters are in the log now. Take controller.quorum.voters out of the "
-                "properties of every controller and broker."
-            )
+        yield (
+            "The voters are in the log. Take controller.quorum.voters out of the properties of "
+            "every controller and broker, where it is: new controllers that have it elect an "
+            "empty leader among themselves."
+        )
         yield (
             f"In the properties of every controller and broker: "
             f"controller.quorum.bootstrap.servers={servers}"

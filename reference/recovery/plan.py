@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from kraftspec.fastpath.types import ZERO_UUID
-from kraftspec.reference.raft.control import Voters
+from kraftspec.reference.raft.control import KRaftVersion, Voters
 from kraftspec.reference.raft.types import NONE, Endpoints, VersionRange, Voter
 from kraftspec.reference.raft.voters import VoterSet
 from kraftspec.reference.recovery.elections import EPOCH_MAX
@@ -187,12 +187,22 @@ def _choose_source(plan: Plan) -> None:
             text = f"--source {plan.request.source} is none of the directories"
             plan.refusals.append(refusal("not-given", text))
             return
-        plan.source = numbers[0]
+        plan.source = next((at for at in plan.keepers if _has_cure(plan, at, *numbers)), *numbers)
         return
     plan.source = max(
         range(len(directories)),
         key=lambda at: (directories[at].log.position, at in plan.keepers),
     )
+
+
+def _has_cure(plan: Plan, number: int, source: int) -> bool:
+    """Whether a log is that of the source and what was forced behind it, by a call before."""
+    batch = forced_at_end(plan.directories[number].log)
+    ends = {
+        plan.directories[source].log.end_offset,
+        plan.found.comparison.agree_until(number, source),
+    }
+    return batch is not None and ends == {batch.base_offset}
 
 
 # ---- who votes ---------------------------------------------------------------------------------
@@ -350,13 +360,21 @@ def _elects_after_graft(plan: Plan) -> bool:
 
 def _forced(plan: Plan) -> bytes:
     """Return what is forced: the same for all nodes to keep, and each time that it is made."""
+    log = plan.log_source.log
+    # The version of first voters is in the checkpoint 0-0, which followers do not fetch.
+    has_version = log.start_offset > 0 and plan.log_source.kraft_version > 0
+    has_version |= any(
+        batch.find(KRaftVersion) is not None
+        for batch in log.controls
+        if batch.base_offset < plan.end_offset
+    )
     times = [one.log.last_timestamp_ms for one in [plan.log_source, *plan.directories]]
     batches = forced_batches(
         plan.voters,
         base_offset=plan.end_offset,
         epoch=plan.epoch,
         timestamp_ms=next((time for time in times if time >= 0), 0),
-        from_static=plan.request.to_dynamic,
+        has_version=has_version,
         pad_to=plan.request.pad_to,
     )
     return b"".join(batches)

@@ -87,7 +87,10 @@ CASES: dict[tuple[str, str], Case] = {
     ),
     ("quorum-down", "Is at least one controller of a static quorum left?"): (
         static_left,
-        [(0, "controller.quorum.voters=1@HOST:PORT"), (0, "The voters are in the log now")],
+        [
+            (0, "controller.quorum.voters=1@HOST:PORT"),
+            (0, "The voters are in the log. Take controller.quorum.voters out"),
+        ],
     ),
     ("quorum-down", "Is no controller left, but a broker?"): (
         broker_left,

@@ -19,7 +19,7 @@ from tests.reference.recovery.directories import (
 
 from kraftspec.fastpath.batch_reader import decode_batch
 from kraftspec.fastpath.walk import iterate_headers
-from kraftspec.generated.kafka import LeaderChangeMessage, VotersRecord
+from kraftspec.generated.kafka import KRaftVersionRecord, LeaderChangeMessage, VotersRecord
 from kraftspec.reference.log import LogDirectory
 from kraftspec.reference.log.control import decode_control_records
 from kraftspec.reference.log.files import ReadOnlyFiles
@@ -82,6 +82,17 @@ def test_one_of_three_becomes_the_only_voter(tmp_path: Path) -> None:
     assert "KRaftVoters" in text
     assert "Never start the lost controllers with the directories that they had: nodes 2, 3" in text
     assert "controller.quorum.bootstrap.servers=localhost:9001" in text
+
+
+def test_the_version_of_the_checkpoint_0_0_comes_into_the_log(tmp_path: Path) -> None:
+    """Followers do not fetch that checkpoint: voters without a version are in no snapshot."""
+    nodes = quorum(tmp_path)
+    (_, _), (_, version), (_, voters) = decode_control_records(
+        decode_batch(planned(nodes[:1], 1).batch, 0)
+    )
+    assert isinstance(version, KRaftVersionRecord)
+    assert version.k_raft_version == 1
+    assert isinstance(voters, VotersRecord)
 
 
 def test_nothing_is_changed(tmp_path: Path) -> None:

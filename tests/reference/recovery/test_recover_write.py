@@ -71,6 +71,14 @@ def gridlock(root: Path) -> Wreck:
     return Wreck(nodes, Request(keep=(2,)))
 
 
+def shorter_by_choice(root: Path) -> Wreck:
+    nodes = quorum(root, *FIRST)
+    nodes[0].append(Data(1, 3))
+    broker = Node(root, 11).append(*FIRST).vote(1)
+    request = Request(keep=(1,), source=str(broker.path), accepts_loss=True)
+    return Wreck([nodes[0], broker], request)
+
+
 def broker_only(root: Path) -> Wreck:
     broker = Node(root, 11).append(*FIRST).vote(1)
     endpoints = {7: (Endpoint("CONTROLLER", "new", 9093),)}
@@ -102,8 +110,9 @@ def static_to_dynamic(root: Path) -> Wreck:
 
 
 WRECKS = [
-    one_of_three, graft, graft_behind_a_checkpoint, cut, two_of_five, gridlock, broker_only,
-    gridlock_withdrawn, gridlock_of_which_the_removed_is_left, padded, static_to_dynamic,
+    one_of_three, graft, graft_behind_a_checkpoint, cut, two_of_five, shorter_by_choice, gridlock,
+    broker_only, gridlock_withdrawn, gridlock_of_which_the_removed_is_left, padded,
+    static_to_dynamic,
 ]  # fmt: skip
 by_wreck = pytest.mark.parametrize("make", WRECKS)
 Make = Callable[[Path], Wreck]

@@ -1,0 +1,345 @@
+"""A simulated quorum that lost its majority, gets the cure of `reference.recovery`, and goes on.
+
+A run is stopped at a moment that its seed draws, and all nodes go down, some with their power. The
+disks of a majority of the voters are lost. ``quorum recover`` gets the others; its power may fail
+before any write, and then it is called again. What it refuses must be unchanged. Else the nodes to
+keep start in a world of their own, under all invariants, and with the faults of the seed: they
+elect a leader, which has every record that the cure kept, and commit more. Nodes with new disks
+take the places of the lost ones, and an operator adds and removes voters::
+
+    python -m kraftspec.simulation.recovered 0..9999
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from random import Random
+from typing import Final
+
+import msgspec
+
+from kraftspec.reference.host import PowerLostError
+from kraftspec.reference.log.memory_files import MemoryFiles, MemoryLock
+from kraftspec.reference.profiles import KAFKA, profile_named
+from kraftspec.reference.raft import Config, RoleName
+from kraftspec.reference.raft.types import Node
+from kraftspec.reference.raft.voters import VoterSet
+from kraftspec.reference.recovery import Severity, verify
+from kraftspec.reference.recovery.cure import recover
+from kraftspec.reference.recovery.plan import Plan, Request
+from kraftspec.simulation.committed_log import Violation
+from kraftspec.simulation.initial_quorum import PORT_BASE, directory_id_of
+from kraftspec.simulation.invariants import all_invariants
+from kraftspec.simulation.offline import EXPECTED, Disks, Truth, chain_of
+from kraftspec.simulation.own import CHANGES, DIRECTORY, OwnReplica
+from kraftspec.simulation.rng import Rng
+from kraftspec.simulation.run import swarm_of
+from kraftspec.simulation.schedule import Schedule
+from kraftspec.simulation.swarm import S, Swarm
+from kraftspec.simulation.world import World, add_node
+
+EVENTS_MAX: Final = 3_000
+MORE_EVENTS: Final = 3_000  # Of the life after the cure.
+CHUNK: Final = 50  # Events between two looks at what is committed.
+ELECTED_WITHIN_US: Final = 120 * S
+COMMITTED_WITHIN_US: Final = 60 * S
+OPERATOR_PERIOD_US: Final = 3 * S
+CUT_WITHIN: Final = 60  # Operations of the disks; a cure has 20 to 60 of them.
+BACKUP: Final = "/beside/copy"
+
+
+class Machines(Disks):
+    """The disks, as the command writes to them; copies go to a disk beside theirs.
+
+    ``operations_left`` is how many changes are made before the power goes; below 0: it stays.
+    """
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self._beside = MemoryFiles()
+        self.operations_left = -1
+
+    def files_of(self, node: str) -> MemoryFiles:
+        """Return the disk that a path begins with the name of."""
+        files = super().files_of(node) if node.isdecimal() else self._beside
+        files.hook = self._changes
+        return files
+
+    def _changes(self, operation: str, path: str, size: int) -> None:
+        if operation in CHANGES and self.operations_left >= 0:
+            if self.operations_left == 0:
+                raise PowerLostError
+            self.operations_left -= 1
+
+    def make_directory(self, path: str) -> None:
+        """Make a directory."""
+        files, rest = self._find(path)
+        files.make_directory(rest)
+
+    def rename(self, source: str, target: str) -> None:
+        """Give a file another name."""
+        files, rest = self._find(source)
+        files.rename(rest, self._find(target)[1])
+
+    def remove(self, path: str) -> None:
+        """Remove a name."""
+        files, rest = self._find(path)
+        files.remove(rest)
+
+    def make_read_only(self, path: str) -> None:
+        """Do nothing: nobody else is there."""
+
+    def sync_directory(self, path: str) -> None:
+        """Bring names to the disk."""
+        files, rest = self._find(path)
+        files.sync_directory(rest)
+
+    def lock(self, path: str) -> MemoryLock:
+        """Lock a file."""
+        files, rest = self._find(path)
+        return files.lock(rest)
+
+
+def check(seed: int) -> Counter[str]:
+    """Run a seed; raise Violation where the cure is none. Return what happened, counted."""
+    profile = profile_named(KAFKA)
+    swarm = swarm_of(seed, profile)
+    schedule = Schedule(seed, swarm, profile)
+    rng = Rng(seed ^ 0x0CBED)
+    truth = Truth(schedule.world)
+    stop = rng.between(100, EVENTS_MAX)
+    while schedule.world.events < stop:
+        before = schedule.world.events
+        schedule.run(min(stop, before + CHUNK))
+        truth.look()
+        if schedule.world.events == before:
+            break
+    return _Case(schedule, rng, truth).check()
+
+
+class _Case:
+    """One lost quorum: the run that it was lost in, and what is left of it."""
+
+    def __init__(self, schedule: Schedule, rng: Rng, truth: Truth) -> None:
+        self.schedule = schedule
+        self.world = schedule.world
+        self.rng = rng
+        self.truth = truth
+        self.done: Counter[str] = Counter()
+        self.machines = Machines(schedule.world)
+
+    @property
+    def swarm(self) -> Swarm:
+        """The conditions of the run."""
+        return self.schedule.swarm
+
+    def check(self) -> Counter[str]:
+        """Lose a majority, cure, and go on."""
+        schedule, world, rng = self.schedule, self.world, self.rng
+        schedule.faults.stop()
+        schedule.operator.period_us = 0
+        has_power_loss = rng.pick((True, False))
+        for replica in list(world.running()):
+            world.crash(replica, rng.bits(32) if has_power_loss else None)
+        healthy = [one for one in sorted(world.replicas) if one not in schedule.corrupted]
+        judgement = verify([_path(one) for one in healthy], self.machines)
+        voters = max(judgement.directories, key=lambda one: one.log.position).in_force.voters
+        present = [one for one in voters.ids if one in healthy]
+        left = sorted(sorted(present, key=lambda _: rng.bits(32))[: max(1, len(voters) // 2)])
+        observers = [one for one in healthy if one not in voters]
+        given = sorted(left + observers[: rng.below(len(observers) + 1)])
+        keep = tuple(left[: rng.between(1, len(left))]) if left else ()
+        if not keep:
+            self.done["no voter is left"] += 1
+            return self.done
+        ends = {one.node_id: one.log.end_offset for one in judgement.directories}
+        shortest = min(given, key=lambda id_: (ends[id_], id_))
+        request = Request(
+            keep=keep,
+            accepts_loss=rng.pick((True, False)),
+            source=_path(shortest) if rng.below(3) == 0 else "",
+        )
+        plan = self._recover([_path(one) for one in given], request)
+        if plan is not None:
+            self._start(plan, list(keep), given)
+        return self.done
+
+    # ---- the cure ------------------------------------------------------------------------------
+
+    def _recover(self, paths: list[str], request: Request) -> Plan | None:
+        """Plan, write, and write again if the power fails; return the plan, None if refused."""
+        machines, rng = self.machines, self.rng
+        plan = recover(paths, request, machines)
+        if plan.refusals:
+            for refusal in plan.refusals:
+                self.done[f"refused: {refusal.code}"] += 1
+            before = [one.log.position for one in plan.directories]
+            recover(paths, request, machines, backup=f"{BACKUP}-0")
+            after = [one.log.position for one in verify(paths, machines).directories]
+            if before != after:
+                raise Violation("refused_is_unchanged", f"{before} became {after}")
+            return None
+        self._check_losses(plan)
+        self.done["records were told as lost"] += bool(plan.losses)
+        machines.operations_left = rng.below(CUT_WITHIN)
+        try:
+            recover(paths, request, machines, backup=f"{BACKUP}-1")
+        except PowerLostError:
+            has_failed = True
+        else:
+            has_failed = False
+        machines.operations_left = -1
+        if has_failed:
+            self.done["the power failed in the cure"] += 1
+            for path in paths:
+                machines.files_of(path.split("/")[1]).power_loss(Random(rng.bits(32)))
+            again = self._again(plan, paths, f"{BACKUP}-2")
+            if again.refusals:
+                raise Violation("recover_goes_on", f"after a power failure: {again.refusals}")
+            plan = again if again.changes else plan  # An observer may have lost what it held.
+            self._check_losses(plan)
+        again = self._again(plan, paths, "")
+        if not again.is_done:
+            raise Violation("recovered_once", f"{again.refusals} {again.changes}")
+        kinds = {"forced": bool(plan.batch), "static": plan.is_static, "begun": plan.is_begun}
+        names = [name for name, is_so in kinds.items() if is_so] or ["graft"]
+        self.done[f"recovered: {' '.join(names)}"] += 1
+        return plan
+
+    def _again(self, plan: Plan, paths: list[str], backup: str) -> Plan:
+        """Call it again; committed records that were let go on purpose are on no disk any more."""
+        again = recover(paths, plan.request, self.machines, backup=backup)
+        if {one.code for one in again.refusals} == {"two-committed-branches"}:
+            gone = {one.number for one in plan.losses if one.number not in plan.keepers}
+            left = [path for number, path in enumerate(paths) if number not in gone]
+            again = recover(left, plan.request, self.machines, backup=backup)
+        return again
+
+    def _check_losses(self, plan: Plan) -> None:
+        """What was committed is kept, told as lost, or was on no disk that was given."""
+        source, machines = plan.log_source, self.machines
+        for offset, chain in self.truth.chains.items():
+            if offset <= plan.end_offset and chain_of(source, machines, offset) in (chain, None):
+                continue
+            for number, one in enumerate(plan.directories):
+                has = offset <= one.log.end_offset and chain_of(one, machines, offset) == chain
+                told = any(
+                    loss.number == number and loss.start < offset <= loss.end
+                    for loss in plan.losses
+                )
+                if has and not told:
+                    text = f"node {one.node_id} has {offset}, which is committed and goes untold"
+                    raise Violation("loss_is_told", text)
+
+    # ---- the life after it -----------------------------------------------------------------------
+
+    def _start(self, plan: Plan, keep: list[int], given: list[int]) -> None:
+        """Let the nodes to keep start in a new world, and look whether they elect and commit."""
+        schedule, before, rng = self.schedule, self.world, self.rng
+        kept_chain = chain_of(plan.log_source, self.machines, plan.end_offset)
+        protocol = before.protocol
+        world = World(protocol, all_invariants(protocol.invariants), schedule, before.log_config)
+        world.now_us = before.now_us
+        for id_ in given:
+            old = before.replicas[id_]
+            assert isinstance(old, OwnReplica)
+            replica = add_node(world, self.swarm, rng, _as_told(old.config, plan))
+            assert isinstance(replica, OwnReplica)
+            replica.files, replica.incarnation = old.files, old.incarnation
+            old.files.hook = None
+        schedule.take_over(world, {})
+        schedule.corrupted.clear()
+        for id_ in keep:
+            world.start(world.replicas[id_], rng.bits(32))
+        limit_us = world.now_us + ELECTED_WITHIN_US
+        leader = None
+        while leader is None and world.now_us < limit_us:
+            schedule.run(world.events + 1, limit_us)
+            leader = next((one for one in world.running() if one.role is RoleName.LEADER), None)
+        if leader is None:
+            raise Violation("recovered_quorum_elects", f"none of {keep} leads after {plan.epoch}")
+        if plan.epoch >= 0 and leader.epoch < plan.epoch:
+            raise Violation("recovered_quorum_elects", f"{leader.epoch} is below {plan.epoch}")
+        if leader.log_model.chain_at(plan.end_offset) not in (kept_chain, None):
+            raise Violation("kept_log_is_led", f"leader {leader.id} has others at the end")
+        limit_us = world.now_us + COMMITTED_WITHIN_US
+        schedule.run(world.events + MORE_EVENTS, limit_us)
+        if world.committed_log.high_watermark <= plan.end_offset:
+            text = f"{world.committed_log.high_watermark} is committed, {plan.end_offset} was kept"
+            raise Violation("recovered_quorum_commits", text)
+        self.done["elected, and committed more"] += 1
+        self._grow(plan, given)
+
+    def _grow(self, plan: Plan, given: list[int]) -> None:
+        """Nodes with new disks come, voters change, and the seed's faults are back."""
+        schedule, world, rng = self.schedule, self.world, self.rng
+        world = schedule.world
+        for id_, old in sorted(self.world.replicas.items()):
+            if id_ not in given:
+                config = world.protocol.with_new_disk(old.config, directory_id_of(rng))
+                add_node(world, self.swarm, rng, _as_told(config, plan))
+        for replica in list(world.replicas.values()):
+            if not replica.is_up:
+                world.start(replica, rng.bits(32))
+        voters = self._voters()
+        if not plan.is_static:
+            schedule.operator.period_us = OPERATOR_PERIOD_US
+        # Two voters of which one has moved find each other through no third.
+        schedule.swarm = msgspec.structs.replace(self.swarm, move_period_us=0)
+        schedule.has_faults = True
+        schedule.operator.plan()
+        schedule.faults.plan()
+        schedule.run(world.events + MORE_EVENTS)
+        schedule.faults.stop()
+        schedule.operator.period_us = 0
+        limit_us = world.now_us + ELECTED_WITHIN_US
+        while world.leader() is None and world.now_us < limit_us:
+            schedule.run(world.events + 1, limit_us)
+        if world.leader() is None:
+            raise Violation("recovered_quorum_lives", "nobody leads after the faults")
+        self.done["the voters changed" if self._voters() != voters else "the voters stayed"] += 1
+        for replica in list(world.running()):
+            world.crash(replica, None)
+        found = verify([_path(one) for one in sorted(world.replicas)], Disks(world))
+        for verdict in found.verdicts:
+            self.done[f"afterwards: {verdict.severity} {verdict.code}"] += 1
+            if verdict.severity is Severity.ERROR and verdict.code not in EXPECTED:
+                raise Violation("verified_afterwards", f"{verdict.code}: {verdict.text}")
+
+    def _voters(self) -> VoterSet | None:
+        leader = self.schedule.world.leader()
+        return None if leader is None else leader.core.log.voters.last
+
+
+def _path(node_id: int) -> str:
+    return f"/{node_id}{DIRECTORY}"
+
+
+def _as_told(config: Config, plan: Plan) -> Config:
+    """Return the properties as the command says to write them."""
+    if plan.is_static:
+        voters = VoterSet(voter for voter in config.voters if voter.key.id in plan.voters)
+        return msgspec.structs.replace(config, voters=voters)
+    servers = tuple(Node(-2 - id_, "localhost", PORT_BASE + id_) for id_ in plan.voters.ids)
+    return msgspec.structs.replace(config, voters=VoterSet(), bootstrap_servers=servers)
+
+
+def main() -> int:
+    """Check the seeds ``A..B``; the exit code is 1 where a cure was none."""
+    first, _, last = sys.argv[1].partition("..")
+    total, wrong = Counter[str](), 0
+    for seed in range(int(first), int(last or first) + 1):
+        try:
+            total += check(seed)
+        except Violation as error:
+            wrong += 1
+            print(f"seed {seed}: {error}", flush=True)
+    for what, count in sorted(total.items()):
+        print(f"{count:9,} {what}")
+    print(f"{wrong} seeds were wrong")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
