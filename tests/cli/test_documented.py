@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Iterator
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
 import click
@@ -31,17 +32,16 @@ def blocks(language: str) -> Iterator[tuple[str, str]]:
 
 
 def commands() -> list[tuple[str, str]]:
-    """Every ``kraftspec …`` of a plain block or of a code span, with its page."""
-    found = [
-        (page, line)
-        for page, block in blocks("")
-        for line in block.splitlines()
-        if line.startswith("kraftspec ")
-    ]
+    """Every ``kraftspec …`` of a block or of a code span, with its page."""
+    found = []
     for page in PAGES:
-        text = BLOCK.sub("", page.read_text("utf-8"))
-        spans = re.findall(r"`(kraftspec [^`]+)`", text)
-        found += [(page.relative_to(ROOT).as_posix(), span) for span in spans]
+        name, text = page.relative_to(ROOT).as_posix(), page.read_text("utf-8")
+        for block in BLOCK.finditer(text):
+            whole = block[2].replace("\\\n", " ")
+            typed = re.findall(r"^(?:\$ )?(kraftspec .*)", whole, re.MULTILINE)
+            found += [(name, line) for line in typed if block[1] in ("", "text", "console")]
+        spans = re.findall(r"`(kraftspec [^`]+)`", BLOCK.sub("", text))
+        found += [(name, span) for span in spans]
     return found
 
 
@@ -106,7 +106,8 @@ def test_make_targets_exist() -> None:
 
 @pytest.mark.parametrize(("page", "line"), commands())
 def test_commands_exist(page: str, line: str) -> None:
-    words = shlex.split(line, comments=True)[1:]
+    plain = re.split(r" (?:\||>|2>)|;", line)[0]  # What a shell does with the output is its own.
+    words = shlex.split(plain, comments=True)[1:]
     command: click.Command = main
     context = click.Context(main)
     while isinstance(command, click.Group) and words and words[0] in command.list_commands(context):
@@ -114,9 +115,30 @@ def test_commands_exist(page: str, line: str) -> None:
         assert found is not None
         command = found
     assert command is not main or words == ["--version"], f"{page}: no such command: {line}"
-    options = {name for parameter in command.params for name in parameter.opts}
-    unknown = [word for word in words if word.startswith("--") and word not in options]
-    assert unknown == [], f"{page}: {line}"
+    given, left, order = command.make_parser(click.Context(command)).parse_args(words)
+    assert left == [], f"{page}: {line}"
+    for parameter in order:
+        if isinstance(parameter.type, click.Choice):
+            parameter.type_cast_value(context, given[parameter.name])
+
+
+def _is_package(module: str) -> bool:
+    found = find_spec(module)
+    return found is not None and found.submodule_search_locations is not None
+
+
+def test_modules_that_are_run_exist() -> None:
+    named = {
+        module
+        for page in PAGES
+        for module in re.findall(
+            r"python -m (kraftspec[\w.]+|benchmarks[\w.]+)", page.read_text("utf-8")
+        )
+    }
+    assert len(named) >= 3
+    for module in named:
+        found = find_spec(f"{module}.__main__") if _is_package(module) else find_spec(module)
+        assert found is not None, module
 
 
 def test_pages_have_examples() -> None:
