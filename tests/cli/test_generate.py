@@ -79,6 +79,7 @@ def test_check_finds_drift(own: Path) -> None:
     result = run(*arguments_of(own), "--check")
     assert result.exit_code == 1
     assert "stale my_codecs/greeting.py" in result.stdout
+    assert "the same without --check" in result.stderr
     assert "# edited" in module.read_text()
     assert json.loads(run(*arguments_of(own), "--json").stdout)["written"] == [
         "my_codecs/greeting.py"

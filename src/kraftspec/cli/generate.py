@@ -166,7 +166,7 @@ def _print(report: GenerateReport, as_json: bool, check: bool = False) -> None:
         f"{report.seconds:.2f} s"
     )
     if check and report.stale:
-        click.echo("Run `kraftspec generate` and commit what it writes.", err=True)
+        click.echo("Run the same without --check, and commit what it writes.", err=True)
 
 
 def _watch(
