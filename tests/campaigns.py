@@ -76,7 +76,9 @@ CAMPAIGNS = (
     Campaign("live-catalogue", "the live suite catches seeded bugs", make("live-catalogue")),
     Campaign("live", "our node does all of the live suite", make("live")),
     Campaign("live-kafka", "Kafka's controller, too", make("live-kafka")),
-    Campaign("clients", "clients fail what they are known to fail alone", make("clients")),
+    Campaign(
+        "clients", "clients fail what they are known to fail alone", make("clients", "ARGS=--again")
+    ),
     Campaign(
         "clients-broken",
         "each exchange fails a client with its fault",

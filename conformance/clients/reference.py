@@ -34,6 +34,7 @@ from kraftspec.reference.wire.frames import (
 )
 
 BACKOFF_S = 0.02
+_ATTEMPTS = 4  # Where a batch may be sent again, an answer has this part of the time-out.
 FRAME_BYTES_MAX = 64 << 20
 _UNSUPPORTED = int(ErrorCode.UNSUPPORTED_VERSION)
 _ID_FREE_TOPICS = {"Produce": 12, "Fetch": 12}  # The newest versions that name topics.
@@ -114,7 +115,7 @@ class Connection:
             try:
                 some = self.socket.recv(min(size - len(data), 1 << 16))
             except TimeoutError:
-                raise ClientError(f"no answer in time, {len(data)} of {size} bytes") from None
+                raise TimeoutError(f"no answer in time, {len(data)} of {size} bytes") from None
             if not some:
                 some = self.faulty.hung_up(size - len(data))
             data += some
@@ -150,7 +151,7 @@ class Client:
 
     def __init__(self, faulty: Faulty, ask: Ask) -> None:
         self.faulty, self.security = faulty, ask
-        self.until = 0.0
+        self.until = self.timeout_s = 0.0
         self._connections: dict[tuple[str, int], Connection] = {}
         host, _, port = ask.bootstrap.rpartition(":")
         self._bootstrap = (host, int(port))
@@ -275,7 +276,8 @@ class Client:
             if connection is None:
                 connection = Connection(self.faulty, address, self.security, self.until)
                 self._connections[address] = connection
-            connection.until = self.until
+            attempt_s = self.timeout_s / _ATTEMPTS if self.security.idempotent else self.timeout_s
+            connection.until = min(self.until, time.monotonic() + attempt_s)
             return connection.ask(request)
         except ssl.SSLError as error:
             raise ClientError(f"TLS: {error}") from error
@@ -331,7 +333,8 @@ def main(arguments: list[str]) -> None:
             if ask.verb == "connect":
                 client = Client(faulty, ask)
             assert client is not None
-            client.until = time.monotonic() + ask.timeout_ms / 1000
+            client.timeout_s = ask.timeout_ms / 1000
+            client.until = time.monotonic() + client.timeout_s
             values: list[str] = []
             match ask.verb:
                 case "connect":

@@ -1,8 +1,9 @@
 """Plays all exchanges with every client that has a driver, and writes docs/clients-results.md.
 
 What a client did is kept in ``build/clients/NAME.json``, so that the command may be interrupted and
-run again. The exit code is 0 if all is as it must be or as it is known to be, 1 if an exchange
-failed that is not known to, 3 if a client could not be played: then the page is left as it is.
+run again, until an exchange or its driver changes. The exit code is 0 if all is as it must be or as
+it is known to be, 1 if an exchange failed that is not known to, 3 if a client could not be played:
+then the page is left as it is.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from pathlib import Path
 
 import msgspec
 
-from kraftspec.conformance.clients.clients import known_file, specs
+from kraftspec.conformance.adapters.registry import find
+from kraftspec.conformance.clients.clients import DIRECTORY, known_file, specs
 from kraftspec.conformance.clients.exchange_files import own_files, read_exchanges
 from kraftspec.conformance.clients.run import (
     DISCLOSED_LATER,
@@ -63,10 +65,8 @@ def groups() -> dict[str, str]:
 def played(client: str, directory: Path, *, again: bool) -> Saved | None:
     """Return how a client did, played now where that is not known; None where it cannot be."""
     path = directory / f"{client}.json"
-    if path.exists() and not again:
-        saved = _read(path)
-        if {one.exchange for one in saved.exchanges} == set(groups()):
-            return saved
+    if path.exists() and not again and path.stat().st_mtime > _changed(client):
+        return _read(path)
     command = [sys.executable, "-m", "kraftspec", "conform", "clients", "--client", client]
     timeout = ["--timeout-s", f"{TIMEOUT_S:g}"]
     ended = subprocess.run([*command, *timeout, "--json"], stdout=subprocess.PIPE, check=False)
@@ -75,6 +75,14 @@ def played(client: str, directory: Path, *, again: bool) -> Saved | None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(ended.stdout)
     return _read(path)
+
+
+def _changed(client: str) -> float:
+    """Return when an exchange, or the client's driver, was changed last."""
+    spec = find(client, DIRECTORY)
+    folders = [Path(spec.folder), *(DIRECTORY / name for name in spec.shares)]
+    sources = [*own_files(), *(path for folder in folders for path in folder.rglob("*"))]
+    return max(path.stat().st_mtime for path in sources)
 
 
 def _read(path: Path) -> Saved:

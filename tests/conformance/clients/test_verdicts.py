@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from kraftspec.conformance.clients.clients import command_of, known_file, specs
@@ -13,6 +14,7 @@ from kraftspec.conformance.clients.exchange_files import own_files, parse_exchan
 from kraftspec.conformance.clients.junit import junit
 from kraftspec.conformance.clients.run import Player, Result, Timing, Verdict, excuse
 from kraftspec.conformance.clients.table import Saved, render
+from kraftspec.conformance.clients.table import played as played_before
 from kraftspec.conformance.runner.known import KnownFailures, known_failures
 
 HASTY = Timing(0.3, 60, connect_s=30)
@@ -101,6 +103,21 @@ def test_the_page_does_not_name_what_is_embargoed() -> None:
     assert names[1] not in page
     assert "| crashes | 1 exchange | KS-2026-99 |" in page
     assert names[2] not in page  # Nobody has looked at it yet.
+
+
+def test_what_was_played_is_judged_by_what_is_known_now(tmp_path: Path) -> None:
+    result = failed("batch-magic-unknown", "wrong")
+    result.known = "what was known then"
+    kept = Saved(client="sarama", named="sarama 1.0", exchanges=[result])
+    (tmp_path / "sarama.json").write_bytes(msgspec.json.encode(kept))
+    saved = played_before("sarama", tmp_path, again=False)
+    assert saved is not None
+    assert [one.known for one in saved.exchanges] == [
+        entry.reason
+        for entry in known_failures("sarama", known_file("sarama")).entries
+        if entry.test == "batch-magic-unknown/wrong"
+    ]
+    assert saved.new() == []
 
 
 @pytest.mark.parametrize("client", [spec.name for spec in specs()])

@@ -13,7 +13,11 @@ import (
 	"kraftspec/driving"
 )
 
-const backoff = 20 * time.Millisecond
+// The writer has time-outs for each attempt, and for no more: closing waits for all of them.
+const (
+	attempts = 4
+	backoff  = 20 * time.Millisecond
+)
 
 type driven struct {
 	bootstrap string
@@ -42,11 +46,12 @@ func connect(_ context.Context, a driving.Ask) (driving.Driven, error) {
 	d.writer = &kafka.Writer{
 		Addr:            kafka.TCP(a.Bootstrap),
 		Balancer:        kafka.BalancerFunc(func(kafka.Message, ...int) int { return int(d.partition) }),
+		MaxAttempts:     attempts,
 		WriteBackoffMin: backoff,
 		WriteBackoffMax: backoff,
 		BatchTimeout:    time.Millisecond,
-		ReadTimeout:     a.Timeout(),
-		WriteTimeout:    a.Timeout(),
+		ReadTimeout:     a.Timeout() / attempts,
+		WriteTimeout:    a.Timeout() / attempts,
 		RequiredAcks:    kafka.RequiredAcks(a.RequiredAcks()),
 		Transport:       d.transport,
 	}
