@@ -15,11 +15,12 @@ const SIGNS = {
 };
 const FEW = 0.1; // Of the answered tests; fewer that fail are drawn in outline.
 const WORST = ["failed", "few", "surprise", "known", "partial", "passed", "skipped"];
+const FIRST_KINDS = ["crash", "hang"];
 const BYTES_A_ROW = matchMedia("(max-width: 760px)").matches ? 8 : 16;
 const PAGE_ROWS = 12;
 
 const $ = (id) => document.getElementById(id);
-const state = { q: "", set: "", failing: false, hidden: new Set(), cell: "" };
+const state = { q: "", set: "", failing: false, answered: false, hidden: new Set(), cell: "" };
 const rows = []; // {set, message, element, cells: [td by run], text}
 const groups = []; // {set, element}
 const headers = []; // th by run
@@ -83,6 +84,7 @@ function worst(cell) {
 }
 
 const isFailing = (cell) => Boolean(cell) && cell.some(([, , failed, , , odd]) => failed || odd);
+const isAnswered = (cell) => Boolean(cell) && worst(cell) !== "skipped";
 
 // -- The matrix ------------------------------------------------------------------------------
 
@@ -199,7 +201,8 @@ function filter() {
   rows.forEach((row, index) => {
     const fits = (!state.set || row.set === state.set)
       && words.every((word) => row.text.includes(word))
-      && (!state.failing || shownRuns.some((run) => isFailing(DATA.runs[run].cells[index])));
+      && (!state.failing || shownRuns.some((run) => isFailing(DATA.runs[run].cells[index])))
+      && (!state.answered || shownRuns.some((run) => isAnswered(DATA.runs[run].cells[index])));
     row.element.hidden = !fits;
     count += fits;
   });
@@ -391,6 +394,16 @@ function failureArticle(failure) {
   return article;
 }
 
+function byKind(failures) {
+  const place = (kind) => (FIRST_KINDS.indexOf(kind) + 1 || FIRST_KINDS.length + 1);
+  const kinds = [...new Set(failures.map(({ kind }) => kind))].sort((a, b) => place(a) - place(b));
+  return kinds.flatMap((kind) => {
+    const some = failures.filter((failure) => failure.kind === kind);
+    const title = make("h4", { class: "kind" }, `${kind}: ${number(some.length)}`);
+    return [...(kinds.length > 1 ? [title] : []), ...some.map(failureArticle)];
+  });
+}
+
 function detail(cell) {
   const { run, row } = cell.dataset;
   const judged = DATA.runs[run];
@@ -405,7 +418,7 @@ function detail(cell) {
       parts.push(make("p", { class: "more" }, "Some of every version are shown; the JSON of the run "
         + "has them all."));
     }
-    parts.push(...found.shown.map(failureArticle));
+    parts.push(...byKind(found.shown));
   } else if (judged.cells[row]) {
     const none = worst(judged.cells[row]) === "skipped" ? "Nothing was answered here." : "No failures.";
     parts.push(make("p", {}, none));
@@ -439,6 +452,7 @@ function remember(push) {
   if (state.q) parts.set("q", state.q);
   if (state.set) parts.set("set", state.set);
   if (state.failing) parts.set("failures", "only");
+  if (state.answered) parts.set("answered", "only");
   for (const label of state.hidden) parts.append("hide", label);
   if (state.cell) parts.set("cell", state.cell);
   const hash = parts.size ? `#${parts.toString().replaceAll("%2F", "/")}` : "";
@@ -452,13 +466,14 @@ function recall() {
   state.q = parts.get("q") || "";
   state.set = DATA.rows.some(([set]) => set === parts.get("set")) ? parts.get("set") : "";
   state.failing = parts.get("failures") === "only";
+  state.answered = parts.get("answered") === "only";
   state.hidden = new Set(parts.getAll("hide").filter(
     (label) => DATA.runs.some((run) => run.label === label)));
   const cell = cellNamed(parts.get("cell") || "");
   state.cell = cell ? nameOf(cell) : "";
   $("search").value = state.q;
   $("set").value = state.set;
-  $("failing").checked = state.failing;
+  for (const name of ["failing", "answered"]) $(name).checked = state[name];
   for (const box of $("column-choices").querySelectorAll("input")) {
     box.checked = !state.hidden.has(box.value);
   }
@@ -497,10 +512,12 @@ function say(text) {
 function listen() {
   $("search").addEventListener("input", (event) => { state.q = event.target.value; filter(); });
   $("set").addEventListener("change", (event) => { state.set = event.target.value; filter(); });
-  $("failing").addEventListener("change", (event) => {
-    state.failing = event.target.checked;
-    filter();
-  });
+  for (const name of ["failing", "answered"]) {
+    $(name).addEventListener("change", (event) => {
+      state[name] = event.target.checked;
+      filter();
+    });
+  }
   $("filters").addEventListener("submit", (event) => event.preventDefault());
   $("reset").addEventListener("click", () => {
     history.replaceState(null, "", location.pathname + location.search);
