@@ -248,6 +248,9 @@ def test_a_cell_of_an_unexpected_pass_tells_of_it(tab: Page, small_page: str) ->
 def test_next_and_previous_walk_the_failures(tab: Page, small_page: str) -> None:
     tab.goto(small_page)
     cell(tab, "a/b, c", "FetchRequest").click()
+    kinds = tab.locator("#detail-body h4.kind")  # Crashes come first.
+    assert kinds.all_inner_texts() == ["crash: 1", f"{failure().kind}: 1"]
+    assert "it died" in kinds.locator("+ article").first.inner_text()
     title = tab.locator("#detail-title")
     tab.get_by_label("Next cell with failures").click()
     expect(title).to_have_text("a/b, c · VoteRequest")
@@ -306,24 +309,12 @@ def test_only_failures_of_the_implementations_that_are_shown(tab: Page, small_pa
 
 def test_what_is_all_skipped_is_hidden(tab: Page, small_page: str) -> None:
     tab.goto(small_page)
-    box = tab.get_by_label("Hide what is all skipped")
-    box.check()
+    tab.get_by_label("Hide what is all skipped").check()
     assert len(rows(tab)) == 4  # One of the two answered each.
     tab.get_by_text("Implementations", exact=True).click()
     tab.get_by_label("a/b, c 1.0").uncheck()
-    assert rows(tab) == ["FetchRequest", "VoteRequest", "VoteRequest"]
     tab.reload()
-    expect(box).to_be_checked()
-    box.uncheck()
-    assert len(rows(tab)) == 4
-
-
-def test_failures_stand_by_kind_crashes_first(tab: Page, small_page: str) -> None:
-    tab.goto(small_page)
-    cell(tab, "a/b, c", "FetchRequest").click()
-    kinds = tab.locator("#detail-body h4.kind")
-    assert kinds.all_inner_texts() == ["crash: 1", f"{failure().kind}: 1"]
-    assert "it died" in tab.locator("#detail-body h4.kind + article").first.inner_text()
+    assert rows(tab) == ["FetchRequest", "VoteRequest", "VoteRequest"]
 
 
 def test_a_link_leads_to_the_same_view(tab: Page, small_page: str, browser: Browser) -> None:
