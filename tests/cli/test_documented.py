@@ -13,6 +13,7 @@ import click
 import pytest
 from tests.consoles import COUNTS, typed_again
 
+from kraftspec import pipeline
 from kraftspec.cli import main
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -148,6 +149,12 @@ def test_pages_have_examples() -> None:
 def test_pages_have_commands() -> None:
     assert len(commands()) > 10
     assert {page for page, _ in commands()} >= {"README.md", "docs/conformance.md"}
+
+
+def test_the_page_of_the_pipeline_shows_its_names() -> None:
+    page = (ROOT / "docs" / "api" / "pipeline.md").read_text("utf-8")
+    shown = {name for names in re.findall(r"members: \[(.*)\]", page) for name in names.split(", ")}
+    assert pipeline._HOMES.keys() <= shown
 
 
 def test_the_way_of_a_vote_request() -> None:
