@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from kraftspec.conformance.cluster import Node
 from kraftspec.fastpath.crc import crc32c
 from kraftspec.interop.logs import batches_of
+from kraftspec.interop.ours import wait_until
 from kraftspec.interop.reproduce.stage import log_end, remove_voter, wait_voters
 from kraftspec.interop.wrecks.making import Making, Plan
+from kraftspec.reference.log.directory import FIRST_CHECKPOINT
 
 _CRC, _TIMES = 17, (34, 42)  # In a batch: the CRC of what follows, the ends of both times.
 Kind = Callable[[Making], Plan]
+SMALL_LOGS = {
+    "metadata.log.max.record.bytes.between.snapshots": "6000",
+    "internal.metadata.log.segment.bytes": "16384",  # A larger batch ends the controller.
+    "metadata.max.retention.bytes": "16384",
+}
+CLEANED_S = 300.0  # A node looks once a minute for what snapshots made superfluous.
 
 
 def leader_kept(making: Making) -> Plan:
@@ -30,9 +38,9 @@ def follower_kept(making: Making) -> Plan:
     return making.keep([making.draw.choice(making.followers())])
 
 
-def _behind(making: Making) -> Node:
+def _behind(making: Making, properties: Mapping[str, str] = {}) -> Node:
     """Stop a follower of three controllers; what the others then append is not in its log."""
-    making.start(controllers=3)
+    making.start(controllers=3, properties=properties)
     making.add_topics()
     making.settle()
     laggard = making.draw.choice(making.followers())
@@ -47,6 +55,26 @@ def graft(making: Making) -> Plan:
     laggard = _behind(making)
     making.settle(apart_from=laggard)
     return making.keep([laggard])
+
+
+def checkpoint_between(making: Making) -> Plan:
+    """As graft; the brokers' logs begin, with a checkpoint, behind the end of the keeper's."""
+    laggard = _behind(making, SMALL_LOGS)
+    end = log_end(laggard)
+
+    def begin_behind() -> bool:
+        making.add_topics()
+        others = [node for node in making.cluster.nodes.values() if node is not laggard]
+        return all(_log_start(node) > end for node in others)
+
+    wait_until("the logs begin behind the keeper's", begin_behind, timeout_s=CLEANED_S)
+    making.tell(f"the brokers' logs begin behind {end}")
+    making.settle(apart_from=laggard)
+    return making.keep([laggard])
+
+
+def _log_start(node: Node) -> int:
+    return min(int(path.stem) for path in node.metadata_log.glob("*.log"))
 
 
 def two_of_five(making: Making) -> Plan:
@@ -173,6 +201,22 @@ def loss_accepted(making: Making) -> Plan:
     return plan
 
 
+def never_fetched(making: Making) -> Plan:
+    """A voter is left that never fetched: its disk is as it was formatted. All else is let go."""
+    making.start(controllers=3)
+    making.settle()
+    making.add_topics()
+    plan = making.keep([making.draw.choice(making.followers())])
+    (keeper,) = plan.keep
+    for path in keeper.metadata_log.iterdir():
+        if path.name not in FIRST_CHECKPOINT:
+            path.unlink()
+    making.tell(f"{keeper.id} has the checkpoint 0-0, and no log")
+    plan.live = []
+    plan.options = ["--source", "--accept-loss"]
+    return plan
+
+
 def majority_left(making: Making) -> Plan:
     """Two of three controllers are left, which elect by themselves: refused."""
     making.start(controllers=3)
@@ -208,8 +252,9 @@ def same_epoch(making: Making) -> Plan:
 KINDS: dict[str, Kind] = {
     kind.__name__.replace("_", "-"): kind
     for kind in (
-        leader_kept, follower_kept, graft, two_of_five, static_kept, torn_tail, lost_voters_return,
+        leader_kept, follower_kept, graft, checkpoint_between, two_of_five, static_kept, torn_tail,
+        lost_voters_return,
         gridlock, gridlock_withdrawn, gridlock_forced, broker_only, addresses_changed,
-        static_to_dynamic, stale_voters, loss_accepted, majority_left, same_epoch,
+        static_to_dynamic, stale_voters, loss_accepted, never_fetched, majority_left, same_epoch,
     )
 }  # fmt: skip

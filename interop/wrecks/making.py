@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
@@ -75,7 +75,9 @@ class Making:
         """Add a line to the story."""
         self.story.append(text)
 
-    def start(self, *, controllers: int, quorum: Quorum = "initial") -> None:
+    def start(
+        self, *, controllers: int, quorum: Quorum = "initial", properties: Mapping[str, str] = {}
+    ) -> None:
         """Start the quorum and one or two brokers."""
         brokers = self.draw.choice(BROKERS)
         self.cluster = Cluster(
@@ -83,8 +85,8 @@ class Making:
             controllers=controllers,
             brokers=brokers,
             quorum=quorum,
-            controller_properties=CONTROLLER_PROPERTIES,
-            broker_properties=BROKER_PROPERTIES,
+            controller_properties=CONTROLLER_PROPERTIES | properties,
+            broker_properties=BROKER_PROPERTIES | properties,
             release=self.release,
         )
         self.cluster.start()
