@@ -107,11 +107,12 @@ EpochAt(s, offset) == IF offset = 0 THEN 0 ELSE s.log[offset].epoch
 
 LastEpoch(s) == EpochAt(s, End(s))
 
-\* The end of the last epoch in the log that is not above `epoch', and that epoch.
+\* The end of the last epoch in the log that is not above `epoch', and that epoch. If all are above
+\* it, it ends where the log begins.
 EndOfEpoch(s, epoch) ==
     LET below == {i \in 1..End(s) : s.log[i].epoch <= epoch}
         end == IF below = {} THEN 0 ELSE Largest(below)
-    IN [epoch |-> EpochAt(s, end), end |-> end]
+    IN [epoch |-> IF below = {} /\ s.log # <<>> THEN epoch ELSE EpochAt(s, end), end |-> end]
 
 \* Voter sets are read from the log as it grows, and forgotten as it is truncated.
 SetsRead(sets, log, offset) ==
@@ -157,8 +158,8 @@ Formatted(n, directory) ==
     [id |-> n, dir |-> directory,
      \* quorum-state, the file: on the disk at the end of each step.
      epoch |-> 0, leader |-> None, vote |-> None,
-     \* The log, on the disk up to `synced'; its snapshots are too.
-     log |-> <<>>, synced |-> 0, start |-> 0, snapshot |-> 0,
+     \* The log, on the disk up to `synced'; where the last snapshot ends, and the first one.
+     log |-> <<>>, synced |-> 0, start |-> 0, snapshot |-> 0, first |-> 0,
      \* In memory: what was read of voter sets, and up to which offset; who granted a vote;
      \* whether the follower has fetched from its leader; what is known to be committed;
      \* as a leader, the offset from which each replica fetched last.
@@ -340,12 +341,16 @@ Answer(s, m, kind) ==
     [kind |-> kind, from |-> s.id, to |-> m.from, epoch |-> s.epoch, leader |-> s.id,
      at |-> m.at, lastEpoch |-> m.lastEpoch]
 
+\* Where the first snapshot ends that a node has. The checkpoint of a bootstrap is one, until the log
+\* starts later.
+Earliest(s) == IF s.start = 0 /\ Dynamic /\ Head(s.sets).voters # {} THEN 0 ELSE s.first
+
+\* A log of epochs before the first snapshot is not compared, also where the records are still there.
 NeedsSnapshot(s, m) ==
     \/ m.at = 0 /\ s.snapshot > 0
+    \/ m.lastEpoch < EpochAt(s, Earliest(s))
     \/ /\ s.start > 0
-       /\ \/ m.at < s.start
-          \/ m.at = s.start /\ m.lastEpoch # EpochAt(s, s.start)
-          \/ m.lastEpoch < EpochAt(s, s.start)
+       /\ m.at < s.start \/ (m.at = s.start /\ m.lastEpoch # EpochAt(s, s.start))
 
 \* A snapshot is sent as what it stands for; its parts are left out.
 OnFetch(s, m) ==
@@ -387,7 +392,8 @@ OnSnapshot(s, m) ==
         end == Len(m.prefix)
     IN Does(IF IsAwaited(t, m)
             THEN [Reread(t, m.prefix) EXCEPT
-                    !.fetched = TRUE, !.start = end, !.snapshot = end, !.hw = Max(@, end)]
+                    !.fetched = TRUE, !.start = end, !.snapshot = end, !.first = end,
+                    !.hw = Max(@, end)]
             ELSE t, {})
 
 On(s, m) ==
@@ -551,16 +557,20 @@ Removes(n) ==
     \E key \in Voters(node[n]) :
         Cardinality(Voters(node[n])) > 1 /\ Changes(n, Voters(node[n]) \ {key})
 
+WithSnapshot(s, end) == [s EXCEPT !.snapshot = end, !.first = IF @ = 0 THEN end ELSE @]
+
+StartsAt(s, start) == [s EXCEPT !.start = start, !.first = start]
+
 Snapshots(n) ==
     LET s == node[n]
     IN /\ s.hw > s.snapshot
        /\ Spend("snapshots", MaxSnapshots)
-       /\ Step(n, [s EXCEPT !.snapshot = s.hw], net)
+       /\ Step(n, WithSnapshot(s, s.hw), net)
 
 \* What a snapshot has is deleted from the log.
 Cleans(n) ==
     /\ node[n].start < node[n].snapshot
-    /\ Step(n, [node[n] EXCEPT !.start = node[n].snapshot], net) /\ UNCHANGED spent
+    /\ Step(n, StartsAt(node[n], node[n].snapshot), net) /\ UNCHANGED spent
 
 ----------------------------------------------------------------------------
 

@@ -90,10 +90,11 @@ Written(s, e) ==
 \* snapshot of what is committed, and the start of the log at one.
 OnDisk(s, e) ==
     LET synced == IF e.to > s.synced /\ e.to <= End(s) THEN SyncedTo(s, e.to) ELSE s
+        written == IF e.snapshot > s.snapshot /\ e.snapshot <= s.hw
+                   THEN WithSnapshot(synced, e.snapshot) ELSE synced
     IN IF ~e.isShown THEN s
-       ELSE [synced EXCEPT
-                !.snapshot = IF e.snapshot > @ /\ e.snapshot <= s.hw THEN e.snapshot ELSE @,
-                !.start = IF e.start > @ /\ e.start <= Max(e.snapshot, s.snapshot) THEN e.start ELSE @]
+       ELSE IF e.start > s.start /\ e.start <= written.snapshot THEN StartsAt(written, e.start)
+       ELSE written
 
 Ends(s, e) == {OnDisk(t, e) : t \in Written(s, e)}
 
@@ -110,10 +111,13 @@ Shows(s, t, e) ==
                                 /\ t.log[e.keep + i].voters = e.new[i].voters
     /\ t.start = e.start /\ t.snapshot = e.snapshot
 
-\* What it may become, each with what the event made of it first. A step that was cut short by a
-\* loss of power has happened, or has not.
+\* What is left of a step that was cut short by a loss of power: it has not happened, or no more of it
+\* than that a higher epoch was stored, before the vote in it.
+Cut(s, e) == {s} \cup IF e.what = "receives" THEN {Learned(s, flight[e.gets].epoch, None)} ELSE {}
+
+\* What it may become, each with what the event made of it first.
 Becoming(s, e) ==
-    LET firsts == Firsts(s, e) \cup IF e.isShown THEN {} ELSE {s}
+    LET firsts == Firsts(s, e) \cup IF e.isShown THEN {} ELSE Cut(s, e)
         later(f) == LET one == Expired(f)
                         two == UNION {Expired(t) : t \in one}
                     IN {f} \cup one \cup two
