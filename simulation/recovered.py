@@ -162,7 +162,7 @@ class _Case:
         )
         plan = self._recover([_path(one) for one in given], request)
         if plan is not None:
-            self._start(plan, list(keep), given)
+            self._start(plan, list(keep), [one for one in given if one not in _moved_away(plan)])
         return self.done
 
     # ---- the cure ------------------------------------------------------------------------------
@@ -310,6 +310,14 @@ class _Case:
     def _voters(self) -> VoterSet | None:
         leader = self.schedule.world.leader()
         return None if leader is None else leader.core.log.voters.last
+
+
+def _moved_away(plan: Plan) -> set[int]:
+    """Return the nodes whose directories the command says to move away."""
+    told = {loss.number for loss in plan.losses} - set(plan.keepers)
+    return {plan.directories[number].node_id for number in told} | {
+        one.node_id for one in plan.left_out()
+    }
 
 
 def _path(node_id: int) -> str:

@@ -85,8 +85,8 @@ class Making:
             controllers=controllers,
             brokers=brokers,
             quorum=quorum,
-            controller_properties=CONTROLLER_PROPERTIES | properties,
-            broker_properties=BROKER_PROPERTIES | properties,
+            controller_properties={**CONTROLLER_PROPERTIES, **properties},
+            broker_properties={**BROKER_PROPERTIES, **properties},
             release=self.release,
         )
         self.cluster.start()
