@@ -33,7 +33,8 @@ LINE_BYTES_MAX = 16 << 20  # The protocol's own limit.
 IN_FLIGHT_COUNT_MAX = 512  # Hides the pipe's latency. After a crash all of them are unanswered.
 UNSENT_BYTES_MAX = 1 << 20  # Read no further ahead in the caller's requests than this.
 CHUNK_BYTES = 1 << 16  # What a pipe holds on Linux.
-STDERR_LINE_COUNT_MAX = 20  # The end of a Java stack trace, not all of it.
+STDERR_LINE_COUNT_MAX = 20  # The end of a Java stack trace, not all of it,
+STDERR_FIRST_LINE_COUNT = 5  # and its beginning, which names a Go panic.
 STDERR_BYTES_QUIET = 1 << 20  # Nobody reads more than this; it is a complaint.
 STOP_TIMEOUT_S = 5.0
 VERSION_MAX = 32767  # An int16.
@@ -233,6 +234,7 @@ class Adapter:
         self._writing = False  # Whether standard input is polled too.
         self._lines: deque[bytes] = deque()
         self._partial = bytearray()
+        self._stderr_head = bytearray()
         self._stderr_bytes = bytearray()  # The end of its standard error.
         self._stderr_count = 0
         self.unasked = []
@@ -425,9 +427,7 @@ class Adapter:
         if pipe == self._stderr:
             if not chunk:
                 self._poll.unregister(pipe)
-            self._stderr_bytes += chunk
-            self._stderr_count += len(chunk)
-            del self._stderr_bytes[:-CHUNK_BYTES]
+            self._keep_stderr(chunk)
             return True
         if not chunk:
             return False
@@ -470,8 +470,7 @@ class Adapter:
             while self._stderr_count < STDERR_BYTES_QUIET and (
                 chunk := os.read(self._stderr, CHUNK_BYTES)
             ):
-                self._stderr_bytes += chunk
-                self._stderr_count += len(chunk)
+                self._keep_stderr(chunk)
         request = json.loads(self._pending[0][1]) if self._pending else None
         message = f"the adapter {self._shown()} {what}"
         if request is not None:
@@ -482,9 +481,22 @@ class Adapter:
         self._close(process)
         return AdapterError(kind, message, request=request, exit_code=exit_code)
 
+    def _keep_stderr(self, chunk: bytes) -> None:
+        self._stderr_head += chunk[: CHUNK_BYTES - len(self._stderr_head)]
+        self._stderr_bytes += chunk
+        self._stderr_count += len(chunk)
+        del self._stderr_bytes[:-CHUNK_BYTES]
+
     def _stderr_tail(self) -> str:
-        lines = self._stderr_bytes.decode(errors="replace").splitlines()[-STDERR_LINE_COUNT_MAX:]
-        return "\nIts standard error ends:\n" + "\n".join(lines) if lines else ""
+        lines = self._stderr_bytes.decode(errors="replace").splitlines()
+        if not lines:
+            return ""
+        if self._stderr_count <= CHUNK_BYTES and len(lines) <= STDERR_LINE_COUNT_MAX:
+            return "\n".join(["\nIts standard error:", *lines])
+        first = self._stderr_head.decode(errors="replace").splitlines()[:STDERR_FIRST_LINE_COUNT]
+        return "\n".join(
+            ["\nIts standard error begins:", *first, "and ends:", *lines[-STDERR_LINE_COUNT_MAX:]]
+        )
 
     def _close_input(self) -> None:
         process = self._process

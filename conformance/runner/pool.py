@@ -33,7 +33,7 @@ TIMEOUTS_MAX = 20  # A hang takes two timeouts.
 LOAD_TIMEOUT_S = 120.0  # The Java compiler compiles a set.
 PROGRESS_EVERY_COUNT = 512  # Cases between two reports of progress.
 PROGRESS_EVERY_S = 2.0  # Of waiting, between two reports of what is waited for.
-DETAIL_CHARS_MAX = 2000  # Of the end of an adapter's standard error.
+DETAIL_CHARS_MAX = 2000  # Of what an adapter wrote to standard error.
 
 NOT_RUN: Final = Skipped("not run: the harness failed before its turn")
 # The reply itself names the request. After a death or a hang the request is unknown.
