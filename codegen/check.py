@@ -19,10 +19,14 @@ UPSTREAM_NAMES = {"ZkMigrationRecord": "ZkMigrationStateRecord"}
 
 @dataclass(frozen=True, slots=True)
 class CheckReport:
-    """What a check found: how many files were read, and all mistakes by path and place."""
+    """What a check found: how many files were read, and all mistakes by path and place.
+
+    ``notes`` are what is allowed, and seldom meant.
+    """
 
     files: int
     diagnostics: tuple[Diagnostic, ...]
+    notes: tuple[Diagnostic, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -31,8 +35,8 @@ class CheckReport:
 
     @property
     def lines(self) -> list[str]:
-        """The mistakes for people, ``path:line:col: message [rule]; mend``, one a line."""
-        return [str(diagnostic) for diagnostic in self.diagnostics]
+        """All for people, ``path:line:col: message [rule]; mend``, one a line; notes come last."""
+        return [str(one) for one in (*self.diagnostics, *self.notes)]
 
     def to_json(self) -> dict[str, Any]:
         """Return the report for programs."""
@@ -40,6 +44,7 @@ class CheckReport:
             "files": self.files,
             "ok": self.ok,
             "diagnostics": [asdict(diagnostic) for diagnostic in self.diagnostics],
+            "notes": [asdict(note) for note in self.notes],
         }
 
 
@@ -50,6 +55,7 @@ def check_paths(paths: Iterable[Path] = ()) -> CheckReport:
     """
     files: dict[Path, Path] = {}  # file -> the directory that makes its set
     diagnostics: list[Diagnostic] = []
+    notes: list[Diagnostic] = []
     for path in tuple(paths) or (specs_root(),):
         below = spec_files(path)
         if not below:
@@ -60,6 +66,7 @@ def check_paths(paths: Iterable[Path] = ()) -> CheckReport:
     named: dict[Path, list[tuple[Path, str]]] = {}  # by set
     for file, around in sorted(files.items()):
         label = _label(file)
+        notes += _bare_nulls(file, label)
         try:
             name = read_message(file, label=label, thorough=True).name
         except SpecErrors as errors:
@@ -70,7 +77,7 @@ def check_paths(paths: Iterable[Path] = ()) -> CheckReport:
         diagnostics += _file_mistakes(file, label, name)
         named.setdefault(around, []).append((file, name))
     diagnostics += (mistake for messages in named.values() for mistake in name_mistakes(messages))
-    return CheckReport(len(files), tuple(sorted(diagnostics)))
+    return CheckReport(len(files), tuple(sorted(diagnostics)), tuple(notes))
 
 
 def name_mistakes(messages: Iterable[tuple[Path, str]]) -> Iterator[Diagnostic]:
@@ -103,6 +110,24 @@ def _name_of(file: Path) -> str:
     spec = root.plain() if root is not None else None
     name = spec.get("name") if isinstance(spec, dict) else None
     return name if isinstance(name, str) else ""
+
+
+def _bare_nulls(file: Path, label: str) -> Iterator[Diagnostic]:
+    """Yield a note for each ``"default": null``, which a reader takes for ``"null"``."""
+    try:
+        document = parse(file.read_text("utf-8", "replace"), label)
+    except OSError:
+        return
+    nodes = [document.root] if document.root is not None else []
+    while nodes:
+        node = nodes.pop()
+        nodes += node.items or ()
+        for key, (_, value) in (node.members or {}).items():
+            nodes.append(value)
+            if key == "default" and document.text[value.start : value.end] == "null":
+                text = "a default of null without quotes is as if there were no default"
+                mend = 'write "null" if null is meant, else take it out'
+                yield Diagnostic(label, *document.position(value.start), "bare-null", text, mend)
 
 
 def _file_mistakes(file: Path, label: str, name: str) -> list[Diagnostic]:

@@ -248,8 +248,31 @@ def test_all_mistakes_of_all_files(tmp_path: Path, monkeypatch: pytest.MonkeyPat
              "message": d.message, "mend": d.mend}
             for d in report.diagnostics
         ],
+        "notes": [],
     }  # fmt: skip
     assert json.loads(json.dumps(report.to_json())) == report.to_json()
+
+
+def test_a_bare_null_is_a_note_and_no_mistake(tmp_path: Path) -> None:
+    field = (
+        '{"name": "A", "type": "string", "versions": "0+", "nullableVersions": "0+", "default": '
+    )
+    for name, default in (("Bare", "null"), ("Quoted", '"null"')):
+        fields = f'"0+", "fields": [{field}{default}}}]}}'
+        text = GOOD.replace("Sample", name).replace('"0+"}', fields)
+        assert default in text
+        write(tmp_path / f"{name}.json", text)
+    report = check_paths([tmp_path])
+    assert report.ok
+    (note,) = report.notes
+    assert (Path(note.path).name, note.rule) == ("Bare.json", "bare-null")
+    assert (
+        (tmp_path / "Bare.json")
+        .read_text("utf-8")
+        .splitlines()[note.line - 1][note.column - 1 :]
+        .startswith("null")
+    )
+    assert report.lines == [str(note)]
 
 
 def test_a_mistake_is_one_printable_line() -> None:

@@ -68,8 +68,9 @@ def check(paths: tuple[Path, ...], as_json: bool) -> None:
     else:
         for line in report.lines:
             click.echo(line)
-        mistakes = counted(len(report.diagnostics), "mistake")
-        click.echo(f"{counted(report.files, 'file')}, {mistakes}", err=True)
+        parts = [counted(report.files, "file"), counted(len(report.diagnostics), "mistake")]
+        parts += [counted(len(report.notes), "note")] if report.notes else []
+        click.echo(", ".join(parts), err=True)
     if not report.ok:
         raise click.exceptions.Exit(EXIT_FINDINGS)
 
