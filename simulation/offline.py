@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from collections.abc import Callable
 from typing import Final
 
 from kraftspec.fastpath import crc32c
@@ -210,8 +211,8 @@ def _elect(schedule: Schedule, rng: Rng, truth: Truth, disks: Disks, done: Count
     assert leader.epoch >= epoch
 
 
-def main() -> int:
-    """Check the seeds ``A..B``; the exit code is 1 where a claim was wrong."""
+def run_seeds(check: Callable[[int], Counter[str]]) -> int:
+    """Check the seeds ``A..B`` of the command line; the exit code is 1 where one was wrong."""
     first, _, last = sys.argv[1].partition("..")
     total, wrong = Counter[str](), 0
     for seed in range(int(first), int(last or first) + 1):
@@ -229,4 +230,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_seeds(check))

@@ -31,7 +31,7 @@ from kraftspec.reference.recovery.plan import Plan, Request
 from kraftspec.simulation.committed_log import Violation
 from kraftspec.simulation.initial_quorum import PORT_BASE, directory_id_of
 from kraftspec.simulation.invariants import all_invariants
-from kraftspec.simulation.offline import EXPECTED, Disks, Truth, chain_of
+from kraftspec.simulation.offline import EXPECTED, Disks, Truth, chain_of, run_seeds
 from kraftspec.simulation.own import CHANGES, DIRECTORY, OwnReplica
 from kraftspec.simulation.rng import Rng
 from kraftspec.simulation.run import swarm_of
@@ -333,21 +333,5 @@ def _as_told(config: Config, plan: Plan) -> Config:
     return msgspec.structs.replace(config, voters=VoterSet(), bootstrap_servers=servers)
 
 
-def main() -> int:
-    """Check the seeds ``A..B``; the exit code is 1 where a cure was none."""
-    first, _, last = sys.argv[1].partition("..")
-    total, wrong = Counter[str](), 0
-    for seed in range(int(first), int(last or first) + 1):
-        try:
-            total += check(seed)
-        except Violation as error:
-            wrong += 1
-            print(f"seed {seed}: {error}", flush=True)
-    for what, count in sorted(total.items()):
-        print(f"{count:9,} {what}")
-    print(f"{wrong} seeds were wrong")
-    return 1 if wrong else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_seeds(check))
