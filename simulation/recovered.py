@@ -314,7 +314,7 @@ class _Case:
 
 def _moved_away(plan: Plan) -> set[int]:
     """Return the nodes whose directories the command says to move away."""
-    told = {loss.number for loss in plan.losses} - set(plan.keepers)
+    told = [loss.number for loss in plan.losses if loss.number not in plan.keepers]
     return {plan.directories[number].node_id for number in told} | {
         one.node_id for one in plan.left_out()
     }

@@ -233,9 +233,9 @@ def test_the_table_of_adapters_fits_its_terminal() -> None:
 
 
 def test_an_adapter_that_there_is_not() -> None:
-    result = run("run", "--adapter", "sarama")
+    result = run("run", "--adapter", "nobody")
     assert result.exit_code == 2
-    assert "there is no adapter 'sarama'" in result.stderr
+    assert "there is no adapter 'nobody'" in result.stderr
     assert "kraftspec-python" in result.stderr
 
 
