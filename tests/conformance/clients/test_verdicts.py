@@ -17,8 +17,6 @@ from kraftspec.conformance.clients.table import Saved, render
 from kraftspec.conformance.clients.table import played as played_before
 from kraftspec.conformance.runner.known import KnownFailures, known_failures
 
-HASTY = Timing(0.3, 60, connect_s=30)
-
 
 @pytest.fixture(scope="module")
 def player() -> Iterator[Player]:
@@ -35,8 +33,9 @@ def played(player: Player, fields: str) -> Result:
     return player.play(exchange)
 
 
+@pytest.mark.soak
 def test_an_answer_that_cannot_be_made_is_not_the_clients(player: Player) -> None:
-    player.timing = HASTY
+    player.timing = Timing(5, 60, connect_s=30)  # The client gives up once the broker has failed.
     result = played(player, "given: {leader: 5000000000}, steps: [{produce: {values: [a]}}]")
     assert (result.verdict, result.passed) == ("no verdict", False)
     assert "Metadata" in result.detail
