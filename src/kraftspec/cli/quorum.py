@@ -190,8 +190,7 @@ def remove_controller(
             admin.remove_voter(controller_id, directory_id)
         if not as_json:
             done = "DRY RUN of removing" if dry_run else "Removed"
-            # Kafka's tool has two spaces there, and scripts may look for them.
-            click.echo(f"{done}  KRaft controller {controller_id} with directory id {directory_id}")
+            click.echo(f"{done} KRaft controller {controller_id} with directory id {directory_id}")
         if unregister and not dry_run:
             admin.unregister_controller(controller_id)
     if as_json:

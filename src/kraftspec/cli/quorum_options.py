@@ -62,7 +62,7 @@ def client_config(path: str | None, timeout_s: float | None) -> ClientConfig:
         try:
             config = load_client_config(path)
         except FileNotFoundError as error:
-            raise click.ClickException(f"Properties file {path} does not exists!") from error
+            raise click.ClickException(f"Properties file {path} does not exist.") from error
         except (OSError, ValueError) as error:
             raise click.ClickException(printable(str(error))) from error
     if timeout_s is not None:
