@@ -192,12 +192,12 @@ class _Case:
         machines.operations_left = -1
         if has_failed:
             self.done["the power failed in the cure"] += 1
-            for path in paths:
-                machines.files_of(path.split("/")[1]).power_loss(Random(rng.bits(32)))
+            for id_ in request.keep:  # What the others have was synced long ago.
+                machines.files_of(str(id_)).power_loss(Random(rng.bits(32)))
             again = self._again(plan, paths, f"{BACKUP}-2")
             if again.refusals:
                 raise Violation("recover_goes_on", f"after a power failure: {again.refusals}")
-            plan = again if again.changes else plan  # An observer may have lost what it held.
+            plan = again if again.changes else plan
             self._check_losses(plan)
         again = self._again(plan, paths, "")
         if not again.is_done:
