@@ -451,7 +451,7 @@ def _check_losses(plan: Plan) -> None:
     comparison = plan.found.comparison
     for at, one in enumerate(plan.directories):
         agreed = comparison.agree_until(at, plan.source)
-        start = max(min(agreed, plan.end_offset), one.log.first)
+        start = min(agreed, plan.end_offset)  # What is before its log is in its checkpoint.
         if start >= one.log.end_offset:
             continue
         plan.losses.append(Loss(number=at, start=start, end=one.log.end_offset))

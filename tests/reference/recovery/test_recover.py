@@ -317,6 +317,15 @@ def test_a_tail_that_a_later_leader_replaced_is_told(tmp_path: Path) -> None:
     assert (one.cut_at, one.copy_from, one.copy_to) == (7, 7, 9)
 
 
+def test_what_only_a_checkpoint_has_is_told_as_lost(tmp_path: Path) -> None:
+    nodes = quorum(tmp_path, BEGUN)  # Offsets 0 to 2.
+    broker = Node(tmp_path, 11).append(*FIRST).checkpoint(6, 1, THREE).start_at(6, 1)
+    plan = planned([nodes[1], broker], 2, source=str(nodes[1].path), accepts_loss=True)
+    assert codes(plan) == []
+    (loss,) = plan.losses
+    assert (loss.number, loss.start, loss.end) == (1, 3, 6)
+
+
 def test_a_checkpoint_beyond_the_log_to_keep(tmp_path: Path) -> None:
     nodes = quorum(tmp_path, *FIRST, Data(1, 2))
     nodes[0].checkpoint(9, 1, THREE)
