@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,6 +16,8 @@ from kraftspec.specs import specs_root
 
 # Files that upstream calls otherwise than the message in them.
 UPSTREAM_NAMES = {"ZkMigrationRecord": "ZkMigrationStateRecord"}
+
+_BARE_NULL = re.compile(r'"default"\s*:\s*null\b')
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +118,12 @@ def _name_of(file: Path) -> str:
 def _bare_nulls(file: Path, label: str) -> Iterator[Diagnostic]:
     """Yield a note for each ``"default": null``, which a reader takes for ``"null"``."""
     try:
-        document = parse(file.read_text("utf-8", "replace"), label)
+        text = file.read_text("utf-8", "replace")
     except OSError:
         return
+    if not _BARE_NULL.search(text):  # No file of Kafka's has one, and places take time to find.
+        return
+    document = parse(text, label)
     nodes = [document.root] if document.root is not None else []
     while nodes:
         node = nodes.pop()
@@ -125,9 +131,9 @@ def _bare_nulls(file: Path, label: str) -> Iterator[Diagnostic]:
         for key, (_, value) in (node.members or {}).items():
             nodes.append(value)
             if key == "default" and document.text[value.start : value.end] == "null":
-                text = "a default of null without quotes is as if there were no default"
+                what = "a default of null without quotes is as if there were no default"
                 mend = 'write "null" if null is meant, else take it out'
-                yield Diagnostic(label, *document.position(value.start), "bare-null", text, mend)
+                yield Diagnostic(label, *document.position(value.start), "bare-null", what, mend)
 
 
 def _file_mistakes(file: Path, label: str, name: str) -> list[Diagnostic]:

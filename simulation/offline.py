@@ -22,12 +22,12 @@ from kraftspec.reference.log.files import ReadableFiles, read_whole
 from kraftspec.reference.log.memory_files import MemoryFile, MemoryFiles
 from kraftspec.reference.log.snapshots import data_values
 from kraftspec.reference.profiles import KAFKA, profile_named
-from kraftspec.reference.raft import RoleName
 from kraftspec.reference.recovery import Directory, Judgement, Severity, judge, read_directory
 from kraftspec.reference.recovery.walker import batches_from
 from kraftspec.simulation.committed_log import Violation
 from kraftspec.simulation.log_model import SNAPSHOT_STATE
 from kraftspec.simulation.own import DIRECTORY, OwnReplica
+from kraftspec.simulation.replica import Replica
 from kraftspec.simulation.rng import Rng
 from kraftspec.simulation.run import swarm_of
 from kraftspec.simulation.schedule import Schedule
@@ -104,6 +104,15 @@ class Truth:
                 at -= 1
             self.end_offset = max(self.end_offset, replica.high_watermark)
 
+    def run(self, schedule: Schedule, stop: int) -> None:
+        """Let a run go on until there were so many events, and look now and then."""
+        while self._world.events < stop:
+            before = self._world.events
+            schedule.run(min(stop, before + CHUNK))
+            self.look()
+            if self._world.events == before:
+                break
+
 
 def check(seed: int) -> Counter[str]:
     """Run a seed; raise Violation where a claim is wrong. Return what was compared, counted."""
@@ -113,12 +122,7 @@ def check(seed: int) -> Counter[str]:
     rng = Rng(seed ^ 0x0FF11)
     truth, disks, done = Truth(world), Disks(world), Counter[str]()
     for stop in sorted(rng.between(100, EVENTS_MAX - 1) for _ in range(LOOKS)):
-        while world.events < stop:
-            before = world.events
-            schedule.run(min(stop, before + CHUNK))
-            truth.look()
-            if world.events == before:
-                break
+        truth.run(schedule, stop)
         truth.end_offset = max(truth.end_offset, world.committed_log.high_watermark)
         found = disks.read(sorted(world.replicas))
         _compare(found, truth, disks, done, is_at_rest=False)
@@ -172,14 +176,29 @@ def chain_of(directory: Directory, disks: ReadableFiles, end_offset: int) -> int
     return chain
 
 
-def _elect(schedule: Schedule, rng: Rng, truth: Truth, disks: Disks, done: Counter[str]) -> None:
-    """Let all nodes go down, start some, and see who is elected."""
+def all_down(schedule: Schedule, rng: Rng) -> None:
+    """End the faults, and let all nodes go down, maybe with their power."""
     world = schedule.world
     schedule.faults.stop()
     schedule.operator.period_us = 0
     has_power_loss = rng.pick((True, False))
     for replica in list(world.running()):
         world.crash(replica, rng.bits(32) if has_power_loss else None)
+
+
+def first_leader(schedule: Schedule, within_us: int) -> Replica | None:
+    """Go on until somebody leads; None: nobody does in that time."""
+    world = schedule.world
+    limit_us = world.now_us + within_us
+    while world.leader() is None and world.now_us < limit_us:
+        schedule.run(world.events + 1, limit_us)
+    return world.leader()
+
+
+def _elect(schedule: Schedule, rng: Rng, truth: Truth, disks: Disks, done: Counter[str]) -> None:
+    """Let all nodes go down, start some, and see who is elected."""
+    world = schedule.world
+    all_down(schedule, rng)
     schedule.take_over(world, {})
     healthy = [one for one in sorted(world.replicas) if one not in schedule.corrupted]
     count = rng.pick((rng.between(1, len(healthy)), len(healthy)))
@@ -190,11 +209,7 @@ def _elect(schedule: Schedule, rng: Rng, truth: Truth, disks: Disks, done: Count
     for node_id in chosen:
         world.start(world.replicas[node_id], rng.bits(32))
     electable = {one.key.id for one in found.candidates if one.is_electable}
-    limit = world.now_us + (ELECTED_WITHIN_US if electable else NOBODY_WITHIN_US)
-    leader = None
-    while leader is None and world.now_us < limit:
-        schedule.run(world.events + 1, limit)
-        leader = next((r for r in world.running() if r.role is RoleName.LEADER), None)
+    leader = first_leader(schedule, ELECTED_WITHIN_US if electable else NOBODY_WITHIN_US)
     if leader is None:
         if electable:
             raise Violation("electable", f"{electable} of {chosen}: nobody was elected")

@@ -22,7 +22,7 @@ import msgspec
 from kraftspec.reference.host import PowerLostError
 from kraftspec.reference.log.memory_files import MemoryFiles, MemoryLock
 from kraftspec.reference.profiles import KAFKA, profile_named
-from kraftspec.reference.raft import Config, RoleName
+from kraftspec.reference.raft import Config
 from kraftspec.reference.raft.types import Node
 from kraftspec.reference.raft.voters import VoterSet
 from kraftspec.reference.recovery import Severity, verify
@@ -31,7 +31,16 @@ from kraftspec.reference.recovery.plan import Plan, Request
 from kraftspec.simulation.committed_log import Violation
 from kraftspec.simulation.initial_quorum import PORT_BASE, directory_id_of
 from kraftspec.simulation.invariants import all_invariants
-from kraftspec.simulation.offline import EXPECTED, Disks, Truth, chain_of, run_seeds
+from kraftspec.simulation.offline import (
+    ELECTED_WITHIN_US,
+    EXPECTED,
+    Disks,
+    Truth,
+    all_down,
+    chain_of,
+    first_leader,
+    run_seeds,
+)
 from kraftspec.simulation.own import CHANGES, DIRECTORY, OwnReplica
 from kraftspec.simulation.rng import Rng
 from kraftspec.simulation.run import swarm_of
@@ -41,8 +50,6 @@ from kraftspec.simulation.world import World, add_node
 
 EVENTS_MAX: Final = 3_000
 MORE_EVENTS: Final = 3_000  # Of the life after the cure.
-CHUNK: Final = 50  # Events between two looks at what is committed.
-ELECTED_WITHIN_US: Final = 120 * S
 COMMITTED_WITHIN_US: Final = 60 * S
 OPERATOR_PERIOD_US: Final = 3 * S
 CUT_WITHIN: Final = 60  # Operations of the disks; a cure has 20 to 60 of them.
@@ -108,13 +115,7 @@ def check(seed: int) -> Counter[str]:
     schedule = Schedule(seed, swarm, profile)
     rng = Rng(seed ^ 0x0CBED)
     truth = Truth(schedule.world)
-    stop = rng.between(100, EVENTS_MAX)
-    while schedule.world.events < stop:
-        before = schedule.world.events
-        schedule.run(min(stop, before + CHUNK))
-        truth.look()
-        if schedule.world.events == before:
-            break
+    truth.run(schedule, rng.between(100, EVENTS_MAX))
     return _Case(schedule, rng, truth).check()
 
 
@@ -137,11 +138,7 @@ class _Case:
     def check(self) -> Counter[str]:
         """Lose a majority, cure, and go on."""
         schedule, world, rng = self.schedule, self.world, self.rng
-        schedule.faults.stop()
-        schedule.operator.period_us = 0
-        has_power_loss = rng.pick((True, False))
-        for replica in list(world.running()):
-            world.crash(replica, rng.bits(32) if has_power_loss else None)
+        all_down(schedule, rng)
         healthy = [one for one in sorted(world.replicas) if one not in schedule.corrupted]
         judgement = verify([_path(one) for one in healthy], self.machines)
         voters = max(judgement.directories, key=lambda one: one.log.position).in_force.voters
@@ -252,11 +249,7 @@ class _Case:
         schedule.corrupted.clear()
         for id_ in keep:
             world.start(world.replicas[id_], rng.bits(32))
-        limit_us = world.now_us + ELECTED_WITHIN_US
-        leader = None
-        while leader is None and world.now_us < limit_us:
-            schedule.run(world.events + 1, limit_us)
-            leader = next((one for one in world.running() if one.role is RoleName.LEADER), None)
+        leader = first_leader(schedule, ELECTED_WITHIN_US)
         if leader is None:
             raise Violation("recovered_quorum_elects", f"none of {keep} leads after {plan.epoch}")
         if plan.epoch >= 0 and leader.epoch < plan.epoch:
@@ -273,8 +266,7 @@ class _Case:
 
     def _grow(self, plan: Plan, given: list[int]) -> None:
         """Nodes with new disks come, voters change, and the seed's faults are back."""
-        schedule, world, rng = self.schedule, self.world, self.rng
-        world = schedule.world
+        schedule, world, rng = self.schedule, self.schedule.world, self.rng
         for id_, old in sorted(self.world.replicas.items()):
             if id_ not in given:
                 config = world.protocol.with_new_disk(old.config, directory_id_of(rng))
@@ -293,10 +285,7 @@ class _Case:
         schedule.run(world.events + MORE_EVENTS)
         schedule.faults.stop()
         schedule.operator.period_us = 0
-        limit_us = world.now_us + ELECTED_WITHIN_US
-        while world.leader() is None and world.now_us < limit_us:
-            schedule.run(world.events + 1, limit_us)
-        if world.leader() is None:
+        if first_leader(schedule, ELECTED_WITHIN_US) is None:
             raise Violation("recovered_quorum_lives", "nobody leads after the faults")
         self.done["the voters changed" if self._voters() != voters else "the voters stayed"] += 1
         for replica in list(world.running()):

@@ -187,7 +187,8 @@ def _choose_source(plan: Plan) -> None:
             text = f"--source {plan.request.source} is none of the directories"
             plan.refusals.append(refusal("not-given", text))
             return
-        plan.source = next((at for at in plan.keepers if _has_cure(plan, at, *numbers)), *numbers)
+        given = numbers[0]
+        plan.source = next((at for at in plan.keepers if _has_cure(plan, at, given)), given)
         return
     plan.source = max(
         range(len(directories)),

@@ -159,8 +159,11 @@ class ReferenceNode(Host):
             raise ValueError(f"its role is {self.core.role.name}, not {role}")
 
     async def unregister(self, controller_id: int) -> None:
-        """No vector unregisters a controller: what refuses it answers first."""
-        raise NotImplementedError(f"controller {controller_id} is registered")
+        """Nobody awaits it: what refuses it answers first, in every vector.
+
+        A vector that unregistered a controller would fail, as there is no event loop here.
+        """
+        raise NotImplementedError
 
     def post(self, event: ev.Event) -> None:
         """Take an event of the service's, at once."""
