@@ -77,6 +77,14 @@ class Quorum:
         return self._thread.run(work)
 
 
+def _laid_out(directory: Path, voters: int) -> LocalQuorum:
+    """Return a quorum whose ports begin at a random one: tests may run beside each other."""
+    from kraftspec.conformance.cluster.node import free_port  # noqa: PLC0415 - see above
+    from kraftspec.reference.local.quorum import LocalQuorum  # noqa: PLC0415 - see above
+
+    return LocalQuorum(directory, voters=voters, first_port=free_port(set()))
+
+
 class ProcessQuorum:
     """The same with each node in a process of its own: ``kill`` is a SIGKILL.
 
@@ -86,9 +94,8 @@ class ProcessQuorum:
     def __init__(self, directory: Path, voters: int = 3) -> None:
         """Lay the nodes out and format them."""
         from kraftspec.conformance.cluster.guard import Guard  # noqa: PLC0415 - see above
-        from kraftspec.reference.local.quorum import LocalQuorum  # noqa: PLC0415 - see above
 
-        self._quorum = LocalQuorum(directory, voters=voters)
+        self._quorum = _laid_out(directory, voters)
         self._guard = Guard()
         self.processes: dict[int, subprocess.Popen[bytes]] = {}
 
@@ -158,9 +165,7 @@ def kafka_proxy() -> Iterator[BackgroundProxy]:
 @pytest.fixture
 def kraft_quorum(tmp_path: Path) -> Iterator[Quorum]:
     """A quorum of three reference nodes on loopback, with a leader."""
-    from kraftspec.reference.local.quorum import LocalQuorum  # noqa: PLC0415 - see above
-
-    with Quorum(LocalQuorum(tmp_path / "kraft-quorum", voters=3)) as quorum:
+    with Quorum(_laid_out(tmp_path / "kraft-quorum", voters=3)) as quorum:
         quorum.leader_id()
         yield quorum
 
