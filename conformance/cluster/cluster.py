@@ -262,7 +262,7 @@ class Cluster:
             node.directory_id = base64_uuid()
         try:
             with ThreadPoolExecutor(FORMATS_AT_ONCE) as pool:
-                list(pool.map(self._format, list(self.nodes.values())))
+                list(pool.map(self.format, list(self.nodes.values())))
             # Brokers start once the first epoch has committed, because of KS-2026-05.
             for nodes in (self.controllers, self.brokers):
                 for node in nodes:
@@ -282,13 +282,14 @@ class Cluster:
         first = FIRST_CONTROLLER_ID if roles == "controller" else FIRST_BROKER_ID
         same = [node.id for node in self.nodes.values() if node.roles == roles]
         node = self._lay_out(max(same, default=first - 1) + 1, roles)
-        self._format(node)
+        self.format(node)
         if start:
             node.start()
             node.wait_healthy()
         return node
 
-    def _format(self, node: Node) -> None:
+    def format(self, node: Node) -> None:
+        """Write a node's properties, and format its log directories, which have nothing yet."""
         if self._guard is None:
             raise ClusterError("start the cluster first")
         node.process_group = self._guard.process_group

@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,8 @@ def options_of(home: Path, manifest: Manifest) -> list[str]:
                 found += [option, f"{facts.id}={CONTROLLER}://{HOST}:{facts.port}"]
         elif option == "--source":
             found += [option, str(home / manifest.node(manifest.keep[0]).name / "data-0")]
+        elif option == "--pad-to":
+            found += [option, str(max(facts.log_end for facts in manifest.nodes))]
         else:
             found.append(option)
     return found
@@ -91,22 +94,27 @@ def cure(home: Path, manifest: Manifest, cured: Cured | None = None) -> Changes:
     return {id: {"controller.quorum.voters": text} for id in manifest.keep for text in static}
 
 
-def is_refused(home: Path, manifest: Manifest) -> list[str]:
-    """Return what is wrong where a wreck must be refused: nothing may be written."""
-    before = _contents(home)
+def is_refused(home: Path, manifest: Manifest, running: Collection[int] = ()) -> list[str]:
+    """Return what is wrong where a wreck must be refused: nothing may be written.
+
+    Nodes that are ``running`` write, and their directories may be refused for that alone.
+    """
+    still = [facts.name for facts in manifest.nodes if facts.id not in running]
+    before = _contents(home, still)
     code, found = recover(home, manifest, "--write", "--backup", str(home / "backup"))
-    codes = sorted({one["code"] for one in found.get("refusals", [])})
+    codes = {one["code"] for one in found.get("refusals", [])}
     problems = []
-    if code != REFUSED or codes != [manifest.expect]:
-        problems.append(f"exit code {code}, refusals {codes}: {manifest.expect} is expected")
-    if _contents(home) != before:
+    if code != REFUSED or not codes or codes - {manifest.expect, *(["running"] if running else [])}:
+        problems.append(f"exit code {code}, refusals {sorted(codes)}: not {manifest.expect}")
+    if _contents(home, still) != before or (home / "backup").exists():
         problems.append("it was refused, and files were changed")
     return problems
 
 
-def _contents(home: Path) -> dict[str, bytes]:
+def _contents(home: Path, names: Iterable[str]) -> dict[str, bytes]:
     return {
         str(path): path.read_bytes()
-        for path in sorted(home.rglob("*"))
+        for name in names
+        for path in sorted((home / name).rglob("*"))
         if path.is_file() and path.name != ".lock" and "__cluster_metadata-0" in path.parts
     }

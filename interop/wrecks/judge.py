@@ -13,6 +13,7 @@ from kraftspec.interop.wrecks.client import (
     Records,
     append,
     create_topic,
+    leaders,
     missing,
     read_topics,
 )
@@ -39,9 +40,11 @@ def judge(
     An empty list is a quorum that is whole again.
     """
     with Standing(home, manifest) as standing:
-        live = [node for node in _nodes(standing, "broker") if _state(manifest, node) == "live"]
-        for node in live:
-            standing.start(node)
+        live = [facts for facts in manifest.nodes if facts.state == "live"]
+        for facts in live:
+            standing.start(standing.nodes[facts.id])
+        if any(facts.roles == "controller" for facts in live):
+            standing.wait_leader()
         changes = cure(home, manifest)
         try:
             return _tried(standing, changes, say)
@@ -53,7 +56,8 @@ def _tried(standing: Standing, changes: Changes, say: Callable[[str], None]) -> 
     manifest = standing.manifest
     keepers = [standing.nodes[id] for id in manifest.keep]
     for node in keepers:
-        standing.start(node, changes.get(node.id))
+        if not node.running():
+            standing.start(node, changes.get(node.id))
     say(f"{standing.wait_leader()} leads")
     brokers = _nodes(standing, "broker")
     for node in brokers:
@@ -66,6 +70,9 @@ def _tried(standing: Standing, changes: Changes, say: Callable[[str], None]) -> 
     if lost:
         return lost
     say(f"{len(wanted)} topics are whole")
+    unended = set(manifest.truth.unended) & set(leaders(brokers[0].listener().port))
+    if unended:
+        return [f"topics of a transaction that did not end are there: {sorted(unended)}"]
     for id in manifest.returning:
         standing.start(standing.nodes[id])
         standing.nodes[id].wait_healthy()
@@ -82,10 +89,6 @@ def _nodes(standing: Standing, roles: str) -> list[Node]:
     """Return the nodes of a kind that the wreck has."""
     ids = [node.id for node in standing.manifest.nodes if node.roles == roles]
     return [standing.nodes[id] for id in ids]
-
-
-def _state(manifest: Manifest, node: Node) -> str:
-    return manifest.node(node.id).state
 
 
 def _grow(standing: Standing, keepers: Iterable[Node], say: Callable[[str], None]) -> None:

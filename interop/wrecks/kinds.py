@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import shutil
+import time
 from collections.abc import Callable, Mapping
 
 from kraftspec.conformance.cluster import Node
+from kraftspec.fastpath.batch_writer import encode_batch
 from kraftspec.fastpath.crc import crc32c
+from kraftspec.fastpath.message import Message
+from kraftspec.fastpath.types import Uuid
+from kraftspec.generated.kafka import BeginTransactionRecord, TopicRecord
 from kraftspec.interop.logs import batches_of
 from kraftspec.interop.ours import wait_until
 from kraftspec.interop.reproduce.stage import log_end, remove_voter, wait_voters
 from kraftspec.interop.wrecks.making import Making, Plan
 from kraftspec.reference.log.directory import FIRST_CHECKPOINT
+from kraftspec.reference.metadata.frames import write_frame
 
 _CRC, _TIMES = 17, (34, 42)  # In a batch: the CRC of what follows, the ends of both times.
 Kind = Callable[[Making], Plan]
@@ -95,6 +102,42 @@ def static_kept(making: Making) -> Plan:
     return plan
 
 
+def blanks_first(making: Making) -> Plan:
+    """As static-kept; the others lost their disks, started first, and have an empty leader."""
+    plan = static_kept(making)
+    blanks = [node for node in making.cluster.controllers if node not in plan.keep]
+    for node in blanks:
+        shutil.rmtree(node.metadata_log.parent)
+        making.cluster.format(node)
+        node.start()
+    leader = making.leader()
+    wait_until("both have its log", lambda: all(log_end(node) > 0 for node in blanks))
+    making.tell(f"new disks of {', '.join(str(node.id) for node in blanks)}; {leader.id} leads")
+    for node in blanks:
+        node.kill()
+    return plan
+
+
+def open_transaction(making: Making) -> Plan:
+    """The log of the controller that is left ends amid a metadata transaction with topics."""
+    plan = leader_kept(making)
+    (keeper,) = plan.keep
+    *_, last = batches_of(keeper.metadata_log)
+    making.unended = [f"unended-{number}" for number in range(making.draw.randint(1, 3))]
+    records: list[Message] = [BeginTransactionRecord(name="never ended")]
+    records += [TopicRecord(name=name, topic_id=Uuid.random()) for name in making.unended]
+    batch = encode_batch(
+        [write_frame(record, 0) for record in records],
+        timestamps=int(time.time() * 1000),
+        base_offset=last.last_offset + 1,
+        partition_leader_epoch=last.epoch,
+    )
+    with max(keeper.metadata_log.glob("*.log")).open("ab") as log:
+        log.write(batch)
+    making.tell(f"{len(records)} records of a transaction behind the log of {keeper.id}")
+    return plan
+
+
 def torn_tail(making: Making) -> Plan:
     """The log of the controller that is left ends within a batch."""
     plan = leader_kept(making)
@@ -113,6 +156,40 @@ def lost_voters_return(making: Making) -> Plan:
     """One controller is left; the others come back after it was recovered."""
     plan = leader_kept(making)
     plan.returning = [node for node in making.cluster.controllers if node not in plan.keep]
+    return plan
+
+
+def lost_voters_return_higher(making: Making) -> Plan:
+    """As lost-voters-return; without the one that is kept, they led on in higher epochs."""
+    making.start(controllers=3)
+    making.add_topics()
+    making.settle()
+    keeper = making.draw.choice(making.cluster.controllers)
+    for node in [keeper, *making.cluster.brokers]:
+        node.kill()
+    others = [node for node in making.cluster.controllers if node is not keeper]
+    for _ in range(making.draw.randint(2, 4)):
+        leader = making.leader()
+        leader.kill()
+        leader.start()
+        leader.wait_healthy()
+    plan = making.keep([keeper])
+    plan.returning = others
+    logs = {node.id: list(batches_of(node.metadata_log))[-1] for node in [keeper, *others]}
+    ends = [f"{id} {log.last_offset + 1} in epoch {log.epoch}" for id, log in logs.items()]
+    making.tell(f"{keeper.id} was killed before the others; the logs end: {', '.join(ends)}")
+    return plan
+
+
+def lost_voters_return_before(making: Making) -> Plan:
+    """All controllers were down; the other two run again when one is to be recovered: refused."""
+    making.start(controllers=3)
+    making.add_topics()
+    making.settle()
+    keeper = making.draw.choice(making.cluster.controllers)
+    plan = making.keep(making.cluster.controllers, keepers=[keeper])
+    plan.live = [node for node in plan.given if node is not keeper]
+    plan.expect = "in-use"
     return plan
 
 
@@ -201,6 +278,15 @@ def loss_accepted(making: Making) -> Plan:
     return plan
 
 
+def padded(making: Making) -> Plan:
+    """As loss-accepted; the brokers' directories cannot be given, but where their logs end."""
+    laggard = _behind(making)
+    plan = making.keep([laggard])
+    plan.given, plan.live = [laggard], []
+    plan.options = ["--pad-to"]
+    return plan
+
+
 def never_fetched(making: Making) -> Plan:
     """A voter is left that never fetched: its disk is as it was formatted. All else is let go."""
     making.start(controllers=3)
@@ -253,8 +339,9 @@ KINDS: dict[str, Kind] = {
     kind.__name__.replace("_", "-"): kind
     for kind in (
         leader_kept, follower_kept, graft, checkpoint_between, two_of_five, static_kept, torn_tail,
-        lost_voters_return,
+        open_transaction, lost_voters_return, lost_voters_return_higher, lost_voters_return_before,
         gridlock, gridlock_withdrawn, gridlock_forced, broker_only, addresses_changed,
-        static_to_dynamic, stale_voters, loss_accepted, never_fetched, majority_left, same_epoch,
+        static_to_dynamic, blanks_first, stale_voters, loss_accepted, padded, never_fetched,
+        majority_left, same_epoch,
     )
 }  # fmt: skip

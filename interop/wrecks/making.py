@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
+import msgspec
+
 from kraftspec.conformance.cluster import RELEASE, Cluster, Node, Quorum
 from kraftspec.conformance.cluster.node import free_port
 from kraftspec.interop.ours import describe, wait_until
@@ -61,6 +63,7 @@ class Making:
         self.release = release
         self.draw = random.Random(f"{kind} {seed}")
         self.records: Records = {}
+        self.unended: list[str] = []
         self.story: list[str] = []
         self._truth: Truth | None = None
 
@@ -178,7 +181,10 @@ class Making:
             expect=plan.expect,
             options=plan.options,
             nodes=nodes,
-            truth=self._truth,
+            # What was acknowledged since is in no log that is kept, or only perhaps.
+            truth=msgspec.structs.replace(
+                self._truth, records=dict(self.records), unended=self.unended
+            ),
             story=self.story,
         )
 

@@ -37,7 +37,8 @@ class Truth(msgspec.Struct, frozen=True, kw_only=True):
     """What was so before the wreck, as its maker saw it from outside.
 
     ``records`` are those of all topics that were acknowledged; ``kept`` are the topics that the
-    keeper's side must still hold. The rest may be lost, if that is printed before.
+    keeper's side must still hold. The rest may be lost, if that is printed before. ``unended`` are
+    topics of a metadata transaction that did not end: they must not be there.
     """
 
     records: Records
@@ -46,6 +47,7 @@ class Truth(msgspec.Struct, frozen=True, kw_only=True):
     leader: int
     epoch: int
     high_watermark: int
+    unended: list[str] = []
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):

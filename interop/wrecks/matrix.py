@@ -1,11 +1,13 @@
 """``python -m kraftspec.interop.wrecks.matrix``: `quorum recover` on wrecks, seeds times kinds.
 
 Each cell takes a copy of a wreck, types the command, and judges what it left on real processes.
-Its result is a file, and a cell that has one is not run again: the same command goes on.
+Its result is a file, and a cell that has one is not run again: the same command goes on. Several
+processes may share the work: each takes a cell that no other one has.
 """
 
 from __future__ import annotations
 
+import datetime
 import tempfile
 import time
 from collections.abc import Iterable, Sequence
@@ -17,45 +19,37 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
+from kraftspec.cache import locked
 from kraftspec.conformance.cluster import RELEASE, RELEASES, ClusterError
 from kraftspec.interop.ours import CheckFailedError
 from kraftspec.interop.wrecks.__main__ import kinds_of, seeds_of
+from kraftspec.interop.wrecks.cells import (
+    FAILED,
+    NOT_MADE,
+    PASSED,
+    Cell,
+    keep_cell,
+    read_cells,
+)
 from kraftspec.interop.wrecks.cures import Cured, CureError, cure, is_refused
-from kraftspec.interop.wrecks.judge import judge
+from kraftspec.interop.wrecks.judge import Changes, judge
 from kraftspec.interop.wrecks.kept import make
 from kraftspec.interop.wrecks.kinds import KINDS
 from kraftspec.interop.wrecks.making import copy_wreck
 from kraftspec.interop.wrecks.manifest import Manifest, read_manifest
+from kraftspec.interop.wrecks.page import PAGE, with_cells
 from kraftspec.interop.wrecks.standing import FIRST_ADDED_ID
 from kraftspec.reference.recovery import Severity, verify
 
 INTERRUPTED: Final = 130
-PASSED, FAILED, NOT_MADE = "passed", "FAILED", "not made"
 EXITS: Final = {PASSED: 0, FAILED: 1, NOT_MADE: 3}
-
-
-class Cell(msgspec.Struct, kw_only=True):
-    """The result of a wreck. ``story`` is what happened, ``problems`` what should not have."""
-
-    kind: str
-    seed: int
-    release: str
-    outcome: str
-    expected: str = ""
-    problems: list[str] = []
-    story: list[str] = []
-    seconds: float = 0.0
-
-    @property
-    def name(self) -> str:
-        """The name of its file."""
-        return f"{self.kind}-{self.seed}-{self.release}.json"
 
 
 def run_cell(kind: str, seed: int, release: str) -> Cell:
     """Make the wreck if it is not there, recover a copy of it, and judge that."""
     begun = time.monotonic()
     cell = Cell(kind=kind, seed=seed, release=release, outcome=NOT_MADE)
+    cell.begun = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d")
     try:
         wreck = make(kind, seed, release)
     except (CheckFailedError, ClusterError, OSError) as error:
@@ -77,14 +71,33 @@ def run_cell(kind: str, seed: int, release: str) -> Cell:
 
 def _problems(home: Path, manifest: Manifest, story: list[str]) -> list[str]:
     if manifest.expect != "recovered":
-        return is_refused(home, manifest)
+        return _refused(home, manifest, story)
     cured = Cured({}, {})
     problems = judge(home, manifest, lambda home, of: cure(home, of, cured), story.append)
     if problems:
         return problems
-    if set(manifest.truth.records) - set(manifest.truth.kept) and not cured.written["losses"]:
-        problems.append("topics are lost, and no loss was printed")
+    lost = set(manifest.truth.records) - set(manifest.truth.kept)
+    if lost and "--pad-to" not in manifest.options:  # What that is for is in no directory.
+        printed = "\n".join(line for loss in cured.written["losses"] for line in loss["records"])
+        problems += [f"{name} is lost, and was not printed" for name in lost if name not in printed]
     return problems + _verified(home, manifest)
+
+
+def _refused(home: Path, manifest: Manifest, story: list[str]) -> list[str]:
+    """Return what is wrong with a refusal; where controllers run, with all of them afterwards."""
+    running = [facts.id for facts in manifest.nodes if facts.state == "live"]
+    controllers = [facts.id for facts in manifest.given() if facts.roles == "controller"]
+    if not set(running) & set(controllers):
+        return is_refused(home, manifest)
+
+    def refuse(home: Path, of: Manifest) -> Changes:
+        problems = is_refused(home, manifest, running)
+        if problems:
+            raise CureError("; ".join(problems))
+        return {}
+
+    whole = msgspec.structs.replace(manifest, keep=controllers)
+    return judge(home, whole, refuse, story.append) or _verified(home, whole)
 
 
 def _verified(home: Path, manifest: Manifest) -> list[str]:
@@ -102,19 +115,6 @@ def _verified(home: Path, manifest: Manifest) -> list[str]:
 
 
 # ---- the command -------------------------------------------------------------------------------
-
-
-def read_cells(out: Path) -> dict[str, Cell]:
-    """Return the results that are there, by the names of their files."""
-    paths = sorted(out.glob("*.json"))
-    return {path.name: msgspec.json.decode(path.read_bytes(), type=Cell) for path in paths}
-
-
-def keep_cell(out: Path, cell: Cell) -> None:
-    """Write a result, whole or not at all."""
-    part = out / f"{cell.name}.part"
-    part.write_bytes(msgspec.json.format(msgspec.json.encode(cell), indent=1) + b"\n")
-    part.rename(out / cell.name)
 
 
 def table(cells: Sequence[Cell], kinds: Iterable[str], seeds: Sequence[int]) -> Table:
@@ -146,8 +146,15 @@ def table(cells: Sequence[Cell], kinds: Iterable[str], seeds: Sequence[int]) -> 
 )  # fmt: skip
 @click.option("--again", is_flag=True, help="Run those again that did not pass.")
 @click.option("--show", is_flag=True, help="Run nothing: the table of what is there.")
+@click.option("--page", is_flag=True, help=f"Write what is there into {PAGE}.")
 def main(
-    kinds: tuple[str, ...], seeds: range, release: str, out: Path, again: bool, show: bool
+    kinds: tuple[str, ...],
+    seeds: range,
+    release: str,
+    out: Path,
+    again: bool,
+    show: bool,
+    page: bool,
 ) -> None:
     """Recover wrecked quorums of real Kafka; go on where the last run ended.
 
@@ -158,23 +165,29 @@ def main(
     wanted = [
         Cell(kind=kind, seed=seed, release=release, outcome="") for seed in seeds for kind in names
     ]
-    cells = read_cells(out)
+    before = read_cells(out)
     for number, cell in enumerate([] if show else wanted, 1):
-        known = cells.get(cell.name)
-        if known is not None and (known.outcome == PASSED or not again):
-            continue
         try:
-            found = run_cell(cell.kind, cell.seed, release)
+            with locked(out / f"{cell.name}.lock", wait=False):
+                known = read_cells(out).get(cell.name)
+                failed_before = again and known == before.get(cell.name)
+                if known is not None and (known.outcome == PASSED or not failed_before):
+                    continue
+                found = run_cell(cell.kind, cell.seed, release)
+                keep_cell(out, found)
+        except BlockingIOError:
+            continue  # Another process runs it.
         except KeyboardInterrupt:
             click.echo("Interrupted: the same command goes on.", err=True)
             raise click.exceptions.Exit(INTERRUPTED) from None
-        keep_cell(out, found)
-        cells[cell.name] = found
         click.echo(
             f"{number}/{len(wanted)} {cell.kind} {cell.seed}: {found.outcome}, "
             f"{found.seconds:.0f} s" + "".join(f"\n    {text}" for text in found.problems),
             err=True,
         )
+    cells = read_cells(out)
+    if page:
+        PAGE.write_text(with_cells(PAGE.read_text("utf-8"), list(cells.values())), "utf-8")
     of = [cells[cell.name] for cell in wanted if cell.name in cells]
     Console().print(table(of, names, seeds))
     codes = {EXITS[cell.outcome] for cell in of} | ({0} if len(of) == len(wanted) else {3})

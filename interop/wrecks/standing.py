@@ -32,6 +32,9 @@ STATIC = "controller.quorum.voters"
 FIRST_ADDED_ID = 3101
 SPARE_COUNT = 3
 LEADER_S = 180.0
+# What wrecks are made with would be waited for: a broker that was killed does not register again
+# before its old session has ended, nor has a leader that is killed a successor before this time.
+SOON = {"broker.session.timeout.ms": "10000", "controller.quorum.fetch.timeout.ms": "5000"}
 
 
 class Standing:
@@ -73,6 +76,7 @@ class Standing:
         directory = self.home / facts.name
         name = CONTROLLER if facts.roles == "controller" else PLAINTEXT
         properties = facts.properties | {
+            **SOON,
             "log.dirs": str(directory / "data-0"),
             "listeners": f"{name}://{HOST}:{facts.port}",
             "advertised.listeners": f"{name}://{HOST}:{facts.port}",

@@ -24,12 +24,14 @@ def cache_directory() -> Path:
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
+def locked(path: Path, *, wait: bool = True) -> Iterator[None]:
     """Let one process do what others wait for; the file ``path`` is the lock.
 
     Who holds it must not ask for it again, so each thing that is made has a lock of its own.
+    Without ``wait``, BlockingIOError if another process holds it.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # Closing the file lets it go.
+        # Closing the file lets it go.
+        fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         yield

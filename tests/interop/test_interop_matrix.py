@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 from tests.reference.recovery.directories import Data, Lead, Node, quorum
 
 from kraftspec.interop import verify_live
 from kraftspec.interop.wrecks import matrix
+from kraftspec.interop.wrecks.cells import FAILED, NOT_MADE, PASSED, Cell, read_cells
 from kraftspec.interop.wrecks.cures import cure, is_refused, options_of
+from kraftspec.interop.wrecks.kinds import KINDS
 from kraftspec.interop.wrecks.manifest import Manifest, NodeFacts, Truth
-from kraftspec.interop.wrecks.matrix import FAILED, NOT_MADE, PASSED, Cell, read_cells
+from kraftspec.interop.wrecks.page import BEGIN, END, PAGE, with_cells
+from kraftspec.reference.log.files import LocalFiles
 
 THREE = (1, 2, 3)
 FIRST = (Lead(1, 1, THREE, new_voters=THREE, level=1), Data(1, 4))
@@ -61,6 +65,15 @@ def test_a_refusal_has_its_code_and_changes_nothing(tmp_path: Path) -> None:
     nodes = quorum(tmp_path, *FIRST)
     manifest = a_wreck(tmp_path, nodes[:2], expect="could-elect")
     assert is_refused(tmp_path, manifest) == []
+    other = msgspec.structs.replace(manifest, expect="loss")
+    assert is_refused(tmp_path, other) == ["exit code 1, refusals ['could-elect']: not loss"]
+
+
+def test_a_voter_that_runs_is_refused(tmp_path: Path) -> None:
+    nodes = quorum(tmp_path, *FIRST)
+    manifest = a_wreck(tmp_path, nodes, expect="in-use")
+    with closing(LocalFiles().lock(str(tmp_path / "controller-2" / "data-0" / ".lock"))):
+        assert is_refused(tmp_path, manifest, running=(2, 3)) == []
 
 
 def test_options_name_what_is_known_only_then(tmp_path: Path) -> None:
@@ -153,6 +166,44 @@ def test_an_interrupted_matrix_has_its_exit_code(
 @pytest.mark.parametrize("arguments", [["no-such-kind"], ["graft", "--seeds", "one"]])
 def test_the_matrix_refuses(tmp_path: Path, arguments: list[str]) -> None:
     assert run(tmp_path, *arguments)[0] == 2
+
+
+def test_processes_share_the_cells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cells: list[int] = []
+
+    def run_cell(kind: str, seed: int, release: str) -> Cell:
+        cells.append(seed)
+        if seed == 0:  # Meanwhile another process takes what nobody has, and ends.
+            run(tmp_path, "graft", "--seeds", "0..2")
+        return Cell(kind=kind, seed=seed, release=release, outcome=PASSED)
+
+    monkeypatch.setattr(matrix, "run_cell", run_cell)
+    assert run(tmp_path, "graft", "--seeds", "0..2")[0] == 0
+    assert cells == [0, 1, 2]
+
+
+def test_the_page_says_of_which_seeds_a_kind_is_as_it_must_be() -> None:
+    cells = [
+        Cell(
+            kind="majority-left", seed=seed, release="4.4.0", expected="could-elect",
+            outcome=FAILED if seed == 3 else PASSED, seconds=4.0 + seed, begun="2026-11-26",
+        )
+        for seed in (5, 0, 3, 1)
+    ]  # fmt: skip
+    page = with_cells(f"before\n{BEGIN}\nold\n{END}\nafter\n", cells)
+    assert page.startswith(f"before\n{BEGIN}\n\n3 of 4 wrecks are as they must be")
+    assert page.endswith(f"|\n\n{END}\nafter\n")
+    assert "old" not in page
+    (row,) = (line for line in page.splitlines() if line.startswith("| `majority-left`"))
+    assert row.endswith("| refused: `could-elect` | 0-1, 5 | 3 | 6 |")
+    with pytest.raises(ValueError, match="no place"):
+        with_cells("a page", cells)
+
+
+def test_the_page_has_every_kind() -> None:
+    page = Path(__file__).parents[2].joinpath(PAGE).read_text("utf-8")
+    rows = page.partition(BEGIN)[2].partition(END)[0].splitlines()
+    assert [row.split("`")[1] for row in rows if row.startswith("| `")] == list(KINDS)
 
 
 # ---- verifications -----------------------------------------------------------------------------
