@@ -6,6 +6,7 @@ import socket
 import time
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 
 from kraftspec.conformance.cluster.node import HOST
 from kraftspec.reference.wire.blocking import CHUNK_BYTES, left_s
@@ -58,6 +59,11 @@ class Connection:
                 return None
             self._reader.feed(data)
         return frame
+
+    def shut(self) -> None:
+        """Let a thread that waits for an answer wait no more."""
+        with suppress(OSError):
+            self.socket.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         """Close it."""

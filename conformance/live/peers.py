@@ -55,6 +55,7 @@ class LivePeers(Peers):
         self._transcript = transcript
         self._learn = learn
         self._arrived = threading.Condition()
+        self._is_aborted = False
         super().__init__(ports.values())
 
     def adopt(self, habits: Habits) -> None:
@@ -100,12 +101,18 @@ class LivePeers(Peers):
         with suppress(OSError):
             pending.connection.sendall(sized(frame))
 
+    def abort(self) -> None:
+        """Let nobody wait for a request any more."""
+        with self._arrived:
+            self._is_aborted = True
+            self._arrived.notify_all()
+
     def until(
         self, find: Callable[[Asked], _Found | None], deadline_s: float, *, newest: bool = False
     ) -> _Found | None:
         """Return what is found in a request, the oldest first, or the ``newest`` of those there.
 
-        None after the deadline.
+        None after the deadline, and after ``abort``.
         """
         seen = 0
         with self._arrived:
@@ -116,6 +123,6 @@ class LivePeers(Peers):
                         return found
                 seen = len(self.asked)
                 left = deadline_s - time.monotonic()
-                if left <= 0:
+                if left <= 0 or self._is_aborted:
                     return None
                 self._arrived.wait(left)

@@ -95,6 +95,7 @@ class Player:
         self._held: dict[str, _Answer] = {}
         self._asked_last: _Answer | None = None
         self._correlation_id = 0
+        self._is_aborted = False
         others = {node: port for node, port in ports.items() if node != NODE}
         self.peers = LivePeers(others, transcript, self._learn)
 
@@ -110,6 +111,17 @@ class Player:
         self._hang_up()
         self.peers.close()
 
+    def abort(self) -> None:
+        """Let the run end, from another thread: what it waits for is not waited for any more."""
+        self._is_aborted = True
+        self.peers.abort()
+        for connection in list(self._opened):
+            connection.shut()
+
+    def _go_on(self) -> None:
+        if self._is_aborted:
+            raise TargetError("the run was ended before the node was judged")
+
     # ---- the node ------------------------------------------------------------------------------
 
     def start(self) -> None:
@@ -118,6 +130,7 @@ class Player:
         self.target.start()
         deadline_s = time.monotonic() + START_S
         while not self._answers():
+            self._go_on()
             if self.target.exit_code is not None or time.monotonic() > deadline_s:
                 raise TargetError(
                     f"the node does not serve (exit code {self.target.exit_code}):\n"
@@ -131,6 +144,7 @@ class Player:
             raise Unmet(f"the node ended with exit code {self.target.exit_code}")
         deadline_s = time.monotonic() + SLACK_S
         while not self._answers():
+            self._go_on()
             if self.target.exit_code is not None or time.monotonic() > deadline_s:
                 raise Unmet("the node serves no more: ApiVersions is not answered")
 
@@ -172,6 +186,7 @@ class Player:
 
     def act(self, when: When) -> None:
         """Let it happen. Raises Unmet where the node does not do its part of it."""
+        self._go_on()
         actions = [getattr(when, name) for name in when.__struct_fields__]
         if not any(action is not None for action in actions):
             return
@@ -252,6 +267,7 @@ class Player:
         """Send a request again and again; Unmet where the answer does not become as it should."""
         deadline_s = time.monotonic() + SLACK_S
         while True:
+            self._go_on()
             self._send(send)
             answer = self._answer_now()
             version = self._version(send)
@@ -280,7 +296,7 @@ class Player:
 
     def _reply(self, reply: Reply) -> None:
         asked = self._arrival(
-            Arrival(api=reply.api, at=reply.at, where=reply.where), since_s=0.0, is_open=True
+            Arrival(api=reply.api, at=reply.at, where=reply.where, open=True), since_s=0.0
         )
         if reply.body:
             kind = RESPONSES[reply.api]
@@ -344,7 +360,8 @@ class Player:
                 return
         for outcome in outcomes:
             if outcome.request:
-                self._arrival(outcome.request, since_s=self.step_s)
+                since_s = 0.0 if outcome.request.open else self.step_s
+                self._arrival(outcome.request, since_s=since_s)
                 return
             if outcome.no_request:
                 self._silence(outcome.no_request)
@@ -423,14 +440,14 @@ class Player:
     def _seconds(self, text: str) -> float:
         return evaluate(text, self._timeouts()) / 1000 if text else 0.0
 
-    def _arrival(self, arrival: Arrival, *, since_s: float, is_open: bool = False) -> Asked:
+    def _arrival(self, arrival: Arrival, *, since_s: float) -> Asked:
         """Wait for a request of the node since then; Unmet where none comes in time."""
         others: list[str] = []
 
         def find(asked: Asked) -> Asked | None:
             if asked.at_s < since_s or asked.api != arrival.api:
                 return None
-            if arrival.at not in (None, asked.peer) or (is_open and asked.is_answered):
+            if arrival.at not in (None, asked.peer) or (arrival.open and asked.is_answered):
                 return None
             wrong = mismatch(
                 asked.message, asked.version, asked.api, "request", arrival.where, self.at_step
@@ -441,7 +458,7 @@ class Player:
 
         deadline_s = self.step_s + self._seconds(arrival.within) + SLACK_S
         # Of a request that timed out and came again, only the newest can be answered.
-        asked = self.peers.until(find, deadline_s, newest=is_open)
+        asked = self.peers.until(find, deadline_s, newest=arrival.open)
         where = f" at {arrival.at}" if arrival.at else ""
         if asked is None:
             had = f"; of those that came, {others[-1]}" if others else ""

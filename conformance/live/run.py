@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -24,6 +25,7 @@ from kraftspec.conformance.runner.known import KnownFailures
 CONTROLLER = "CONTROLLER"
 VOTERS = (1, 2, 3)
 NEVER_MS = 3_600_000
+PORT_TRIES = 5
 # Nothing happens by itself, unless a role or a scenario shortens a time-out.
 PROPERTIES = {
     "process.roles": "controller",
@@ -95,23 +97,26 @@ def run_all(
     progress: Callable[[str, int, int], None] = lambda *_: None,
     *,
     jobs: int = 1,
-) -> list[Result]:
-    """Play scenarios, each with a new node, ``jobs`` at a time. Raises TargetError."""
-    ports = _Ports()
+) -> Iterator[Result]:
+    """Play scenarios, each with a new node, ``jobs`` at a time; yield the results as they come.
+
+    Raises TargetError. When the caller ends it early, what is played then ends too.
+    """
+    shared = _Shared()
 
     def play(scenario: Scenario) -> Result:
-        return run_scenario(scenario, command, roles[scenario.given.role], ports)
+        return run_scenario(scenario, command, roles[scenario.given.role], shared)
 
-    results = []
     with ThreadPoolExecutor(jobs) as pool:
         futures = [pool.submit(play, scenario) for scenario in scenarios]
         try:
-            for number, (scenario, future) in enumerate(zip(scenarios, futures, strict=True)):
-                progress(scenario.name, number, len(scenarios))
-                results.append(future.result())
+            for number, future in enumerate(as_completed(futures), 1):
+                result = future.result()
+                progress(result.scenario, number, len(scenarios))
+                yield result
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
-    return results
+            shared.abort()
 
 
 def excuse(results: Sequence[Result], known: KnownFailures) -> None:
@@ -124,44 +129,59 @@ def excuse(results: Sequence[Result], known: KnownFailures) -> None:
             entry.passed += not result.failed
 
 
-class _Ports:
-    """Free ports of loopback; no two scenarios of a run get the same."""
+class _Shared:
+    """What the scenarios of a run share: ports, of which no two get the same, and an end."""
 
     def __init__(self) -> None:
         self._taken: set[int] = set()
+        self._players: set[Player] = set()
+        self._is_aborted = False
         self._lock = threading.Lock()
 
-    def take(self) -> int:
+    def take_port(self) -> int:
         with self._lock:
             return free_port(self._taken)
 
+    @contextmanager
+    def playing(self, player: Player) -> Iterator[None]:
+        with self._lock:
+            self._players.add(player)
+            is_aborted = self._is_aborted
+        if is_aborted:
+            player.abort()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._players.remove(player)
+
+    def abort(self) -> None:
+        with self._lock:
+            self._is_aborted = True
+            players = list(self._players)
+        for player in players:
+            player.abort()
+
 
 def run_scenario(
-    scenario: Scenario, command: Sequence[str], setup: RoleSetup, free: _Ports | None = None
+    scenario: Scenario, command: Sequence[str], setup: RoleSetup, shared: _Shared | None = None
 ) -> Result:
     """Play a scenario with a new node. Raises TargetError where a verb of the target fails."""
-    free = free or _Ports()
+    shared = shared or _Shared()
     result = Result(scenario.name, scenario.about)
     start_s = time.monotonic()
     with ExitStack() as life:
         home = Path(life.enter_context(tempfile.TemporaryDirectory(prefix="kraftspec-live-")))
         guard = life.enter_context(Guard())
-        ports = {node: free.take() for node in (*VOTERS, 4)}
-        result.ports = ports
         target = Target(command, home, guard)
-        properties = {
-            key: str(value)
-            for key, value in {
-                **_properties(home, ports, scenario.given.quorum),
-                **setup.properties,
-                **scenario.given.properties,
-            }.items()
-        }
-        target.write("format.properties", _format_properties(ports, scenario.given.quorum))
-        target.write("node.properties", properties)
+        given = setup.properties | scenario.given.properties
+        player = _listening(target, shared, scenario.given.quorum, given, result)
+        life.enter_context(player)
+        life.enter_context(shared.playing(player))
+        target.write("format.properties", _format_properties(player.ports, scenario.given.quorum))
+        target.write("node.properties", player.properties)
         life.callback(target.wipe)
         target.format()
-        player = life.enter_context(Player(target, ports, properties, result.transcript))
         life.callback(target.stop, "kill")
         # Before it asks: what nobody answers stays open.
         player.peers.adopt(setup.habits if setup.steps else scenario.given.habits)
@@ -180,6 +200,26 @@ def run_scenario(
             result.output = target.output()
     result.seconds = time.monotonic() - start_s
     return result
+
+
+def _listening(
+    target: Target, shared: _Shared, quorum: str, given: Mapping[str, str | int], result: Result
+) -> Player:
+    """Return peers that listen; where another program was faster, on other ports."""
+    tries_left = PORT_TRIES
+    while True:
+        ports = {node: shared.take_port() for node in (*VOTERS, 4)}
+        properties = {**_properties(target.directory, ports, quorum), **given}
+        as_text = {key: str(value) for key, value in properties.items()}
+        tries_left -= 1
+        try:
+            player = Player(target, ports, as_text, result.transcript)
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE or not tries_left:
+                raise
+        else:
+            result.ports = ports
+            return player
 
 
 def _play(player: Player, step: Step, number: int, result: Result) -> bool:

@@ -165,6 +165,9 @@ class Arrival(_Strict, frozen=True, kw_only=True):
     where: Annotated[Fields, Meta(description="Field path to a condition.")] = {}
     within: Annotated[Duration, Meta(description="A minute is added for a busy machine.")] = ""
     not_before: Annotated[Duration, Meta(description="Since what happened last.")] = ""
+    open: Annotated[
+        bool, Meta(description="It may have come before, and waits for its answer.")
+    ] = False
 
 
 class Silence(_Strict, frozen=True, kw_only=True):

@@ -125,11 +125,19 @@ def live(
 
     command = _command(target)
     excuses = _excuses(known)
-    with (
-        verdicts("interrupted: there is no verdict", (ClusterError, OSError)),
-        progress("Playing") as advance,
-    ):
-        results = run_all(chosen, command, read_roles(), advance, jobs=jobs)
+    results: list[Result] = []
+    ended_early: click.exceptions.Exit | None = None
+    try:
+        with (
+            verdicts("interrupted: the others have no verdict", (ClusterError, OSError)),
+            progress("Playing") as advance,
+        ):
+            # What has come stays in the list where it ends early.
+            results.extend(run_all(chosen, command, read_roles(), advance, jobs=jobs))
+    except click.exceptions.Exit as ended:
+        ended_early = ended
+    order = [scenario.name for scenario in chosen]
+    results.sort(key=lambda result: order.index(result.scenario))
     excuse(results, excuses)
     if junit is not None:
         junit.write(as_junit(target or "", results, strict=strict))
@@ -143,13 +151,15 @@ def live(
             if result.problems:
                 path = pcap / f"{result.scenario}.pcap"
                 path.write_bytes(result.transcript.pcap(result.ports))
-    warnings = excuses.warnings(whole=not (filters or paths))
+    warnings = excuses.warnings(whole=not (filters or paths or ended_early))
     for warning in warnings:
         click.echo(f"Warning: {printable(warning)}", err=True)
     if as_json:
         emit_json({"target": target, "scenarios": [result.to_json() for result in results]})
     else:
         _print(target or "", paths, results)
+    if ended_early:
+        raise ended_early
     raise click.exceptions.Exit(_exit_code(results, strict=strict, warnings=warnings))
 
 

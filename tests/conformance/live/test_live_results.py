@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -28,6 +34,14 @@ scenarios:
     steps:
       - when: {{send: {{api: Vote, sender: 2, fields: {{replicaEpoch: epoch + 1, lastOffset: 0}}}}}}
         then: [{{must: {{answer: {{voteGranted: false}}}}, cites: KIP-595}}]
+"""
+WAITS = f"""{SCENARIOS}
+  - name: waits
+    about: The node asks nobody for ten minutes.
+    given: {{properties: {{metadata.max.idle.interval.ms: 777}}}}
+    steps:
+      - when: {{send: {{api: ApiVersions, sender: 2}}}}
+        then: [{{must: {{no_request: {{api: Vote, during: "600000"}}}}, cites: KIP-595}}]
 """
 KNOWN = """
 [[failure]]
@@ -107,3 +121,32 @@ def test_a_file_that_cannot_be_used(scenarios: Path) -> None:
     result = run(scenarios, "--known", bad)
     assert result.exit_code == 2
     assert f"the entry live/{FAILED} expires on 'soon'" in " ".join(result.stderr.split())
+
+
+def _begun(properties: Path) -> bool:
+    with suppress(FileNotFoundError):  # Of a scenario that has just ended.
+        return "interval.ms=777" in properties.read_text()
+    return False
+
+
+def test_what_is_known_when_it_is_interrupted(scenarios: Path, tmp_path: Path) -> None:
+    scenarios.write_text(WAITS)
+    junit, home = tmp_path / "junit.xml", tmp_path / "home"
+    home.mkdir()
+    command = [sys.executable, "-m", "kraftspec", "conform", "live", "--target"]
+    command += [f"exec:{shlex.join(WRONG)}", "--scenarios", str(scenarios), "--junit", str(junit)]
+    with subprocess.Popen(
+        command, env={**os.environ, "TMPDIR": str(home)}, stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            while not any(_begun(path) for path in home.glob("*/node.properties")):
+                assert process.poll() is None
+                time.sleep(0.02)
+            process.send_signal(signal.SIGINT)
+            printed, _ = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert process.returncode == 130
+    assert "2 scenarios: 1 passed, 1 failed, 0 not as it should be" in printed
+    assert [case.get("name") for case in ElementTree.parse(junit).getroot()[0]] == [PASSED, FAILED]
+    assert list(home.iterdir()) == []
