@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
+import signal
 import subprocess
 import sys
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,10 +52,12 @@ def options_of(home: Path, manifest: Manifest) -> list[str]:
     return found
 
 
-def recover(home: Path, manifest: Manifest, *arguments: str) -> tuple[int, dict[str, Any]]:
-    """Type the command; return its exit code and its JSON."""
+def recover(
+    home: Path, manifest: Manifest, *arguments: str, program: Sequence[str] = ("kraftspec",)
+) -> tuple[int, dict[str, Any]]:
+    """Type the command; return its exit code and its JSON, which one that is killed has not."""
     paths = [str(home / facts.name / "data-0") for facts in manifest.given()]
-    command = [sys.executable, "-m", "kraftspec", "quorum", "recover", "--json"]
+    command = [sys.executable, "-m", *program, "quorum", "recover", "--json"]
     done = subprocess.run(
         [*command, *options_of(home, manifest), *arguments, *paths],
         capture_output=True,
@@ -62,6 +66,8 @@ def recover(home: Path, manifest: Manifest, *arguments: str) -> tuple[int, dict[
         timeout=COMMAND_S,
         check=False,
     )
+    if done.returncode == -signal.SIGKILL:
+        return done.returncode, {}
     try:
         return done.returncode, json.loads(done.stdout)
     except ValueError as error:
@@ -73,8 +79,13 @@ def cure(home: Path, manifest: Manifest, cured: Cured | None = None) -> Changes:
     code, planned = recover(home, manifest)
     if code:
         raise CureError(f"refused: {planned.get('refusals')}")
+    deaths = _killed_at_each_change(home, manifest) if manifest.is_killed else 0
     code, written = recover(home, manifest, "--write", "--backup", str(home / "backup"))
-    if code or not written["written"] or written["batch"] != planned["batch"]:
+    if deaths:
+        if code or written["changes"]:
+            raise CureError(f"after {deaths} deaths and an end: exit code {code}, {written}")
+        written = planned
+    elif code or not written["written"] or written["batch"] != planned["batch"]:
         raise CureError(f"exit code {code}; planned {planned}, written {written}")
     code, again = recover(home, manifest, "--write", "--backup", str(home / "another"))
     codes = {one["code"] for one in again.get("refusals", [])}
@@ -92,6 +103,19 @@ def cure(home: Path, manifest: Manifest, cured: Cured | None = None) -> Changes:
             log.rename(home / f"{log.parent.parent.name}-{log.name}")
     static = [found[1] for step in steps if (found := _STATIC.search(step)) is not None]
     return {id: {"controller.quorum.voters": text} for id in manifest.keep for text in static}
+
+
+def _killed_at_each_change(home: Path, manifest: Manifest) -> int:
+    """Type the command until it ends, killed amid its first change, its second…; count these."""
+    for number in itertools.count(1):
+        program = ("kraftspec.interop.wrecks.dying", str(number))
+        backup = str(home / f"backup-{number}")
+        code, found = recover(home, manifest, "--write", "--backup", backup, program=program)
+        if not code:
+            return number - 1
+        if code != -signal.SIGKILL:
+            raise CureError(f"after {number - 1} deaths: exit code {code}, {found}")
+    raise AssertionError
 
 
 def is_refused(home: Path, manifest: Manifest, running: Collection[int] = ()) -> list[str]:

@@ -73,10 +73,12 @@ def _tried(standing: Standing, changes: Changes, say: Callable[[str], None]) -> 
     unended = set(manifest.truth.unended) & set(leaders(brokers[0].listener().port))
     if unended:
         return [f"topics of a transaction that did not end are there: {sorted(unended)}"]
-    for id in manifest.returning:
-        standing.start(standing.nodes[id])
-        standing.nodes[id].wait_healthy()
-        say(f"{id} is back; {standing.wait_leader()} leads")
+    returning = [standing.nodes[id] for id in manifest.returning]
+    for node in returning:  # At once: they might be a majority of what they know.
+        standing.start(node)
+    for node in returning:
+        node.wait_healthy()
+        say(f"{node.id} is back; {standing.wait_leader()} leads")
     _grow(standing, keepers, say)
     keepers[0].kill()
     say(f"{keepers[0].id} is killed; {standing.wait_leader()} leads")

@@ -64,6 +64,13 @@ def graft(making: Making) -> Plan:
     return making.keep([laggard])
 
 
+def killed(making: Making) -> Plan:
+    """As graft; the command is killed amid each of its changes, and typed again."""
+    plan = graft(making)
+    plan.is_killed = True
+    return plan
+
+
 def checkpoint_between(making: Making) -> Plan:
     """As graft; the brokers' logs begin, with a checkpoint, behind the end of the keeper's."""
     laggard = _behind(making, SMALL_LOGS)
@@ -338,8 +345,9 @@ def same_epoch(making: Making) -> Plan:
 KINDS: dict[str, Kind] = {
     kind.__name__.replace("_", "-"): kind
     for kind in (
-        leader_kept, follower_kept, graft, checkpoint_between, two_of_five, static_kept, torn_tail,
-        open_transaction, lost_voters_return, lost_voters_return_higher, lost_voters_return_before,
+        leader_kept, follower_kept, graft, killed, checkpoint_between, two_of_five, static_kept,
+        torn_tail, open_transaction,
+        lost_voters_return, lost_voters_return_higher, lost_voters_return_before,
         gridlock, gridlock_withdrawn, gridlock_forced, broker_only, addresses_changed,
         static_to_dynamic, blanks_first, stale_voters, loss_accepted, padded, never_fetched,
         majority_left, same_epoch,

@@ -40,7 +40,7 @@ class Plan:
 
     ``given`` are the nodes whose directories recover gets, ``keep`` those that it is told to keep,
     ``live`` brokers that run meanwhile, ``returning`` lost nodes that come back afterwards.
-    ``moved``: every controller has got another port.
+    ``moved``: every controller has got another port. ``is_killed``: the command will be.
     """
 
     keep: list[Node]
@@ -48,6 +48,7 @@ class Plan:
     live: list[Node] = field(default_factory=list)
     returning: list[Node] = field(default_factory=list)
     moved: bool = False
+    is_killed: bool = False
     expect: str = "recovered"
     options: list[str] = field(default_factory=list)
 
@@ -186,6 +187,7 @@ class Making:
                 self._truth, records=dict(self.records), unended=self.unended
             ),
             story=self.story,
+            is_killed=plan.is_killed,
         )
 
 

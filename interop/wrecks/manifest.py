@@ -56,6 +56,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     ``keep`` are the ids for ``--keep``; ``options`` are others that recover needs, without
     the paths and addresses that are known only where it is done; ``expect`` is ``recovered`` or the
     code of a refusal. ``returning`` are lost nodes that are started after the recovery.
+    If it ``is_killed``, the command is, amid each of its changes in turn.
     ``story`` is what was done, step by step.
     """
 
@@ -71,6 +72,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     nodes: list[NodeFacts]
     truth: Truth
     story: list[str]
+    is_killed: bool = False
 
     def node(self, id: int) -> NodeFacts:
         """Return the node of that id."""

@@ -46,8 +46,9 @@ ADVICE: Final = {
     "histories. Format it anew and let it fetch.",
     "two-leaders": "Stop all nodes. Find out which branch clients were answered from; keep that "
     "one and format the other nodes anew.",
-    "same-epoch-two-contents": "Stop all nodes and copy their directories. No quorum writes this: "
-    "an edited or forged log does. Keep one side, format the other nodes anew.",
+    "same-epoch-two-contents": "Stop all nodes and copy their directories. A log was edited, or "
+    "controllers that were just formatted led by themselves. Keep one side, format the others "
+    "anew.",
     "leader-by-other-voters": "Stop all nodes and copy their directories. What this leader "
     "committed may be unknown to the voters in force: compare the branches before going on.",
     "leader-without-majority": "As for leader-by-other-voters.",

@@ -25,7 +25,8 @@ _VERDICTS: Final = {
     "histories.",
     "two-leaders": "Find out which branch clients were answered from, and give only the "
     "directories that have it.",
-    "same-epoch-two-contents": "One of them was edited. Decide which, and leave it out.",
+    "same-epoch-two-contents": "One of them was edited; or controllers were formatted anew, and "
+    "led by themselves in an epoch that was there before. Leave out what was edited, or is new.",
     "two-committed-branches": "Clients were told of both. Choose one, and give only the "
     "directories that have it: what the other branch alone has is lost.",
     "unreadable": "Name log directories (metadata.log.dir) of Apache Kafka that this user can "

@@ -61,6 +61,24 @@ def test_a_wreck_is_cured_and_what_is_said_is_done(tmp_path: Path) -> None:
     assert list((tmp_path / "broker-11-__cluster_metadata-0").glob("*.log"))
 
 
+@pytest.mark.soak
+def test_a_command_that_is_killed_at_each_change_comes_to_the_same_end(tmp_path: Path) -> None:
+    ends = []
+    for is_killed in (False, True):
+        home = tmp_path / str(is_killed)
+        home.mkdir()
+        nodes = quorum(home, *FIRST)[:1]
+        nodes.append(Node(home, 11).append(*FIRST, Data(1, 2)).vote(1))
+        manifest = a_wreck(home, nodes, expect="recovered")
+        cure(home, msgspec.structs.replace(manifest, is_killed=is_killed))
+        log = home / "controller-1" / "data-0" / "__cluster_metadata-0"
+        # All else a node makes anew from the log.
+        paths = [*log.glob("*.log"), log / "quorum-state"]
+        ends.append({path.name: path.read_bytes() for path in paths})
+        assert len(list(home.glob("backup*"))) > (10 if is_killed else 0)
+    assert ends[0] == ends[1]
+
+
 def test_a_refusal_has_its_code_and_changes_nothing(tmp_path: Path) -> None:
     nodes = quorum(tmp_path, *FIRST)
     manifest = a_wreck(tmp_path, nodes[:2], expect="could-elect")
