@@ -6,12 +6,11 @@ A change is a write, a cut or a rename. Of a write the first half is done; of ot
 from __future__ import annotations
 
 import os
+import runpy
 import signal
 import sys
 from collections.abc import Callable
 from typing import Any
-
-from kraftspec.cli import main
 
 CHANGES = ("pwrite", "ftruncate", "replace")
 _pwrite = os.pwrite
@@ -34,4 +33,4 @@ if __name__ == "__main__":
     left = [int(sys.argv.pop(1))]
     for name in CHANGES:
         setattr(os, name, _dying(getattr(os, name), left))
-    main(prog_name="kraftspec")
+    runpy.run_module("kraftspec", run_name="__main__", alter_sys=True)
