@@ -43,6 +43,9 @@ test: .venv/.ready ## What to run before each commit: the quick tests, lint, typ
 	$(BIN)/pytest -q -n auto -m '$(QUICK)' --junitxml=build/tests/quick.xml $(COVER) $(ARGS)
 	$(MAKE) --no-print-directory --keep-going -j2 lint type docs
 
+# Tests that have a marker wait for other processes a third of their time: three at a time on two cores.
+WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) \* 3 / 2)
+
 # The interpreters beside that of .venv. pyenv shows one of those it has, unless it is told of more.
 OTHERS = $(shell $(BIN)/python tests/interpreters.py)
 
@@ -54,9 +57,12 @@ test-all: test ## Every test there is, every interpreter, packages, sanitizers, 
 	@tests/fastpath/arm_crc.sh # Only root's: a cross compiler and an emulator, where they are missing
 	@$(BIN)/python tests/interpreters.py --untested
 	# What `make test` has run is not run again; its coverage is counted.
-	$(BIN)/tox run -e full -- -m 'not ($(QUICK))' --cov-append
-	PYENV_VERSION=$$($(BIN)/python tests/interpreters.py --pyenv) \
-		$(BIN)/tox run -e $$(echo $(OTHERS) wheel sdist sanitize leaks | tr ' ' ,)
+	$(BIN)/tox run -e full -- -n $(WORKERS) -m 'not ($(QUICK))' --cov-append
+	@# Two environments must not be built at once, for they share files; their tests do not.
+	export PYENV_VERSION=$$($(BIN)/python tests/interpreters.py --pyenv) && \
+		rest=$$(echo $(OTHERS) wheel sdist sanitize leaks | tr ' ' ,) && \
+		$(BIN)/tox run --notest -e $$rest && \
+		$(BIN)/tox run-parallel --parallel 2 --parallel-live --skip-pkg-install -e $$rest
 
 .PHONY: demo
 demo: .venv/.ready ## Check specs, generate codecs, verify the golden vectors, print what was proven
