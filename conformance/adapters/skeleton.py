@@ -35,10 +35,11 @@ LANGUAGES: Final = {
 }
 
 
-def write_skeleton(language: str, directory: Path) -> list[Path]:
+def write_skeleton(language: str, directory: Path, *, replace: bool = False) -> list[Path]:
     """Write the skeleton of a language into a directory; return its files.
 
-    Raises ``FileExistsError`` if one of the files is there; then nothing is written.
+    Raises ``FileExistsError`` if one of the files is there and not to be replaced; then nothing is
+    written.
     """
     source = TEMPLATE / language
     files = {
@@ -48,7 +49,7 @@ def write_skeleton(language: str, directory: Path) -> list[Path]:
     }
     files[directory / PLANS] = plans_text().encode()
     for path in files:
-        if path.exists():
+        if path.exists() and not replace:
             raise FileExistsError(path)
     for path, content in files.items():
         path.parent.mkdir(parents=True, exist_ok=True)

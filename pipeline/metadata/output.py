@@ -21,12 +21,19 @@ COMPRESSION: Final = "zstd"
 _json: Final = msgspec.json.Encoder().encode
 
 
-def write_dataset(batches: Iterable[pa.RecordBatch], schema: pa.Schema, directory: Path) -> None:
+def write_dataset(
+    batches: Iterable[pa.RecordBatch],
+    schema: pa.Schema,
+    directory: Path,
+    *,
+    replace: bool = False,
+) -> None:
     """Write a Parquet dataset ``directory``, in parts of ``PART_ROWS_MAX`` rows.
 
-    The directory appears when it is whole; FileExistsError where there is something already.
+    The directory appears when it is whole; FileExistsError where there is something already that
+    is not to be replaced, ValueError where it is more than Parquet files.
     """
-    with _new_directory(directory) as place:
+    with _new_directory(directory, replace) as place:
         writer = _part(place, schema, 0)
         number, rows = 0, 0
         try:
@@ -45,23 +52,31 @@ def _part(place: Path, schema: pa.Schema, number: int) -> pq.ParquetWriter:
     return pq.ParquetWriter(place / f"part-{number:05}.parquet", schema, compression=COMPRESSION)
 
 
-def write_tables(tables: Mapping[str, pa.Table], directory: Path) -> None:
-    """Write each table as ``NAME.parquet`` of a new directory, as ``write_dataset`` does."""
-    with _new_directory(directory) as place:
+def write_tables(tables: Mapping[str, pa.Table], directory: Path, *, replace: bool = False) -> None:
+    """Write each table as ``NAME.parquet`` of a directory, as ``write_dataset`` does."""
+    with _new_directory(directory, replace) as place:
         for name, table in tables.items():
             pq.write_table(table, place / f"{name}.parquet", compression=COMPRESSION)
 
 
 @contextmanager
-def _new_directory(directory: Path) -> Iterator[Path]:
+def _new_directory(directory: Path, replace: bool) -> Iterator[Path]:
     """Yield a temporary directory, renamed to ``directory`` at the end or removed on error."""
-    if directory.exists():
+    if directory.is_dir() and replace:
+        for path in directory.iterdir():
+            if path.suffix != ".parquet":
+                raise ValueError(f"{directory} is not replaced, for it also has {path.name}")
+    elif directory.exists() and not replace:
         raise FileExistsError(f"{directory} is there already: name a directory that is not")
     directory.parent.mkdir(parents=True, exist_ok=True)
     place = Path(tempfile.mkdtemp(prefix=f".{directory.name}.", dir=directory.parent))
     try:
         place.chmod(0o777 & ~_umask())
         yield place
+        if directory.is_dir():
+            shutil.rmtree(directory)
+        else:
+            directory.unlink(missing_ok=True)
         os.rename(place, directory)
     except BaseException:
         shutil.rmtree(place, ignore_errors=True)

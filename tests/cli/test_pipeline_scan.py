@@ -177,9 +177,7 @@ def test_parquet(damaged: Path, tmp_path: Path) -> None:
     assert f", 2 written to {target}\nstopped at the limit of 2 rows: " in found.stderr
     assert pyarrow.parquet.read_table(target).num_rows == 2
     found = run(damaged, "--to", target)
-    assert (found.exit_code, "is there already: name a file that is not" in found.stderr) == (
-        3, True,
-    )  # fmt: skip
+    assert (found.exit_code, "is there already: name another" in found.stderr) == (3, True)
     assert pyarrow.parquet.read_table(target).num_rows == 2
     target.unlink()
     found = run(damaged, "--to", target, "--mode", "FAILFAST")

@@ -52,7 +52,7 @@ def test_a_dataset_of_records(tmp_path: Path) -> None:
     assert [path.name for path in out.parent.iterdir()] == ["records"]
     again = run(DATA, "--out", out)
     assert again.exit_code == UNREAD
-    assert "is there already: name a directory that is not" in again.stderr
+    assert "is there already: name another" in again.stderr
     assert "Error: there is no file or directory" in run(tmp_path / "none").stderr
 
 
@@ -113,7 +113,7 @@ def test_what_is_there_is_never_written_over(tmp_path: Path, image: list[str], f
     kept.write_text("mine")
     result = run(DATA, *image, "--to", form, "--out", kept)
     assert (result.exit_code, result.stdout) == (UNREAD, "")
-    assert f"{kept} is there already: name a " in result.stderr
+    assert f"{kept} is there already: name another" in result.stderr
     assert kept.read_text() == "mine"
     assert [path.name for path in tmp_path.iterdir()] == ["kept"]
 

@@ -64,7 +64,9 @@ class LazyGroup(click.Group):
         except ModuleNotFoundError as error:
             if (error.name or "").partition(".")[0] not in EXTRAS:
                 raise
-            raise click.ClickException(str(error)) from error
+            from kraftspec.cli.exits import no_verdict
+
+            raise no_verdict(error) from error
 
 
 def _show_version(context: click.Context, _: click.Parameter, is_requested: bool) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from kraftspec.cli.exits import force_option, refuse_existing
 from kraftspec.cli.output import (
     EXIT_FINDINGS,
     console,
@@ -152,7 +153,8 @@ def badge(results: Path, out: Path | None) -> None:
 
 @click.command()
 @click.option("--out", type=_FILE, help="The archive.  [default: kraftspec-vectors-VERSION.tar.gz]")
-def export(out: Path | None) -> None:
+@force_option
+def export(out: Path | None, force: bool) -> None:
     """Pack the golden vectors into an archive, with schemas and licence.
 
     The same vectors give the same archive.
@@ -161,5 +163,6 @@ def export(out: Path | None) -> None:
 
     target = out or Path(f"{archive_name()}.tar.gz")
     with refusals():
+        refuse_existing(target, force=force)
         count = write_archive(target)
     click.echo(f"wrote {target}: {counted(count, 'file')}, {target.stat().st_size:,} bytes")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, TypeVar
 
 import click
 
@@ -13,6 +14,7 @@ from kraftspec.cli.output import explained, printable
 # Beside 0, all is as expected, and output.EXIT_FINDINGS.
 UNEXPECTED_PASS = 2
 NO_VERDICT = 3  # Something did not run, or could not be read or written.
+_Command = TypeVar("_Command", bound=Callable[..., Any])
 INTERRUPTED = 130  # As a shell has it of what Ctrl-C has ended.
 
 
@@ -56,7 +58,12 @@ def unread() -> Iterator[None]:
         raise no_verdict(explained(error)) from error
 
 
-def refuse_existing(path: Path) -> None:
-    """Raise FileExistsError where there is something already: data is never written over."""
-    if path.exists():
-        raise FileExistsError(f"{path} is there already: name a file that is not")
+def force_option(command: _Command) -> _Command:
+    """Give a command that makes files ``--force``."""
+    return click.option("--force", is_flag=True, help="Replace what is there.")(command)
+
+
+def refuse_existing(path: Path, *, force: bool) -> None:
+    """Raise FileExistsError where there is something already, unless it is to be replaced."""
+    if not force and (any(path.iterdir()) if path.is_dir() else path.exists()):
+        raise FileExistsError(f"{path} is there already: name another, or give --force")

@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from kraftspec.cli.exits import refuse_existing, unread
+from kraftspec.cli.exits import force_option, refuse_existing, unread
 from kraftspec.cli.output import (
     EXIT_FINDINGS,
     console,
@@ -58,7 +58,7 @@ SHOWN = {
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
-    help="Where to write: a new directory of Parquet files, or a new file of JSON.",
+    help="Where to write: a directory of Parquet files, or a file of JSON.",
 )
 @click.option("--record-type", metavar="NAME", help="Only this record, typed: TopicRecord.")
 @click.option(
@@ -83,6 +83,7 @@ SHOWN = {
     show_default=True,
     help="Rows of a table to show; 0 shows all.",
 )
+@force_option
 @json_option
 def metadata(
     paths: tuple[str, ...],
@@ -94,6 +95,7 @@ def metadata(
     as_of: int | None,
     names: tuple[str, ...],
     limit: int,
+    force: bool,
     as_json: bool,
 ) -> None:
     """Read metadata logs: their records, or the cluster's state.
@@ -105,7 +107,11 @@ def metadata(
     """
     form = form or ("parquet" if out is not None else "table")
     _check_usage(form, out, is_image, as_of, names, record_type)
+    if force and out is None:
+        raise click.UsageError("--force goes with --out")
     with unread():
+        if out is not None:
+            refuse_existing(out, force=force)  # Before hours of reading.
         if is_image:
             _image(paths, form, out, as_of, names, limit, as_json)
             return
@@ -162,7 +168,7 @@ def _image(
         image = read_image(paths, as_of, advance=advance)
     tables = image_tables(image, names or TABLES)
     if form == "parquet" and out is not None:
-        write_tables(tables, out)
+        write_tables(tables, out, replace=True)
     elif form == "json" and out is not None:
         _write_json(tables_json(tables), out)
     elif form == "json" and not as_json:
@@ -200,7 +206,6 @@ def _opened(path: Path | None) -> AbstractContextManager[IO[bytes]]:
 @contextmanager
 def _made(path: Path) -> Iterator[IO[bytes]]:
     """Give a file that becomes ``path`` at the end: nobody sees a half of it."""
-    refuse_existing(path)
     half = path.with_name(f".{path.name}.half")
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -241,7 +246,7 @@ def _records(
                 yield batch
 
         if form == "parquet" and out is not None:
-            write_dataset(batches(), reader.schema, out)
+            write_dataset(batches(), reader.schema, out, replace=True)
         elif form == "json" and not (as_json and out is None):
             with _opened(out) as file:
                 for batch in batches():

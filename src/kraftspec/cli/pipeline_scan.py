@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kraftspec.cli.exits import refuse_existing, unread
+from kraftspec.cli.exits import force_option, refuse_existing, unread
 from kraftspec.cli.output import (
     EXIT_FINDINGS,
     console,
@@ -104,7 +104,8 @@ def _listed(text: str | None) -> list[str] | None:
                    f"[default: {SHOWN_ROWS} for a table; all with --json and --to]")  # fmt: skip
 @click.option("--to", "target", type=click.Path(dir_okay=False, path_type=Path),
               metavar="OUT",
-              help="Write the rows to a new file: .parquet, .csv or .jsonl.")  # fmt: skip
+              help="Write the rows to a file: .parquet, .csv or .jsonl.")  # fmt: skip
+@force_option
 @json_option
 def scan(
     paths: tuple[str, ...],
@@ -115,6 +116,7 @@ def scan(
     use_txn_indexes: bool,
     limit: int | None,
     target: Path | None,
+    force: bool,
     as_json: bool,
 ) -> None:
     """Read the records of Kafka logs.
@@ -143,8 +145,12 @@ def scan(
         options = read_options(names, filters, mode.upper(), isolation=isolation)
     except (ValueError, OverflowError) as error:
         raise click.UsageError(str(error)) from error
+    if force and target is None:
+        raise click.UsageError("--force goes with --to")
     taken = _Taken(limit or (SHOWN_ROWS if is_table else None))
     with unread(), progress("Reading") as advance:
+        if target is not None:
+            refuse_existing(target, force=force)
         batches = taken.of(_batches(paths, options, use_txn_indexes, report, advance))
         try:
             if target is not None:
@@ -211,7 +217,6 @@ def _batches(
 
 def _write(target: Path, batches: Iterable[Any], options: Any) -> None:
     """Write a file; a half one never has its name."""
-    refuse_existing(target)
     half = target.with_name(target.name + ".part")
     try:
         _WRITERS[target.suffix](half, batches, options)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from kraftspec.cli.exits import force_option, refuse_existing
 from kraftspec.cli.output import refusals, set_option, spec_paths
 
 
@@ -18,7 +19,8 @@ from kraftspec.cli.output import refusals, set_option, spec_paths
     help="The file to write; - prints it.",
 )
 @set_option
-def dissector(out: Path, set_name: str) -> None:
+@force_option
+def dissector(out: Path, set_name: str, force: bool) -> None:
     """Write a Wireshark dissector of Kafka's protocol, one file of Lua.
 
     It decodes the requests, responses and records of one set of specs or one release of Kafka, at
@@ -28,10 +30,13 @@ def dissector(out: Path, set_name: str) -> None:
     from kraftspec.codegen.wireshark_target import render_dissector
     from kraftspec.specs import specs_root
 
+    is_printed = str(out) == "-"
     with refusals():
+        if not is_printed:
+            refuse_existing(out, force=force)
         messages = [read_message(path) for path in spec_paths(set_name)]
         text = render_dissector(messages, specs_root(), f"specs/{set_name}")
-        if str(out) == "-":
+        if is_printed:
             click.echo(text, nl=False)
             return
         out.write_text(text, encoding="utf-8")

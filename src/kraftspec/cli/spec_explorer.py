@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from kraftspec.cli.exits import force_option, refuse_existing
 from kraftspec.cli.output import counted, refusals, spec_paths
 
 CODECS = ("kafka", "runtime")
@@ -19,9 +20,10 @@ ZSTD = {"esm/index.mjs": "fzstd.js", "LICENSE": "fzstd.LICENSE.txt"}
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
     required=True,
-    help="The directory for the site. Files that are there are replaced.",
+    help="The directory for the site.",
 )
-def explorer(out: Path) -> None:
+@force_option
+def explorer(out: Path, force: bool) -> None:
     """Write the protocol explorer: a static site, for any web server.
 
     It searches messages, fields, errors and releases, shows the bytes and the history of each
@@ -34,6 +36,7 @@ def explorer(out: Path) -> None:
     from kraftspec.specs import kafka_release, specs_root
 
     with refusals():
+        refuse_existing(out, force=force)
         messages = [read_message(path) for path in spec_paths("kafka")]
         pages = render_explorer(messages, specs_root(), f"Apache Kafka {kafka_release()}")
         compiled = Path(find("kraftspec-typescript").command()[2])

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from kraftspec.cli.exits import force_option, refuse_existing
 from kraftspec.cli.output import counted, refusals, set_option, spec_paths
 
 
@@ -14,10 +15,11 @@ from kraftspec.cli.output import counted, refusals, set_option, spec_paths
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
     required=True,
-    help="The directory for the pages. Pages that are there are replaced.",
+    help="The directory for the pages.",
 )
 @set_option
-def reference(out: Path, set_name: str) -> None:
+@force_option
+def reference(out: Path, set_name: str, force: bool) -> None:
     """Write a protocol reference: static HTML, a page a message.
 
     A page has a table of bytes for each version, what each version added and, of the newest
@@ -29,6 +31,7 @@ def reference(out: Path, set_name: str) -> None:
 
     title = f"Apache Kafka {kafka_release()}" if set_name == "kafka" else set_name
     with refusals():
+        refuse_existing(out, force=force)
         messages = [read_message(path) for path in spec_paths(set_name)]
         pages = render_reference(messages, specs_root(), title, history=set_name == "kafka")
         out.mkdir(parents=True, exist_ok=True)

@@ -75,7 +75,7 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
     mine.write_text("mine", "utf-8")
     done = CliRunner().invoke(main, ["conform", "init", "--lang", "python", str(tmp_path)])
     assert (done.exit_code, mine.read_text("utf-8")) == (1, "mine")
-    assert f"{mine} exists, and nothing was written" in done.output
+    assert f"{mine} is there already, and nothing was written" in done.output
     assert list(tmp_path.iterdir()) == [mine]
 
 
