@@ -102,7 +102,7 @@ def live(
     1 a scenario failed, 2 one passed that is known to fail, 3 no verdict.
     """
     from kraftspec.conformance.live.recorded import own_scenarios
-    from kraftspec.conformance.live.scenario_files import read_roles, read_scenarios, schema_text
+    from kraftspec.conformance.live.scenario_files import read_scenarios, schema_text
     from kraftspec.yaml_files import YamlFileError
 
     if schema:
@@ -119,25 +119,12 @@ def live(
         if check:
             click.echo(counted(len(chosen), "scenario"))
         return
-    from kraftspec.conformance.cluster import ClusterError
     from kraftspec.conformance.live.junit import junit as as_junit
-    from kraftspec.conformance.live.run import excuse, run_all
+    from kraftspec.conformance.live.run import excuse
 
     command = _command(target)
     excuses = _excuses(known)
-    results: list[Result] = []
-    ended_early: click.exceptions.Exit | None = None
-    try:
-        with (
-            verdicts("interrupted: the others have no verdict", (ClusterError, OSError)),
-            progress("Playing") as advance,
-        ):
-            # What has come stays in the list where it ends early.
-            results.extend(run_all(chosen, command, read_roles(), advance, jobs=jobs))
-    except click.exceptions.Exit as ended:
-        ended_early = ended
-    order = [scenario.name for scenario in chosen]
-    results.sort(key=lambda result: order.index(result.scenario))
+    results, ended_early = _played(chosen, command, jobs)
     excuse(results, excuses)
     if junit is not None:
         junit.write(as_junit(target or "", results, strict=strict))
@@ -161,6 +148,30 @@ def live(
     if ended_early:
         raise ended_early
     raise click.exceptions.Exit(_exit_code(results, strict=strict, warnings=warnings))
+
+
+def _played(
+    chosen: list[Scenario], command: list[str], jobs: int
+) -> tuple[list[Result], click.exceptions.Exit | None]:
+    """Return the results, and how the command ends if not all were played."""
+    from kraftspec.conformance.cluster import ClusterError
+    from kraftspec.conformance.live.run import run_all
+    from kraftspec.conformance.live.scenario_files import read_roles
+
+    results: list[Result] = []
+    ended_early: click.exceptions.Exit | None = None
+    try:
+        with (
+            verdicts("interrupted: the others have no verdict", (ClusterError, OSError)),
+            progress("Playing") as advance,
+        ):
+            # What has come stays in the list where it ends early.
+            results.extend(run_all(chosen, command, read_roles(), advance, jobs=jobs))
+    except click.exceptions.Exit as ended:
+        ended_early = ended
+    order = [scenario.name for scenario in chosen]
+    results.sort(key=lambda result: order.index(result.scenario))
+    return results, ended_early
 
 
 def _excuses(path: Path | None) -> KnownFailures:
