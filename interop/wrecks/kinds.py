@@ -286,11 +286,13 @@ def loss_accepted(making: Making) -> Plan:
 
 
 def padded(making: Making) -> Plan:
-    """As loss-accepted; the brokers' directories cannot be given, but where their logs end."""
+    """As loss-accepted, at another port; of the brokers it is known only where their logs end."""
     laggard = _behind(making)
     plan = making.keep([laggard])
     plan.given, plan.live = [laggard], []
-    plan.options = ["--pad-to"]
+    # Brokers that pass over the voters look for the leader at the port that they know of it.
+    plan.moved = True
+    plan.options = ["--pad-to", "--endpoint"]
     return plan
 
 

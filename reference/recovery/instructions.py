@@ -6,7 +6,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from kraftspec.fastpath.walk import iterate_headers
-from kraftspec.reference.recovery.report import batch_lines, record_lines, voters_json
+from kraftspec.reference.recovery.report import (
+    all_record_lines,
+    batch_lines,
+    record_lines,
+    voters_json,
+)
 from kraftspec.words import counted
 
 if TYPE_CHECKING:
@@ -84,10 +89,10 @@ def _forced_lines(data: bytes) -> Iterator[str]:
 
 
 def lost(plan: Plan, loss: Loss, files: ReadableFiles) -> tuple[str, list[str]]:
-    """Return what is lost, and its records."""
+    """Return what is lost, and all its records."""
     one = plan.directories[loss.number]
     text = f"node {one.node_id}: records from offset {loss.start} to {loss.end}"
-    return text, record_lines(one, files, loss.start, loss.end)
+    return text, list(all_record_lines(one, files, loss.start, loss.end))
 
 
 # ---- afterwards --------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from kraftspec.fastpath.types import ZERO_UUID
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from kraftspec.reference.recovery.reading import Directory
 
 LINES_MAX: Final = 50  # Of records in doubt; kraftspec dump-log shows them all.
+_NO_OP: Final = '"type":"NO_OP_RECORD"'
 
 
 def to_json(found: Judgement, files: ReadableFiles) -> dict[str, Any]:
@@ -197,15 +199,43 @@ def records_in_doubt(found: Judgement, files: ReadableFiles) -> list[str]:
 
 def record_lines(directory: Directory, files: ReadableFiles, start: int, end: int) -> list[str]:
     """Return the records of a range of offsets; the last line says how many more, of very many."""
-    words = TextLines(directory.path, DumpOptions(deep=True, metadata=True))
-    lines: list[str] = []
-    for header, window in batches_from(directory, files, start, end):
-        text = words.piece(Piece(header, window, 0, True)).decode()
-        lines += [line.removeprefix("| ") for line in text.splitlines() if line.startswith("|")]
-        if len(lines) > LINES_MAX:
-            more = end - header.last_offset - 1 + len(lines) - LINES_MAX
-            return [*lines[:LINES_MAX], f"and {more} more, up to offset {end}"]
+    lines = list(islice(_records(directory, files, start, end), LINES_MAX + 1))
+    if len(lines) > LINES_MAX:
+        more = end - _offset(lines[LINES_MAX])
+        lines[LINES_MAX:] = [f"and {more} more, up to offset {end}"]
     return lines
+
+
+def all_record_lines(
+    directory: Directory, files: ReadableFiles, start: int, end: int
+) -> Iterator[str]:
+    """Yield the records of a range of offsets; of NoOpRecords in a row only where they are."""
+    run: list[str] = []  # The first and the last of these.
+    for line in _records(directory, files, start, end):
+        if _NO_OP in line:
+            run = [*run[:1], line]
+            continue
+        yield from _as_one(run)
+        yield line
+        run = []
+    yield from _as_one(run)
+
+
+def _as_one(run: list[str]) -> list[str]:
+    offsets = " to ".join(str(_offset(line)) for line in run)
+    return [f"offset: {offsets}: NO_OP_RECORD"] if run else []
+
+
+def _records(directory: Directory, files: ReadableFiles, start: int, end: int) -> Iterator[str]:
+    words = TextLines(directory.path, DumpOptions(deep=True, metadata=True))
+    for header, window in batches_from(directory, files, start, end):
+        for line in words.piece(Piece(header, window, 0, True)).decode().splitlines():
+            if line.startswith("|"):
+                yield line.removeprefix("| ")
+
+
+def _offset(line: str) -> int:
+    return int(line.split(maxsplit=2)[1])
 
 
 def batch_lines(data: bytes) -> list[str]:

@@ -25,8 +25,9 @@ from kraftspec.reference.log.control import decode_control_records
 from kraftspec.reference.log.files import ReadOnlyFiles
 from kraftspec.reference.raft.types import Endpoint
 from kraftspec.reference.recovery.cure import recover
-from kraftspec.reference.recovery.instructions import afterwards, headline, lost, written
+from kraftspec.reference.recovery.instructions import afterwards, headline, lost, to_json, written
 from kraftspec.reference.recovery.plan import Plan, Request
+from kraftspec.reference.recovery.report import LINES_MAX
 
 THREE = (1, 2, 3)
 # As a first leader of Kafka begins: the voters of the checkpoint 0-0 are in the log, too.
@@ -301,10 +302,25 @@ def test_a_keeper_that_is_shorter_by_choice(tmp_path: Path) -> None:
     (loss,) = plan.losses
     text, lines = lost(plan, loss, ReadOnlyFiles())
     assert text == "node 11: records from offset 7 to 10"
-    assert len(lines) == 3
+    assert lines == ["offset: 7 to 9: NO_OP_RECORD"]
     plan = planned([nodes[0], broker], 1, source=source, accepts_loss=True)
     assert codes(plan) == []
     assert f"Stop node 11, and move {broker.metadata} out of {broker.path}" in text_of(plan)
+
+
+def test_all_records_that_are_lost_are_told(tmp_path: Path) -> None:
+    nodes = quorum(tmp_path, *FIRST)
+    broker = Node(tmp_path, 11).append(*FIRST).vote(1 + LINES_MAX)
+    for epoch in range(2, 2 + LINES_MAX):
+        broker.append(Lead(epoch, 2, THREE, (2, 3)), Data(epoch))
+    plan = planned([nodes[0], broker], 1, source=str(nodes[0].path), accepts_loss=True)
+    (loss,) = plan.losses
+    offsets = [int(line.split()[1].rstrip(":")) for line in lost(plan, loss, ReadOnlyFiles())[1]]
+    assert offsets == list(range(7, 7 + 2 * LINES_MAX))
+    # Those that are copied are in the other log, too.
+    lines = to_json(planned([nodes[0], broker], 1), ReadOnlyFiles())["changes"][0]["lines"]
+    assert len(lines) == LINES_MAX + 1
+    assert lines[-1] == f"and {LINES_MAX} more, up to offset {7 + 2 * LINES_MAX}"
 
 
 def test_a_tail_that_a_later_leader_replaced_is_told(tmp_path: Path) -> None:
