@@ -116,8 +116,8 @@ EndOfEpoch(s, epoch) ==
 
 \* Voter sets are read from the log as it grows, and forgotten as it is truncated.
 SetsRead(sets, log, offset) ==
-    LET offsets == SelectSeq([i \in 1..Len(log) |-> i],
-                             LAMBDA i : i >= offset /\ log[i].voters # {})
+    LET offsets == SelectSeq([i \in 1..(Len(log) - offset + 1) |-> offset + i - 1],
+                             LAMBDA i : log[i].voters # {})
     IN sets \o [i \in 1..Len(offsets) |-> [at |-> offsets[i], voters |-> log[offsets[i]].voters]]
 
 \* From where on a node reads voter sets after its log was truncated to `end'.
@@ -201,7 +201,7 @@ Advanced(s) ==
     ELSE LET offset(key) == IF key = Key(s) THEN OwnOffset(s)
                             ELSE IF key \in DOMAIN s.match THEN s.match[key] ELSE 0
              held(end) == {key \in Voters(s) : offset(key) >= end}
-             new == Largest({0} \cup {end \in 1..End(s) : Majority(held(end), Voters(s))})
+             new == Largest({s.hw} \cup {end \in (s.hw + 1)..End(s) : Majority(held(end), Voters(s))})
              advances == new > s.hw /\ EpochAt(s, new) = s.epoch
              next == IF advances THEN [s EXCEPT !.hw = new] ELSE s
          IN IF IsDismissed(next) /\ EpochAt(next, next.hw) = next.epoch THEN Resigned(next)
@@ -547,11 +547,14 @@ Changes(n, voters) ==
        /\ Spend("changes", MaxChanges)
        /\ Step(n, Advanced(Appended(s, <<Record(s, "voters", voters)>>)), net)
 
-\* Who is to be added fetches already.
+\* Who is to be added fetches already, and has caught up: so it has a record of this epoch.
+MayAdd(s, key) ==
+    /\ key \in DOMAIN s.match /\ EpochAt(s, s.match[key]) = s.epoch
+    /\ ~\E voter \in Voters(s) : voter[1] = key[1]
+
 Adds(n) ==
     \E key \in DOMAIN node[n].match :
-        /\ ~\E voter \in Voters(node[n]) : voter[1] = key[1]
-        /\ Changes(n, Voters(node[n]) \cup {key})
+        MayAdd(node[n], key) /\ Changes(n, Voters(node[n]) \cup {key})
 
 Removes(n) ==
     \E key \in Voters(node[n]) :

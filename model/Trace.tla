@@ -16,6 +16,7 @@ EXTENDS KRaft
 VARIABLES
     run,     \* The number of a run.
     at,      \* The number of its step that is next.
+    last,    \* What each node has shown last.
     flight   \* The messages that are still to be received or answered, by their numbers.
 
 \* A run is a record of voters, observers and steps; register 0 has all of them. TLC goes through the
@@ -23,7 +24,19 @@ VARIABLES
 \* told to be stuck.
 Run == TLCGet(0)[run]
 
-Events == Run.steps
+\* What a step has that the text of a run leaves out: what its node shows as before, and nothing.
+Unsaid == [gets |-> 0, loads |-> 0, new |-> <<>>, sends |-> <<>>, gone |-> {}, isShown |-> TRUE,
+           leads |-> 0, takes |-> {}, asked |-> {}, confirms |-> {}, reloads |-> FALSE]
+
+FirstShown == [role |-> "unattached", epoch |-> 0, leader |-> None, vote |-> None,
+               storedEpoch |-> 0, storedVote |-> None, hw |-> 0,
+               isForgotten |-> FALSE, to |-> 0, start |-> 0, snapshot |-> 0, snapshotEpoch |-> 0,
+               snapshotVoters |-> {}, voters |-> {}, isVoter |-> FALSE, told |-> 0, keep |-> 0]
+
+Event == Run.steps[at] @@ last[Run.steps[at].node] @@ Unsaid
+
+\* What the next step of a node shows, if it says nothing: of its log, all is kept.
+ShownBy(e) == [f \in DOMAIN FirstShown |-> IF f = "keep" THEN e.keep + Len(e.new) ELSE e[f]]
 
 FormattedFor(n, directory) ==
     LET voters == IF Dynamic /\ (n \notin Run.voters \/ directory # FirstDirectory) THEN {}
@@ -54,6 +67,7 @@ Happened(s, e) ==
       [] e.what = "starts" -> {Crashed(s, end) : end \in StartsWith(s, e)}
       [] e.what = "wipes" -> {FormattedFor(s.id, s.dir + 1)}
       [] e.what = "runs" -> {s}
+      [] e.what = "fails" -> {}  \* No node ends by itself.
 
 Firsts(s, e) ==
     IF e.loads = 0 THEN Happened(s, e)
@@ -67,13 +81,15 @@ Expired(s) ==
       [] s.role = "resigned" -> {Unattached(s, s.epoch + 1)}
       [] OTHER -> {}
 
-\* Whether a leader may replace its voters by these. Endpoints may change without the voters.
-MayReplaceVoters(s, voters) ==
+\* Whether a leader may replace its voters by these, by what it was asked for in its epoch.
+\* Endpoints may change without the voters.
+MayReplaceVoters(s, voters, asked) ==
     LET new == voters \ Voters(s)
         old == Voters(s) \ voters
     IN /\ MayChangeVoters(s)
        /\ Cardinality(new) + Cardinality(old) <= 1
-       /\ \A key \in new : key \in DOMAIN s.match /\ ~\E voter \in Voters(s) : voter[1] = key[1]
+       /\ \A key \in new : MayAdd(s, key) /\ <<"add", key[1], key[2]>> \in asked
+       /\ \A key \in old : <<"remove", key[1], key[2]>> \in asked
 
 \* A leader appends as many records as its log then has: of clients, or a change of the voters.
 Written(s, e) ==
@@ -83,7 +99,7 @@ Written(s, e) ==
         changes == {i \in 1..count : voters(i) # {}}
     IN IF s.role # "leader" \/ ~e.isShown \/ count <= 0 THEN {s}
        ELSE IF count > Len(e.new) \/ Cardinality(changes) > 1
-               \/ \E i \in changes : ~MayReplaceVoters(s, voters(i)) THEN {}
+               \/ \E i \in changes : ~MayReplaceVoters(s, voters(i), e.asked) THEN {}
        ELSE {Advanced(Appended(s, [i \in 1..count |-> record(i)]))}
 
 \* What is done with the disk by the end of a step: a sync that took none of the time of others, a
@@ -98,11 +114,17 @@ OnDisk(s, e) ==
 
 Ends(s, e) == {OnDisk(t, e) : t \in Written(s, e)}
 
+VotedFor(t) == IF t.vote = None THEN None ELSE t.vote[1]
+
+\* The voters that a log has up to an offset.
+VotersIn(t, offset) == Voters([t EXCEPT !.sets = SelectSeq(@, LAMBDA set : set.at <= offset)])
+
 \* Whether a node that was s before the step shows itself as t. Where a new leader has forgotten
 \* what was committed, as Kafka's does, the model still knows it.
 Shows(s, t, e) ==
     /\ t.role = e.role /\ t.epoch = e.epoch /\ t.leader = e.leader
-    /\ t.role \in {"leader", "resigned"} \/ (IF t.vote = None THEN None ELSE t.vote[1]) = e.vote
+    /\ e.storedEpoch = t.epoch
+    /\ t.role \in {"leader", "resigned"} \/ (VotedFor(t) = e.vote /\ e.vote = e.storedVote)
     /\ IF t.role = "leader" THEN ReportedHw(t) = e.hw
        ELSE IF e.isForgotten THEN t.hw >= e.hw ELSE t.hw = e.hw
     /\ End(t) = e.keep + Len(e.new)
@@ -110,6 +132,23 @@ Shows(s, t, e) ==
     /\ \A i \in 1..Len(e.new) : /\ t.log[e.keep + i].epoch = e.new[i].epoch
                                 /\ t.log[e.keep + i].voters = e.new[i].voters
     /\ t.start = e.start /\ t.snapshot = e.snapshot
+    /\ e.snapshot > 0 => /\ EpochAt(t, e.snapshot) = e.snapshotEpoch
+                         /\ Dynamic => VotersIn(t, e.snapshot) = e.snapshotVoters
+    /\ Voters(t) = e.voters /\ IsVoter(t) = e.isVoter
+
+\* Whether all this may be told to state machines, clients and operators: s was before the step, f is
+\* what its event has made of it, and t is after it. A state machine knows what is committed, leads
+\* once it knows a record of that epoch, and has everything then. A change is done when committed.
+MayTell(s, f, t, e) ==
+    LET has(u, change) ==
+            LET key == KeyOf(change[2], change[3])
+            IN (key \in VotersIn(u, u.hw)) = (change[1] = "add")
+        reigns(u) == u.role = "leader" /\ EpochAt(u, u.hw) = u.epoch
+    IN /\ e.told <= t.hw
+       /\ e.leads > 0 => EpochAt(t, t.hw) = e.leads
+       /\ \A epoch \in e.takes : \E u \in {s, f, t} : u.role = "leader" /\ u.epoch = epoch
+       /\ \A change \in e.confirms : \E u \in {s, f, t} : has(u, change)
+       /\ e.reloads => \E u \in {s, f, t} : ~reigns(u)
 
 \* What is left of a step that was cut short by a loss of power: it has not happened, or no more of it
 \* than that a higher epoch was stored, before the vote in it.
@@ -117,19 +156,23 @@ Cut(s, e) == {s} \cup IF e.what = "receives" THEN {Learned(s, flight[e.gets].epo
 
 \* What it may become, each with what the event made of it first.
 Becoming(s, e) ==
-    LET firsts == Firsts(s, e) \cup IF e.isShown THEN {} ELSE Cut(s, e)
+    LET firsts == Firsts(s, e) \cup IF e.isShown \/ e.what = "fails" THEN {} ELSE Cut(s, e)
         later(f) == LET one == Expired(f)
                         two == UNION {Expired(t) : t \in one}
                     IN {f} \cup one \cup two
     IN UNION {UNION {{<<f, end>> : end \in Ends(t, e)} : t \in later(f)} : f \in firsts}
 
 Shown(s, e) ==
-    LET all == {pair \in Becoming(s, e) : e.isShown => Shows(s, pair[2], e)}
+    LET all == {pair \in Becoming(s, e) :
+                    e.isShown => Shows(s, pair[2], e) /\ MayTell(s, pair[1], pair[2], e)}
         direct == {pair \in all : pair[2] \in Ends(pair[1], e)}
     IN IF e.isShown /\ direct # {} /\ s.role \notin {"candidate", "prospective"} THEN direct ELSE all
 
 ----------------------------------------------------------------------------
 \* What it may send: the message of the model that x is, or {}.
+
+\* Whether the vote that a message is about was on the disk as it left, or a higher epoch.
+IsOnDisk(x, voted) == x.storedEpoch > x.epoch \/ (x.storedEpoch = x.epoch /\ x.storedVote = voted)
 
 Asks(t, x) ==
     LET key == KeyOf(x.to, x.dir)
@@ -139,6 +182,7 @@ Asks(t, x) ==
                 IF /\ MayAskVotes(t) /\ key \in Voters(t)
                    /\ vote.pre = x.pre /\ vote.epoch = x.epoch
                    /\ vote.lastEpoch = x.last /\ vote.end = x.at
+                   /\ x.pre \/ IsOnDisk(x, t.id)
                 THEN {vote} ELSE {}
          [] x.kind = "begin" ->
                 IF t.role = "leader" /\ key \in Voters(t) /\ t.epoch = x.epoch
@@ -151,7 +195,7 @@ Asks(t, x) ==
                    /\ fetch.epoch = x.epoch /\ fetch.at = x.at /\ fetch.lastEpoch = x.last
                 THEN {fetch} ELSE {}
          [] x.kind = "part" ->
-                IF t.role # "leader" /\ t.epoch = x.epoch
+                IF t.role # "leader" /\ t.epoch = x.epoch /\ t.dir = x.own
                 THEN {[kind |-> "part", from |-> t.id, to |-> x.to, epoch |-> x.epoch]} ELSE {}
 
 \* A leader whose removal is now committed answers the requests that waited for that, and resigns.
@@ -163,7 +207,10 @@ Answers(s, f, t, e, x) ==
     LET m == flight[x.re]
         known == {s, f, t} \cup AsItLed(s, f)
         granted == IF m.kind = "vote" /\ e.gets = x.re
-                   THEN {r \in OnVote(s, m).sends : r.kind = "granted"} ELSE {}
+                   THEN {r \in OnVote(s, m).sends :
+                            /\ r.kind = "granted"
+                            /\ r.pre \/ (IsOnDisk(x, m.from) /\ f.vote = r.toKey)}
+                   ELSE {}
         served == IF m.kind = "fetch" THEN UNION {OnFetch(u, m).sends : u \in known} ELSE {}
     IN CASE x.kind = "granted" ->
                 {r @@ [leader |-> x.leader] : r \in {r \in granted : r.epoch = x.epoch}}
@@ -194,7 +241,7 @@ AllMade(s, pair, e) == [i \in 1..Len(e.sends) |-> Made(s, pair[1], pair[2], e, e
 \* What is printed of a node: what runs show, and whether its log is on its disk.
 Facts(t) ==
     [role |-> t.role, epoch |-> t.epoch, leader |-> t.leader,
-     vote |-> IF t.vote = None THEN None ELSE t.vote[1],
+     vote |-> VotedFor(t),
      hw |-> t.hw, end |-> End(t), last |-> LastEpoch(t), synced |-> t.synced,
      start |-> t.start, snapshot |-> t.snapshot, voters |-> Voters(t)]
 
@@ -211,7 +258,7 @@ IsStuck(s, e) ==
        /\ FALSE
 
 Explained ==
-    LET e == Events[at]
+    LET e == Event
         s == node[e.node]
         found == {pair \in Shown(s, e) : \A i \in 1..Len(e.sends) :
                     Made(s, pair[1], pair[2], e, e.sends[i]) # {}}
@@ -224,17 +271,18 @@ Explained ==
                /\ flight' = [id \in (DOMAIN flight \cup new) \ e.gone |->
                                 IF id \in new THEN CHOOSE m \in sends[index(id)] : TRUE
                                 ELSE flight[id]]
+               /\ last' = [last EXCEPT ![e.node] = ShownBy(e)]
                /\ at' = at + 1
-               /\ at = Len(Events) => PrintT(<<"explained", run>>)
+               /\ at = Len(Run.steps) => PrintT(<<"explained", run>>)
                /\ UNCHANGED <<run, spent>>
 
 TraceInit ==
     /\ run \in 1..Len(TLCGet(0))
-    /\ at = 1 /\ flight = <<>>
+    /\ at = 1 /\ flight = <<>> /\ last = [n \in Node |-> FirstShown]
     /\ net = {} /\ committed = <<>> /\ led = {} /\ spent = Unspent
     /\ node = [n \in Node |-> FormattedFor(n, FirstDirectory)]
 
-TraceNext == at <= Len(Events) /\ Explained
+TraceNext == at <= Len(Run.steps) /\ Explained
 
-TraceSpec == TraceInit /\ [][TraceNext]_<<vars, run, at, flight>>
+TraceSpec == TraceInit /\ [][TraceNext]_<<vars, run, at, last, flight>>
 =============================================================================

@@ -20,23 +20,27 @@ _PRINTED = re.compile(r'^<<\s*"(?:explained|stuck)"')
 _OPENS, _CLOSES = re.compile(r"<<|[\[{(]"), re.compile(r">>|[\]})]")
 
 
+Key = tuple[int, int]  # A voter: its id, and the number of its directory.
+Change = tuple[str, int, int]  # "add" or "remove", and a voter.
+
+
 class Batch(msgspec.Struct, frozen=True):
-    """A batch: its epoch, and the voters that it has, as (id, number of the directory)."""
+    """A batch: its epoch, and the voters that it has."""
 
     epoch: int
-    voters: frozenset[tuple[int, int]] = frozenset()
+    voters: frozenset[Key] = frozenset()
 
 
 class TracedStep(msgspec.Struct, kw_only=True):
     """A step of one node. Offsets are numbers of batches, epochs those of batches.
 
     ``what`` is "receives" (the message that has the number ``gets``), "syncs", "starts", "wipes"
-    (its disk is another, and empty), or "runs" for all others. ``loads`` is the number of the
-    answer that offered the snapshot which took the place of the log. Then comes what the node
-    shows after it: of the log that it had before, ``keep`` batches are left, and ``new`` are those
-    after; ``to`` are on the disk, the log starts after ``start``, and the last snapshot ends after
-    ``snapshot``. ``sends`` are messages, with the fields that Trace.tla names; ``gone`` the numbers
-    of messages that nothing refers to any more.
+    (its disk is another, and empty), "fails" (it ended, and nobody has ended it), or "runs" for all
+    others. ``loads`` is the number of the answer that offered the snapshot which took the place of
+    the log. Then comes what the node shows after it: of the log that it had before, ``keep``
+    batches are left, and ``new`` are those after; ``to`` are on the disk, the log starts after
+    ``start``, and the last snapshot ends after ``snapshot``. ``sends`` are messages, with the
+    fields that Trace.tla names; ``gone`` the numbers of messages that nothing refers to any more.
     """
 
     index: int  # Of the event of the run that it is.
@@ -44,20 +48,40 @@ class TracedStep(msgspec.Struct, kw_only=True):
     what: str
     gets: int = 0
     loads: int = 0
-    to: int = 0
-    start: int = 0
-    snapshot: int = 0
+    keep: int = 0
+    new: list[Batch] = []
+    sends: list[dict[str, Any]] = []
+    gone: set[int] = set()
     is_shown: bool = True  # False where it ended in the step, by a loss of power.
-    is_forgotten: bool = False  # It has known a higher high watermark, and then led.
+    # What it shows.
     role: str = "unattached"
     epoch: int = 0
     leader: int = NOBODY
     vote: int = NOBODY
+    stored_epoch: int = 0  # In quorum-state.
+    stored_vote: int = NOBODY
     hw: int = 0
-    keep: int = 0
-    new: list[Batch] = []
-    sends: list[dict[str, Any]] = []
-    gone: list[int] = []
+    is_forgotten: bool = False  # It has known a higher high watermark, and then led.
+    to: int = 0
+    start: int = 0
+    snapshot: int = 0
+    snapshot_epoch: int = 0
+    snapshot_voters: frozenset[Key] = frozenset()
+    voters: frozenset[Key] = frozenset()  # That it acts on.
+    is_voter: bool = False  # What it takes itself for.
+    told: int = 0  # What its state machine knows to be committed.
+    # What its state machine, clients and operators have to do with it in the step.
+    leads: int = 0  # The epoch that its state machine is told to lead.
+    takes: frozenset[int] = frozenset()  # The epochs that appends are meant for that it took.
+    asked: frozenset[Change] = frozenset()  # Until it changes the voters, in its epoch.
+    confirms: frozenset[Change] = frozenset()
+    reloads: bool = False  # Its state machine leads, and is to load a snapshot.
+
+
+SHOWN = (
+    "role", "epoch", "leader", "vote", "stored_epoch", "stored_vote", "hw", "is_forgotten", "to",
+    "start", "snapshot", "snapshot_epoch", "snapshot_voters", "voters", "is_voter", "told",
+)  # fmt: skip
 
 
 class Trace(msgspec.Struct, kw_only=True):
@@ -145,7 +169,7 @@ _UNBOUNDED = {
 def _module(traces: Sequence[Trace]) -> str:
     runs = []
     for trace in traces:
-        steps = ",\n".join(_tla(_fields(step)) for step in trace.steps)
+        steps = ",\n".join(_steps(trace))
         runs.append(
             f"[voters |-> {_tla(set(trace.voters))}, observers |-> {_tla(set(trace.observers))}, "
             f"steps |-> <<\n{steps}>>]"
@@ -156,16 +180,32 @@ def _module(traces: Sequence[Trace]) -> str:
     return "\n".join([*lines, "====", ""])
 
 
-def _fields(step: TracedStep) -> dict[str, Any]:
-    """Return a step as Trace.tla has it."""
-    return {
-        "node": step.node, "what": step.what, "gets": step.gets, "loads": step.loads,
-        "to": step.to, "start": step.start, "snapshot": step.snapshot,
-        "isShown": step.is_shown, "isForgotten": step.is_forgotten, "role": step.role,
-        "epoch": step.epoch, "leader": step.leader, "vote": step.vote, "hw": step.hw,
-        "keep": step.keep, "sends": step.sends, "gone": set(step.gone),
-        "new": [{"epoch": one.epoch, "voters": one.voters} for one in step.new],
-    }  # fmt: skip
+_NOTHING = TracedStep(index=0, node=0, what="")
+
+
+def _steps(trace: Trace) -> Iterator[str]:
+    """Yield each step as text, without what is as before at its node, and what is nothing."""
+    last: dict[int, TracedStep] = {}
+    ends: dict[int, int] = {}
+    for step in trace.steps:
+        before = last.get(step.node, _NOTHING)
+        fields = {"node": step.node, "what": step.what}
+        if step.keep != ends.get(step.node, 0):
+            fields["keep"] = step.keep
+        for name in step.__struct_fields__[3:]:
+            value = getattr(step, name)
+            if name != "keep" and value != getattr(before if name in SHOWN else _NOTHING, name):
+                fields[_camel(name)] = value
+        yield _tla(fields)
+        last[step.node], ends[step.node] = step, step.keep + len(step.new)
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(map(str.capitalize, rest))
+
+
+_NODES = ("leader", "vote", "storedVote")  # Fields that have a node, or none.
 
 
 def _tla(value: Any, name: str = "") -> str:
@@ -173,11 +213,13 @@ def _tla(value: Any, name: str = "") -> str:
     if isinstance(value, bool):
         return str(value).upper()
     if isinstance(value, int):
-        return "None" if value == NOBODY and name in ("leader", "vote") else str(value)
+        return "None" if value == NOBODY and name in _NODES else str(value)
     if isinstance(value, str):
         return f'"{value}"'
     if isinstance(value, set | frozenset):
         return f"{{{', '.join(map(_tla, sorted(value)))}}}"
+    if isinstance(value, Batch):
+        return _tla({"epoch": value.epoch, "voters": value.voters})
     if isinstance(value, list | tuple):
         return f"<<{', '.join(map(_tla, value))}>>"
     fields = (f"{key} |-> {_tla(field, key)}" for key, field in value.items())
@@ -210,15 +252,29 @@ def words(step: TracedStep, verdict: Verdict) -> list[str]:
                 f"      nothing explains what it sends: {step.sends[number]['kind']}, {fields}"
             )
         return lines
-    shown = {
-        "role": step.role, "epoch": step.epoch, "leader": step.leader, "vote": step.vote,
-        "hw": step.hw, "end": step.keep + len(step.new), "last": "",
-    }  # fmt: skip
-    lines.append(
-        f"      it shows: {_standing(shown)}" if step.is_shown else "      it shows nothing"
-    )
+    shown = {name: getattr(step, name) for name in (*_STANDING, "voters")}
+    shown |= {"end": step.keep + len(step.new), "last": ""}
+    if step.is_shown:
+        lines.append(f"      it shows: {_standing(shown)}")
+        told = {name: getattr(step, name) for name in _TOLD}
+        lines += [f"      and {name}: {_plain(value)}" for name, value in told.items() if value]
+    else:
+        lines.append(
+            "      it ends by itself" if step.what == "fails" else "      it shows nothing"
+        )
     lines += [f"      allowed: {_standing(one)}" for one in verdict.allowed]
     return lines if verdict.allowed else [*lines, "      allowed: nothing"]
+
+
+_STANDING = ("role", "epoch", "leader", "vote", "hw", "start", "snapshot")
+_TOLD = ("told", "leads", "takes", "asked", "confirms", "reloads")
+
+
+def _plain(value: Any) -> str:
+    """Return a value of a step without brackets."""
+    if not isinstance(value, frozenset | tuple):
+        return str(value)
+    return " ".join(map(_plain, sorted(value) if isinstance(value, frozenset) else value))
 
 
 def _standing(facts: Mapping[str, Value]) -> str:
@@ -227,7 +283,10 @@ def _standing(facts: Mapping[str, Value]) -> str:
     vote = "no vote" if facts["vote"] in nobody else f"vote for {facts['vote']}"
     last = f" of epoch {facts['last']}" if facts["last"] != "" else ""
     synced = f", durable to {facts['synced']}" if "synced" in facts else ""
+    snapshot = f", snapshot to {facts['snapshot']}" if facts["snapshot"] else ""
+    start = f", log from {facts['start']}" if facts["start"] else ""
+    voters = " ".join(str(voter[0]) for voter in sorted(facts["voters"]))
     return (
         f"{facts['role']} of epoch {facts['epoch']}, {leader}, {vote}, log to {facts['end']}{last}"
-        f"{synced}, high watermark {facts['hw']}"
+        f"{synced}, high watermark {facts['hw']}{snapshot}{start}, voters {voters}"
     )

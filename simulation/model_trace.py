@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 
 from kraftspec.fastpath.types import ZERO_UUID
-from kraftspec.model.traces import NOBODY, Trace, TracedStep
-from kraftspec.reference.raft import SnapshotId
+from kraftspec.model.traces import NOBODY, SHOWN, Key, Trace, TracedStep
+from kraftspec.reference.raft import ElectionState, ReplicaKey, SnapshotId
 from kraftspec.reference.raft.messages import (
     BeginEpoch,
     EndEpoch,
@@ -29,6 +29,7 @@ from kraftspec.reference.raft.messages import (
 )
 from kraftspec.reference.raft.profile import Profile
 from kraftspec.reference.raft.types import NEVER_US
+from kraftspec.reference.raft.voters import VoterSet
 from kraftspec.simulation import world as kinds
 from kraftspec.simulation.clients import OPERATOR
 from kraftspec.simulation.committed_log import Violation
@@ -39,6 +40,7 @@ from kraftspec.simulation.replay import Replay
 from kraftspec.simulation.replica import Replica
 from kraftspec.simulation.run import swarm_of
 from kraftspec.simulation.schedule import Schedule
+from kraftspec.simulation.step_notes import StepNotes
 from kraftspec.simulation.swarm import Swarm
 from kraftspec.simulation.trace_text import event_text, trace_events
 from kraftspec.simulation.whole_logs import WholeLog, WholeLogs
@@ -47,6 +49,8 @@ from kraftspec.simulation.world import Decision
 # Conditions that traces do not have: they are switched off.
 _WITHOUT = ("upgrade_period_us", "old_nodes")
 _WHAT = {kinds.FLUSH: "syncs", kinds.START: "starts", kinds.REPLACE: "wipes"}
+# The node ended by itself: the world says so, whatever is judged.
+_FAILURES = ("no_fatal_error", "opens_its_disk", "no_exception")
 _NO_STEPS = (kinds.CRASH, kinds.BOUNDARY, kinds.CUT, kinds.DISK)  # A crash is told at the start.
 
 
@@ -116,7 +120,7 @@ class _TraceReplay(Replay):
         self.steps: list[TracedStep] = []
         self._index = -1  # Of the decision that is carried out.
         self._half: TracedStep | None = None  # What a harness has done in it so far.
-        self._sent: list[Message] = []  # Since the last step.
+        self._sent: list[tuple[Message, ElectionState]] = []  # Since the last step: stored then.
         self._numbers: dict[int, int] = {}  # Identity of a message of the model → its number.
         self._requests: dict[tuple[int, int, int], tuple[int, Request]] = {}
         self._offers: dict[tuple[int, SnapshotId], int] = {}  # To whom, and what → the number.
@@ -124,15 +128,19 @@ class _TraceReplay(Replay):
         self._logs: dict[int, WholeLog] = {}  # As they were after the last step.
         self._shown: dict[int, TracedStep] = {}
         self._hw_max: dict[int, int] = {}  # Since the node started.
+        self._has_led: set[int] = set()  # Since the node started.
+        self._snapshots: dict[tuple[int, SnapshotId], frozenset[Key]] = {}
         self._whole = WholeLogs()
-        super().__init__(seed, swarm, profile, cores=cores, is_judged=False, extra=[self._whole])
+        self._notes = StepNotes(self._whole)
+        extra = [self._whole, self._notes]
+        super().__init__(seed, swarm, profile, cores=cores, is_judged=False, extra=extra)
         for replica in self.world.replicas.values():
             self._whole.directory(replica.key)
 
     def sent(self, message: Message) -> None:
         """Note a message between nodes."""
         if OPERATOR not in (message.source, message.target):
-            self._sent.append(message)
+            self._sent.append((message, self.world.replicas[message.source].stored))
         super().sent(message)
 
     def stepped(self, replica: Replica) -> None:
@@ -150,8 +158,14 @@ class _TraceReplay(Replay):
         log_before, was_over = before.log_model, _is_over(before)
         applied, arrived = len(self.applied), len(self.arrivals)
         self._sent, self._half, self._index = [], None, index
+        self._notes.clear()
         violation = self.run([decision])
         self._index = -1
+        if violation is not None and violation.name in _FAILURES:
+            self.steps.append(
+                TracedStep(index=index, node=decision.node, what="fails", is_shown=False)
+            )
+            return violation
         if decision.kind in _NO_STEPS or len(self.applied) == applied:
             return violation
         replica = self.world.replicas[decision.node]
@@ -178,17 +192,22 @@ class _TraceReplay(Replay):
     def finish(self) -> list[TracedStep]:
         """Return the steps, each with the messages that nothing refers to after it."""
         for number, step in self._last_use.items():
-            step.gone.append(number)
+            step.gone.add(number)
         return self.steps
 
     def _note(self, step: TracedStep) -> None:
         """Note a step, unless nothing has happened in it."""
         if step.what in ("starts", "wipes"):
             self._hw_max[step.node] = step.start  # What its snapshot has was committed.
+            self._has_led.discard(step.node)
         hw_max = self._hw_max[step.node] = max(self._hw_max.get(step.node, 0), step.hw)
-        step.is_forgotten = step.hw < hw_max
+        if step.role == "leader":
+            self._has_led.add(step.node)
+        # It knows none after a start, or as a leader that has committed nothing of its epoch.
+        step.is_forgotten = step.hw < hw_max and (not step.hw or step.node in self._has_led)
         shown = self._shown.get(step.node)
-        if step.what != "runs" or step.sends or shown is None or _facts(shown) != _facts(step):
+        is_new = shown is None or _facts(shown) != _facts(step)
+        if step.what != "runs" or step.sends or step.loads or step.new or is_new or _is_noted(step):
             self.steps.append(step)
             self._shown[step.node] = step
 
@@ -204,14 +223,43 @@ class _TraceReplay(Replay):
         if step.is_shown:
             core = replica.core
             step.role, step.epoch, step.leader = str(core.role.name), core.epoch, core.leader_id
-            step.vote = NOBODY if core.voted is None else core.voted.id
+            step.vote = _id_of(core.voted)
+            step.stored_epoch, step.stored_vote = replica.stored.epoch, _id_of(replica.stored.voted)
             step.hw = log.count(core.high_watermark)
-            step.snapshot = max((log.count(one.end_offset) for one in replica.snapshots), default=0)
+            step.voters, step.is_voter = self._keys(core.log.voters.last), core.is_voter
+            step.told = log.count(replica.committed)
+            if replica.snapshots:
+                self._look_at_snapshot(replica, max(replica.snapshots), step)
         step.loads = self._loads(replica, before, log, step.start)
         if step.loads:
             self._last_use[step.loads] = step
-        step.sends = [one for message in self._sent if (one := self._described(message, step))]
+        notes = self._notes
+        step.leads, step.takes, step.reloads = notes.leads, frozenset(notes.takes), notes.reloads
+        step.confirms = frozenset(notes.confirms)
+        if step.role == "leader" and any(batch.voters for batch in step.new):
+            step.asked = notes.changes(replica)
+        notes.clear()
+        sends = (self._described(message, stored, step) for message, stored in self._sent)
+        step.sends = [one for one in sends if one]
         self._sent = []
+
+    def _look_at_snapshot(self, replica: Replica, snapshot: SnapshotId, step: TracedStep) -> None:
+        """Note where the last snapshot ends, by what its name and its records say."""
+        step.snapshot = self._logs[replica.id].count(snapshot.end_offset)
+        if step.snapshot:
+            known = self._snapshots.get((replica.id, snapshot))
+            if known is None:
+                sets = replica.snapshot_voters(snapshot)
+                known = self._keys(sets[-1][1]) if sets else frozenset()
+                self._snapshots[replica.id, snapshot] = known
+            step.snapshot_epoch, step.snapshot_voters = snapshot.epoch, known
+
+    def _keys(self, voters: VoterSet) -> frozenset[Key]:
+        """Return voters as the model has them: without directories in a static quorum."""
+        is_dynamic = self.swarm.kraft_version > 0
+        return frozenset(
+            (one.key.id, self._whole.directory(one.key) if is_dynamic else 0) for one in voters
+        )
 
     def _loads(self, replica: Replica, before: WholeLog, log: WholeLog, start: int) -> int:
         """Return the number of the answer that offered what the log was replaced by; 0: none."""
@@ -229,7 +277,9 @@ class _TraceReplay(Replay):
 
     # ---- messages ------------------------------------------------------------------------------
 
-    def _described(self, message: Message, step: TracedStep) -> dict[str, Any] | None:
+    def _described(
+        self, message: Message, stored: ElectionState, step: TracedStep
+    ) -> dict[str, Any] | None:
         """Return a message in the model's words; None if the model has none like it."""
         log = self._logs[message.source]
         profile, key = self.world.profile, (message.incarnation, message.correlation)
@@ -253,10 +303,20 @@ class _TraceReplay(Replay):
                 return None
             directory_id = getattr(value, "voter_directory_id", ZERO_UUID)
             fields["dir"] = self._whole.directory_of(message.target, directory_id)
+            if isinstance(value, FetchSnapshot):
+                own_id = value.replica_directory_id
+                is_named = own_id != ZERO_UUID
+                fields["own"] = self._whole.directory_of(message.source, own_id) if is_named else 0
             self._requests[message.source, *key] = (len(self._numbers) + 1, value)
+        if fields["kind"] in ("vote", "granted"):
+            fields |= {"storedEpoch": stored.epoch, "storedVote": _id_of(stored.voted)}
         own = self._numbers[id(message)] = len(self._numbers) + 1
         self._last_use[own] = step
         return {"id": own, "re": number, "to": message.target, **fields}
+
+
+def _id_of(voted: ReplicaKey | None) -> int:
+    return NOBODY if voted is None else voted.id
 
 
 def _request_fields(request: Request, log: WholeLog) -> dict[str, Any] | None:
@@ -306,7 +366,8 @@ def _is_over(replica: Replica) -> bool:
 
 
 def _facts(step: TracedStep) -> tuple[Any, ...]:
-    return (
-        step.is_shown, step.is_forgotten, step.role, step.epoch, step.leader, step.vote, step.hw,
-        len(step.new), step.keep + len(step.new), step.to, step.start, step.snapshot, step.loads,
-    )  # fmt: skip
+    return (step.is_shown, *(getattr(step, name) for name in SHOWN), step.keep + len(step.new))
+
+
+def _is_noted(step: TracedStep) -> bool:
+    return bool(step.leads or step.takes or step.confirms or step.reloads)

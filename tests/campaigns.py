@@ -67,11 +67,21 @@ def simulated(name: str, about: str, core: str, millions: int) -> Campaign:
     return Campaign(name, about, (*_KRAFTSPEC, *command, "--out", out))
 
 
+def modelled(name: str, about: str, *options: str) -> Campaign:
+    """Return a campaign of runs that the TLA+ model is to explain."""
+    command = ("simulate", "--model-check", "--seeds", "{seeds}", "--events", "1000", *options)
+    about = f"the model explains runs of {about}"
+    return Campaign(f"model-{name}", about, (*_KRAFTSPEC, *command), seeds=1_000, slice=25)
+
+
 CAMPAIGNS = (
     Campaign("catalogue", "every seeded bug is found", make("simulate-catalogue")),
     Campaign("model", "all states of the TLA+ model, and its faults", make("model")),
     Campaign("explore", "all states of a few real nodes are the model's", make("explore")),
     Campaign("model-bugs", "the model alone rejects runs with seeded bugs", make("model-bugs")),
+    modelled("ours", "our nodes"),
+    modelled("kafka-4.3.1", "Kafka 4.3.1", "--core", "kafka:4.3.1"),
+    modelled("kafka-4.4.0", "Kafka 4.4.0", "--core", "kafka:4.4.0"),
     Campaign("recall", "public bugs of Kafka's releases are found again", make("recall")),
     Campaign("live-catalogue", "the live suite catches seeded bugs", make("live-catalogue")),
     Campaign("live", "our node does all of the live suite", make("live")),

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 from click.testing import CliRunner
+from msgspec.structs import replace
 
 from kraftspec.cli.simulate import simulate
 from kraftspec.model.traces import Batch, Trace, TracedStep, Verdict, check, words
@@ -77,28 +78,35 @@ def test_a_seeded_bug_is_not_explained(bug: str) -> None:
 @pytest.mark.soak
 def test_written_traces() -> None:
     """What KIP-595 allows, and what it forbids, without any core."""
-    starts = TracedStep(index=0, node=0, what="starts")
+    voters = frozenset((node, 0) for node in range(3))
+    starts = TracedStep(index=0, node=0, what="starts", voters=voters, is_voter=True)
     asks = {
         "id": 1, "re": 0, "to": 1, "dir": 1, "kind": "vote", "epoch": 0, "pre": True, "last": 0,
         "at": 0,
     }  # fmt: skip
-    campaigns = TracedStep(index=1, node=0, what="runs", role="prospective", sends=[asks], gone=[1])
-    leads = TracedStep(index=1, node=0, what="runs", role="leader", epoch=1, leader=0)
-    leads.new = [Batch(1)]
-    lies = TracedStep(index=1, node=0, what="runs", role="prospective", gone=[1])
-    lies.sends = [asks | {"last": 3}]
-    explained, alone, longer = check(
-        [trace(starts, campaigns), trace(starts, leads), trace(starts, lies)], heap_mib=512
+    runs = replace(starts, index=1, what="runs")
+    campaigns = replace(runs, role="prospective", sends=[asks], gone={1})
+    leads = replace(runs, role="leader", epoch=1, leader=0, new=[Batch(1)])
+    lies = replace(campaigns, sends=[asks | {"last": 3}])
+    boasts = replace(campaigns, leads=1)
+    ends = TracedStep(index=1, node=0, what="fails", is_shown=False)
+    explained, alone, longer, proud, ended = check(
+        [trace(starts, step) for step in (campaigns, leads, lies, boasts, ends)], heap_mib=512
     )
     assert explained == Verdict()
     assert alone.stuck_at == 1
     assert {one["role"] for one in alone.allowed} == {"unattached", "prospective"}
     assert words(leads, alone)[:2] == [
         "      the model's node before: unattached of epoch 0, no leader, no vote, log to 0 of "
-        "epoch 0, durable to 0, high watermark 0",
-        "      it shows: leader of epoch 1, leader 0, no vote, log to 1, high watermark 0",
+        "epoch 0, durable to 0, high watermark 0, voters 0 1 2",
+        "      it shows: leader of epoch 1, leader 0, no vote, log to 1, high watermark 0, "
+        "voters 0 1 2",
     ]
     assert (longer.stuck_at, longer.unexplained_sends) == (1, [0])
+    assert proud.stuck_at == 1
+    assert words(boasts, proud)[2] == "      and leads: 1"
+    assert ended.stuck_at == 1
+    assert words(ends, ended)[1:] == ["      it ends by itself", "      allowed: nothing"]
     assert words(lies, longer)[-1] == (
         "      nothing explains what it sends: vote, to 1, epoch 0, pre True, last 3, at 0"
     )
