@@ -1,14 +1,15 @@
 """Plays all exchanges with every client that has a driver, and writes docs/clients-results.md.
 
 What a client did is kept in ``build/clients/NAME.json``, so that the command may be interrupted and
-run again, until an exchange or its driver changes. The exit code is 0 if all is as it must be or as
-it is known to be, 1 if an exchange failed that is not known to, 3 if a client could not be played:
-then the page is left as it is.
+run again. It plays exchanges that are new or have changed, and all when a driver has. The exit code
+is 0 if all is as it must be or as it is known to be, 1 if an exchange failed that is not known to,
+3 if a client could not be played: then the page is left as it is.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import subprocess
 import sys
 from collections import Counter
@@ -19,7 +20,7 @@ import msgspec
 
 from kraftspec.conformance.adapters.registry import find
 from kraftspec.conformance.clients.clients import DIRECTORY, known_file, specs
-from kraftspec.conformance.clients.exchange_files import own_files, read_exchanges
+from kraftspec.conformance.clients.exchange_files import Exchange, own_files, read_exchanges
 from kraftspec.conformance.clients.run import (
     DISCLOSED_LATER,
     NOT_JUDGED,
@@ -47,6 +48,7 @@ class Saved(msgspec.Struct, kw_only=True):
     client: str
     named: str
     exchanges: list[Result]
+    played: dict[str, str] = {}  # Exchange → the digest of what was played.
 
     def new(self) -> list[str]:
         """Return what failed and is not known to."""
@@ -65,27 +67,39 @@ def groups() -> dict[str, str]:
 def played(client: str, directory: Path, *, again: bool) -> Saved | None:
     """Return how a client did, played now where that is not known; None where it cannot be."""
     path = directory / f"{client}.json"
-    if path.exists() and not again and path.stat().st_mtime > _changed(client):
-        return _read(path)
-    command = [sys.executable, "-m", "kraftspec", "conform", "clients", "--client", client]
-    timeout = ["--timeout-s", f"{TIMEOUT_S:g}"]
-    ended = subprocess.run([*command, *timeout, "--json"], stdout=subprocess.PIPE, check=False)
-    if not ended.stdout:
-        return None
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(ended.stdout)
-    return _read(path)
+    is_kept = path.exists() and not again and path.stat().st_mtime > _changed(client)
+    saved = read(path) if is_kept else None
+    digests = {one.name: _digest(one) for one in read_exchanges(own_files())}
+    missing = [name for name in digests if saved and saved.played.get(name) != digests[name]]
+    if saved is None or missing:
+        command = [sys.executable, "-m", "kraftspec", "conform", "clients", "--client", client]
+        command += [word for name in missing for word in ("--filter", name)]
+        timeout = ["--timeout-s", f"{TIMEOUT_S:g}"]
+        ended = subprocess.run([*command, *timeout, "--json"], stdout=subprocess.PIPE, check=False)
+        if not ended.stdout:
+            return None
+        now = msgspec.json.decode(ended.stdout, type=Saved)
+        earlier = saved.exchanges if saved else []
+        by_name = {one.exchange: one for one in (*earlier, *now.exchanges)}
+        now.exchanges = [by_name[name] for name in digests]
+        now.played = digests
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(msgspec.json.encode(now))
+    return read(path)
+
+
+def _digest(exchange: Exchange) -> str:
+    return hashlib.sha256(msgspec.json.encode(exchange)).hexdigest()
 
 
 def _changed(client: str) -> float:
-    """Return when an exchange, or the client's driver, was changed last."""
+    """Return when the client's driver was changed last."""
     spec = find(client, DIRECTORY)
     folders = [Path(spec.folder), *(DIRECTORY / name for name in spec.shares)]
-    sources = [*own_files(), *(path for folder in folders for path in folder.rglob("*"))]
-    return max(path.stat().st_mtime for path in sources)
+    return max(path.stat().st_mtime for folder in folders for path in folder.rglob("*"))
 
 
-def _read(path: Path) -> Saved:
+def read(path: Path) -> Saved:
     """Read how a client did; what is known of it is as its file says now."""
     saved = msgspec.json.decode(path.read_bytes(), type=Saved)
     for one in saved.exchanges:

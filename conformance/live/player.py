@@ -28,6 +28,7 @@ from kraftspec.conformance.live.messages import (
 )
 from kraftspec.conformance.live.peers import Asked, LivePeers
 from kraftspec.conformance.live.scenario_files import (
+    NEVER_MS,
     Arrival,
     Outcome,
     Peer,
@@ -90,6 +91,7 @@ class Player:
         self.known |= {f"port_{node}": port for node, port in ports.items()}
         self.at_step = dict(self.known)  # ``known`` when the last step began.
         self.step_s = time.monotonic()
+        self._served_s = 0.0  # When it began to serve: a start may take longer than a deadline.
         self._connections: dict[int, Connection] = {}  # Node → what it sends on.
         self._opened: list[Connection] = []
         self._held: dict[str, _Answer] = {}
@@ -137,6 +139,7 @@ class Player:
                     f"{self.target.output()}"
                 )
             time.sleep(POLL_S)
+        self._served_s = time.monotonic()
 
     def serves(self) -> None:
         """Judge whether the node still serves, as after every scenario it must."""
@@ -438,7 +441,17 @@ class Player:
         }
 
     def _seconds(self, text: str) -> float:
-        return evaluate(text, self._timeouts()) / 1000 if text else 0.0
+        milliseconds = evaluate(text, self._timeouts()) if text else 0.0
+        if milliseconds >= NEVER_MS:
+            raise TargetError(
+                f"a step waits for {text!r}, a time-out that never ends here: shorten it in the "
+                "properties of the scenario, or leave the wait out"
+            )
+        return milliseconds / 1000
+
+    def _begun_s(self) -> float:
+        """Return when the step began, or the node that it started began to serve."""
+        return max(self.step_s, self._served_s)
 
     def _arrival(self, arrival: Arrival, *, since_s: float) -> Asked:
         """Wait for a request of the node since then; Unmet where none comes in time."""
@@ -456,7 +469,7 @@ class Player:
                 others.append(wrong)
             return None if wrong else asked
 
-        deadline_s = self.step_s + self._seconds(arrival.within) + SLACK_S
+        deadline_s = self._begun_s() + self._seconds(arrival.within) + SLACK_S
         # Of a request that timed out and came again, only the newest can be answered.
         asked = self.peers.until(find, deadline_s, newest=arrival.open)
         where = f" at {arrival.at}" if arrival.at else ""
@@ -482,6 +495,6 @@ class Player:
             )
             return None if wrong else asked
 
-        asked = self.peers.until(find, self.step_s + self._seconds(silence.during))
+        asked = self.peers.until(find, self._begun_s() + self._seconds(silence.during))
         if asked is not None:
             raise Unmet(f"{silence.api} came at {asked.peer}, and none was due")

@@ -18,6 +18,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from kraftspec.conformance.live.scenario_files import (
+    NEVER_MS,
     Arrival,
     Given,
     Outcome,
@@ -37,7 +38,6 @@ from kraftspec.conformance.runner.node import answered_fields, read_node_vectors
 from kraftspec.fastpath.batch_reader import read_header
 
 EPOCH = 7  # Of every vector that is taken.
-NEVER_MS = 3_600_000
 FETCH_TIMEOUT = "controller.quorum.fetch.timeout.ms"
 REQUEST_TIMEOUT = "controller.quorum.request.timeout.ms"
 # Short enough to campaign soon. The node has them from when its log is there until it has asked for

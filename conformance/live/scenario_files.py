@@ -23,6 +23,7 @@ from kraftspec.words import alike
 from kraftspec.yaml_files import Steps, YamlFile
 
 DIRECTORY = Path(__file__).resolve().parent / "scenarios"
+NEVER_MS = 3_600_000  # A time-out that does not end.
 ROLES_NAME = "roles.yaml"
 Fields = dict[str, Any]
 Peer = Literal[2, 3, 4]

@@ -26,7 +26,7 @@ from kraftspec.conformance.live.scenario_files import (
     read_roles,
     schema_text,
 )
-from kraftspec.conformance.live.target import BUILT_IN
+from kraftspec.conformance.live.target import BUILT_IN, TargetError
 from kraftspec.conformance.making.exchanges import requests as rq
 from kraftspec.conformance.runner.node import read_node_vectors
 from kraftspec.fastpath.batch_reader import decode_batch
@@ -135,6 +135,20 @@ def test_a_wrong_node_fails() -> None:
     assert result.transcript.pcap(result.ports).startswith(FILE_HEADER)
     assert '"voteGranted": true' in text
     assert result.to_json()["exchange"]
+
+
+def test_no_step_waits_for_what_never_ends() -> None:
+    text = """
+scenarios:
+  - name: for-ever
+    about: A vote is due within a time-out that nobody has shortened.
+    steps:
+      - when: {send: {api: Vote}}
+        then: [{must: {request: {api: Vote, within: fetch}}, cites: KIP-595}]
+"""
+    (scenario,) = parse_scenarios(text, "it.yaml")
+    with pytest.raises(TargetError, match="'fetch', a time-out that never ends here"):
+        run_scenario(scenario, WRONG, read_roles()["unattached"])
 
 
 # A part that is played by the tests, of every file and every way in which a node is brought into a
