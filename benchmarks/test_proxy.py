@@ -98,10 +98,10 @@ def races(turns: int) -> tuple[dict[str, dict[str, list[float]]], dict[str, list
             stack.callback(caller.close)
             exchanges(caller, produce, EXCHANGES)  # The first ones find nothing in the caches.
         for _ in range(turns):
-            for who, found in latencies.items():
+            for who, percentiles in latencies.items():
                 times = exchanges(callers[who], produce, EXCHANGES)
-                found["p50"].append(part_of(times, 0.5))
-                found["p99"].append(part_of(times, 0.99))
+                percentiles["p50"].append(part_of(times, 0.5))
+                percentiles["p99"].append(part_of(times, 0.99))
             for who, program in programs.items():
                 before_s = program.used_s()
                 fetches(callers[who], fetch, FETCHES)

@@ -66,12 +66,12 @@ def _entry(message: Message) -> dict[str, Any]:
 
 def _fields(told: Mapping[str, Mapping[str, Any]]) -> dict[str, list[tuple[int, int]]]:
     """Return where each field is: its name → (number of the message, newest version with it)."""
-    found: dict[str, dict[int, int]] = {}
+    by_name: dict[str, dict[int, int]] = {}
     for number, one in enumerate(told.values()):
         for version in reversed(one["versions"]):  # The oldest first: newer ones replace it.
             for row in version.rows:
-                found.setdefault(row.name, {})[number] = version.plan.version
-    return {name: list(places.items()) for name, places in sorted(found.items())}
+                by_name.setdefault(row.name, {})[number] = version.plan.version
+    return {name: list(places.items()) for name, places in sorted(by_name.items())}
 
 
 def _message(told: Mapping[str, Any]) -> dict[str, Any]:

@@ -34,9 +34,9 @@ class ApiHeaders(NamedTuple):
 
     def with_header(self, kind: Kind, header: int) -> str:
         """Return which versions of the API have a header: ``0-8``; empty for none."""
-        found = [v for v, headers in self.versions.items() if getattr(headers, kind) == header]
+        versions = [v for v, headers in self.versions.items() if getattr(headers, kind) == header]
         return ", ".join(
-            str(first) if first == last else f"{first}-{last}" for first, last in _runs(found)
+            str(first) if first == last else f"{first}-{last}" for first, last in _runs(versions)
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -57,22 +57,22 @@ def api_headers(messages: Iterable[Message]) -> list[ApiHeaders]:
     An API that has no version left has no headers either. ``KeyError`` where a request has no
     response.
     """
-    found: dict[str, dict[int, Message]] = {"request": {}, "response": {}}
+    by_type: dict[str, dict[int, Message]] = {"request": {}, "response": {}}
     for message in messages:
-        if message.type in found and message.api_key is not None:
-            found[message.type][message.api_key] = message
+        if message.type in by_type and message.api_key is not None:
+            by_type[message.type][message.api_key] = message
     return [
         ApiHeaders(
             key,
             request.name.removesuffix("Request"),
             {
                 version: HeaderVersions(
-                    _header(request, version), _header(found["response"][key], version)
+                    _header(request, version), _header(by_type["response"][key], version)
                 )
                 for version in request.valid_versions
             },
         )
-        for key, request in sorted(found["request"].items())
+        for key, request in sorted(by_type["request"].items())
     ]
 
 

@@ -160,15 +160,15 @@ def published_releases() -> list[str]:
         )  # fmt: skip
         repository = Path("" if failed else told.read_text("utf-8").strip())
     lists = (repository / "org/apache/kafka/kafka-clients").glob("maven-metadata-*.xml")
-    found = {
+    releases = {
         release
         for path in lists
         for release in re.findall(r"<version>(\d+\.\d+\.\d+)</version>", path.read_text("utf-8"))
         if numbers(release) >= numbers(FIRST)
     }
-    if failed or not found:
+    if failed or not releases:
         raise ReleaseError(f"Maven did not list the releases of Apache Kafka\n{output}")
-    return sorted(found, key=numbers)
+    return sorted(releases, key=numbers)
 
 
 def _import(release: str, directory: Path) -> None:

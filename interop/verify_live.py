@@ -72,13 +72,15 @@ def quorum_under_load(
 def verify_once(paths: list[str]) -> Run:
     """Verify directories whose nodes write."""
     begun = time.monotonic()
-    found = verify(paths)
+    judgement = verify(paths)
     return Run(
         alarms=[
-            f"{one.code}: {one.text}" for one in found.verdicts if one.severity is not Severity.NOTE
+            f"{one.code}: {one.text}"
+            for one in judgement.verdicts
+            if one.severity is not Severity.NOTE
         ],
-        certain=found.certain.end_offset if found.certain else -1,
-        is_still=found.is_still,
+        certain=judgement.certain.end_offset if judgement.certain else -1,
+        is_still=judgement.is_still,
         seconds=round(time.monotonic() - begun, 3),
     )
 

@@ -182,9 +182,9 @@ class Storage:
     def _controls(self, records: Sequence[Record]) -> Iterator[tuple[int, ControlRecord]]:
         for record in records:
             if record.value is not None:
-                found = self.profile.decode_control(control_type_of(record), record.value)
-                if found is not None:
-                    yield record.offset, found
+                control = self.profile.decode_control(control_type_of(record), record.value)
+                if control is not None:
+                    yield record.offset, control
 
     def _snapshot_batches(
         self, snapshot_id: SnapshotId

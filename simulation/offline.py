@@ -124,19 +124,19 @@ def check(seed: int) -> Counter[str]:
     for stop in sorted(rng.between(100, EVENTS_MAX - 1) for _ in range(LOOKS)):
         truth.run(schedule, stop)
         truth.end_offset = max(truth.end_offset, world.committed_log.high_watermark)
-        found = disks.read(sorted(world.replicas))
-        _compare(found, truth, disks, done, is_at_rest=False)
+        judgement = disks.read(sorted(world.replicas))
+        _compare(judgement, truth, disks, done, is_at_rest=False)
     _elect(schedule, rng, truth, disks, done)
     return done
 
 
 def _compare(
-    found: Judgement, truth: Truth, disks: Disks, done: Counter[str], *, is_at_rest: bool
+    judgement: Judgement, truth: Truth, disks: Disks, done: Counter[str], *, is_at_rest: bool
 ) -> dict[int, int]:
     """Hold a judgement against the truth; return the chains of what it says will be committed."""
     promised = {}
-    for proof in found.proofs:
-        directory = found.directories[proof.number]
+    for proof in judgement.proofs:
+        directory = judgement.directories[proof.number]
         chain = chain_of(directory, disks, proof.end_offset)
         if chain is None:
             continue
@@ -148,12 +148,12 @@ def _compare(
                 raise Violation("certainly_committed", f"{proof}: it is not, {truth.end_offset} is")
             promised[proof.end_offset] = chain
         done[f"certainly committed, by {proof.kind}"] += 1
-    if found.perhaps_end is not None:
+    if judgement.perhaps_end is not None:
         done["committed at most"] += 1
-        if found.perhaps_end < truth.end_offset:
-            text = f"at most {found.perhaps_end}, and {truth.end_offset} is"
+        if judgement.perhaps_end < truth.end_offset:
+            text = f"at most {judgement.perhaps_end}, and {truth.end_offset} is"
             raise Violation("perhaps_committed", text)
-    for verdict in found.verdicts:
+    for verdict in judgement.verdicts:
         done[f"{verdict.severity} {verdict.code}"] += 1
         if verdict.severity is Severity.ERROR and verdict.code not in EXPECTED:
             raise Violation("no_false_alarm", f"{verdict.code}: {verdict.text}")
@@ -203,12 +203,12 @@ def _elect(schedule: Schedule, rng: Rng, truth: Truth, disks: Disks, done: Count
     healthy = [one for one in sorted(world.replicas) if one not in schedule.corrupted]
     count = rng.pick((rng.between(1, len(healthy)), len(healthy)))
     chosen = sorted(sorted(healthy, key=lambda _: rng.bits(32))[:count])
-    found = disks.read(chosen)
-    promised = _compare(found, truth, disks, done, is_at_rest=True)
-    epoch = max(one.epoch for one in found.directories)
+    judgement = disks.read(chosen)
+    promised = _compare(judgement, truth, disks, done, is_at_rest=True)
+    epoch = max(one.epoch for one in judgement.directories)
     for node_id in chosen:
         world.start(world.replicas[node_id], rng.bits(32))
-    electable = {one.key.id for one in found.candidates if one.is_electable}
+    electable = {one.key.id for one in judgement.candidates if one.is_electable}
     leader = first_leader(schedule, ELECTED_WITHIN_US if electable else NOBODY_WITHIN_US)
     if leader is None:
         if electable:

@@ -290,8 +290,8 @@ class _Case:
         self.done["the voters changed" if self._voters() != voters else "the voters stayed"] += 1
         for replica in list(world.running()):
             world.crash(replica, None)
-        found = verify([_path(one) for one in sorted(world.replicas)], Disks(world))
-        for verdict in found.verdicts:
+        judgement = verify([_path(one) for one in sorted(world.replicas)], Disks(world))
+        for verdict in judgement.verdicts:
             self.done[f"afterwards: {verdict.severity} {verdict.code}"] += 1
             if verdict.severity is Severity.ERROR and verdict.code not in EXPECTED:
                 raise Violation("verified_afterwards", f"{verdict.code}: {verdict.text}")

@@ -43,9 +43,9 @@ def update(*, scratch: bool, history: Path = HISTORY, page: Path = PAGE) -> list
     for release in new:
         print(f"{release}: reading its jars", flush=True)
         states[release] = state_of(release)
-    made = history_of(states)
-    history.write_text(history_text(made), "utf-8")
-    page.write_text(with_table(page.read_text("utf-8"), table(made)), "utf-8")
+    new_history = history_of(states)
+    history.write_text(history_text(new_history), "utf-8")
+    page.write_text(with_table(page.read_text("utf-8"), table(new_history)), "utf-8")
     return new
 
 

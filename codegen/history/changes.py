@@ -61,11 +61,11 @@ def changes_between(old: Spec, new: Spec) -> list[Change]:
 
 def applied(spec: Spec, changes: Sequence[Change]) -> Spec:
     """Return the spec that changes make of another."""
-    made = deepcopy(spec)
+    result = deepcopy(spec)
     for change in changes:
-        _apply(made, change)
-    module = {MODULE: made.pop(MODULE)} if MODULE in made else {}
-    return {**module, **normalize(made, "history")}  # The keys in their order.
+        _apply(result, change)
+    module = {MODULE: result.pop(MODULE)} if MODULE in result else {}
+    return {**module, **normalize(result, "history")}  # The keys in their order.
 
 
 def message_of(spec: Spec) -> Message:
@@ -158,9 +158,9 @@ class _Step:
         self.partners: dict[str, str] = {}  # Common structs: old path → new path.
 
     def do(self, at: str, change: Change) -> None:
-        made = {"at": at, **change} if at else change
-        self.changes.append(made)
-        _apply(self.work, made)
+        placed = {"at": at, **change} if at else change
+        self.changes.append(placed)
+        _apply(self.work, placed)
 
     def run(self) -> None:
         self.facts("", self.old, self.new)

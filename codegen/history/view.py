@@ -49,7 +49,7 @@ def selected(
     history: History, names: Iterable[str], field: str = "", release: str = ""
 ) -> dict[str, list[Change]]:
     """Return the changes of messages, of one field and in one release if these are named."""
-    found = {}
+    by_message = {}
     for name in names:
         fields = field_aliases(history.messages[name], field)
         changes = [
@@ -58,8 +58,8 @@ def selected(
             if release in ("", change["release"]) and _about(change, fields)
         ]
         if changes:
-            found[name] = changes
-    return found
+            by_message[name] = changes
+    return by_message
 
 
 def rows(changes: dict[str, list[Change]], fields: Set[str] = frozenset()) -> list[Row]:
@@ -67,12 +67,12 @@ def rows(changes: dict[str, list[Change]], fields: Set[str] = frozenset()) -> li
 
     Of a message or a struct that is new only the fields with these names are shown.
     """
-    found = []
+    shown = []
     for name, own in changes.items():
         for release, group in groupby(own, lambda change: str(change["release"])):
             if lines := tuple(_lines(list(group), fields)):
-                found.append(Row(release, name, lines))
-    return found
+                shown.append(Row(release, name, lines))
+    return shown
 
 
 def field_names(changes: Sequence[Change]) -> set[str]:
@@ -268,11 +268,11 @@ def table(history: History) -> str:
         "| release | messages | APIs | pairs | changed | new | removed |",
         "| --- | ---: | ---: | ---: | ---: | --- | --- |",
     ]
-    found = list(overviews(history))
-    while found:
-        first = last = found.pop(0)
-        while found and not (found[0].new or found[0].gone or found[0].changed):
-            last = found.pop(0)
+    releases = list(overviews(history))
+    while releases:
+        first = last = releases.pop(0)
+        while releases and not (releases[0].new or releases[0].gone or releases[0].changed):
+            last = releases.pop(0)
         name = first.release if first is last else f"{first.release} to {last.release}"
         new = "" if first.release == history.releases[0] else _names(first.new)
         lines.append(

@@ -81,8 +81,8 @@ def _packed(contents: dict[str, bytes]) -> dict[str, bytes]:
 
 def _names(contents: dict[str, bytes]) -> list[str]:
     """Return the names that readers take, in order."""
-    found = [name for name in contents if name.startswith("vectors/")]
-    return sorted(name.removeprefix("vectors/").removesuffix(".json.gz") for name in found)
+    paths = [name for name in contents if name.startswith("vectors/")]
+    return sorted(name.removeprefix("vectors/").removesuffix(".json.gz") for name in paths)
 
 
 def _reader(language: str, words: dict[str, str]) -> dict[str, bytes]:

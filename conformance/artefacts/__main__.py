@@ -11,10 +11,10 @@ from kraftspec.conformance.artefacts import make_artefacts
 def main(out: str = "build/artefacts") -> None:
     """Write the packages and say how large each is."""
     try:
-        made = make_artefacts(Path(out))
+        packages = make_artefacts(Path(out))
     except ValueError as error:
         sys.exit(str(error))
-    for path in made:
+    for path in packages:
         print(f"{path}: {path.stat().st_size:,} bytes")
 
 

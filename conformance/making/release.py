@@ -161,11 +161,11 @@ class ReleaseWork:
         """Have the classes of the base make theirs; compare what both decide of the same bytes."""
         directory = self.work / "base"
         import_specs(release_specs(self.base), directory / "specs" / "kafka")
-        made = make(directory / "specs", directory / "vectors", (), self.name, release=self.base)
+        result = make(directory / "specs", directory / "vectors", (), self.name, release=self.base)
         moved = _moved(directory / "vectors", self.vectors)
         self._write("verdicts.json", moved)
         count = sum(row["count"] for row in moved)
-        return f"{made.tests:,} vectors, {count:,} whose verdict moved"
+        return f"{result.tests:,} vectors, {count:,} whose verdict moved"
 
     def capture(self) -> str:
         """Record frames of clients and nodes of a cluster of this release."""
@@ -196,8 +196,8 @@ class ReleaseWork:
         if not self.adopted:
             return "the newest release records those of older ones, too"
         self._call([*_KRAFTSPEC, "conform", "record-node", "--json"], self.work / "node.json")
-        made = json.loads((self.work / "node.json").read_text("utf-8"))
-        return f"{made['vectors']} vectors, {made['requests']:,} requests"
+        counts = json.loads((self.work / "node.json").read_text("utf-8"))
+        return f"{counts['vectors']} vectors, {counts['requests']:,} requests"
 
     def write_page(self) -> str:
         """Write what the release means for those who implement the protocol."""

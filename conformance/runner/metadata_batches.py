@@ -51,33 +51,33 @@ def own_batches_bared(value: Any, written: int) -> Any:
 
 
 def _bared(data: bytes, written: int) -> list[Any]:
-    made: list[Any] = []
+    batches: list[Any] = []
     at = 0
     for batch in split_batches(data):
         header = read_header(batch)
         if header.base_offset < written:
-            made.append(batch.hex())
+            batches.append(batch.hex())
         elif header.is_control:
             records = [_control(record) for record in decode_batch(batch)]
-            made.append([header.base_offset, header.partition_leader_epoch, *records])
+            batches.append([header.base_offset, header.partition_leader_epoch, *records])
         else:
-            made.append([header.base_offset, header.partition_leader_epoch, header.record_count])
+            batches.append([header.base_offset, header.partition_leader_epoch, header.record_count])
         at += len(batch)
-    return [*made, data[at:].hex()]
+    return [*batches, data[at:].hex()]
 
 
 def sets_in_order(data: bytes) -> list[Any]:
     """Return batches in which the sets of control records are in order, and so without CRC."""
-    made: list[Any] = []
+    batches: list[Any] = []
     at = 0
     for batch in split_batches(data):
         header = read_header(batch)
-        made.append(batch.hex())
+        batches.append(batch.hex())
         if header.is_control:
             records = [_control(record) for record in decode_batch(batch)]
-            made[-1] = [str(msgspec.structs.replace(header, crc=0)), *records]
+            batches[-1] = [str(msgspec.structs.replace(header, crc=0)), *records]
         at += len(batch)
-    return [*made, data[at:].hex()]
+    return [*batches, data[at:].hex()]
 
 
 def has_sets(data: bytes, written: int) -> bool:

@@ -150,13 +150,13 @@ def variants(vector: NodeVector) -> list[NodeVector]:
 
     The id of another one names it: ``leader-fetches@4.0.2``.
     """
-    made = [vector]
+    vectors = [vector]
     for release in vector.source.also or ():
         steps = [_of_release(step, release) for step in vector.steps]
         source = NodeSource(kafka=release)
         about = f"{vector.id}@{release}"
-        made.append(NodeVector(id=about, source=source, state=vector.state, steps=steps))
-    return made
+        vectors.append(NodeVector(id=about, source=source, state=vector.state, steps=steps))
+    return vectors
 
 
 def _of_release(step: NodeStep, release: str) -> NodeStep:

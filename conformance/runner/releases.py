@@ -114,8 +114,8 @@ def _difference(pair: _Pair, path: str) -> str | None:
             if _wire(one) != _wire(same):
                 return f"{where} is another field in it"
             inner = _structs(one, same)
-            if inner is not None and (found := _difference(inner, f"{where}.")) is not None:
-                return found
+            if inner is not None and (difference := _difference(inner, f"{where}.")) is not None:
+                return difference
         if len(mine) != len(other):
             longer = mine if len(mine) > len(other) else other
             name = f"{path}{longer[min(len(mine), len(other))].name}"
@@ -139,8 +139,8 @@ def _structs(one: FieldPlan, same: FieldPlan) -> _Pair | None:
 def _inner(pair: _Pair) -> dict[str, _Pair]:
     """Return the structs below two that do not differ, by the name of the field."""
     ours, theirs = ((*struct.fields, *struct.tagged) for struct in pair)
-    found = ((one.name, _structs(one, same)) for one, same in zip(ours, theirs, strict=True))
-    return {name: inner for name, inner in found if inner is not None}
+    structs = ((one.name, _structs(one, same)) for one, same in zip(ours, theirs, strict=True))
+    return {name: inner for name, inner in structs if inner is not None}
 
 
 def _later_tag(test: Any, pair: _Pair) -> str | None:

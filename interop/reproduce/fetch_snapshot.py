@@ -36,6 +36,6 @@ def fetch_snapshot_rejected(stage: Stage) -> bool:
         current_leader_epoch=epoch, snapshot_id=kind.SnapshotId(end_offset=10_000, epoch=epoch)
     )
     request = kind(topics=[kind.TopicSnapshot(name=METADATA_TOPIC, partitions=[partition])])
-    found = effect_of(node, request, VERSION, FetchSnapshotResponse)
-    stage.step(f"FetchSnapshot of 10000-{epoch}, which is not there: {found}")
-    return ErrorCode.SNAPSHOT_NOT_FOUND.name not in found
+    effect = effect_of(node, request, VERSION, FetchSnapshotResponse)
+    stage.step(f"FetchSnapshot of 10000-{epoch}, which is not there: {effect}")
+    return ErrorCode.SNAPSHOT_NOT_FOUND.name not in effect

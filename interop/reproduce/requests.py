@@ -45,8 +45,8 @@ def try_senders(
     for number, (who, properties) in enumerate(SENDERS.items()):
         cluster = stage.cluster(1, properties, name=f"quorum-{number}")
         (node,) = cluster.controllers
-        found = effect_of(node, request_to(node), version, response)
-        stage.step(f"{what}; {who}: {found}")
+        effect = effect_of(node, request_to(node), version, response)
+        stage.step(f"{what}; {who}: {effect}")
         has_ended |= not node.running()
         cluster.stop()
     return has_ended

@@ -171,14 +171,14 @@ def log_end(node: Node) -> int:
 
 def voters_in(node: Node) -> list[Voters]:
     """Return the voter sets in a node's log, the oldest first."""
-    found = []
+    voter_sets = []
     for batch in batches_of(node.metadata_log):
         if batch.is_control:
             for offset, record in decode_control_records(decode_batch(batch.data, 0)):
                 if isinstance(record, VotersRecord):
                     ids = frozenset(voter.voter_id for voter in record.voters)
-                    found.append(Voters(offset, ids))
-    return found
+                    voter_sets.append(Voters(offset, ids))
+    return voter_sets
 
 
 def wait_voters(node: Node, ids: Iterable[int]) -> Voters:
@@ -186,8 +186,8 @@ def wait_voters(node: Node, ids: Iterable[int]) -> Voters:
     wanted = frozenset(ids)
 
     def is_there() -> bool:
-        found = voters_in(node)
-        return bool(found) and found[-1].ids == wanted
+        voter_sets = voters_in(node)
+        return bool(voter_sets) and voter_sets[-1].ids == wanted
 
     wait_until(f"node {node.id} has the voters {sorted(wanted)} in its log", is_there)
     return voters_in(node)[-1]

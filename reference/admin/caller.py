@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Self, TypeVar
 from kraftspec.fastpath.errors import CodecError
 from kraftspec.reference.admin.config import ClientConfig
 from kraftspec.reference.admin.connection import Connection
-from kraftspec.reference.admin.errors import AnswerError, TimedOutError, address, said
+from kraftspec.reference.admin.errors import AnswerError, TimedOutError, address, error_text
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -81,7 +81,7 @@ class Caller:
             try:
                 self._any = self._connect(host, port, deadline_s)
             except (OSError, CodecError) as error:
-                failures.append(said(error))
+                failures.append(error_text(error))
                 self._next = (self._next + 1) % len(self._addresses)
             else:
                 self._accept(self._any)
@@ -93,7 +93,7 @@ class Caller:
         try:
             return Connection(host, port, self._config, deadline_s)
         except (OSError, CodecError) as error:
-            where, why = address(host, port), said(error)
+            where, why = address(host, port), error_text(error)
             if why.startswith(where):
                 raise
             raise ConnectionError(f"{where}: {why}") from error
@@ -116,7 +116,7 @@ class Caller:
             retried = self.not_leader | self.transient
         config = self._config
         deadline_s = time.monotonic() + config.api_timeout_ms / 1000
-        attempts = asked = 0
+        attempts = redirects = 0
         failure = ""
         is_told = False
         while True:
@@ -129,14 +129,14 @@ class Caller:
                 is_search = error.code in self.not_leader and attempts < len(self._addresses)
                 if error.code in self.not_leader:
                     self._forget()
-                    asked += 1
-                    if self.asks_around and asked % len(self._addresses):
+                    redirects += 1
+                    if self.asks_around and redirects % len(self._addresses):
                         continue
                     is_search = is_search and not self.asks_around
             except (OSError, CodecError) as error:
                 # What came of having no time left says less than what happened before.
                 if not failure or time.monotonic() < deadline_s:
-                    failure = said(error)
+                    failure = error_text(error)
                 is_search = False
                 self._forget()
             if not (is_told or is_search) and self._on_retry is not None:
@@ -155,7 +155,7 @@ class Caller:
 
 def parse_addresses(text: str) -> list[tuple[str, int]]:
     """Read ``host:port,[host]:port``; ValueError says which address is none."""
-    found = []
+    addresses = []
     for one in text.split(","):
         address = one.strip()
         if not address:
@@ -164,10 +164,10 @@ def parse_addresses(text: str) -> list[tuple[str, int]]:
         host = host[1:-1] if host.startswith("[") and host.endswith("]") else host
         if not colon or not host or not port.isdecimal() or not 0 < int(port) <= _PORT_MAX:
             raise ValueError(f"{address!r} is no host:port with a port from 1 to {_PORT_MAX}")
-        found.append((host, int(port)))
-    if not found:
+        addresses.append((host, int(port)))
+    if not addresses:
         raise ValueError(f"{text!r} has no host:port in it")
-    return found
+    return addresses
 
 
 def backoff_s(config: ClientConfig, failures: int) -> float:

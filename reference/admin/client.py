@@ -319,10 +319,10 @@ class AdminClient(Caller):
         if self._leader is None:
             cluster = self._describe_cluster(deadline_s)
             node = cluster.node(cluster.controller_id)
-            asked = self._anyone(deadline_s)
-            if node is None or (node.host, node.port) == (asked.host, asked.port):
+            connection = self._anyone(deadline_s)
+            if node is None or (node.host, node.port) == (connection.host, connection.port):
                 # A leader that is not registered is found by asking one after another.
-                self._leader = asked
+                self._leader = connection
             else:
                 self._leader = self._connect(node.host, node.port, deadline_s)
         return self._leader
@@ -339,14 +339,14 @@ def ask_quorum(connection: Connection, deadline_s: float) -> QuorumInfo:
     _check(answer.error_code, answer.error_message)
     if len(answer.topics) != 1 or len(answer.topics[0].partitions) != 1:
         raise AdminError("the answer to DescribeQuorum is not about one partition")
-    found = answer.topics[0].partitions[0]
-    _check(found.error_code, found.error_message)
+    partition = answer.topics[0].partitions[0]
+    _check(partition.error_code, partition.error_message)
     return QuorumInfo(
-        leader_id=found.leader_id,
-        leader_epoch=found.leader_epoch,
-        high_watermark=found.high_watermark,
-        voters=_replicas(found.current_voters),
-        observers=_replicas(found.observers),
+        leader_id=partition.leader_id,
+        leader_epoch=partition.leader_epoch,
+        high_watermark=partition.high_watermark,
+        voters=_replicas(partition.current_voters),
+        observers=_replicas(partition.observers),
         endpoints={
             node.node_id: tuple(Endpoint(one.name, one.host, one.port) for one in node.listeners)
             for node in answer.nodes
@@ -372,7 +372,7 @@ def _left_ms(deadline_s: float) -> int:
     return max(0, round((deadline_s - time.monotonic()) * 1000))
 
 
-def _replicas(found: Sequence[DescribeQuorumResponse.ReplicaState]) -> tuple[Replica, ...]:
+def _replicas(states: Sequence[DescribeQuorumResponse.ReplicaState]) -> tuple[Replica, ...]:
     return tuple(
         Replica(
             one.replica_id,
@@ -381,5 +381,5 @@ def _replicas(found: Sequence[DescribeQuorumResponse.ReplicaState]) -> tuple[Rep
             one.last_fetch_timestamp,
             one.last_caught_up_timestamp,
         )
-        for one in found
+        for one in states
     )

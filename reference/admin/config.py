@@ -62,12 +62,12 @@ def load_client_config(path: str) -> ClientConfig:
 
 def client_config(properties: Mapping[str, str], path: str = "") -> ClientConfig:
     """Make a configuration of properties; ValueError names the one that is wrong."""
-    found = {
+    fields = {
         field: _milliseconds(key, properties[key])
         for key, field in _TIMES.items()
         if key in properties
     }
-    config = msgspec.structs.replace(ClientConfig(path=path, properties=dict(properties)), **found)
+    config = msgspec.structs.replace(ClientConfig(path=path, properties=dict(properties)), **fields)
     client_id = properties.get("client.id")
     return msgspec.structs.replace(config, client_id=client_id) if client_id else config
 

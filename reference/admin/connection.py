@@ -7,7 +7,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
-from kraftspec.reference.admin.errors import AdminError, AnswerError, address, said
+from kraftspec.reference.admin.errors import AdminError, AnswerError, address, error_text
 from kraftspec.reference.wire.apis import api_name, common_version
 from kraftspec.reference.wire.blocking import BlockingClient, left_s, run_blocking
 from kraftspec.reference.wire.client import VersionsError, negotiate
@@ -105,8 +105,8 @@ class Connection:
             if self._is_let_in or not self._lacks:
                 raise
             raise ConnectionError(
-                f"{said(error)}; it may want {self._lacks}: set security.protocol in the file of "
-                f"--command-config"
+                f"{error_text(error)}; it may want {self._lacks}: set security.protocol in "
+                f"the file of --command-config"
             ) from error
 
     def _exchange(
@@ -145,7 +145,7 @@ class Connection:
         except ConnectionError as error:
             # Who asks for a certificate says so after the handshake, and hangs up at once.
             raise ConnectionError(
-                f"{said(error)}; it may want a certificate: set ssl.keystore.location"
+                f"{error_text(error)}; it may want a certificate: set ssl.keystore.location"
             ) from error
 
     def _begin(self, sasl: SaslConfig | None, deadline_s: float) -> None:

@@ -26,7 +26,7 @@ class AnswerError(AdminError):
         super().__init__(f"{text}. {advice}" if advice else text)
 
 
-def said(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """Return what an error says; of the system's own without its number."""
     strerror = error.strerror if isinstance(error, OSError) else None
     return strerror or str(error) or type(error).__name__

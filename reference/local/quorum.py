@@ -77,11 +77,11 @@ class LocalQuorum:
         self._without = without
         self._kind = parts_of(profile).node
         self.nodes: dict[int, Node] = {}
-        found = sorted(directory.glob(f"*/{PROPERTIES_NAME}"), key=lambda path: path.parent.name)
-        if not found:
+        paths = sorted(directory.glob(f"*/{PROPERTIES_NAME}"), key=lambda path: path.parent.name)
+        if not paths:
             ids = list(range(first_id, first_id + voters + observers))
-            found = self._lay_out(ids, voters, first_port, settings or {})
-        self.properties = {load_config(path, profile).node_id: path for path in found}
+            paths = self._lay_out(ids, voters, first_port, settings or {})
+        self.properties = {load_config(path, profile).node_id: path for path in paths}
 
     def _lay_out(
         self, ids: list[int], voters: int, first_port: int, settings: Mapping[str, str]
@@ -197,7 +197,7 @@ def free_ports(first: int, count: int) -> list[int]:
     They are not the system's choice: it chooses from those of outgoing connections, one of which
     may be there when a node is started again. Raises OSError where there are not as many.
     """
-    found: list[int] = []
+    ports: list[int] = []
     for port in range(first, PORT_MAX + 1):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -205,7 +205,7 @@ def free_ports(first: int, count: int) -> list[int]:
                 probe.bind((HOST, port))
             except OSError:
                 continue
-        found.append(port)
-        if len(found) == count:
-            return found
-    raise OSError(f"{count} ports are wanted, and from {first} on {len(found)} are free")
+        ports.append(port)
+        if len(ports) == count:
+            return ports
+    raise OSError(f"{count} ports are wanted, and from {first} on {len(ports)} are free")

@@ -91,5 +91,5 @@ def decode_control_record(record: Record) -> Message | None:
 
 def decode_control_records(records: Iterable[Record]) -> list[tuple[int, Message]]:
     """Return (offset, message) of the records of a control batch that are known."""
-    found = ((record.offset, decode_control_record(record)) for record in records)
-    return [(offset, message) for offset, message in found if message is not None]
+    decoded = ((record.offset, decode_control_record(record)) for record in records)
+    return [(offset, message) for offset, message in decoded if message is not None]

@@ -89,7 +89,7 @@ class MetaProperties(msgspec.Struct, frozen=True, kw_only=True):
                 raise ValueError(f"version {version}, and {_VERSIONS[KAFKA]} is known")
             has_broker_id = BROKER_ID in properties and NODE_ID not in properties
             id_property = BROKER_ID if has_broker_id and not is_kafka else NODE_ID
-            made = cls(
+            meta = cls(
                 profile=KAFKA if is_kafka else version,
                 cluster_id=properties.pop("cluster.id", ""),
                 node_id=_node_id(properties.pop(id_property, "-1")),
@@ -97,12 +97,12 @@ class MetaProperties(msgspec.Struct, frozen=True, kw_only=True):
                 directory_id=Uuid.parse(properties.pop("directory.id", str(ZERO_UUID))),
                 others=properties,
             )
-            if is_kafka and (made.node_id < 0 or not made.cluster_id):
-                missing = id_property if made.node_id < 0 else "cluster.id"
+            if is_kafka and (meta.node_id < 0 or not meta.cluster_id):
+                missing = id_property if meta.node_id < 0 else "cluster.id"
                 raise ValueError(f"{missing} is missing")
         except ValueError as error:
             raise NotFormattedError(f"{path}: {error}") from error
-        return made
+        return meta
 
 
 def _node_id(text: str) -> int:

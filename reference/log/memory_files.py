@@ -370,12 +370,12 @@ class MemoryFiles:
         lost.
         """
         self.kill()
-        found: dict[str, list[str]] = {"lost write": [], "torn write": [], "lost name": []}
+        losses: dict[str, list[str]] = {"lost write": [], "torn write": [], "lost name": []}
         for directory in sorted(self._changes):
             changes = self._changes[directory]
             kept = self._durable_names[directory]
             count = random.getrandbits(16) % (len(changes) + 1)
-            found["lost name"] += [f"{directory}/{new or old}" for old, new, _ in changes[count:]]
+            losses["lost name"] += [f"{directory}/{new or old}" for old, new, _ in changes[count:]]
             for old, new, inode in changes[:count]:
                 _apply(kept, old, new, inode)
         self._changes.clear()
@@ -392,11 +392,11 @@ class MemoryFiles:
                     seen[id(inode)] = inode
                     done = inode.power_loss(random)
                     if "lost" in done:
-                        found["lost write"].append(f"{directory}/{name}")
+                        losses["lost write"].append(f"{directory}/{name}")
                     if len(done) > 1:
-                        found["torn write"].append(f"{directory}/{name}")
+                        losses["torn write"].append(f"{directory}/{name}")
         self._names = {path: dict(names) for path, names in self._durable_names.items()}
-        return {kind: paths for kind, paths in found.items() if paths}
+        return {kind: paths for kind, paths in losses.items() if paths}
 
     def corrupt(self, path: str, position: int, mask: int) -> None:
         """Flip bits of a byte at rest: its reader sees it, and so does the next life."""

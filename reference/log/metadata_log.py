@@ -91,24 +91,24 @@ class Appended(NamedTuple):
 class MetadataLog:
     """A node's log, open. Offsets are of records, and ``end_offset`` is the next one's."""
 
-    def __init__(self, directory: str, files: Files, config: LogConfig, found: Found) -> None:
+    def __init__(self, directory: str, files: Files, config: LogConfig, recovered: Found) -> None:
         """Take over what ``recover`` found; ``open`` is how a log is opened."""
         self.directory = directory
-        self.recovery: Final[LogRecovery] = found.report
-        self.snapshots: list[SnapshotId] = found.snapshots  # In order.
+        self.recovery: Final[LogRecovery] = recovered.report
+        self.snapshots: list[SnapshotId] = recovered.snapshots  # In order.
         self._files = files
         self._config = config
-        self._segments = found.segments
-        self._epochs = found.epochs
-        self._last_epoch = found.epochs.last_epoch
+        self._segments = recovered.segments
+        self._epochs = recovered.epochs
+        self._last_epoch = recovered.epochs.last_epoch
         self._failure: BaseException | None = None
         self._is_closed = False
         # Held by a flush, and by what may not go on beside one.
         self.flushing: AbstractContextManager[Any] = threading.Lock()
-        self._start_offset = found.start_offset
-        self._end_offset = found.segments[-1].next_offset if found.segments else 0
+        self._start_offset = recovered.start_offset
+        self._end_offset = recovered.segments[-1].next_offset if recovered.segments else 0
         self._flushed_offset = self._end_offset
-        self._active = found.segments[-1] if found.segments else self._add_segment(0)
+        self._active = recovered.segments[-1] if recovered.segments else self._add_segment(0)
 
     @classmethod
     def open(
@@ -133,14 +133,14 @@ class MetadataLog:
             _check_topic(files, directory)
         else:
             replace_whole(files, directory, PARTITION_METADATA_NAME, PARTITION_METADATA)
-        found = recover(files, directory, config.index_interval_bytes, cut_corrupt=cut_corrupt)
-        log = cls(directory, files, config, found)
+        recovered = recover(files, directory, config.index_interval_bytes, cut_corrupt=cut_corrupt)
+        log = cls(directory, files, config, recovered)
         latest = log.snapshots[-1] if log.snapshots else None
         if latest is not None and order(latest) > (max(log.last_epoch, 0), log.end_offset):
             # The node ended between the snapshot and the cut (``truncateToLatestSnapshot``).
             log.truncate_fully_to(latest)
-            found.report.truncated_to = latest
-        elif CHECKPOINT_NAME not in names or found.report.epochs_were_stale:
+            recovered.report.truncated_to = latest
+        elif CHECKPOINT_NAME not in names or recovered.report.epochs_were_stale:
             log._keep_epochs()
         return log
 
@@ -617,9 +617,9 @@ class MetadataLog:
         )
 
 
-def _refuse(path: str, found: int, due: int, position: int) -> None:
+def _refuse(path: str, value: int, due: int, position: int) -> None:
     raise CodecError(
-        ErrorClass.INTEGER_OUT_OF_RANGE, f"{found}, where {due} is due", path=path, offset=position
+        ErrorClass.INTEGER_OUT_OF_RANGE, f"{value}, where {due} is due", path=path, offset=position
     )
 
 

@@ -129,7 +129,7 @@ class _Remembered(NamedTuple):
     last_epoch: int
     interval_bytes: int
     batches: BatchIndex
-    found: Recovery
+    recovery: Recovery
     epochs: list[EpochEntry]  # That begin in it.
 
 
@@ -145,13 +145,13 @@ def _recover_segment(
             raise CorruptMetadataLogError(path + LOG_SUFFIX, 0, reason)
         if chain.due is None:
             chain.due = base_offset
-        found = _read_segment(file, base_offset, chain, interval_bytes)
+        recovery = _read_segment(file, base_offset, chain, interval_bytes)
     except BaseException:
         file.close()
         raise
-    segment = Segment(path, file, chain.index, found.end)
+    segment = Segment(path, file, chain.index, recovery.end)
     segment.next_offset = chain.due
-    return segment, found
+    return segment, recovery
 
 
 def _read_segment(file: File, base_offset: int, chain: _Chain, interval_bytes: int) -> Recovery:
@@ -167,15 +167,15 @@ def _read_segment(file: File, base_offset: int, chain: _Chain, interval_bytes: i
         chain.index = known.batches.copy()
         for epoch, start_offset in known.epochs:
             chain.epochs.assign(epoch, start_offset)
-        chain.due = known.found.next_offset
-        return known.found
+        chain.due = known.recovery.next_offset
+        return known.recovery
     chain.index = BatchIndex(base_offset, interval_bytes)
     epochs = len(chain.epochs.entries)
-    found = find_end(file.read_at, file.size(), base_offset, chain.visit, is_log=True)
+    recovery = find_end(file.read_at, file.size(), base_offset, chain.visit, is_log=True)
     if memory:
         begun = chain.epochs.entries[epochs:]
-        memory.remembered = _Remembered(*before, chain.index.copy(), found, begun)
-    return found
+        memory.remembered = _Remembered(*before, chain.index.copy(), recovery, begun)
+    return recovery
 
 
 def recover(
@@ -202,13 +202,15 @@ def recover(
                 _drop(files, directory, bases[number:], report)
                 report.torn_reason = f"{path}: {reason}"
                 break
-            segment, found = _recover_segment(files, directory, base_offset, chain, interval_bytes)
+            segment, recovery = _recover_segment(
+                files, directory, base_offset, chain, interval_bytes
+            )
             segments.append(segment)
-            _note(report, found)
-            if found.reason or (found.zero_bytes and not is_last):
-                reason = found.reason or "zeros at the end, and another segment follows"
-                if (found.is_corrupt or not is_last) and not cut_corrupt:
-                    raise CorruptMetadataLogError(path, found.end, reason)
+            _note(report, recovery)
+            if recovery.reason or (recovery.zero_bytes and not is_last):
+                reason = recovery.reason or "zeros at the end, and another segment follows"
+                if (recovery.is_corrupt or not is_last) and not cut_corrupt:
+                    raise CorruptMetadataLogError(path, recovery.end, reason)
                 report.torn_reason = f"{path}: {reason}"
                 _drop(files, directory, bases[number + 1 :], report)
                 break
@@ -229,12 +231,12 @@ def recover(
     return Found(segments, start_offset, chain.epochs, snapshots, report)
 
 
-def _note(report: LogRecovery, found: Recovery) -> None:
+def _note(report: LogRecovery, recovery: Recovery) -> None:
     report.segments += 1
-    report.batches += found.batches
-    report.bytes_read += found.end
-    report.zero_bytes += found.zero_bytes
-    report.torn_bytes += found.torn_bytes
+    report.batches += recovery.batches
+    report.bytes_read += recovery.end
+    report.zero_bytes += recovery.zero_bytes
+    report.torn_bytes += recovery.torn_bytes
 
 
 def _drop(files: Files, directory: str, bases: list[int], report: LogRecovery) -> None:

@@ -129,11 +129,11 @@ class MetadataImage:
 
     def broker(self, broker_id: int, epoch: int) -> kafka.RegisterBrokerRecord:
         """Return a broker that is registered at an epoch."""
-        found = self.brokers.get(broker_id)
-        if found is None or found.broker_epoch != epoch:
-            known = "is not registered" if found is None else f"has epoch {found.broker_epoch}"
+        broker = self.brokers.get(broker_id)
+        if broker is None or broker.broker_epoch != epoch:
+            known = "is not registered" if broker is None else f"has epoch {broker.broker_epoch}"
             raise ImageError(f"broker {broker_id} of epoch {epoch} is meant, and {known}")
-        return found
+        return broker
 
 
 def _topic(image: MetadataImage, record: kafka.TopicRecord) -> None:
@@ -161,19 +161,19 @@ def _partition(image: MetadataImage, record: kafka.PartitionRecord) -> None:
 
 def _partition_change(image: MetadataImage, record: kafka.PartitionChangeRecord) -> None:
     """What the change leaves out stays. Each change is an epoch, and each election a leader's."""
-    found = image.partition(record.topic_id, record.partition_id)
+    partition = image.partition(record.topic_id, record.partition_id)
     for name in (
         "isr", "replicas", "removing_replicas", "adding_replicas", "directories",
         "eligible_leader_replicas", "last_known_elr",
     ):  # fmt: skip
         if (value := getattr(record, name)) is not None:
-            setattr(found, name, value)
+            setattr(partition, name, value)
     if record.leader != NO_LEADER_CHANGE:
-        found.leader = record.leader
-        found.leader_epoch += 1
+        partition.leader = record.leader
+        partition.leader_epoch += 1
     if record.leader_recovery_state != NO_RECOVERY_CHANGE:
-        found.leader_recovery_state = record.leader_recovery_state
-    found.partition_epoch += 1
+        partition.leader_recovery_state = record.leader_recovery_state
+    partition.partition_epoch += 1
 
 
 def _clear_elr(image: MetadataImage, record: kafka.ClearElrRecord) -> None:
@@ -209,15 +209,15 @@ def _unfence(image: MetadataImage, record: kafka.UnfenceBrokerRecord) -> None:
 
 
 def _broker_change(image: MetadataImage, record: kafka.BrokerRegistrationChangeRecord) -> None:
-    found = image.broker(record.broker_id, record.broker_epoch)
+    broker = image.broker(record.broker_id, record.broker_epoch)
     if record.fenced in (FENCE, UNFENCE):
-        found.fenced = record.fenced == FENCE
+        broker.fenced = record.fenced == FENCE
     if record.in_controlled_shutdown == IN_CONTROLLED_SHUTDOWN:
-        found.in_controlled_shutdown = True
+        broker.in_controlled_shutdown = True
     if record.log_dirs:
-        found.log_dirs = record.log_dirs
+        broker.log_dirs = record.log_dirs
     if record.cordoned_log_dirs is not None:
-        found.cordoned_log_dirs = record.cordoned_log_dirs
+        broker.cordoned_log_dirs = record.cordoned_log_dirs
 
 
 def _register_controller(image: MetadataImage, record: kafka.RegisterControllerRecord) -> None:

@@ -89,17 +89,17 @@ def files_of(directory: str) -> list[MetadataFile]:
 
     Raises OSError where the directory cannot be listed.
     """
-    found: list[MetadataFile] = []
+    files: list[MetadataFile] = []
     segments: list[str] = []
     for name in sorted(os.listdir(directory)):
         path = os.path.join(directory, name)
         parsed = parse_name(name)
         if parsed is not None and parsed.is_whole:
-            found.append(file_of(path))
+            files.append(file_of(path))
         elif _SEGMENT.fullmatch(name):
             segments.append(path)
-    found += [file_of(path, is_last=path == segments[-1]) for path in segments]
-    return found
+    files += [file_of(path, is_last=path == segments[-1]) for path in segments]
+    return files
 
 
 def profile_near(path: str | Path) -> str:
@@ -165,8 +165,8 @@ def read_rows(
                     yield _row(header, record, NoOpRecord())
                     continue
                 why = refused.error if isinstance(refused, FrameError) else refused
-                said = explain(record.offset, why)
-                raise DamagedFileError(file.path, header.position, said) from refused
+                explanation = explain(record.offset, why)
+                raise DamagedFileError(file.path, header.position, explanation) from refused
             yield _row(header, record, message)
 
 
@@ -205,13 +205,13 @@ def _end_or_raise(file: MetadataFile, position: int, error: CodecError) -> None:
     for look in range(_LOOKS_COUNT if file.is_last else 0):
         if look:
             time.sleep(_LOOK_AGAIN_S)
-        found = _look(file.path, position)
-        if found is None:
+        rest = _look(file.path, position)
+        if rest is None:
             follow = f"; and no batch has more than {BATCH_BYTES_MAX} bytes"
             break
-        if found.end or not found.is_corrupt:
+        if rest.end or not rest.is_corrupt:
             return  # What was being written may be whole by now: the next who reads has it.
-        follow = f"; {found.good_bytes} bytes of good batches follow"
+        follow = f"; {rest.good_bytes} bytes of good batches follow"
     raise DamagedFileError(file.path, position, _told(error) + follow)
 
 

@@ -61,8 +61,8 @@ def describe_cluster(
     core: Core, request: DescribeClusterRequest, version: int, listener: str
 ) -> DescribeClusterResponse:
     """DescribeCluster (KIP-700, KIP-919): the voters, where they are, and which of them leads."""
-    asked = request.endpoint_type if version else 1
-    if asked != CONTROLLER_ENDPOINTS:
+    endpoint_type = request.endpoint_type if version else 1
+    if endpoint_type != CONTROLLER_ENDPOINTS:
         return DescribeClusterResponse(
             error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE,
             error_message="The request was sent to an endpoint of the wrong type.",

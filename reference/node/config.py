@@ -313,11 +313,11 @@ def read_limits(reader: Reader) -> Limits:
 
 
 def _overrides(reader: Reader) -> dict[str, int]:
-    found: dict[str, int] = {}
+    overrides: dict[str, int] = {}
     for word in filter(None, re.split(r"\s*,\s*", reader.text(PER_IP_OVERRIDES))):
         host, colon, count = (part.strip() for part in word.rpartition(":"))
         if not colon or not host or not re.fullmatch("[0-9]{1,9}", count):
             reader.mistake(PER_IP_OVERRIDES, f"{shown(word)} is no entry: write host:count")
         else:
-            found[host] = int(count)
-    return found
+            overrides[host] = int(count)
+    return overrides

@@ -97,7 +97,7 @@ class Security:
         sasl = None
         if own is not None and protocol.has_sasl:
             sasl = self._own_login(own)
-        made = SecurityConfig(
+        security = SecurityConfig(
             protocol=protocol,
             tls=own.tls if own is not None else None,
             sasl=sasl,
@@ -106,13 +106,13 @@ class Security:
             super_users=self._super_users(),
             allow_if_no_acl=reader.flag("allow.everyone.if.no.acl.found"),
         )
-        if made.is_on and not made.super_users and not made.allow_if_no_acl:
+        if security.is_on and not security.super_users and not security.allow_if_no_acl:
             reader.warn(
                 SUPER_USERS,
                 "it names nobody, so no other controller may call this node until ACLs let it; "
                 'add the principals of the controllers, such as "User:controller"',
             )
-        return made
+        return security
 
     # ---- names ---------------------------------------------------------------------------------
 
@@ -229,16 +229,16 @@ class Security:
 
     def _mechanisms(self, listener: str) -> list[Mechanism]:
         key = self._key(listener, MECHANISMS)
-        found = []
+        mechanisms = []
         for word in self._reader.words(key, MECHANISMS):
             mechanism = self._mechanism(key, word)
             if mechanism is not None:
-                found.append(mechanism)
+                mechanisms.append(mechanism)
         if not self._reader.has(key):
             self._reader.mistake(key, f"the default, GSSAPI, is not spoken: write {_KNOWN}")
         elif not self._reader.words(key, MECHANISMS):
             self._reader.mistake(key, f"it is empty: write {_KNOWN}")
-        return found
+        return mechanisms
 
     def _mechanism(self, key: str, word: str) -> Mechanism | None:
         if word in list(Mechanism):
@@ -303,7 +303,7 @@ class Security:
     # ---- who may call --------------------------------------------------------------------------
 
     def _super_users(self) -> frozenset[str]:
-        found = set()
+        principals = set()
         for word in self._reader.text(SUPER_USERS).split(";"):
             principal = word.strip()
             kind, colon, name = principal.partition(":")
@@ -312,8 +312,8 @@ class Security:
                     SUPER_USERS, f"{shown(principal)} is no principal: write User:name;User:other"
                 )
             elif principal:
-                found.add(principal)
-        return frozenset(found)
+                principals.add(principal)
+        return frozenset(principals)
 
 
 _KNOWN: Final = " or ".join(Mechanism)

@@ -48,7 +48,7 @@ class Address(NamedTuple):
 
 def read_addresses(reader: Reader, key: str) -> list[Address]:
     """Return the entries of a list of listeners, what is wrong with them noted."""
-    found: list[Address] = []
+    addresses: list[Address] = []
     for word in reader.words(key):
         match = _LISTENER.fullmatch(word)
         if match is None:
@@ -59,11 +59,11 @@ def read_addresses(reader: Reader, key: str) -> list[Address]:
             reader.mistake(key, f"{shown(word)}: a port is 0 to {PORT_MAX}")
             continue
         address = Address(match[1].upper(), match[2], port)
-        if any(other.name == address.name for other in found):
+        if any(other.name == address.name for other in addresses):
             reader.mistake(key, f"two listeners have the name {address.name}")
             continue
-        found.append(address)
-    return found
+        addresses.append(address)
+    return addresses
 
 
 def check_ports(reader: Reader, addresses: list[Address]) -> None:
@@ -93,7 +93,7 @@ def read_protocols(reader: Reader, addresses: list[Address]) -> dict[str, Protoc
     Where the map is not set, a name that is a protocol has that one, and the controllers' names
     are PLAINTEXT unless any listener's is SSL or SASL (``effectiveListenerSecurityProtocolMap``).
     """
-    found: dict[str, Protocol] = {}
+    protocols: dict[str, Protocol] = {}
     for word in filter(None, re.split(r"\s*,\s*", reader.text(PROTOCOLS))):
         name, colon, value = (part.strip() for part in word.rpartition(":"))
         name, value = name.upper(), value.upper()
@@ -102,15 +102,15 @@ def read_protocols(reader: Reader, addresses: list[Address]) -> dict[str, Protoc
         elif value not in list(Protocol):
             close = did_you_mean(value, Protocol)
             reader.mistake(PROTOCOLS, f"{shown(value)} of {name} is no protocol{close}")
-        elif name in found:
+        elif name in protocols:
             reader.mistake(PROTOCOLS, f"{name} stands in it twice")
         else:
-            found[name] = Protocol(value)
+            protocols[name] = Protocol(value)
     if not reader.has(PROTOCOLS):
         names = list(reader.words(NAMES))
         if not any(_is_secure(name) for name in [*names, *(one.name for one in addresses)]):
-            found |= dict.fromkeys(names, Protocol.PLAINTEXT)
-    return found
+            protocols |= dict.fromkeys(names, Protocol.PLAINTEXT)
+    return protocols
 
 
 def _is_secure(name: str) -> bool:
@@ -155,7 +155,7 @@ def advertised(
     reader: Reader, addresses: list[Address], protocols: dict[str, Protocol]
 ) -> dict[str, Address]:
     """Return where others find each listener; an empty or any host is this machine's name."""
-    found = {address.name: address for address in addresses}
+    by_name = {address.name: address for address in addresses}
     if reader.has(ADVERTISED):
         for address in read_addresses(reader, ADVERTISED):
             if address.host in _ANY[1:]:
@@ -163,12 +163,12 @@ def advertised(
             elif address.name not in protocols:
                 known = did_you_mean(address.name, protocols)
                 reader.mistake(ADVERTISED, f"{address.name} is in no protocol map{known}")
-            elif address.name not in found:
-                known = did_you_mean(address.name, found)
+            elif address.name not in by_name:
+                known = did_you_mean(address.name, by_name)
                 reader.mistake(ADVERTISED, f"{address.name} is not in listeners{known}")
             else:
-                found[address.name] = address
-    return {name: _reachable(address) for name, address in found.items()}
+                by_name[address.name] = address
+    return {name: _reachable(address) for name, address in by_name.items()}
 
 
 def _reachable(address: Address) -> Address:
@@ -212,9 +212,9 @@ def read_voters(reader: Reader, listener: str) -> VoterSet:
 
 def read_servers(reader: Reader) -> tuple[Node, ...]:
     """Return whom to ask when no leader is known."""
-    found: list[Node] = []
+    servers: list[Node] = []
     for word in reader.words(SERVERS):
         at = read_host_port(reader, SERVERS, word, "host:port")
         if at is not None:
-            found.append(Node(BOOTSTRAP_ID_MAX - len(found), *at))
-    return tuple(found)
+            servers.append(Node(BOOTSTRAP_ID_MAX - len(servers), *at))
+    return tuple(servers)

@@ -183,16 +183,16 @@ class MetricsServer:
         registry = CollectorRegistry()
         registry.register(RaftCollector(node))
         try:
-            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-            kind = _HttpServer6 if found[0][0] == socket.AF_INET6 else _HttpServer
-            bound = str(found[0][4][0])
+            infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+            kind = _HttpServer6 if infos[0][0] == socket.AF_INET6 else _HttpServer
+            bound = str(infos[0][4][0])
             app = make_wsgi_app(registry)
             self._server = make_server(bound, port, app, kind, handler_class=_Handler)
         except OSError as error:
-            said = error.strerror or str(error)
+            why = error.strerror or str(error)
             if error.errno == errno.EADDRINUSE:
-                said = "another process listens there; stop it, or choose another port"
-            raise OSError(error.errno, f"no metrics at {host_port(host, port)}: {said}") from error
+                why = "another process listens there; stop it, or choose another port"
+            raise OSError(error.errno, f"no metrics at {host_port(host, port)}: {why}") from error
         self.port: int = self._server.server_port
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
         self._thread.start()

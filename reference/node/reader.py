@@ -112,9 +112,9 @@ class Reader:
         """Note that a property is wrong: what, and what to do."""
         self._wrong.add(key)
         line = self.entries[key].line if key in self.entries else 0
-        said = (line, f"{self.where(key)}: {key}: {text}")
-        if said not in self.mistakes:
-            self.mistakes.append(said)
+        mistake = (line, f"{self.where(key)}: {key}: {text}")
+        if mistake not in self.mistakes:
+            self.mistakes.append(mistake)
 
     def warn(self, key: str, text: str, line: int | None = None) -> None:
         """Note that a property does not do what it does in Kafka."""
@@ -125,7 +125,7 @@ class Reader:
 
     def said_warnings(self) -> tuple[ConfigWarning, ...]:
         """Return the warnings in the order of their lines."""
-        return tuple(warning for _, warning in sorted(self.warnings, key=lambda said: said[0]))
+        return tuple(warning for _, warning in sorted(self.warnings, key=lambda noted: noted[0]))
 
     def is_wrong(self, *keys: str) -> bool:
         """Whether a mistake was noted in any of them."""
@@ -232,14 +232,14 @@ def base_key(key: str) -> str:
 def nearest(key: str, keys: Iterable[str] | None = None) -> str | None:
     """Return the known property that ``key`` probably means, None where there is none."""
     base = base_key(key)
-    found = closest(base.lower(), keys or known_keys(), LIKENESS_MIN)
-    return None if found is None else key.removesuffix(base) + found
+    match = closest(base.lower(), keys or known_keys(), LIKENESS_MIN)
+    return None if match is None else key.removesuffix(base) + match
 
 
 def closest(word: str, words: Iterable[str], likeness_min: float) -> str | None:
     """Return the one of ``words`` that is most like ``word``; None if none is."""
-    found = difflib.get_close_matches(word[:200], list(words), 1, likeness_min)
-    return found[0] if found else None
+    matches = difflib.get_close_matches(word[:200], list(words), 1, likeness_min)
+    return matches[0] if matches else None
 
 
 def did_you_mean(word: str, words: Iterable[str]) -> str:

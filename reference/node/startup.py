@@ -26,7 +26,7 @@ def make_node(
     the profile speaks as, in place of the newest. Raises LookupError for an unknown profile,
     ValueError for an unknown fix or release.
     """
-    made = profile_named(
+    protocol = profile_named(
         profile, without=without, release=release, listener=config.core.listener_name
     )
-    return Node(config, profile=made, **options)
+    return Node(config, profile=protocol, **options)

@@ -85,8 +85,8 @@ class _Segment:
     def covering(self, offset: int) -> int | None:
         """Return the number of the first batch that ends at ``offset`` or behind it."""
         if self.is_ordered:
-            found = bisect_left(self.last_offsets, offset)
-            return found if found < len(self.last_offsets) else None
+            first = bisect_left(self.last_offsets, offset)
+            return first if first < len(self.last_offsets) else None
         numbered = enumerate(self.last_offsets)
         return next((number for number, last in numbered if last >= offset), None)
 
@@ -137,7 +137,7 @@ def dump_index(path: Path, options: IndexOptions) -> Side:
     if mismatches:
         side.complaints.append(f"Mismatches in :{name}")
         side.complaints += [
-            f"  Index offset: {offset}, log offset: {found}" for offset, found in mismatches
+            f"  Index offset: {offset}, log offset: {last}" for offset, last in mismatches
         ]
     return side
 
@@ -191,15 +191,15 @@ def dump_time_index(path: Path, options: IndexOptions) -> Side:
         if number is None or last != offset:
             kind, text = "missing", f"Indexed offset: {offset}, found log offset: {last}"
         elif segment.max_timestamps[number] != timestamp and timestamp >= previous:
-            found = segment.max_timestamps[number]
-            kind, text = "mismatch", f"  Index timestamp: {timestamp}, log timestamp: {found}"
+            greatest = segment.max_timestamps[number]
+            kind, text = "mismatch", f"  Index timestamp: {timestamp}, log timestamp: {greatest}"
         if kind:
             wrong[kind].append(text)
             side.refuse(name, at, text.strip(), _INDEX_ERROR)
         if timestamp < previous:
-            said = f"  Index timestamp: {timestamp}, Previously indexed timestamp: {previous}"
-            wrong["order"].append(said)
-            side.refuse(name, at, said.strip(), _INDEX_ERROR)
+            disorder = f"  Index timestamp: {timestamp}, Previously indexed timestamp: {previous}"
+            wrong["order"].append(disorder)
+            side.refuse(name, at, disorder.strip(), _INDEX_ERROR)
         previous = timestamp
         side.values.append({"kind": "timeIndex", "timestamp": timestamp, "offset": offset})
         if not options.verify_only:
@@ -331,24 +331,24 @@ def dump_properties(path: Path) -> Side:
     """Dump meta.properties."""
     side = Side()
     try:
-        found = parse_properties(read_small(path).decode("latin-1"))
+        properties = parse_properties(read_small(path).decode("latin-1"))
     except ValueError as error:
         side.refuse(str(path), 0, str(error))
         return side
-    side.lines += [f"{key}={value}" for key, value in sorted(found.items())]
-    side.values.append({"kind": "properties", "properties": found})
+    side.lines += [f"{key}={value}" for key, value in sorted(properties.items())]
+    side.values.append({"kind": "properties", "properties": properties})
     return side
 
 
 def dump_partition_metadata(path: Path) -> Side:
     """Dump partition.metadata: the id of a partition's topic."""
-    side, found = Side(), {}
+    side, values = Side(), {}
     for line in read_small(path).decode("utf-8", "replace").splitlines():
         key, colon, value = line.partition(":")
         if colon:
-            found[key.strip()] = value.strip()
+            values[key.strip()] = value.strip()
             side.lines.append(line)
-    if "topic_id" not in found:
+    if "topic_id" not in values:
         side.refuse(str(path), 0, "no line says topic_id")
-    side.values.append({"kind": "partition", **found})
+    side.values.append({"kind": "partition", **values})
     return side

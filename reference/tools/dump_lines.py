@@ -172,8 +172,8 @@ class _Base:
         lines = programs.lines(piece.data, header.position, words)
         if lines is not None:
             self._last_offset = header.last_offset
-        found: bytes | None = lines
-        return found
+        output: bytes | None = lines
+        return output
 
     def _records(self, piece: Piece) -> list[Record]:
         try:
@@ -388,9 +388,9 @@ class JsonLines(_Base):
 
     def _record(self, piece: Piece, record: Record) -> dict[str, Any]:
         header = piece.header
-        found: dict[str, Any] = {"kind": "record", "offset": record.offset}
+        row: dict[str, Any] = {"kind": "record", "offset": record.offset}
         if not self.options.bare:
-            found |= {
+            row |= {
                 "timestamp": record.timestamp,
                 "keySize": -1 if record.key is None else len(record.key),
                 "valueSize": -1 if record.value is None else len(record.value),
@@ -399,17 +399,17 @@ class JsonLines(_Base):
             }
         if header.is_control:
             kind, value = self._control(piece, record)
-            found["controlType"] = control_name(kind, self.options.profile) or kind
-            found["payload"] = value
+            row["controlType"] = control_name(kind, self.options.profile) or kind
+            row["payload"] = value
         elif self.options.metadata:
             value, refusal = self._read(piece, record)
-            found["payload"] = value
+            row["payload"] = value
             if value is None:
-                found["error"] = refusal
+                row["error"] = refusal
         elif self.options.data:
-            found["key"] = record.key  # Bytes become base64.
-            found["value"] = record.value
-        return found
+            row["key"] = record.key  # Bytes become base64.
+            row["value"] = record.value
+        return row
 
 
 def _stamp(header: BatchHeader) -> str:

@@ -134,24 +134,24 @@ def load_meta(path: Path) -> dict[str, str]:
     if text not in ("0", "1"):
         raise ValueError(f"Unknown meta.properties version number {text}")
     id_key = "node.id" if text == "1" else "broker.id"
-    found = {"version": text}
+    meta = {"version": text}
     if id_key in properties:
         digits = properties[id_key].removeprefix("-")
         if not digits.isascii() or not digits.isdigit():
             raise ValueError(f"Unable to read {id_key} as a base-10 number.")
-        found[id_key] = str(int(properties[id_key])) if len(digits) <= ID_DIGITS_MAX else digits
+        meta[id_key] = str(int(properties[id_key])) if len(digits) <= ID_DIGITS_MAX else digits
     elif text == "1":
         raise ValueError("Failed to find node.id")
     if "cluster.id" in properties:
-        found["cluster.id"] = properties["cluster.id"]
+        meta["cluster.id"] = properties["cluster.id"]
     elif text == "1":
         raise ValueError("cluster.id was not found.")
     if "directory.id" in properties:
         try:
-            found["directory.id"] = str(Uuid.parse(properties["directory.id"]))
+            meta["directory.id"] = str(Uuid.parse(properties["directory.id"]))
         except ValueError as error:
             raise ValueError(f"Unable to read directory.id as a Uuid: {error}") from None
-    return dict(sorted(found.items()))
+    return dict(sorted(meta.items()))
 
 
 def _node_id(meta: dict[str, str]) -> str | None:
@@ -173,14 +173,14 @@ def storage_info(log_dirs: Sequence[str]) -> StorageInfo:
             problems.append(f"{name} is not formatted.")
             continue
         try:
-            found = load_meta(path / META_NAME)
+            meta = load_meta(path / META_NAME)
         except (ValueError, OSError) as error:
             problems.append(f"Error loading {name}/{META_NAME}: {error}")
             continue
-        first = first if first is not None else found
-        if first.get("cluster.id") != found.get("cluster.id"):
+        first = first if first is not None else meta
+        if first.get("cluster.id") != meta.get("cluster.id"):
             problems.append("Mismatched cluster IDs between storage directories.")
-        elif _node_id(first) != _node_id(found):
+        elif _node_id(first) != _node_id(meta):
             problems.append("Mismatched node IDs between storage directories.")
     if first is not None and first["version"] == "0":
         problems.append(_LEGACY)
@@ -314,12 +314,12 @@ def _check_kraft(config: StorageConfig, request: FormatRequest, given: dict[str,
 
 
 def _credentials(request: FormatRequest, level: int) -> list[UserScramCredentialRecord]:
-    found = [parse_scram(text) for text in request.scram]
-    if found and level < SCRAM_MIN:
+    credentials = [parse_scram(text) for text in request.scram]
+    if credentials and level < SCRAM_MIN:
         raise StorageError(
             f"SCRAM is only supported in metadata.version {NAMES[SCRAM_MIN]} or later."
         )
-    return found
+    return credentials
 
 
 def _survey(
@@ -371,7 +371,7 @@ def _kinds(
     config: StorageConfig, voters: Sequence[Voter], empty: Sequence[str]
 ) -> list[FormattedDirectory]:
     ours = next((voter.key for voter in voters if voter.key.id == config.node_id), None)
-    found = []
+    formatted = []
     for path in empty:
         kind, directory_id = "data directory", None
         if path == config.metadata_dir:
@@ -379,8 +379,8 @@ def _kinds(
             if ours is not None:
                 kind, directory_id = "dynamic metadata voter directory", ours.directory_id
         directory_id = directory_id or Uuid.random()
-        found.append(FormattedDirectory(path=path, kind=kind, directory_id=directory_id))
-    return found
+        formatted.append(FormattedDirectory(path=path, kind=kind, directory_id=directory_id))
+    return formatted
 
 
 def _write(

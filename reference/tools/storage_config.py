@@ -97,8 +97,8 @@ def _listener(reader: Reader, names: tuple[str, ...]) -> Endpoint | None:
     addresses = endpoints.read_addresses(reader, endpoints.LISTENERS)
     protocols = endpoints.read_protocols(reader, addresses)
     reached = endpoints.advertised(reader, addresses, protocols)
-    found = reached.get(names[0].upper())
-    if found is None:
+    address = reached.get(names[0].upper())
+    if address is None:
         reader.mistake(endpoints.NAMES, f"the listener {names[0]} is not in listeners")
         return None
-    return Endpoint(*found)
+    return Endpoint(*address)

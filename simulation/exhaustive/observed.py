@@ -84,18 +84,18 @@ def compare(scope: Scope) -> Compared:
         states=len(explorer.parents), transitions=explorer.transitions,
         core_steps=explorer.core_steps, depth=explorer.depth,
         seconds=time.monotonic() - began, model_states=result.distinct,
-        model_seconds=result.seconds, ours=len(ours.found), models=len(models),
+        model_seconds=result.seconds, ours=len(ours.states), models=len(models),
         unknown=ours.unknown, error=error,
     )  # fmt: skip
 
 
 class _Ours:
-    """Our exploration, as the model sees it. ``found`` are the states, nodes being alike."""
+    """Our exploration, as the model sees it. ``states`` are those it reached, nodes being alike."""
 
     def __init__(self, explorer: Explorer, models: Set[AllSeen]) -> None:
         self.explorer = explorer
         self.models = models
-        self.found: set[AllSeen] = set()
+        self.states: set[AllSeen] = set()
         self.unknown: list[AllSeen] = []
         self._seen: dict[int, Seen] = {}  # By the number of a node's state.
         self._known: set[AllSeen] = set()
@@ -107,7 +107,7 @@ class _Ours:
             if seen not in self._known:
                 self._known.add(seen)
                 one = _of_alike(seen)
-                self.found.add(one)
+                self.states.add(one)
                 if one not in self.models:
                     self.unknown = self.way_to(state)
                     return
@@ -154,12 +154,12 @@ def seen_of(explorer: Explorer, id: int, number: int) -> Seen:
 
 
 def _printed(output: str) -> list[AllSeen]:
-    found = []
+    states = []
     for line in output.splitlines():
         if line.startswith(_PRINTED):
             _, nodes = json.loads(json.loads(line).replace("<<", "[").replace(">>", "]"))
-            found.append(tuple([Seen(*map(_frozen, node)) for node in nodes]))
-    return found
+            states.append(tuple([Seen(*map(_frozen, node)) for node in nodes]))
+    return states
 
 
 def _frozen(value: Any) -> Any:

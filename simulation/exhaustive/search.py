@@ -193,8 +193,10 @@ class Explorer:
         left = []
         for number in flying:
             one = self.flying[number]
-            asked_by, asked = (one.target, one.source) if one.is_reply else (one.source, one.target)
-            if asked_by != id or not one.is_awaited or asked in outcome.still_awaited:
+            requester, receiver = (
+                (one.target, one.source) if one.is_reply else (one.source, one.target)
+            )
+            if requester != id or not one.is_awaited or receiver in outcome.still_awaited:
                 left.append(number)
             elif not one.is_reply:
                 left.append(self._number(self.flying, one._replace(is_awaited=False)))
@@ -221,7 +223,7 @@ class Explorer:
         self, id: int, before: NodeState, frozen: bytes, event: Event
     ) -> tuple[_Outcome, ...]:
         """Let the core take an event, once for each row of numbers that it may draw."""
-        host, found = self.hosts[id], dict[_Outcome, None]()
+        host, outcomes = self.hosts[id], dict[_Outcome, None]()
         goes_on = True
         while goes_on:
             host.take_up(frozen)
@@ -234,9 +236,9 @@ class Explorer:
                     if before.awaited.get(peer) == request and event[0] != CRASH
                 }  # fmt: skip
                 sends = self._sends(id, event, still_awaited, after)
-                found[_Outcome(self._node(id, after), sends, frozenset(still_awaited))] = None
+                outcomes[_Outcome(self._node(id, after), sends, frozenset(still_awaited))] = None
             goes_on = host.draws.others()
-        return tuple(found)
+        return tuple(outcomes)
 
     def _do(self, host: ExploredNode, before: NodeState, event: Event) -> None:
         kind, *detail = event

@@ -15,14 +15,14 @@ class DurableSurvives(Invariant):
         """Hold what recovery found against what was said to be durable."""
         if before is None:
             return
-        end, found = replica.durable_end, replica.log_model
+        end, after = replica.durable_end, replica.log_model
         # A snapshot of a later epoch replaces a log, however long; it may be there, untold.
-        is_replaced = not found.ends and found.start_epoch > before.last_epoch
-        if found.end_offset < end and not is_replaced:
-            self.fail(f"node {replica.id} had synced up to {end}, recovers {found.end_offset}")
+        is_replaced = not after.ends and after.start_epoch > before.last_epoch
+        if after.end_offset < end and not is_replaced:
+            self.fail(f"node {replica.id} had synced up to {end}, recovers {after.end_offset}")
         # Starts may differ: what a snapshot made superfluous may go or come back.
-        start = max(before.start_offset, found.start_offset)
-        if not is_replaced and end > start and before.chain_at(end) != found.chain_at(end):
+        start = max(before.start_offset, after.start_offset)
+        if not is_replaced and end > start and before.chain_at(end) != after.chain_at(end):
             self.fail(f"node {replica.id} recovers other bytes before {end} than it had synced")
         storing = replica.storing
         is_new = storing is not None and _same(replica.core_start, storing)

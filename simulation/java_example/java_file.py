@@ -80,9 +80,9 @@ def properties() -> list[str]:
 def sentence_of(name: str) -> str:
     """Return what a property says, which is the comment of its class."""
     text = (HERE / PROPERTIES).read_text("utf-8")
-    found = re.search(rf"/\*\* (.*) \*/\nfinal class {class_of(name)} ", text)
-    assert found is not None, name
-    return found[1]
+    match = re.search(rf"/\*\* (.*) \*/\nfinal class {class_of(name)} ", text)
+    assert match is not None, name
+    return match[1]
 
 
 def class_of(name: str) -> str:
@@ -236,18 +236,18 @@ def _sequence(steps: Sequence[Step], told: Sequence[str]) -> str:
 
 def _nodes_first(steps: Sequence[Step]) -> tuple[list[str], list[Step]]:
     """Take each node's first making out of the steps, and drop steps that have no call left."""
-    made: dict[int, str] = {}
+    constructors: dict[int, str] = {}
     rest = []
     for step in steps:
         calls = []
         for call in step.calls:
-            if call.makes and call.node not in made:
-                made[call.node] = f"Node {call.java}"
+            if call.makes and call.node not in constructors:
+                constructors[call.node] = f"Node {call.java}"
             else:
                 calls.append(call)
         if calls:
             rest.append(Step(step.words, tuple(calls)))
-    return list(made.values()), rest
+    return list(constructors.values()), rest
 
 
 def _java_string(text: str) -> str:

@@ -41,8 +41,8 @@ def decoded(api_key: int, version: int, body: bytes, *, is_reply: bool) -> Messa
 def _class_of(api_key: int, kind: str) -> type[Message]:
     for name, (_, its_kind, key, *_) in kafka.CATALOGUE.items():
         if (its_kind, key) == (kind, api_key):
-            found: type[Message] = getattr(kafka, name)
-            return found
+            message: type[Message] = getattr(kafka, name)
+            return message
     raise ValueError(f"no {kind} has API key {api_key}")
 
 

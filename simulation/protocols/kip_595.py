@@ -201,8 +201,8 @@ class Kip595Protocol(SimulatedProtocol):
         assert isinstance(after, Assignment)
         targets = before.targets if isinstance(before, Assignment) else None
         if after.targets not in (None, targets):
-            asked = [one for one in requests if self.has_happened(one, after)]
-            return "" if asked else f"AlterQuorum of {after.targets}"
+            matching = [one for one in requests if self.has_happened(one, after)]
+            return "" if matching else f"AlterQuorum of {after.targets}"
         added = {*after.ids} - {*before.ids}
         removed = {*before.ids} - {*after.ids}
         if not added | removed and targets in (after.targets, after.ids):

@@ -21,13 +21,14 @@ def _progress(what: str, number: int, count: int) -> None:
         sys.stderr.flush()
 
 
-def _verdict(search: Search, found: Found) -> str:
-    if found.seed is None:
-        return f"{search.bug}: not found, {found.runs} seeds with {search.has}"
+def _verdict(search: Search, result: Found) -> str:
+    if result.seed is None:
+        return f"{search.bug}: not found, {result.runs} seeds with {search.has}"
     return (
-        f"{search.bug}: {found.had} of {found.runs} seeds with {search.has}, {found.had_without} "
-        f"with {search.without}; seed {found.seed}, {found.minimised} events, "
-        f"{found.cpu_seconds:.1f} s: {trace_path(found)}"
+        f"{search.bug}: {result.had} of {result.runs} seeds with {search.has}, "
+        f"{result.had_without} with {search.without}; seed {result.seed}, "
+        f"{result.minimised} events, "
+        f"{result.cpu_seconds:.1f} s: {trace_path(result)}"
     )
 
 
@@ -49,9 +50,9 @@ def main() -> int:
         results[search.key] = look(search, _progress)
         _write(searches, results, options.page)
     for search in chosen:
-        found = results[search.key]
-        make_small(search, found, _progress)
-        print(_verdict(search, found), flush=True)
+        result = results[search.key]
+        make_small(search, result, _progress)
+        print(_verdict(search, result), flush=True)
         _write(searches, results, options.page)
     return 0 if all(results[search.key].is_rediscovered for search in chosen) else 1
 

@@ -104,43 +104,43 @@ def runs(search: Search, release: str, progress: Progress) -> Iterator[Run]:
 
 def look(search: Search, progress: Progress) -> Found:
     """Look for a bug with both releases."""
-    found = Found(bug=search.bug, key=search.key, has=search.has, without=search.without, runs=0)
+    result = Found(bug=search.bug, key=search.key, has=search.has, without=search.without, runs=0)
     shortest: Run | None = None
     for one in runs(search, search.has, progress):
-        found.runs += 1
-        if not found.had:
-            found.cpu_seconds += one.cpu_seconds
+        result.runs += 1
+        if not result.had:
+            result.cpu_seconds += one.cpu_seconds
         if one.is_it:
-            found.had += 1
+            result.had += 1
             if shortest is None or one.events < shortest.events:
                 shortest = one
     if shortest is None or shortest.violation is None:
-        return found
-    found.had_without = sum(one.is_it for one in runs(search, search.without, progress))
-    found.seed, found.events = shortest.seed, shortest.events
-    found.broken, found.text = shortest.violation
-    return found
+        return result
+    result.had_without = sum(one.is_it for one in runs(search, search.without, progress))
+    result.seed, result.events = shortest.seed, shortest.events
+    result.broken, result.text = shortest.violation
+    return result
 
 
-def trace_path(found: Found) -> Path:
+def trace_path(result: Found) -> Path:
     """Return where the small trace is."""
-    return folder() / f"{found.key}-{found.seed}.trace"
+    return folder() / f"{result.key}-{result.seed}.trace"
 
 
-def make_small(search: Search, found: Found, progress: Progress) -> None:
+def make_small(search: Search, result: Found, progress: Progress) -> None:
     """Make the shortest run that shows the bug small, and write its trace down."""
-    path = trace_path(found)
-    if found.seed is None:
+    path = trace_path(result)
+    if result.seed is None:
         return
     if not path.exists():
-        stage = stage_of(search, search.has, found.seed)
+        stage = stage_of(search, search.has, result.seed)
         minimal = minimise_on(
             stage, search.events, seconds_max=MINIMISE_SECONDS_MAX,
             progress=lambda left: progress(f"{search.bug}, {left} events", 0, 1),
         )  # fmt: skip
         lines = [] if minimal is None else [*_told(stage, minimal), ": ".join(minimal.violation)]
         path.write_text("\n".join(lines), encoding="utf-8")
-    found.minimised = sum(map(_is_event, path.read_text(encoding="utf-8").splitlines())) or None
+    result.minimised = sum(map(_is_event, path.read_text(encoding="utf-8").splitlines())) or None
 
 
 def _is_event(line: str) -> bool:

@@ -47,9 +47,9 @@ class _SearchedPairs(PairCores):
     def _judge(self, step: Step, is_ours: bool) -> bool:
         self.counts.unexplained.clear()
         agrees = super()._judge(step, is_ours)
-        for found in self.counts.unexplained:
-            first = next(at for at, word in enumerate(found.words) if word.startswith("At "))
-            text = "\n".join(found.words[first:])
+        for mismatch in self.counts.unexplained:
+            first = next(at for at, word in enumerate(mismatch.words) if word.startswith("At "))
+            text = "\n".join(mismatch.words[first:])
             if self.search.is_it(LOCK_STEP, text):
                 raise Violation(LOCK_STEP, text)
         return agrees

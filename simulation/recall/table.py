@@ -44,22 +44,22 @@ def table(searches: Sequence[Search], results: dict[str, Found]) -> str:
     """Return what was found as a table, and what the traces show."""
     lines = list(HEAD)
     for search in searches:
-        found = results.get(search.key)
-        if found is None:
+        result = results.get(search.key)
+        if result is None:
             continue
-        lines.append(f"| {search.number} | {search.bug} | {' | '.join(_cells(search, found))} |")
+        lines.append(f"| {search.number} | {search.bug} | {' | '.join(_cells(search, result))} |")
     reads = [f"* {search.bug}: {search.read}" for search in searches if search.key in results]
     return "\n".join([*lines, "", "What the traces show:", "", *reads])
 
 
-def _cells(search: Search, found: Found) -> tuple[str, ...]:
+def _cells(search: Search, result: Found) -> tuple[str, ...]:
     shown = "a step that differs" if search.is_lock_step else f"`{search.broken}`"
-    seeds = f"{found.had} of {found.runs}; {found.had_without} of {found.runs}"
-    if found.seed is None:
-        return search.has, search.without, shown, "", f"0 of {found.runs}", "", ""
-    small = "" if found.minimised is None else str(found.minimised)
-    seconds = f"{found.cpu_seconds:.0f}"
-    return search.has, search.without, shown, str(found.seed), seeds, small, seconds
+    seeds = f"{result.had} of {result.runs}; {result.had_without} of {result.runs}"
+    if result.seed is None:
+        return search.has, search.without, shown, "", f"0 of {result.runs}", "", ""
+    small = "" if result.minimised is None else str(result.minimised)
+    seconds = f"{result.cpu_seconds:.0f}"
+    return search.has, search.without, shown, str(result.seed), seeds, small, seconds
 
 
 def with_table(page: str, text: str) -> str:

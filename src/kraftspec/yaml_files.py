@@ -93,24 +93,24 @@ class YamlFile:
         if node is None:
             return 0, 0
         for number, step in enumerate(steps):
-            found: Node | None = None
+            child: Node | None = None
             if isinstance(node, MappingNode):
                 for key, value in node.value:
                     if key.value == str(step):
                         is_last = number == len(steps) - 1
-                        found = key if at_key and is_last else value
+                        child = key if at_key and is_last else value
             elif isinstance(node, SequenceNode) and isinstance(step, int):
-                found = node.value[step] if step < len(node.value) else None
-            if found is None:
+                child = node.value[step] if step < len(node.value) else None
+            if child is None:
                 break
-            node = found
+            node = child
         return node.start_mark.line, node.start_mark.column
 
 
 def _fields_at(kind: type, steps: Steps) -> list[str]:
     """Return the names of the fields of the struct that steps lead to, if it is one."""
-    found = _struct_at(inspect.type_info(kind), steps)
-    return [] if found is None else [field.encode_name for field in found.fields]
+    struct = _struct_at(inspect.type_info(kind), steps)
+    return [] if struct is None else [field.encode_name for field in struct.fields]
 
 
 def _struct_at(info: inspect.Type, steps: Steps) -> inspect.StructType | None:
@@ -118,8 +118,8 @@ def _struct_at(info: inspect.Type, steps: Steps) -> inspect.StructType | None:
         return _struct_at(info.type, steps)
     if isinstance(info, inspect.UnionType):
         for one in info.types:
-            if found := _struct_at(one, steps):
-                return found
+            if struct := _struct_at(one, steps):
+                return struct
         return None
     if not steps:
         return info if isinstance(info, inspect.StructType) else None

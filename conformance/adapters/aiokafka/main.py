@@ -301,8 +301,8 @@ def encode(message: str, version: int, value: Any) -> Json:
     if message in MEMBERS:
         return {"hex": cls(0, *values).encode().removeprefix(MEMBER_VERSION).hex()}
     if message == "RequestHeader":
-        asked = SimpleNamespace(API_KEY=values[0], API_VERSION=values[1])
-        return {"hex": cls(asked, *values[2:]).encode().hex()}
+        request = SimpleNamespace(API_KEY=values[0], API_VERSION=values[1])
+        return {"hex": cls(request, *values[2:]).encode().hex()}
     return {"hex": cls(*values).encode().hex()}
 
 

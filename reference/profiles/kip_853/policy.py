@@ -298,8 +298,8 @@ def _contacts(core: QuorumState) -> list[Node]:
     nodes = list(config.contacts)
     if not nodes:
         voters = core.log.voters.last
-        found = (voters.node(id, config.listener_name) for id in voters.ids)
-        nodes = [node for node in found if node is not None]
+        known = (voters.node(id, config.listener_name) for id in voters.ids)
+        nodes = [node for node in known if node is not None]
     return [node for node in nodes if (node.host, node.port) not in own]
 
 
@@ -334,9 +334,9 @@ def _is_meant(core: QuorumState, request: Vote) -> bool:
     """
     if request.voter_id == NONE:
         return True
-    own, asked = core.config.key, ReplicaKey(request.voter_id, request.voter_directory_id)
+    own, meant = core.config.key, ReplicaKey(request.voter_id, request.voter_directory_id)
     known = core.log.voters.at(core.committed_offset - 1).get(own.id)
-    return asked == own or (known is not None and asked == known.key == ReplicaKey(own.id))
+    return meant == own or (known is not None and meant == known.key == ReplicaKey(own.id))
 
 
 def _tell_non_voter(core: QuorumState, request: Vote) -> None:

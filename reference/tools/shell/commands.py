@@ -223,10 +223,10 @@ class Shell:
         files: list[paths.Found] = []
         directories: list[tuple[paths.Found, list[str]]] = []
         for target in _effective(arguments):
-            found = self.find(target)
-            if not found:
+            matches = self.find(target)
+            if not matches:
                 self._fail(f"ls: {target}: no such file or directory.")
-            for one in found:
+            for one in matches:
                 if isinstance(one.node, Directory):
                     directories.append((one, one.node.names()))
                 else:
@@ -254,10 +254,10 @@ class Shell:
     def _cat(self, arguments: list[str]) -> None:
         values: dict[str, Any] = {}
         for target in _effective(arguments):
-            found = self.find(target)
-            if not found:
+            matches = self.find(target)
+            if not matches:
                 self._fail(f"cat: {target}: No such file or directory.")
-            for one in found:
+            for one in matches:
                 if isinstance(one.node, Directory):
                     self._fail(f"cat: {target}: Is a directory")
                 elif self._as_json:
@@ -271,10 +271,10 @@ class Shell:
     def _tree(self, arguments: list[str]) -> None:
         values: dict[str, Any] = {}
         for target in _effective(arguments):
-            found = self.find(target)
-            if not found:
+            matches = self.find(target)
+            if not matches:
                 self._fail(f"tree: {target}: No such file or directory.")
-            for one in found:
+            for one in matches:
                 if self._as_json:
                     values[one.path] = _value_of(one.node)
                 elif isinstance(one.node, Leaf):
@@ -288,13 +288,13 @@ class Shell:
     def _find(self, arguments: list[str]) -> None:
         listed: list[str] = []
         for target in _effective(arguments):
-            found = self.find(target)
-            if not found:
+            matches = self.find(target)
+            if not matches:
                 self._fail(f"find: {target}: no such file or directory.")
-            is_one = len(found) == 1 and len(found[0].names) == len(
+            is_one = len(matches) == 1 and len(matches[0].names) == len(
                 paths.parts_of(target, self._working)
             )
-            for one in found:
+            for one in matches:
                 # One that was named is told as it was named; of a glob's, which they are.
                 start = target if is_one and not _is_glob(target, one) else one.path
                 for path in _paths_below(one.node, start):
@@ -307,10 +307,10 @@ class Shell:
 
     def _cd(self, arguments: list[str]) -> None:
         target = arguments[0] if arguments else "/"
-        found = self.find(target)
-        if not found:
+        matches = self.find(target)
+        if not matches:
             raise CommandError(f"cd: {target}: no such directory.")
-        for one in found:
+        for one in matches:
             if isinstance(one.node, Directory):
                 self._working = one.names
             else:
@@ -355,10 +355,10 @@ class Shell:
         self._out("")
         self._out(f"usage: {command.usage}")
         if command.arguments is not None:
-            name, said, _, _ = command.arguments
+            name, description, _, _ = command.arguments
             self._out("")
             self._out("positional arguments:")
-            self._out(f"  {name:22} {said}")
+            self._out(f"  {name:22} {description}")
         if command.has_json:
             self._out("")
             self._out("optional arguments:")
@@ -408,11 +408,11 @@ def _number(word: str) -> int | None:
     return int(word) if _NUMBER.fullmatch(word) else None
 
 
-def _is_glob(target: str, found: paths.Found) -> bool:
+def _is_glob(target: str, match: paths.Found) -> bool:
     """Whether a target is another name than that of what it found, by its last part."""
     last = paths.parts_of(target, ())[-1:]
-    return bool(last) and bool(found.names) and last[0] not in (
-        found.names[-1], paths.escape(found.names[-1])
+    return bool(last) and bool(match.names) and last[0] not in (
+        match.names[-1], paths.escape(match.names[-1])
     )  # fmt: skip
 
 

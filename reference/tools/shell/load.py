@@ -223,13 +223,13 @@ def _join(
     def rows(file: MetadataFile, below: int | None, image: MetadataImage) -> Iterator[Row]:
         loaded.files.append(file.path)
         profile = KAFKA if loaded.draft is None else loaded.draft.profile
-        for found in read_rows(file, below, image, profile):
-            row = found
+        for read in read_rows(file, below, image, profile):
+            row = read
             counts = file.kind == "checkpoint" or row.offset >= image.end_offset
             if loaded.draft is not None:
                 if counts:
-                    loaded.draft.note(found.message)
-                row = msgspec.structs.replace(found, message=loaded.draft.as_kafka(found.message))
+                    loaded.draft.note(read.message)
+                row = msgspec.structs.replace(read, message=loaded.draft.as_kafka(read.message))
             if counts:
                 loaded.control.note(file, row)
             yield row

@@ -93,16 +93,16 @@ def _pattern(part: str) -> str | _Glob:
 
     Braces that do not close, or stand within braces, are letters.
     """
-    made: _Glob = []
+    pattern: _Glob = []
     group: list[_Glob] = []
     for token in _TOKENS.findall(part):
-        glob = group[-1] if group else made
+        glob = group[-1] if group else pattern
         if token == "{":
             if group:
                 return _plain(part)
             group = [[]]
         elif token == "}" and group:
-            made.append(group)
+            pattern.append(group)
             group = []
         elif token == "," and group:
             group.append([])
@@ -110,8 +110,8 @@ def _pattern(part: str) -> str | _Glob:
             glob.append(token if token in ("*", "?") else token[-1:] + _LITERAL)
     if group:
         return _plain(part)
-    is_literal = all(isinstance(each, str) and each.endswith(_LITERAL) for each in made)
-    return _plain(part) if is_literal else made
+    is_literal = all(isinstance(each, str) and each.endswith(_LITERAL) for each in pattern)
+    return _plain(part) if is_literal else pattern
 
 
 def _plain(part: str) -> str:

@@ -225,12 +225,12 @@ def _features(image: MetadataImage) -> Directory:
 
 def _scram(image: MetadataImage) -> Directory:
     def users(mechanism: int) -> Directory:
-        found = {
+        records = {
             name: record
             for (name, number), record in image.scram_credentials.items()
             if number == mechanism
         }
-        return _mapped(found, lambda record: Leaf(text.scram(record), _json(record)))
+        return _mapped(records, lambda record: Leaf(text.scram(record), _json(record)))
 
     known = {
         name: mechanism for mechanism, name in MECHANISMS.items() if mechanism != _UNKNOWN_MECHANISM

@@ -11,8 +11,8 @@ _HOME = files(__name__) / "vectors"
 
 def names() -> list[str]:
     """Return the names of the files, such as ``kafka/VoteRequest``, in order."""
-    found = [(group.name, file.name) for group in _HOME.iterdir() for file in group.iterdir()]
-    return sorted(f"{group}/{file.removesuffix('.json.gz')}" for group, file in found)
+    entries = [(group.name, file.name) for group in _HOME.iterdir() for file in group.iterdir()]
+    return sorted(f"{group}/{file.removesuffix('.json.gz')}" for group, file in entries)
 
 
 def read_bytes(name: str) -> bytes:
