@@ -57,9 +57,9 @@ async def _run(profile: str, properties: str, acknowledged: str) -> None:
         loop.add_signal_handler(signal.SIGTERM, stop.set)
         loop.add_signal_handler(signal.SIGUSR1, unburdened.set)
         ended = asyncio.create_task(node.wait())
-        asked = asyncio.create_task(stop.wait())
-        await asyncio.wait({ended, asked}, return_when=asyncio.FIRST_COMPLETED)
-        for task in (appending, ended, asked):
+        stopping = asyncio.create_task(stop.wait())
+        await asyncio.wait({ended, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        for task in (appending, ended, stopping):
             task.cancel()
         await node.stop(LEAVE_S)
 

@@ -32,10 +32,10 @@ def set_configs(cluster: Cluster, count: int, size: int = 200) -> None:
         )
         try:
             port = cluster.leader().listener().port
-            said = ask(port, kind(resources=[resource]), 1, IncrementalAlterConfigsResponse)
+            response = ask(port, kind(resources=[resource]), 1, IncrementalAlterConfigsResponse)
         except (OSError, CodecError):
             return False
-        done += said.responses[0].error_code == 0
+        done += response.responses[0].error_code == 0
         return done == count
 
     wait_until(f"{count} configs are set", set_one, poll_s=0.0)
@@ -44,13 +44,13 @@ def set_configs(cluster: Cluster, count: int, size: int = 200) -> None:
 def assert_agrees(cluster: Cluster, ours: Ours) -> None:
     """Hold our log against that of every live Kafka controller, up to the high watermark."""
     ours.wait_caught_up()
-    said = describe(cluster)
-    while said is None:
-        said = describe(cluster)
+    quorum = describe(cluster)
+    while quorum is None:
+        quorum = describe(cluster)
     leader = cluster.leader()
     replica = ours.replica()
     assert replica is not None
-    end_offset = min(said.high_watermark, replica.log_end_offset)
+    end_offset = min(quorum.high_watermark, replica.log_end_offset)
     assert compare_logs(leader.metadata_log, ours.metadata_log, end_offset) > 0
 
 

@@ -130,11 +130,11 @@ class Processes:
 
     def bootstrap(self, node_ids: Iterable[int] | None = None) -> str:
         """The addresses of nodes; of all by default."""
-        found = []
+        addresses = []
         for node_id in node_ids or self.properties:
             properties = parse_properties(self.properties[node_id].read_text("latin-1"))
-            found.append(properties["listeners"].partition("://")[2])
-        return ",".join(found)
+            addresses.append(properties["listeners"].partition("://")[2])
+        return ",".join(addresses)
 
     def quorum(self, *arguments: str) -> dict[str, Any]:
         """Run ``kraftspec quorum`` and return what it reports."""
@@ -147,8 +147,8 @@ class Processes:
             ],
         )
         assert done.exit_code == 0, done.output
-        found: dict[str, Any] = json.loads(done.stdout)
-        return found
+        report: dict[str, Any] = json.loads(done.stdout)
+        return report
 
     def describe(self) -> dict[str, Any]:
         return self.quorum("describe", "--timeout", str(WAIT_S))
@@ -174,10 +174,10 @@ class Processes:
 
     def acknowledged(self) -> list[str]:
         """Every record whose commit was told to whoever appended it."""
-        found: list[str] = []
+        values: list[str] = []
         for path in sorted(self.directory.glob("*/acknowledged.txt")):
-            found += path.read_text("ascii").split()
-        return found
+            values += path.read_text("ascii").split()
+        return values
 
     def goes_on(self, count: int = 50) -> None:
         """Wait until so many more records are acknowledged."""
@@ -185,23 +185,23 @@ class Processes:
         try:
             until(lambda: len(self.acknowledged()) >= before + count)
         except AssertionError:
-            said = [f"{node_id}: {self.output(node_id)[-1000:]}" for node_id in self.running]
-            raise AssertionError("\n".join(said)) from None
+            outputs = [f"{node_id}: {self.output(node_id)[-1000:]}" for node_id in self.running]
+            raise AssertionError("\n".join(outputs)) from None
 
     def records(self, node_id: int) -> list[tuple[int, str]]:
         """The offset and the value of each record in a log, the node having stopped."""
         path = str(self.directory / str(node_id) / "log")
-        found = []
+        records = []
         with LogDirectory.open(path, profile=self.profile) as directory:
             log = directory.open_log()
             for header, data in log.batches(log.start_offset):
                 if not header.is_control:
-                    found += [
+                    records += [
                         (record.offset, bytes(record.value or b"").decode())
                         for record in decode_batch(data, header.position)
                     ]
             log.close()
-        return found
+        return records
 
     def check_logs(self, node_ids: Iterable[int]) -> None:
         """Nothing that was acknowledged is lost or there twice, and the logs are the same.

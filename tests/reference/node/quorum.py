@@ -186,13 +186,13 @@ def committed_bytes(node: Node) -> bytes:
     """
     log = node.storage.log
     end_offset = node.core.committed_offset
-    found = []
+    batches = []
     offset = log.start_offset
     while offset < end_offset:
         data = log.read(offset, 1)
-        found.append(data)
+        batches.append(data)
         offset += int.from_bytes(data[23:27], "big") + 1
-    return b"".join(found)
+    return b"".join(batches)
 
 
 def seen(condition: Callable[[], bool]) -> Coroutine[Any, Any, None]:

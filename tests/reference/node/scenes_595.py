@@ -169,8 +169,8 @@ def a_voter_is_added_once_it_has_caught_up(stage: Stage) -> bool:
     m = stage.messages
 
     def cluster_id() -> str:
-        found: str = stage.ask("FindQuorum", m.FindQuorumRequest(replica_id=-1)).cluster_id
-        return found
+        answered_id: str = stage.ask("FindQuorum", m.FindQuorumRequest(replica_id=-1)).cluster_id
+        return answered_id
 
     until(lambda: cluster_id() != "")
     fetch = m.FetchQuorumRecordsRequest(cluster_id=cluster_id(), replica_id=9, leader_epoch=1)
@@ -192,9 +192,9 @@ def a_cluster_id_counts_once_it_is_committed(stage: Stage) -> bool:
     leads_595(stage, 1, -1)
     start_broker(stage)
     stage.wait("FetchQuorumRecords", 2, fetch_offset=2)
-    found = stage.ask("FindQuorum", stage.messages.FindQuorumRequest(replica_id=-1))
-    assert found.cluster_id in ("", CLUSTER_ID)
-    return bool(found.cluster_id == "")
+    response = stage.ask("FindQuorum", stage.messages.FindQuorumRequest(replica_id=-1))
+    assert response.cluster_id in ("", CLUSTER_ID)
+    return bool(response.cluster_id == "")
 
 
 def a_leader_without_followers_resigns(stage: Stage) -> bool:

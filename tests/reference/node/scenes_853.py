@@ -129,15 +129,15 @@ def change(stage: Stage, api: str, voter_id: int, uuid: Uuid) -> None:
 
 def fetched(stage: Stage, offset: int, epoch: int = 2) -> list[int]:
     """Return the control records from an offset on, fetched by 2, once there are any."""
-    found: list[int] = []
+    types: list[int] = []
 
     def look() -> bool:
         data = stage.fetch(offset, epoch, 2, replica_id=2, replica_uuid=UUIDS[2])
-        found.extend(control_types(data))
-        return bool(found)
+        types.extend(control_types(data))
+        return bool(types)
 
     until(look)
-    return found
+    return types
 
 
 def voters_wait_for_a_record_of_the_epoch(stage: Stage) -> bool:

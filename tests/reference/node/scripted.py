@@ -64,11 +64,11 @@ def about_log(message: Any) -> Any:
 
 def control_types(records: bytes) -> list[int]:
     """Return the types of the control records in some batches."""
-    found, at = [], 0
+    types, at = [], 0
     while at < len(records):
-        found += [int.from_bytes((one.key or b"")[2:4]) for one in decode_batch(records, at)]
+        types += [int.from_bytes((one.key or b"")[2:4]) for one in decode_batch(records, at)]
         at += 12 + int.from_bytes(records[at + 8 : at + 12])
-    return found
+    return types
 
 
 class Stage:
@@ -148,17 +148,17 @@ class Stage:
 
     def wait(self, api: str, count: int = 1, *, to: int = 2, **fields: object) -> list[Any]:
         """Wait for so many requests to a peer, with these fields; return what they say."""
-        found: list[Any] = []
+        matching: list[Any] = []
 
         def look() -> bool:
             all_of_it = [about_log(one.body) for one in list(self.sent) if one[:2] == (to, api)]
-            found[:] = [
+            matching[:] = [
                 one for one in all_of_it if all(getattr(one, k) == v for k, v in fields.items())
             ]
-            return len(found) >= count
+            return len(matching) >= count
 
         until(look)
-        return found
+        return matching
 
     def ended(self) -> str:
         """Wait until the node has ended by itself; return what it has written."""

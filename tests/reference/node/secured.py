@@ -41,8 +41,8 @@ def login(mechanism: str, name: str, password: str, users: Mapping[str, str] | N
     module = PLAIN_MODULE if mechanism == "PLAIN" else SCRAM_MODULE
     options = {"username": name, "password": password}
     options |= {f"user_{user}": word for user, word in (users or {}).items()}
-    said = " ".join(f"{option}={quoted(value)}" for option, value in options.items())
-    return f"{module} required {said};"
+    arguments = " ".join(f"{option}={quoted(value)}" for option, value in options.items())
+    return f"{module} required {arguments};"
 
 
 def server_properties(
@@ -58,7 +58,7 @@ def server_properties(
     trust = authority.write_pkcs12(home / "trust.p12")
     listeners = ",".join(f"{name}://{HOST}:{port}" for name, port in ports.items())
     names = list(ports)
-    found = {
+    properties = {
         "listeners": listeners,
         "controller.listener.names": ",".join(names),
         "listener.security.protocol.map": ",".join(f"{it}:{LISTENERS[it]}" for it in names),
@@ -81,8 +81,8 @@ def server_properties(
         for one in ("PLAIN", *SCRAMS):
             users = PASSWORDS if one == "PLAIN" else None
             key_name = f"listener.name.{name.lower()}.{one.lower()}.sasl.jaas.config"
-            found[key_name] = login(one, NODE, NODE_PASSWORD, users)
-    return found
+            properties[key_name] = login(one, NODE, NODE_PASSWORD, users)
+    return properties
 
 
 def write_properties(path: Path, properties: Mapping[str, str]) -> Path:
@@ -107,8 +107,8 @@ def scram_arguments() -> tuple[str, ...]:
 
 def format_ours(path: Path, **request: Any) -> None:
     """Format the directory of a node, with SCRAM credentials for all."""
-    asked = FormatRequest(cluster_id=CLUSTER_ID, scram=scram_arguments(), **request)
-    format_storage(load_storage_config(path), asked)
+    format_request = FormatRequest(cluster_id=CLUSTER_ID, scram=scram_arguments(), **request)
+    format_storage(load_storage_config(path), format_request)
 
 
 def client_properties(
@@ -122,18 +122,21 @@ def client_properties(
 ) -> dict[str, str]:
     """Return what a client of Kafka's needs to talk to such a controller."""
     home.mkdir(parents=True, exist_ok=True)
-    found = {
+    properties = {
         "security.protocol": protocol,
         "request.timeout.ms": "10000",
         "default.api.timeout.ms": "20000",
     }
     if "SSL" in protocol:
         trust = authority.write_pem(home / "trust.pem")
-        found |= {"ssl.truststore.location": str(trust), "ssl.truststore.type": "PEM"}
+        properties |= {"ssl.truststore.location": str(trust), "ssl.truststore.type": "PEM"}
     if identity is not None:
         key = identity.write_pem(home / "key.pem")
-        found |= {"ssl.keystore.location": str(key), "ssl.keystore.type": "PEM"}
+        properties |= {"ssl.keystore.location": str(key), "ssl.keystore.type": "PEM"}
     if mechanism:
         word = PASSWORDS[name] if password is None else password
-        found |= {"sasl.mechanism": mechanism, "sasl.jaas.config": login(mechanism, name, word)}
-    return found
+        properties |= {
+            "sasl.mechanism": mechanism,
+            "sasl.jaas.config": login(mechanism, name, word),
+        }
+    return properties

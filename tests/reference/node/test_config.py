@@ -93,30 +93,30 @@ def verdicts(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Changes, Pa
          "-cp", jars, str(oracle), str(names)],
         capture_output=True, text=True, timeout=300, check=True,
     )  # fmt: skip
-    said = [json.loads(line) for line in done.stdout.splitlines()]
-    return list(zip(cases, paths, said, strict=True))
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    return list(zip(cases, paths, answers, strict=True))
 
 
 @pytest.mark.kafka
 def test_kafka_and_we_refuse_the_same(verdicts: list[tuple[Changes, Path, Any]]) -> None:
     stricter, laxer = [], []
     refused = 0
-    for changes, path, said in verdicts:
+    for changes, path, theirs in verdicts:
         try:
             load_config(path)
             ours = None
         except ConfigError as error:
             ours = str(error)
             assert str(path) in ours
-        refused += "refused" in said
-        if ours is not None and "refused" not in said:
+        refused += "refused" in theirs
+        if ours is not None and "refused" not in theirs:
             if not STRICTER.keys() & changes.keys() and not doubtful_voters(changes):
                 stricter.append((changes, ours))
-        elif ours is None and "refused" in said:
+        elif ours is None and "refused" in theirs:
             names = tuple(changes)
-            unknown_class = "lass" in said["refused"] and "be found" in said["refused"]
+            unknown_class = "lass" in theirs["refused"] and "be found" in theirs["refused"]
             if not (names[0].startswith(LAXER) or unknown_class):
-                laxer.append((changes, said["refused"]))
+                laxer.append((changes, theirs["refused"]))
     assert stricter == []
     assert laxer == []
     assert refused > 500
@@ -130,29 +130,29 @@ def doubtful_voters(changes: Changes) -> bool:
 @pytest.mark.kafka
 def test_kafka_and_we_understand_the_same(verdicts: list[tuple[Changes, Path, Any]]) -> None:
     compared = 0
-    for changes, path, said in verdicts:
+    for changes, path, theirs in verdicts:
         try:
             config = load_config(path)
         except ConfigError:
             continue
-        if "refused" in said:
+        if "refused" in theirs:
             continue
         compared += 1
-        values = said["values"]
+        values = theirs["values"]
         core = config.core
-        assert config.log_dir == said["metadata_log_dir"], changes
-        assert [f"{node.host}:{node.port}" for node in core.bootstrap_servers] == said["servers"]
+        assert config.log_dir == theirs["metadata_log_dir"], changes
+        assert [f"{node.host}:{node.port}" for node in core.bootstrap_servers] == theirs["servers"]
         voters = [
             f"{voter.key.id}@{voter.endpoints[0].host}:{voter.endpoints[0].port}"
             for voter in core.voters
         ]
-        assert voters == said["voters"], changes
+        assert voters == theirs["voters"], changes
         assert [
             (one.name, one.protocol, one.advertised_host, one.advertised_port)
             for one in config.listeners
         ] == [
             (one["name"], one["protocol"], reachable(one["host"]), one["port"])
-            for one in said["controllers"]
+            for one in theirs["controllers"]
         ], changes
         ours = understood(config)
         assert ours == {key: values[key] for key in ours}, changes
@@ -178,7 +178,7 @@ def understood(config: NodeConfig) -> dict[str, str]:
         "fetch.snapshot.max.bytes": core.fetch_snapshot_max_bytes,
         "auto.join.enable": str(core.auto_join).lower(),
     }
-    found = {f"controller.quorum.{name}": value for name, value in quorum.items()} | {
+    values = {f"controller.quorum.{name}": value for name, value in quorum.items()} | {
         "node.id": core.node_id,
         "metadata.max.retention.bytes": core.retention_bytes,
         "metadata.max.retention.ms": core.retention_us // 1000,
@@ -201,9 +201,9 @@ def understood(config: NodeConfig) -> dict[str, str]:
         "socket.connection.setup.timeout.max.ms": limits.connect_ms_max,
     }
     if "internal.metadata.log.segment.bytes" not in config.properties:
-        found["metadata.log.segment.bytes"] = config.log.segment_bytes
+        values["metadata.log.segment.bytes"] = config.log.segment_bytes
     assert security.protocol is Protocol.PLAINTEXT
-    return {key: str(value) for key, value in found.items()}
+    return {key: str(value) for key, value in values.items()}
 
 
 @pytest.mark.kafka
@@ -264,10 +264,10 @@ def test_what_has_no_effect_is_a_warning(tmp_path: Path) -> None:
             "log.dirs": "/a,/b",
         },
     )
-    said = [
+    texts = [
         str(warning).removeprefix(f"{tmp_path}/node.properties:") for warning in config.warnings
     ]
-    assert said == [
+    assert texts == [
         "6: num.partitions: it has no effect on this node, which is a controller without a broker",
         "7: my.plugin.option: Kafka has no such property; it is ignored",
         "8: zookeeper.connect: Kafka has no ZooKeeper any more; it is ignored",
@@ -301,8 +301,8 @@ def test_all_mistakes_of_a_file_are_told_at_once(tmp_path: Path) -> None:
         "num.partitions": "many",
         "metadata.log.segment.bytes": "1024",
     }
-    found = mistakes(tmp_path, changes)
-    assert [text.split(": ")[:2] for text in found] == [
+    texts = mistakes(tmp_path, changes)
+    assert [text.split(": ")[:2] for text in texts] == [
         ["node.properties:2", "node.id"],
         ["node.properties:4", "listeners"],
         ["node.properties:6", VOTERS],
@@ -349,16 +349,16 @@ def test_whose_directory_it_is(tmp_path: Path) -> None:
     config = load(tmp_path)
     directory_id = Uuid.parse("vlqM7XEUQjyZQlMUQl8Lqw")
     meta = MetaProperties(cluster_id="c", node_id=1, directory_id=directory_id)
-    made = config.of_directory(meta)
-    assert made.core.cluster_id == "c"
-    assert made.core.key == ReplicaKey(1, directory_id)
+    identified = config.of_directory(meta)
+    assert identified.core.cluster_id == "c"
+    assert identified.core.key == ReplicaKey(1, directory_id)
     other = MetaProperties(cluster_id="c", node_id=2, directory_id=directory_id)
     with pytest.raises(NotFormattedError, match=r"is that of node 2, and .* has node\.id=1"):
         config.of_directory(other)
 
 
 @pytest.mark.parametrize(
-    ("data", "said"),
+    ("data", "pattern"),
     [
         (b"node.id=\\u12", r"line 1: .u takes four"),
         (b"node.id=1\0", "zero bytes"),
@@ -369,10 +369,10 @@ def test_whose_directory_it_is(tmp_path: Path) -> None:
     ],
     ids=["escape", "zeros", "large", "many", "empty", "utf-16"],
 )
-def test_files_that_are_none(tmp_path: Path, data: bytes, said: str) -> None:
+def test_files_that_are_none(tmp_path: Path, data: bytes, pattern: str) -> None:
     path = tmp_path / "node.properties"
     path.write_bytes(data)
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises(ConfigError, match=pattern):
         load_config(path)
 
 

@@ -118,7 +118,7 @@ def test_security_that_lets_nobody_in_is_a_warning(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "expected"),
     [
         (
             {MAP: "CONTROLLER:SSL"},
@@ -166,7 +166,7 @@ def test_security_that_lets_nobody_in_is_a_warning(tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_mistakes(tmp_path: Path, changes: dict[str, str], said: str) -> None:
-    found = mistakes(tmp_path, changes)
-    assert any(said in text for text in found), found
-    assert "secret" not in "".join(found)
+def test_mistakes(tmp_path: Path, changes: dict[str, str], expected: str) -> None:
+    texts = mistakes(tmp_path, changes)
+    assert any(expected in text for text in texts), texts
+    assert "secret" not in "".join(texts)

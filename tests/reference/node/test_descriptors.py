@@ -55,12 +55,12 @@ class Running:
 
 @pytest.fixture
 def running(tmp_path: Path) -> Iterator[Running]:
-    found = Running(Home(tmp_path / "node"), tmp_path / "node.log")
+    node = Running(Home(tmp_path / "node"), tmp_path / "node.log")
     try:
-        wait(found.home.leads)
-        yield found
+        wait(node.home.leads)
+        yield node
     finally:
-        end(found.process)
+        end(node.process)
 
 
 def asked(connection: socket.socket, message: Any, version: int, kind: Any) -> Any:
@@ -71,8 +71,8 @@ def asked(connection: socket.socket, message: Any, version: int, kind: Any) -> A
 
 
 def quorum_of(connection: socket.socket) -> DescribeQuorumResponse.PartitionData:
-    said = asked(connection, quorum_request(kafka), 2, DescribeQuorumResponse)
-    partition: DescribeQuorumResponse.PartitionData = said.topics[0].partitions[0]
+    response = asked(connection, quorum_request(kafka), 2, DescribeQuorumResponse)
+    partition: DescribeQuorumResponse.PartitionData = response.topics[0].partitions[0]
     return partition
 
 
@@ -108,8 +108,8 @@ def test_a_crowd_leaves_a_node_the_descriptors_that_its_log_needs(running: Runni
         )  # fmt: skip
         topic = VoteRequest.TopicData(topic_name="__cluster_metadata", partitions=[vote])
         request = VoteRequest(cluster_id=CLUSTER_ID, voter_id=1, topics=[topic])
-        said = asked(early, request, 2, VoteResponse)
-        assert said.topics[0].partitions[0].leader_epoch == EPOCH
+        response = asked(early, request, 2, VoteResponse)
+        assert response.topics[0].partitions[0].leader_epoch == EPOCH
 
         def leads_again() -> bool:
             now = quorum_of(early)

@@ -54,8 +54,8 @@ def vote_request(
 
 def vote_response(leader_id: int, epoch: int, granted: bool, pre_vote: bool) -> bytes:
     """003 VoteResponse, version 1, without an error."""
-    said = struct.pack(">hii??", 0, leader_id, epoch, granted, pre_vote)
-    return bytes(2) + ABOUT_LOG + said + NULL_TAGS
+    fields = struct.pack(">hii??", 0, leader_id, epoch, granted, pre_vote)
+    return bytes(2) + ABOUT_LOG + fields + NULL_TAGS
 
 
 def exchange(stage: Stage, key: int, version: int, body: bytes) -> bytes:
@@ -71,8 +71,8 @@ def exchange(stage: Stage, key: int, version: int, body: bytes) -> bytes:
 
 
 def quorum_state(stage: Stage) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(state_file(stage).read_text())
-    return found
+    state: dict[str, Any] = json.loads(state_file(stage).read_text())
+    return state
 
 
 def state_file(stage: Stage) -> Path:
@@ -124,10 +124,10 @@ def test_a_prospective_asks_in_its_own_epoch_until_a_majority_grants(tmp_path: P
         state = quorum_state(stage)
         assert state["leaderEpoch"] >= 2
         assert state["votedId"] == 1
-        found = [(about_log(one.body), one.data) for one in votes(stage, 2)]
-        for vote, data in found:
+        requests = [(about_log(one.body), one.data) for one in votes(stage, 2)]
+        for vote, data in requests:
             assert data == vote_request(vote.replica_epoch, vote.pre_vote)
-        kinds = [(vote.replica_epoch, vote.pre_vote) for vote, _ in found]
+        kinds = [(vote.replica_epoch, vote.pre_vote) for vote, _ in requests]
         order = list(dict.fromkeys(kinds))  # Each once; the rest are repetitions of it.
         assert order[:5] == [(0, True), (1, False), (1, True), (2, False), (2, True)][: len(order)]
         assert len(order) >= 4
@@ -178,9 +178,9 @@ def test_a_follower_whose_fetch_time_out_expires_asks_for_pre_votes(tmp_path: Pa
         assert stage.ask("BeginQuorumEpoch", begin).leader_id == 2
         before = state_file(stage).read_bytes()
         stage.wait("Vote", to=3, replica_epoch=1)
-        asked = [one.data for one in votes(stage, 3)]
-        assert {*asked} <= {vote_request(0, True), vote_request(1, True)}
-        assert asked[-1] == vote_request(1, True)
+        requests = [one.data for one in votes(stage, 3)]
+        assert {*requests} <= {vote_request(0, True), vote_request(1, True)}
+        assert requests[-1] == vote_request(1, True)
         assert state_file(stage).read_bytes() == before
 
 
@@ -218,7 +218,7 @@ def test_an_observer_fetches_from_all_servers_with_the_uuid_that_it_made(tmp_pat
         )
         stage.wait("Fetch")
         stage.kill()
-        made = Uuid.parse(quorum_state(stage)["voterUuid"])
+        first_uuid = Uuid.parse(quorum_state(stage)["voterUuid"])
         old = {
             "clusterId": "",
             "leaderId": -1,
@@ -237,10 +237,10 @@ def test_an_observer_fetches_from_all_servers_with_the_uuid_that_it_made(tmp_pat
         state = quorum_state(stage)
         uuid = Uuid.parse(state["voterUuid"])
         assert state["data_version"] == 1
-        assert uuid not in (made, Uuid(bytes(16)))
-        asked = [one for one in list(stage.sent) if one.api == "Fetch"]
-        assert {one.version for one in asked} == {14}
-        assert {one.data[:20] for one in asked} == {fetch_head(uuid)}
+        assert uuid not in (first_uuid, Uuid(bytes(16)))
+        fetches = [one for one in list(stage.sent) if one.api == "Fetch"]
+        assert {one.version for one in fetches} == {14}
+        assert {one.data[:20] for one in fetches} == {fetch_head(uuid)}
         stage.rules["Fetch"] = lambda peer, body: (
             stage.fetch_reply(high_watermark=0, leader_id=3, leader_epoch=1)
             if peer == 3
@@ -284,14 +284,14 @@ def test_what_add_voter_and_remove_voter_are_rejected_for(tmp_path: Path) -> Non
             controller__quorum__bootstrap__servers=f"{HOST}:{stage.port}",
             **controller(stage, LONG_MS),
         )
-        found: list[Any] = []
+        described: list[Any] = []
 
         def leads() -> bool:
-            found[:] = [stage.ask("DescribeQuorum", stage.message("DescribeQuorumRequest"))]
-            return bool(found[0].high_watermark > 0)
+            described[:] = [stage.ask("DescribeQuorum", stage.message("DescribeQuorumRequest"))]
+            return bool(described[0].high_watermark > 0)
 
         until(leads)
-        epoch = found[0].leader_epoch
+        epoch = described[0].leader_epoch
         other_topic = b"\2" + compact("another") + b"\2" + bytes(4)
         for body, error in (
             (add_voter("another", ABOUT_LOG, 2, ("CONTROLLER",)), INCONSISTENT_CLUSTER_ID),
@@ -303,7 +303,7 @@ def test_what_add_voter_and_remove_voter_are_rejected_for(tmp_path: Path) -> Non
             body = add_voter(CLUSTER_ID, ABOUT_LOG, 2, endpoints)
             assert exchange(stage, ADD_VOTER, 0, body) == refused
         # The last voter: a majority "of new configuration" is none.
-        uuid = bytes(found[0].current_voters[0].replica_uuid)
+        uuid = bytes(described[0].current_voters[0].replica_uuid)
         for voter_uuid in (bytes(16), uuid):
             body = ABOUT_LOG + struct.pack(">i", 1) + voter_uuid + NULL_TAGS
             assert exchange(stage, REMOVE_VOTER, 0, body) == refused

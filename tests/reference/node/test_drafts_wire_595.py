@@ -46,8 +46,8 @@ LOAD_MS = 300  # The smallest of some waits is longer by less than this, however
 
 def file_of(stage: Stage) -> dict[str, Any]:
     path = stage.directory / "log" / "__cluster_metadata-0" / "quorum-state"
-    found: dict[str, Any] = json.loads(path.read_text())
-    return found
+    state: dict[str, Any] = json.loads(path.read_text())
+    return state
 
 
 def find(stage: Stage, replica_id: int = -1, host: str = "", boot: int = 0) -> Any:
@@ -60,8 +60,10 @@ def find(stage: Stage, replica_id: int = -1, host: str = "", boot: int = 0) -> A
 def place(stage: Stage, voter_id: int, quorum: Any = None) -> tuple[str, int]:
     """Return where a voter is and since when, by an answer of the node."""
     voters = (quorum or find(stage)).voters
-    (found,) = [(one.host, one.boot_timestamp) for one in voters if one.voter_id == voter_id]
-    return found
+    (host_and_boot,) = [
+        (one.host, one.boot_timestamp) for one in voters if one.voter_id == voter_id
+    ]
+    return host_and_boot
 
 
 def ids(stage: Stage) -> list[int]:
@@ -183,19 +185,19 @@ def test_voters_count_from_their_append_and_are_taken_back(tmp_path: Path) -> No
         leads_595(stage, 1, -1)
         with_nine = assignment(stage, (1, 2, 3, 9))
         kind = stage.messages.FetchQuorumRecordsResponse
-        said = {"leader_id": 2, "leader_epoch": 1, "high_watermark": -1}
+        fields = {"leader_id": 2, "leader_epoch": 1, "high_watermark": -1}
         leads = stage.rules["FetchQuorumRecords"]
         stage.rules["FetchQuorumRecords"] = lambda peer, body: (
-            kind(**said, records=with_nine) if not body.fetch_offset else leads(peer, body)
+            kind(**fields, records=with_nine) if not body.fetch_offset else leads(peer, body)
         )
         start_broker(stage)
         until(lambda: ids(stage) == [1, 2, 3, 9])
         assert file_of(stage)["currentVoters"] == []
         stage.rules["FetchQuorumRecords"] = lambda peer, body: (
-            kind(**said)
+            kind(**fields)
             if not body.fetch_offset
             else kind(
-                **said, error_code=OUT_OF_RANGE, next_fetch_offset=0, next_fetch_offset_epoch=0
+                **fields, error_code=OUT_OF_RANGE, next_fetch_offset=0, next_fetch_offset_epoch=0
             )
         )
         until(lambda: ids(stage) == [1, 2, 3])
@@ -216,12 +218,12 @@ def test_a_candidate_needs_a_majority_of_the_voters_in_its_log(tmp_path: Path) -
     with Stage(tmp_path, "kip-595") as stage:
         leads_595(stage, 1, -1)
         with_nine = assignment(stage, (1, 2, 3, 9))
-        said: dict[str, Any] = {"leader_id": 2, "leader_epoch": 1, "high_watermark": -1}
+        fields: dict[str, Any] = {"leader_id": 2, "leader_epoch": 1, "high_watermark": -1}
         leads = stage.rules["FetchQuorumRecords"]
         stage.rules["FetchQuorumRecords"] = lambda peer, body: (
             leads(peer, body)
             if body.fetch_offset
-            else stage.message("FetchQuorumRecordsResponse", **said, records=with_nine)
+            else stage.message("FetchQuorumRecordsResponse", **fields, records=with_nine)
         )
         start_broker(stage)
         until(lambda: ids(stage) == [1, 2, 3, 9])
@@ -314,10 +316,10 @@ def test_a_request_without_an_answer_drops_its_connection(tmp_path: Path) -> Non
             connection, _ = silent.accept()
             with connection:
                 connection.settimeout(WAIT_S)
-                asked = connection.recv(1)
+                request = connection.recv(1)
                 while more := connection.recv(1 << 10):
-                    asked += more
-            assert asked
+                    request += more
+            assert request
 
 
 def test_the_wait_before_a_retry_grows_up_to_its_maximum(tmp_path: Path) -> None:
@@ -328,16 +330,16 @@ def test_the_wait_before_a_retry_grows_up_to_its_maximum(tmp_path: Path) -> None
     refusals, runs = 9, 4
     with Stage(tmp_path, "kip-595") as stage:
         tells_quorum(stage, 2, 1)
-        said = {"leader_id": 2, "leader_epoch": 1, "high_watermark": -1}
+        fields = {"leader_id": 2, "leader_epoch": 1, "high_watermark": -1}
         kind = stage.messages.FetchQuorumRecordsResponse
         arrivals: list[list[float]] = [[]]
 
         def rule(peer: int, body: Any) -> Any:
             arrivals[-1].append(time.monotonic() * 1000)
             if len(arrivals[-1]) <= refusals:
-                return kind(**said, error_code=UNKNOWN_EPOCH)
+                return kind(**fields, error_code=UNKNOWN_EPOCH)
             arrivals.append([])
-            return kind(**said)
+            return kind(**fields)
 
         stage.rules["FetchQuorumRecords"] = rule
         start_broker(

@@ -209,9 +209,9 @@ def test_a_fetch_of_another_cluster_is_rejected_and_a_consumer_is_no_replica(
         # What formatting wrote is the first there is.
         assert control_types(bytes(consumed.records))[0] == ADD_VOTER_RECORD
         # "the fields remain unchanged": version 13, which has no ReplicaUuid, gets the same.
-        asked = fetch_bytes(-1, bytes(16), first.epoch, 0, 0)
-        at_13 = exchange(stage, FETCH, 13, asked[:4] + asked[20:])
-        assert at_13 == exchange(stage, FETCH, 14, asked)
+        request = fetch_bytes(-1, bytes(16), first.epoch, 0, 0)
+        at_13 = exchange(stage, FETCH, 13, request[:4] + request[20:])
+        assert at_13 == exchange(stage, FETCH, 14, request)
         # "The clusterId if known": without one, and with the right one, it is a replica.
         for node_id, tags in ((2, b"\0"), (3, in_cluster(CLUSTER_ID))):
             (topic,) = first.fetch(node_id, 0, tags).responses
@@ -244,11 +244,11 @@ def test_a_candidate_names_itself_and_the_voter_by_id_and_uuid(tmp_path: Path) -
         stage.wait("Vote", to=2)
         own = bytes(Uuid.parse(quorum_state(stage)["voterUuid"]))
         for peer in (2, 3):
-            asked = votes(stage, peer)[0]
-            epoch = about_log(asked.body).candidate_epoch
-            assert (asked.version, epoch > 0) == (1, True)
+            request = votes(stage, peer)[0]
+            epoch = about_log(request.body).candidate_epoch
+            assert (request.version, epoch > 0) == (1, True)
             # "null otherwise": of a static voter nobody has told the uuid.
-            assert asked.data == vote_request(epoch, (1, own), (peer, bytes(16)))
+            assert request.data == vote_request(epoch, (1, own), (peer, bytes(16)))
 
 
 def start_quiet(stage: Stage) -> bytes:
@@ -283,8 +283,8 @@ def test_a_vote_that_is_granted_is_kept_with_the_candidates_uuid(tmp_path: Path)
 def test_a_vote_of_version_0_names_the_candidate_by_its_id(tmp_path: Path) -> None:
     with Stage(tmp_path, "kip-853") as stage:
         start_quiet(stage)
-        said = struct.pack(">iiiq", 4, 2, 0, 0) + NULL_TAGS
-        answer = exchange(stage, VOTE, 0, compact(CLUSTER_ID) + ABOUT_LOG + said)
+        fields = struct.pack(">iiiq", 4, 2, 0, 0) + NULL_TAGS
+        answer = exchange(stage, VOTE, 0, compact(CLUSTER_ID) + ABOUT_LOG + fields)
         assert answer == vote_response(4, granted=True)
         kept = quorum_state(stage)
         assert (kept["votedId"], Uuid.parse(kept["votedUuid"])) == (2, Uuid(bytes(16)))
@@ -298,8 +298,8 @@ def test_an_observer_votes_and_keeps_its_vote(tmp_path: Path) -> None:
         def lead(peer: int, body: Any) -> Any:
             has_all = about_log(body).fetch_offset == 3
             time.sleep(0.05 if has_all else 0)
-            said = {"high_watermark": 3, "leader_id": 2, "leader_epoch": 1}
-            return stage.fetch_reply(records=b"" if has_all else records, **said)
+            fields = {"high_watermark": 3, "leader_id": 2, "leader_epoch": 1}
+            return stage.fetch_reply(records=b"" if has_all else records, **fields)
 
         stage.rules["Fetch"] = lead
         stage.start(
@@ -349,8 +349,8 @@ def test_who_knows_no_leader_names_the_latest_epoch(tmp_path: Path) -> None:
     """CurrentLeader: "-1 if the leader is unknown", and "The latest known leader epoch"."""
     with Stage(tmp_path, "kip-853") as stage:
         own = start_quiet(stage)
-        asked = vote_request(4, (2, uuid_of(2)), (1, own))
-        assert exchange(stage, VOTE, 1, asked) == vote_response(4, granted=True)
+        request = vote_request(4, (2, uuid_of(2)), (1, own))
+        assert exchange(stage, VOTE, 1, request) == vote_response(4, granted=True)
         leader = b"\1\0\x09" + struct.pack(">iix", -1, 4)  # One tagged field, 0, of nine bytes.
         refused = bytes(2) + ABOUT_LOG + struct.pack(">h", NOT_LEADER) + leader + b"\0\0"
         remove_voter = ABOUT_LOG + struct.pack(">i16s", 2, uuid_of(2)) + NULL_TAGS

@@ -60,8 +60,8 @@ ASKED: tuple[Asked, ...] = (
 )
 
 
-def answers(port: int, asked: Asked) -> UpdateFeaturesResponse:
-    version, updates, validate = asked
+def answers(port: int, case: Asked) -> UpdateFeaturesResponse:
+    version, updates, validate = case
     key = UpdateFeaturesRequest.FeatureUpdateKey
     request = UpdateFeaturesRequest(
         timeout_ms=30_000,
@@ -103,7 +103,7 @@ def kafkas(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[UpdateFeat
     directory = tmp_path_factory.mktemp("kafka")
     with Cluster(directory, controllers=1, brokers=0, quorum="static") as cluster:
         port = cluster.leader().listener().port
-        yield [answers(port, asked) for asked in ASKED]
+        yield [answers(port, case) for case in ASKED]
 
 
 @pytest.mark.kafka
@@ -114,11 +114,11 @@ def test_the_answers_are_kafkas(kafkas: list[UpdateFeaturesResponse], tmp_path: 
         async with static_quorum(tmp_path, 1) as quorum:
             leader = await quorum.wait_leader(WAIT_S)
             port = leader.config.listeners[0].port
-            for asked, wanted in zip(ASKED, kafkas, strict=True):
-                found = await asyncio.to_thread(answers, port, asked)
-                if found.error_message is not None:
-                    found.error_message = found.error_message.replace("401", "3001")
-                assert found == wanted, asked
+            for case, wanted in zip(ASKED, kafkas, strict=True):
+                response = await asyncio.to_thread(answers, port, case)
+                if response.error_message is not None:
+                    response.error_message = response.error_message.replace("401", "3001")
+                assert response == wanted, case
 
     run(main())
 
@@ -166,8 +166,8 @@ def test_who_does_not_lead_is_no_controller(tmp_path: Path) -> None:
             other = next(node for node in quorum.nodes.values() if node is not leader)
             port = other.config.listeners[0].port
             for validate in (True, False):
-                found = await asyncio.to_thread(answers, port, (2, ((KRAFT, 1, 1),), validate))
-                assert found.error_code == ErrorCode.NOT_CONTROLLER
+                response = await asyncio.to_thread(answers, port, (2, ((KRAFT, 1, 1),), validate))
+                assert response.error_code == ErrorCode.NOT_CONTROLLER
             assert leader.core.log.kraft_versions.last == 0
 
     run(main())
@@ -185,13 +185,13 @@ def test_a_voter_that_nobody_has_heard_of_keeps_the_version_back(tmp_path: Path)
         try:
             leader = await quorum.wait_leader(WAIT_S)
             port = leader.config.listeners[0].port
-            found = await asyncio.to_thread(answers, port, (2, ((KRAFT, 1, 1),), False))
-            assert found.error_code == ErrorCode.INVALID_UPDATE_VERSION
+            response = await asyncio.to_thread(answers, port, (2, ((KRAFT, 1, 1),), False))
+            assert response.error_code == ErrorCode.INVALID_UPDATE_VERSION
             assert leader.core.log.kraft_versions.last == 0
             await quorum.start(missing)
             await seen(lambda: knows_all(leader))
-            found = await asyncio.to_thread(answers, port, (2, ((KRAFT, 1, 1),), False))
-            assert found.error_code == 0
+            response = await asyncio.to_thread(answers, port, (2, ((KRAFT, 1, 1),), False))
+            assert response.error_code == 0
             await leader.until(lambda it: it.core.log.kraft_versions.last == 1, WAIT_S)
         finally:
             await quorum.stop()

@@ -88,9 +88,9 @@ def test_it_observes_is_added_votes_and_is_removed(cluster: Cluster, tmp_path: P
 
 def checkpoints(directory: Path) -> dict[str, Path]:
     """The snapshots in a metadata log's directory, the one of formatting left out."""
-    found = {path.name: path for path in directory.glob("*.checkpoint")}
-    found.pop(BOOTSTRAP_CHECKPOINT, None)
-    return found
+    snapshots = {path.name: path for path in directory.glob("*.checkpoint")}
+    snapshots.pop(BOOTSTRAP_CHECKPOINT, None)
+    return snapshots
 
 
 def test_it_begins_with_a_snapshot_and_survives_its_ends(cluster: Cluster, tmp_path: Path) -> None:
@@ -143,9 +143,9 @@ def test_it_begins_with_a_snapshot_and_survives_its_ends(cluster: Cluster, tmp_p
     ours.start()
     ours.wait_voter()
     assert_agrees(cluster, ours)
-    said = describe(cluster)
-    assert said is not None
-    assert [voter.replica_id for voter in said.current_voters].count(ours.id) == 1
+    quorum = describe(cluster)
+    assert quorum is not None
+    assert [voter.replica_id for voter in quorum.current_voters].count(ours.id) == 1
 
     ours.stop()
     ours.remove()
@@ -189,18 +189,18 @@ def test_it_leads_and_hands_back(cluster: Cluster, tmp_path: Path) -> None:
     wait_until("our node leads", leads)
 
     def all_have_all() -> bool:
-        said = quorum_at(ours.port)
-        assert said is not None
-        ends = {voter.replica_id: voter.log_end_offset for voter in said.current_voters}
-        return len(ends) == 3 and set(ends.values()) == {said.high_watermark}
+        quorum = quorum_at(ours.port)
+        assert quorum is not None
+        ends = {voter.replica_id: voter.log_end_offset for voter in quorum.current_voters}
+        return len(ends) == 3 and set(ends.values()) == {quorum.high_watermark}
 
     wait_until("both controllers have all that it has", all_have_all)
-    said = quorum_at(ours.port)
-    assert said is not None
-    assert (said.leader_id, said.leader_epoch) == (ours.id, ours.quorum_state()["leaderEpoch"])
+    quorum = quorum_at(ours.port)
+    assert quorum is not None
+    assert (quorum.leader_id, quorum.leader_epoch) == (ours.id, ours.quorum_state()["leaderEpoch"])
     for node in cluster.controllers:
-        assert compare_logs(node.metadata_log, ours.metadata_log, said.high_watermark) > 0
-    epoch = said.leader_epoch
+        assert compare_logs(node.metadata_log, ours.metadata_log, quorum.high_watermark) > 0
+    epoch = quorum.leader_epoch
     ours.stop()  # It resigns: a controller takes over at once.
     led = leaders_of(cluster.leader().metadata_log)
     assert led[epoch] == ours.id

@@ -74,8 +74,10 @@ class Writes(threading.Thread):
                 if self._done.is_set():
                     return
                 with suppress(OSError, CodecError):
-                    said = ask(port, kind(resources=[resource]), 1, IncrementalAlterConfigsResponse)
-                    if said.responses[0].error_code == 0:
+                    response = ask(
+                        port, kind(resources=[resource]), 1, IncrementalAlterConfigsResponse
+                    )
+                    if response.responses[0].error_code == 0:
                         self.acknowledged.append(f"<{number}>")
                         break
 
@@ -101,10 +103,10 @@ def raise_metadata_version(port: int) -> int:
 
 def features(port: int) -> tuple[dict[str, tuple[int, int]], dict[str, int]]:
     """What a node supports and what it takes as finalized."""
-    said = ask(port, api_versions_request(4), 4, ApiVersionsResponse)
+    response = ask(port, api_versions_request(4), 4, ApiVersionsResponse)
     return (
-        {one.name: (one.min_version, one.max_version) for one in said.supported_features},
-        {one.name: one.max_version_level for one in said.finalized_features},
+        {one.name: (one.min_version, one.max_version) for one in response.supported_features},
+        {one.name: one.max_version_level for one in response.finalized_features},
     )
 
 
@@ -312,8 +314,8 @@ def registrations(ours: Ours) -> int:
     """How often our node has registered, by its log."""
     done = run_ours("dump-log", "--cluster-metadata-decoder", str(ours.log_dir))
     assert done.code == 0, done.err
-    found = re.findall(r'"type":"(\w+)_CONTROLLER_RECORD",.*?"controllerId":(\d+)', done.out)
-    of_ours = [kind for kind, node_id in found if int(node_id) == ours.id]
+    events = re.findall(r'"type":"(\w+)_CONTROLLER_RECORD",.*?"controllerId":(\d+)', done.out)
+    of_ours = [kind for kind, node_id in events if int(node_id) == ours.id]
     assert of_ours in (
         ["REGISTER"],
         ["REGISTER", "UNREGISTER"],

@@ -36,8 +36,8 @@ def found_by(quorum: Processes, node_id: int) -> FoundQuorum | None:
 
 
 def leads(quorum: Processes, node_id: int, leader_ids: tuple[int, ...]) -> bool:
-    found = found_by(quorum, node_id)
-    return found is not None and found.leader_id in leader_ids
+    answer = found_by(quorum, node_id)
+    return answer is not None and answer.leader_id in leader_ids
 
 
 @pytest.mark.soak
@@ -69,9 +69,9 @@ def test_a_node_that_was_told_other_first_voters_leads_no_second_quorum(tmp_path
         quorum.start(2)
         others = f"{quorum.bootstrap([2])} 1,2,3"
         until(lambda: f"expecting others: {others}" in quorum.output(1))
-        found = found_by(quorum, 1)
-        assert found is not None
-        assert (found.leader_id, found.leader_epoch) == (-1, 0)
+        answer = found_by(quorum, 1)
+        assert answer is not None
+        assert (answer.leader_id, answer.leader_epoch) == (-1, 0)
         quorum.start(3)
         until(lambda: leads(quorum, 1, (2, 3)))
 
@@ -191,15 +191,15 @@ def test_a_former_leader_looks_for_the_quorum_as_soon_as_it_starts(tmp_path: Pat
             quorum.start(1)
             until(lambda: second.has(FIND_QUORUM) and third.has(FIND_QUORUM))
             after_ms = int(time.time() * 1000)
-            asked = [one.body for one in second.received if one.key == FIND_QUORUM]
-            replica_id, boot_ms = struct.unpack_from(">iq", asked[0])
+            requests = [one.body for one in second.received if one.key == FIND_QUORUM]
+            replica_id, boot_ms = struct.unpack_from(">iq", requests[0])
             assert replica_id == 1
             assert before_ms - 1_000 < boot_ms <= after_ms + 1_000
-            assert asked[0][12:] == compact(HOST) + struct.pack(">ihB", ports[1], 0, 0)
+            assert requests[0][12:] == compact(HOST) + struct.pack(">ihB", ports[1], 0, 0)
             # Nobody leads: it asks again, as of the same boot.
             until(lambda: sum(one.key == FIND_QUORUM for one in second.received) >= 3)
-            asked = [one.body for one in second.received if one.key == FIND_QUORUM]
-            assert set(asked) == {asked[0]}
+            requests = [one.body for one in second.received if one.key == FIND_QUORUM]
+            assert set(requests) == {requests[0]}
             assert not second.has(VOTE)
             # Somebody does: it follows.
             third.answer = find_quorum_answer(2, 5, ports)
@@ -214,14 +214,14 @@ def test_a_candidate_looks_for_the_voter_whose_address_is_missing(tmp_path: Path
             second.answer = find_quorum_answer(-1, 0, {2: ports[2]})
             quorum.start(1)
             until(lambda: second.has(VOTE))  # Which is not answered: it stays a candidate.
-            asked = sum(one.key == FIND_QUORUM for one in third.received)
-            until(lambda: sum(one.key == FIND_QUORUM for one in third.received) >= asked + 2)
+            before = sum(one.key == FIND_QUORUM for one in third.received)
+            until(lambda: sum(one.key == FIND_QUORUM for one in third.received) >= before + 2)
             assert not third.has(VOTE)
             third.answer = find_quorum_answer(-1, 1, {3: ports[3]})  # Older epochs are ignored.
             until(lambda: third.has(VOTE))
-            found = found_by(quorum, 1)
-            assert found is not None
-            assert (found.leader_id, found.leader_epoch) == (-1, 1)
+            answer = found_by(quorum, 1)
+            assert answer is not None
+            assert (answer.leader_id, answer.leader_epoch) == (-1, 1)
 
 
 @pytest.fixture(autouse=True)

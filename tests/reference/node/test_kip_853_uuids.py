@@ -144,8 +144,8 @@ class Nodes:
         with suppress(OSError):
             request, response = kind(topics=[topic]), kip_853.DescribeQuorumResponse
             answer = exchange(self.ports[node_id], request, 2, response)
-            found = answer.topics[0].partitions[0]
-            return found if found.error_code == 0 and found.high_watermark > 0 else None
+            partition = answer.topics[0].partitions[0]
+            return partition if partition.error_code == 0 and partition.high_watermark > 0 else None
         return None
 
     def of_leader(self) -> Any:
@@ -168,10 +168,10 @@ class Nodes:
 def until(condition: Callable[[], Any]) -> Any:
     """Wait until something is so, and return it."""
     deadline_s = time.monotonic() + WAIT_S
-    while not (found := condition()):
+    while not (value := condition()):
         assert time.monotonic() < deadline_s
         time.sleep(0.02)
-    return found
+    return value
 
 
 def exchange(port: int, request: Any, version: int, response: Any) -> Any:
@@ -248,13 +248,13 @@ def test_two_replicas_with_the_id_of_a_static_voter_are_two(tmp_path: Path) -> N
         until(has_caught_up)
         nodes.kill(other)
         own, its, another = nodes.uuid(leader), nodes.uuid(other), bytes(range(1, 17))
-        found = nodes.described(leader)
-        assert found.observers == []
-        end = keys(found.current_voters)[leader, own]
-        assert keys(found.current_voters) == {(leader, own): end, (other, its): end}
+        quorum = nodes.described(leader)
+        assert quorum.observers == []
+        end = keys(quorum.current_voters)[leader, own]
+        assert keys(quorum.current_voters) == {(leader, own): end, (other, its): end}
 
         def fetch(uuid: bytes, offset: int) -> Any:
-            body = fetch_bytes(other, uuid, found.leader_epoch, offset)
+            body = fetch_bytes(other, uuid, quorum.leader_epoch, offset)
             answer = nodes.ask(leader, body, 14, kip_853.FetchResponse)
             partition = answer.responses[0].partitions[0]
             assert partition.error_code == 0
@@ -271,13 +271,13 @@ def test_two_replicas_with_the_id_of_a_static_voter_are_two(tmp_path: Path) -> N
         asking.start()
         until(lambda: keys(nodes.described(leader).current_voters)[leader, own] == end + 1)
         assert fetch(another, end + 1).high_watermark == end
-        found = nodes.described(leader)
-        assert keys(found.current_voters) == {(leader, own): end + 1, (other, its): end}
-        assert keys(found.observers) == {(other, another): end + 1}
-        (observer,) = found.observers
+        quorum = nodes.described(leader)
+        assert keys(quorum.current_voters) == {(leader, own): end + 1, (other, its): end}
+        assert keys(quorum.observers) == {(other, another): end + 1}
+        (observer,) = quorum.observers
         assert observer.should_become_voter
         assert at(observer) == [("CONTROLLER", HOST, nodes.ports[other])]
-        assert found.high_watermark == end
+        assert quorum.high_watermark == end
         assert codes == []
         # The leader counts itself once the record is on its disk.
         until(lambda: fetch(its, end + 1).high_watermark == end + 1)
@@ -303,10 +303,10 @@ def test_a_static_voter_with_a_new_disk_is_added_by_its_id_alone(tmp_path: Path)
 
         def is_known() -> bool:
             """Whether the new disk has fetched, from the same leader or from another."""
-            found = nodes.of_leader()
+            quorum = nodes.of_leader()
             return (lost, nodes.uuid(lost)) in {
-                **keys(found.observers),
-                **keys(found.current_voters),
+                **keys(quorum.observers),
+                **keys(quorum.current_voters),
             }
 
         until(is_known)
@@ -314,8 +314,8 @@ def test_a_static_voter_with_a_new_disk_is_added_by_its_id_alone(tmp_path: Path)
         assert new != old
         nodes.add_by_id(lost)
         assert voter() == new
-        code, said = nodes.quorum("add-voter", "-i", "9")
-        assert (code, "the leader knows no uuid of id 9" in said) == (1, True)
+        code, arguments = nodes.quorum("add-voter", "-i", "9")
+        assert (code, "the leader knows no uuid of id 9" in arguments) == (1, True)
 
 
 def test_an_observer_is_added_by_its_id_alone_and_so_is_its_new_disk(tmp_path: Path) -> None:
@@ -354,9 +354,9 @@ def test_an_observer_is_added_by_its_id_alone_and_so_is_its_new_disk(tmp_path: P
         tags = b"\x01\x01" + bytes([len(endpoint)]) + endpoint
 
         def told() -> Any:
-            found = nodes.of_leader()
-            body = fetch_bytes(8, bytes(range(16)), found.leader_epoch, 0, 0, tags)
-            nodes.ask(found.leader_id, body, 14, kip_853.FetchResponse)
+            described = nodes.of_leader()
+            body = fetch_bytes(8, bytes(range(16)), described.leader_epoch, 0, 0, tags)
+            nodes.ask(described.leader_id, body, 14, kip_853.FetchResponse)
             return next((it for it in nodes.of_leader().observers if it.replica_id == 8), None)
 
         by_hand = until(told)
@@ -444,11 +444,11 @@ def test_a_broker_observes_and_is_never_a_voter(tmp_path: Path) -> None:
             nodes.make(9, ports[1], through, role="broker")
 
             def observer() -> Any:
-                found = nodes.described(1)
+                quorum = nodes.described(1)
                 has_all = [
                     one
-                    for one in found.observers
-                    if one.log_end_offset == found.current_voters[0].log_end_offset
+                    for one in quorum.observers
+                    if one.log_end_offset == quorum.current_voters[0].log_end_offset
                 ]
                 return has_all[0] if has_all else None
 
@@ -465,8 +465,8 @@ def test_a_broker_observes_and_is_never_a_voter(tmp_path: Path) -> None:
         for uuid, error in ((ZERO_UUID, INVALID_REQUEST), (nodes.uuid(9), REQUEST_TIMED_OUT)):
             request = add_voter(9, uuid, nodes.cluster_id, at)
             assert added(nodes.ask(1, request, 0, kip_853.AddVoterResponse)) == error
-        code, said = nodes.quorum("add-voter", "-i", "9")
-        assert (code, "a controller fetches with one, a broker without" in said) == (1, True)
+        code, arguments = nodes.quorum("add-voter", "-i", "9")
+        assert (code, "a controller fetches with one, a broker without" in arguments) == (1, True)
         assert [one.replica_id for one in nodes.described(1).current_voters] == [1]
         nodes.kill(1)
         # "All replicas that can become voter are allowed to vote": so this one is not.

@@ -41,9 +41,9 @@ def test_the_names_are_those_of_kafka() -> None:
     """All words of Kafka's class that look like names of metrics, and no others."""
     (jar,) = [path for path in class_path() if path.name.startswith("kafka-raft-")]
     with zipfile.ZipFile(jar) as classes:
-        found = classes.read("org/apache/kafka/raft/internals/KafkaRaftMetrics.class")
+        class_file = classes.read("org/apache/kafka/raft/internals/KafkaRaftMetrics.class")
     # Constants of a class file: tag 1, how many bytes, the bytes.
-    constants = re.finditer(rb"\x01(..)([a-z]+(?:-[a-z]+)+)", found, re.DOTALL)
+    constants = re.finditer(rb"\x01(..)([a-z]+(?:-[a-z]+)+)", class_file, re.DOTALL)
     words = {it[2].decode() for it in constants if int.from_bytes(it[1], "big") == len(it[2])}
     sensors = {"commit-latency", "election-latency", "fetch-records", "append-records",
                "poll-idle-ratio", "raft-metrics"}  # fmt: skip
@@ -77,16 +77,16 @@ def test_a_quorum_that_is_scraped(tmp_path: Path) -> None:
                 await quorum.append([bytes([1, 20, 0, 0])] * (number + 1))
             leader = await quorum.leader()
             await quorum.all_have(leader.core.high_watermark)
-            said = {id: await scraped(node) for id, node in quorum.nodes.items()}
+            samples_by_node = {id: await scraped(node) for id, node in quorum.nodes.items()}
             leader_id = leader.config.node_id
             core = leader.core
-            for node_id, found in said.items():
+            for node_id, families in samples_by_node.items():
                 names = NAMES | (OF_LEADERS if node_id == leader_id else set())
-                ours = {name for name in found if name.startswith(PREFIX)}
+                ours = {name for name in families if name.startswith(PREFIX)}
                 assert ours == {PREFIX + name.replace("-", "_") for name in names}
                 values = {
                     name.removeprefix(PREFIX): samples[()]
-                    for name, samples in found.items()
+                    for name, samples in families.items()
                     if () in samples
                 }
                 assert values["current_leader"] == leader_id
@@ -96,15 +96,15 @@ def test_a_quorum_that_is_scraped(tmp_path: Path) -> None:
                 assert values["log_end_epoch"] == core.epoch
                 assert values["number_of_voters"] == 3
                 assert 0 < values["poll_idle_ratio_avg"] <= 1
-                assert found["kraftspec_node_connections"][()] > 0
-                states = found[f"{PREFIX}current_state"]
+                assert families["kraftspec_node_connections"][()] > 0
+                states = families[f"{PREFIX}current_state"]
                 assert {state for (state,) in states} == set(STATES)
                 expected = "leader" if node_id == leader_id else "follower"
                 assert [state for (state,), is_so in states.items() if is_so] == [expected]
                 if node_id == leader_id:
                     assert values["current_vote"] == leader_id
                     own = str(core.config.directory_id)
-                    assert found[f"{PREFIX}current_vote_directory_id"] == {(own,): 1.0}
+                    assert families[f"{PREFIX}current_vote_directory_id"] == {(own,): 1.0}
                     assert values["append_records_rate"] * 2 * SAMPLE_S >= 15
                     assert 0 < values["commit_latency_avg"] <= values["commit_latency_max"]
                     assert 0 < values["election_latency_avg"] <= values["election_latency_max"]
@@ -152,8 +152,8 @@ def test_a_crowd_at_the_metrics_is_let_go(tmp_path: Path, monkeypatch: pytest.Mo
     run(main())
 
 
-def scraped_epoch(found: dict[str, dict[tuple[str, ...], float]]) -> float:
-    return found[f"{PREFIX}current_epoch"][()]
+def scraped_epoch(samples: dict[str, dict[tuple[str, ...], float]]) -> float:
+    return samples[f"{PREFIX}current_epoch"][()]
 
 
 def test_a_window_forgets() -> None:
@@ -210,17 +210,21 @@ def test_lines_for_people() -> None:
 
 
 def test_an_object_a_line() -> None:
-    said = [json.loads(line) for line in written("json", "DEBUG").splitlines()]
-    assert [(one["level"], one["event"]) for one in said] == [
+    lines = [json.loads(line) for line in written("json", "DEBUG").splitlines()]
+    assert [(one["level"], one["event"]) for one in lines] == [
         ("info", "leader changed"), ("debug", "nobody asked"),
         ("warning", "a peer says\nodd things"), ("error", "it failed"),
     ]  # fmt: skip
-    assert (said[0]["epoch"], said[0]["leader"], said[0]["logger"]) == (3, 1, "kraftspec.node.test")
-    assert said[2]["sasl_password"] == "[hidden]"
-    assert len(said[2]["reason"]) == logs.VALUE_CHARS_MAX
+    assert (lines[0]["epoch"], lines[0]["leader"], lines[0]["logger"]) == (
+        3,
+        1,
+        "kraftspec.node.test",
+    )
+    assert lines[2]["sasl_password"] == "[hidden]"
+    assert len(lines[2]["reason"]) == logs.VALUE_CHARS_MAX
     assert "hunter2" not in written("json")
-    assert said[3]["exception"].endswith("ValueError: a bug")
-    assert said[0]["at"].endswith("Z")
+    assert lines[3]["exception"].endswith("ValueError: a bug")
+    assert lines[0]["at"].endswith("Z")
 
 
 def test_asyncio_events_have_the_same_form_and_are_rate_limited() -> None:
@@ -230,8 +234,8 @@ def test_asyncio_events_have_the_same_form_and_are_rate_limited() -> None:
             logging.getLogger("asyncio").error("socket.accept() failed %d", number)
             logging.getLogger("asyncio").debug("a selector")
         logging.getLogger("asyncio").error("something else")
-    said = [json.loads(line) for line in stream.getvalue().splitlines()]
-    assert [(one["logger"], one["event"]) for one in said] == [
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert [(one["logger"], one["event"]) for one in lines] == [
         ("asyncio", "socket.accept() failed 0"),
         ("asyncio", "something else"),
     ]

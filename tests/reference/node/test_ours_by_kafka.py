@@ -76,8 +76,8 @@ class Ours:
 
     @property
     def bootstrap(self) -> str:
-        found: str = self.first("up")["bootstrapController"]
-        return found
+        addresses: str = self.first("up")["bootstrapController"]
+        return addresses
 
     def asked(self) -> QuorumInfo:
         with AdminClient(self.bootstrap, to_controllers=True) as admin:
@@ -157,19 +157,19 @@ def test_replication(ours: Ours, kafka: KafkaTools, form: list[str]) -> None:
 def test_the_admin_client(ours: Ours, kafka: KafkaTools) -> None:
     """Java's own, from a bootstrap of one node: who leads, all nodes, the quorum, features."""
     until(lambda: OBSERVER in caught_up(ours))
-    found = kafka.admin(ours.bootstrap.split(",")[1])
+    report = kafka.admin(ours.bootstrap.split(",")[1])
     mine = ours.asked()
-    assert found["clusterId"] == ours.first("up")["clusterId"]
-    assert found["controllerId"] == found["leaderId"] == mine.leader_id
-    assert found["leaderEpoch"] == mine.leader_epoch
-    assert found["highWatermark"] <= mine.high_watermark
-    assert set(VOTERS) <= {int(node_id) for node_id in found["nodes"]}
-    assert set(ours.bootstrap.split(",")) <= set(found["nodes"].values())
-    assert found["voters"] == {
+    assert report["clusterId"] == ours.first("up")["clusterId"]
+    assert report["controllerId"] == report["leaderId"] == mine.leader_id
+    assert report["leaderEpoch"] == mine.leader_epoch
+    assert report["highWatermark"] <= mine.high_watermark
+    assert set(VOTERS) <= {int(node_id) for node_id in report["nodes"]}
+    assert set(ours.bootstrap.split(",")) <= set(report["nodes"].values())
+    assert report["voters"] == {
         str(node_id): str(ours.directory_id(node_id)) for node_id in sorted(VOTERS)
     }
-    assert found["observers"] == 1
-    assert found["supported"]["kraft.version"] == "0 to 1"
+    assert report["observers"] == 1
+    assert report["supported"]["kraft.version"] == "0 to 1"
 
 
 def voters_of(ours: Ours) -> set[int]:
@@ -186,8 +186,8 @@ def remove(ours: Ours, kafka: KafkaTools, node_id: int) -> None:
     arguments = ["remove-controller", "-i", str(node_id), "-d", directory_id]
     told = kafka.quorum("--bootstrap-controller", ours.bootstrap, *arguments)
     assert (told.code, told.err) == (0, "")
-    said = f"Removed KRaft controller {node_id} with directory id {directory_id}"
-    assert told.out == said + "\n"
+    expected = f"Removed KRaft controller {node_id} with directory id {directory_id}"
+    assert told.out == expected + "\n"
 
 
 def add(ours: Ours, kafka: KafkaTools, node_id: int) -> None:
@@ -195,8 +195,8 @@ def add(ours: Ours, kafka: KafkaTools, node_id: int) -> None:
     config = ["--command-config", ours.properties(node_id)]
     told = kafka.quorum("--bootstrap-controller", ours.bootstrap, *config, "add-controller")
     assert (told.code, told.err) == (0, "")
-    said = f"Added controller {node_id} with directory id {ours.directory_id(node_id)} and "
-    assert told.out.startswith(said)
+    expected = f"Added controller {node_id} with directory id {ours.directory_id(node_id)} and "
+    assert told.out.startswith(expected)
 
 
 def test_a_controller_is_added_and_removed(ours: Ours, kafka: KafkaTools) -> None:
@@ -287,9 +287,9 @@ def test_a_kafka_controller_becomes_a_voter_of_ours(
     until(lambda: controller.id in caught_up(ours))
     added = kafka.quorum(*where, *config, "add-controller")
     assert (added.code, added.err) == (0, "")
-    found = ours.asked()
-    assert {voter.id for voter in found.voters} == VOTERS | {controller.id}
-    until(lambda: ours.asked().high_watermark > found.high_watermark)
+    quorum = ours.asked()
+    assert {voter.id for voter in quorum.voters} == VOTERS | {controller.id}
+    until(lambda: ours.asked().high_watermark > quorum.high_watermark)
     meta = (controller.metadata_log.parent / META_NAME).read_bytes()
     directory_id = str(MetaProperties.parse(meta, META_NAME).directory_id)
     removed = kafka.quorum(
@@ -315,7 +315,7 @@ def test_dump_log_reads_what_a_stopped_quorum_leaves(kafka: KafkaTools, tmp_path
         segment = running.log_dir(node_id) / METADATA_NAME / "00000000000000000000.log"
         dumped = kafka.dump("--cluster-metadata-decoder", "--files", str(segment))
         assert "invalid bytes" not in dumped
-        offsets = [int(found) for found in re.findall(r"^\| offset: (\d+)", dumped, re.MULTILINE)]
+        offsets = [int(offset) for offset in re.findall(r"^\| offset: (\d+)", dumped, re.MULTILINE)]
         assert offsets == list(range(len(offsets)))
         batches = re.findall(r"^baseOffset: .* isvalid: (\w+)", dumped, re.MULTILINE)
         assert batches

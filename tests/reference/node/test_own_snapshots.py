@@ -88,8 +88,8 @@ def quorum_of(path: Path, count: int = 1, **changes: int) -> Quorum:
 
 def latest(node: Node) -> int:
     """Where the last snapshot ends that the node knows of; 0 is where that of formatting does."""
-    found = node.core.log.latest_snapshot
-    return 0 if found is None else found.end_offset
+    snapshot = node.core.log.latest_snapshot
+    return 0 if snapshot is None else snapshot.end_offset
 
 
 async def written(node: Node, beyond: int = 0) -> None:
@@ -116,10 +116,10 @@ def test_a_snapshot_is_written_when_so_many_bytes_are_committed(tmp_path: Path) 
                 await written(node)
                 first = checkpoints(tmp_path / str(node_id))[0]
                 image = read_image(str(first.parent), int(first.name[:20]))
-                found = values_in(first)
-                assert len(found) == len(set(found)) > 200
+                values = values_in(first)
+                assert len(values) == len(set(values)) > 200
                 assert first.stat().st_mode & 0o777 == 0o400
-                assert found == list(snapshot_values(image))
+                assert values == list(snapshot_values(image))
 
     run(main())
 
@@ -132,8 +132,8 @@ def test_a_snapshot_is_written_when_it_is_time(tmp_path: Path) -> None:
 
             def later() -> list[Path]:
                 """Not the one that was due, on a slow machine, before anything was appended."""
-                found = checkpoints(tmp_path / "1")
-                return [path for path in found if ends([path])[0] > feature.last_offset]
+                paths = checkpoints(tmp_path / "1")
+                return [path for path in paths if ends([path])[0] > feature.last_offset]
 
             async with asyncio.timeout(WAIT_S):
                 while len(later()) < 2:
@@ -330,16 +330,16 @@ def test_without_an_order_nothing_is_written(
     program: subprocess.Popen[bytes], tmp_path: Path
 ) -> None:
     before = sorted(path.name for path in tmp_path.rglob("*"))
-    said, error = program.communicate(timeout=WAIT_S)
-    assert (said, error, program.returncode) == (b"", b"", 0)
+    output, error = program.communicate(timeout=WAIT_S)
+    assert (output, error, program.returncode) == (b"", b"", 0)
     assert sorted(path.name for path in tmp_path.rglob("*")) == before
 
 
 def test_a_disk_that_refuses_is_told(program: subprocess.Popen[bytes], tmp_path: Path) -> None:
     (tmp_path / "1" / METADATA_NAME).rename(tmp_path / "1" / "elsewhere")
     order = msgspec.json.encode(Order([], 0)) + b"\n"
-    said, error = program.communicate(order, timeout=WAIT_S)
-    assert (said, program.returncode) == (b"", 1)
+    output, error = program.communicate(order, timeout=WAIT_S)
+    assert (output, program.returncode) == (b"", 1)
     assert b"No such file or directory" in error
     assert b"Traceback" not in error
 
@@ -353,9 +353,9 @@ def test_two_that_write_the_same_leave_each_other_alone(log_of_three: Path) -> N
             process.stdin.write(order)
             process.stdin.flush()
         for process in (one, other):
-            said, error = process.communicate(timeout=WAIT_S)
+            output, error = process.communicate(timeout=WAIT_S)
             assert (error, process.returncode) == (b"", 0)
-            assert msgspec.json.decode(said, type=Written).records == 13
+            assert msgspec.json.decode(output, type=Written).records == 13
     (path,) = log_of_three.glob("*[1-9].checkpoint")
     assert len(values_in(path)) == 13
     assert not list(log_of_three.glob("*.part"))
@@ -399,8 +399,8 @@ def test_a_kafka_controller_joins_from_a_snapshot_of_ours(
                 assert fetched.read_bytes() == (mine / fetched.name).read_bytes()
 
                 def own() -> list[Path]:
-                    found = [*directory.glob("*[1-9].checkpoint")]
-                    return [path for path in found if path.name > fetched.name]
+                    paths = [*directory.glob("*[1-9].checkpoint")]
+                    return [path for path in paths if path.name > fetched.name]
 
                 number = 100
                 async with asyncio.timeout(WAIT_S):

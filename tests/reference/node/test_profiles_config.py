@@ -146,17 +146,17 @@ def test_the_listener_of_the_quorum_is_the_one_between_brokers(tmp_path: Path) -
     ids=lambda it: next(iter(it)) if isinstance(it, dict) else "",
 )
 def test_what_kip_595_refuses(tmp_path: Path, more: dict[str, str], told: str) -> None:
-    said = mistakes(tmp_path, "kip-595", BROKER | more)
-    assert told in said
-    assert len(said.splitlines()) == 1
+    text = mistakes(tmp_path, "kip-595", BROKER | more)
+    assert told in text
+    assert len(text.splitlines()) == 1
 
 
 def test_what_is_a_brokers_has_no_effect(tmp_path: Path) -> None:
     config = load(tmp_path, "kip-595", BROKER | {"num.partitions": "3", "made.up": "1"})
-    said = [(warning.key, warning.text) for warning in config.warnings]
-    assert [key for key, _ in said] == ["num.partitions", "made.up"]
-    assert "keeps the quorum's log and no other" in said[0][1]
-    assert said[1][1] == "kip-595 has no such property; it is ignored"
+    warnings = [(warning.key, warning.text) for warning in config.warnings]
+    assert [key for key, _ in warnings] == ["num.partitions", "made.up"]
+    assert "keeps the quorum's log and no other" in warnings[0][1]
+    assert warnings[1][1] == "kip-595 has no such property; it is ignored"
 
 
 def test_kip_595_needs_a_broker_id(tmp_path: Path) -> None:
@@ -167,10 +167,10 @@ def test_kip_595_needs_a_broker_id(tmp_path: Path) -> None:
 def test_kip_853_has_static_voters_or_servers(tmp_path: Path) -> None:
     static = load(tmp_path, "kip-853", CONTROLLER | STATIC).core
     assert (static.voters.ids, static.bootstrap_servers) == ((1, 2), ())
-    found = load(tmp_path, "kip-853", CONTROLLER | SERVERS).core
-    assert (len(found.voters), len(found.bootstrap_servers)) == (0, 1)
-    said = mistakes(tmp_path, "kip-853", CONTROLLER | STATIC | SERVERS)
-    assert "kip-853 has it instead of controller.quorum.voters: remove one of the two" in said
+    dynamic = load(tmp_path, "kip-853", CONTROLLER | SERVERS).core
+    assert (len(dynamic.voters), len(dynamic.bootstrap_servers)) == (0, 1)
+    text = mistakes(tmp_path, "kip-853", CONTROLLER | STATIC | SERVERS)
+    assert "kip-853 has it instead of controller.quorum.voters: remove one of the two" in text
 
 
 def test_a_broker_of_kip_853_observes(tmp_path: Path) -> None:
@@ -227,14 +227,14 @@ def test_a_broker_of_kip_853_that_is_wrong_is_told(
 
 @pytest.mark.parametrize("profile", ["kafka", "kip-996"])
 def test_other_profiles_have_no_brokers(tmp_path: Path, profile: str) -> None:
-    said = mistakes(tmp_path, profile, CONTROLLER | STATIC | {"process.roles": "broker"})
-    assert "this node is a controller and never a broker" in said
+    text = mistakes(tmp_path, profile, CONTROLLER | STATIC | {"process.roles": "broker"})
+    assert "this node is a controller and never a broker" in text
 
 
 def test_kip_996_has_static_voters_alone(tmp_path: Path) -> None:
     assert load(tmp_path, "kip-996", CONTROLLER | STATIC).core.voters.ids == (1, 2)
-    said = mistakes(tmp_path, "kip-996", CONTROLLER | SERVERS)
-    assert "kip-996 has no such property: write controller.quorum.voters" in said
+    text = mistakes(tmp_path, "kip-996", CONTROLLER | SERVERS)
+    assert "kip-996 has no such property: write controller.quorum.voters" in text
 
 
 @pytest.mark.parametrize("profile", ["kip-853", "kip-996"])

@@ -77,10 +77,10 @@ def test_a_directory_never_opens_as_another_profiles(
     config = load_config(theirs, other)
     with pytest.raises(NotFormattedError) as refused:
         Storage.open(config.log_dir, profile_named(other), config.core)
-    said = f"belongs to the profile {owner}, and was opened as {other}"
-    assert said in str(refused.value)
+    refusal = f"belongs to the profile {owner}, and was opened as {other}"
+    assert refusal in str(refused.value)
     started = CliRunner().invoke(main, ["node", "--profile", other, "-c", str(theirs)])
-    assert (started.exit_code, said in started.output) == (1, True), started.output
+    assert (started.exit_code, refusal in started.output) == (1, True), started.output
     again = formatted(theirs, other)  # Nor is it made another's.
     assert again.exit_code == 1
     kafkas = "No available log directories to format."

@@ -79,8 +79,8 @@ class Nodes(Processes):
             return (top_error,)
         head = b"\0\0\2" + TOPIC + b"\2" + bytes(4)
         assert answer.startswith(head)
-        *found, granted = struct.unpack_from(">hii?", answer, len(head))
-        return *found, int(granted)
+        *fields, granted = struct.unpack_from(">hii?", answer, len(head))
+        return *fields, int(granted)
 
     def remove(self, voter_id: int, uuid: bytes, *, by: int) -> tuple[int, int, int]:
         """Ask a node to remove a voter; return its error, and the leader and epoch that it names.
@@ -202,8 +202,8 @@ def test_a_static_voter_votes_by_its_id_alone_until_its_uuid_is_committed(tmp_pa
     """
     with uuids.Nodes(tmp_path, uuids.PATIENT) as nodes:
         nodes.static([1, 2, 3])
-        found = nodes.of_leader()
-        leader, epoch = found.leader_id, found.leader_epoch
+        quorum = nodes.of_leader()
+        leader, epoch = quorum.leader_id, quorum.leader_epoch
         other, candidate = (node_id for node_id in (1, 2, 3) if node_id != leader)
         nodes.add_by_id(leader)
         state = tmp_path / str(leader) / "log" / "__cluster_metadata-0" / "quorum-state"

@@ -60,11 +60,11 @@ def test_a_reassignment_of_kip_595_is_measured(tmp_path: Path) -> None:
             leader = await quorum.wait_leader(WAIT_S)
             observer = quorum.nodes[3]
             await observer.until(lambda it: it.core.committed_offset > 0, WAIT_S)
-            found = gauges(leader)
-            assert found.keys() >= KAFKAS_OWN
-            assert found["number_of_voters"] == 2
-            assert found["number_of_target_voters"] == found["number_of_pending_moves"] == 0
-            assert found["number_unknown_voter_connections"] == 0
+            values = gauges(leader)
+            assert values.keys() >= KAFKAS_OWN
+            assert values["number_of_voters"] == 2
+            assert values["number_of_target_voters"] == values["number_of_pending_moves"] == 0
+            assert values["number_unknown_voter_connections"] == 0
             follower = 3 - leader.config.node_id
             await quorum.kill(follower)  # So the target is appended, and not yet committed.
             with Kip595Admin(quorum.bootstrap) as admin:
@@ -103,10 +103,10 @@ def test_observers_of_kip_853_that_can_be_added_are_counted(tmp_path: Path) -> N
         async with local(tmp_path, "kip-853", 1, 2) as quorum:
             leader = await quorum.wait_leader(WAIT_S)
             await seen(lambda: gauges(leader)["number_of_eligible_observers"] == 2)
-            found = gauges(leader)
-            assert found.keys() >= KAFKAS_OWN
-            assert found["number_of_pending_voter_changes"] == 0
-            assert found["number_unknown_voter_connections"] == 0
+            values = gauges(leader)
+            assert values.keys() >= KAFKAS_OWN
+            assert values["number_of_pending_voter_changes"] == 0
+            assert values["number_unknown_voter_connections"] == 0
             assert "number_of_eligible_observers" not in gauges(quorum.nodes[2])
 
     run(main())
@@ -122,10 +122,14 @@ def test_a_draft_serves_its_own_requests_and_none_of_kafkas_shell(
             ((_, port),) = leader.listeners.values()
             who = kafka.ApiVersionsRequest(client_software_name="t", client_software_version="1")
             for version in (0, 3, 4):
-                asked = who if version >= 3 else kafka.ApiVersionsRequest()
-                said = await asyncio.to_thread(ask, port, asked, version, kafka.ApiVersionsResponse)
-                assert said.error_code == 0
-                served = {one.api_key: (one.min_version, one.max_version) for one in said.api_keys}
+                request = who if version >= 3 else kafka.ApiVersionsRequest()
+                response = await asyncio.to_thread(
+                    ask, port, request, version, kafka.ApiVersionsResponse
+                )
+                assert response.error_code == 0
+                served = {
+                    one.api_key: (one.min_version, one.max_version) for one in response.api_keys
+                }
                 for key, api in leader.profile.apis.items():
                     assert served[key] == (api.min_version, api.max_version)
                 # A SASL login is the listener's; registration and the like are a controller's.
@@ -134,7 +138,7 @@ def test_a_draft_serves_its_own_requests_and_none_of_kafkas_shell(
                     kafka.SaslAuthenticateRequest.API_KEY,
                 }
                 assert set(served) == set(leader.profile.apis) | logins
-                assert {one.name for one in said.supported_features} == set()
+                assert {one.name for one in response.supported_features} == set()
             # Nobody registers at a leader of a draft, which would be asked for what it has not.
             assert leader._registration is None
 
@@ -159,15 +163,19 @@ def test_requests_have_the_keys_and_headers_of_their_own_draft(
 ) -> None:
     sets = {"kip-595": kip_595, "kip-853": kip_853, "kip-996": kip_996}
     own = sets[profile]
-    asked = own.BeginQuorumEpochRequest
-    assert (asked.API_KEY, asked.header_version(0)) == ((10_051, 2) if own is kip_595 else (53, 1))
+    request_class = own.BeginQuorumEpochRequest
+    assert (request_class.API_KEY, request_class.header_version(0)) == (
+        (10_051, 2) if own is kip_595 else (53, 1)
+    )
 
     async def main() -> None:
         async with local(tmp_path, profile, 1, 0) as quorum:
             leader = await quorum.wait_leader(WAIT_S)
             ((_, port),) = leader.listeners.values()
-            said = await asyncio.to_thread(ask, port, begin(own), 0, own.BeginQuorumEpochResponse)
-            answer = said if own is kip_595 else said.topics[0].partitions[0]
+            response = await asyncio.to_thread(
+                ask, port, begin(own), 0, own.BeginQuorumEpochResponse
+            )
+            answer = response if own is kip_595 else response.topics[0].partitions[0]
             assert answer.error_code != 0  # Epoch 0 is over.
             assert (answer.leader_id, answer.leader_epoch) == (1, leader.core.epoch)
             # What another draft calls by another key is hung up on, and costs nothing else.

@@ -30,12 +30,12 @@ from kraftspec.reference.tools.storage import FormatRequest
 
 def change(path: Path, **properties: str | None) -> None:
     """Set properties of a file, or take them out; ``__`` stands for a dot."""
-    found = parse_properties(path.read_text("latin-1"))
+    settings = parse_properties(path.read_text("latin-1"))
     for key, value in properties.items():
-        found.pop(key.replace("__", "."), None)
+        settings.pop(key.replace("__", "."), None)
         if value is not None:
-            found[key.replace("__", ".")] = value
-    path.write_text(render_properties(found), "latin-1")
+            settings[key.replace("__", ".")] = value
+    path.write_text(render_properties(settings), "latin-1")
 
 
 @asynccontextmanager
@@ -237,8 +237,8 @@ def test_a_static_voter_of_kip_853_gets_a_new_disk(tmp_path: Path) -> None:
                 with pytest.raises(AnswerError):
                     await asyncio.to_thread(admin.add_voter, 9, Uuid.random(), [])
                 await asyncio.to_thread(admin.add_voter, lost, new, [])
-                found = await asyncio.to_thread(admin.describe_quorum)
-            assert {voter.id: voter.uuid for voter in found.voters}[lost] == new
+                described = await asyncio.to_thread(admin.describe_quorum)
+            assert {voter.id: voter.uuid for voter in described.voters}[lost] == new
             await node.until(lambda it: bool(it.core.is_voter), WAIT_S)
         finally:
             for node in nodes.values():

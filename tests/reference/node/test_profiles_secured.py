@@ -99,12 +99,12 @@ def test_a_quorum_behind_sasl(tmp_path: Path, profile: str) -> None:
         ):
             admin.describe_quorum()
         with kind(bootstrap, config=client("alice", "a")) as admin:
-            asked = [admin.describe_quorum]
+            calls = [admin.describe_quorum]
             if profile == "kip-595":
-                asked += [admin.find_quorum, lambda: admin.alter_quorum([1])]
+                calls += [admin.find_quorum, lambda: admin.alter_quorum([1])]
             if profile == "kip-853":
-                asked += [lambda: admin.remove_voter(1, Uuid.random())]
-            for call in asked:
+                calls += [lambda: admin.remove_voter(1, Uuid.random())]
+            for call in calls:
                 with pytest.raises(AnswerError) as refused:
                     call()
                 assert refused.value.code == CLUSTER_AUTHORIZATION_FAILED

@@ -308,11 +308,11 @@ def test_a_node_of_another_cluster_is_told_and_disturbs_nothing(
                 directory, 9, port, bootstrap_servers=quorum.configs[1].core.bootstrap_servers
             )
             async with Node(config) as stranger:
-                said = {
-                    f"the node at {HOST}:{asked} belongs to another cluster"
-                    for asked in quorum.ports.values()
+                texts = {
+                    f"the node at {HOST}:{peer_port} belongs to another cluster"
+                    for peer_port in quorum.ports.values()
                 }
-                await seen(lambda: any(text in caplog.text for text in said))
+                await seen(lambda: any(text in caplog.text for text in texts))
                 assert stranger.core.leader_id == -1
             assert (await quorum.leader()) is leader
             assert leader.core.epoch == epoch

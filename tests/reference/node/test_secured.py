@@ -85,8 +85,8 @@ def authority() -> Authority:
 
 @pytest.fixture(scope="module")
 def loop() -> Iterator[Loop]:
-    with Loop() as made:
-        yield made
+    with Loop() as started:
+        yield started
 
 
 def node_properties(

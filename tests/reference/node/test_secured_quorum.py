@@ -91,12 +91,12 @@ async def append(nodes: list[Node], *records: Message) -> None:
         while True:
             try:
                 leader = await leader_of(nodes)
-                found = await leader.append([framed(record) for record in records])
+                appended = await leader.append([framed(record) for record in records])
                 break
             except NotAppendedError:
                 await asyncio.sleep(0.02)
     for node in nodes:
-        await node.until(lambda it: it.core.committed_offset > found.last_offset, WAIT_S)
+        await node.until(lambda it: it.core.committed_offset > appended.last_offset, WAIT_S)
 
 
 def test_three_nodes_that_trust_nobody_else(tmp_path: Path) -> None:
@@ -117,10 +117,10 @@ def test_three_nodes_that_trust_nobody_else(tmp_path: Path) -> None:
 
 
 def credential(name: str, password: str) -> kafka.UserScramCredentialRecord:
-    made = credential_of(Mechanism.SCRAM_SHA_256, password, b"grains of salt", 4096)
+    derived = credential_of(Mechanism.SCRAM_SHA_256, password, b"grains of salt", 4096)
     return kafka.UserScramCredentialRecord(
-        name=name, mechanism=1, salt=made.salt, stored_key=made.stored_key,
-        server_key=made.server_key, iterations=made.iterations,
+        name=name, mechanism=1, salt=derived.salt, stored_key=derived.stored_key,
+        server_key=derived.server_key, iterations=derived.iterations,
     )  # fmt: skip
 
 

@@ -55,18 +55,18 @@ SHA_256, SHA_512 = Mechanism.SCRAM_SHA_256, Mechanism.SCRAM_SHA_512
 SCRAMS = (SHA_256, SHA_512)
 
 
-def oracle(asked: list[dict[str, Any]]) -> list[Any]:
+def oracle(questions: list[dict[str, Any]]) -> list[Any]:
     """Return Java's answers."""
     source = Path(__file__).with_name("SecurityOracle.java")
     jars = os.pathsep.join(map(str, class_path()))
     done = subprocess.run(
         ["java", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off",
          "-Dfile.encoding=UTF-8", "-Dstdout.encoding=UTF-8", "-cp", jars, str(source)],
-        input="".join(json.dumps(one) + "\n" for one in asked),
+        input="".join(json.dumps(one) + "\n" for one in questions),
         capture_output=True, text=True, encoding="utf-8", timeout=120, check=True,
     )  # fmt: skip
     answers = [json.loads(line) for line in done.stdout.splitlines()]
-    assert len(answers) == len(asked)
+    assert len(answers) == len(questions)
     return answers
 
 
@@ -87,7 +87,7 @@ VALUES = [
 def names() -> list[x509.Name]:
     """Return names of one to four parts, some of several attributes, of all kinds of strings."""
     draw = random.Random(4)
-    made = []
+    drawn = []
     for _ in range(300):
         parts = []
         for _ in range(draw.randint(1, 4)):
@@ -99,8 +99,8 @@ def names() -> list[x509.Name]:
                     kind = draw.choice((_ASN1Type.IA5String, _ASN1Type.BMPString))
                 attributes[oid] = x509.NameAttribute(oid, value, kind)
             parts.append(x509.RelativeDistinguishedName(attributes.values()))
-        made.append(x509.Name(parts))
-    return made
+        drawn.append(x509.Name(parts))
+    return drawn
 
 
 RULES = [
@@ -225,21 +225,21 @@ def range_cases() -> list[dict[str, Any]]:
 @pytest.fixture(scope="module")
 def answers() -> dict[str, list[tuple[dict[str, Any], Any]]]:
     """What Java says to all of those questions, by their kinds."""
-    asked: list[dict[str, Any]] = [
+    questions: list[dict[str, Any]] = [
         {"kind": "name", "der": base64.b64encode(name.public_bytes()).decode()} for name in names()
     ]
-    asked += [
+    questions += [
         {"kind": "rules", "rules": rules, "subject": subject}
         for rules in RULES + BAD_RULES
         for subject in SUBJECTS
     ]
-    asked += [{"kind": "jaas", "text": text} for text in LOGINS + BAD_LOGINS]
-    asked += acl_cases()
-    asked += range_cases()
-    found: dict[str, list[tuple[dict[str, Any], Any]]] = {}
-    for one, answer in zip(asked, oracle(asked), strict=True):
-        found.setdefault(one["kind"], []).append((one, answer))
-    return found
+    questions += [{"kind": "jaas", "text": text} for text in LOGINS + BAD_LOGINS]
+    questions += acl_cases()
+    questions += range_cases()
+    by_kind: dict[str, list[tuple[dict[str, Any], Any]]] = {}
+    for one, answer in zip(questions, oracle(questions), strict=True):
+        by_kind.setdefault(one["kind"], []).append((one, answer))
+    return by_kind
 
 
 def is_refused(answer: Any) -> bool:
@@ -254,26 +254,26 @@ def test_names_are_written_as_java_writes_them(answers: dict[str, Any]) -> None:
 
 @pytest.mark.kafka
 def test_rules_map_as_kafka_maps(answers: dict[str, Any]) -> None:
-    for asked, answer in answers["rules"]:
+    for question, answer in answers["rules"]:
         try:
-            rules = parse_rules(asked["rules"])
+            rules = parse_rules(question["rules"])
         except MappingError:
-            assert is_refused(answer), asked
+            assert is_refused(answer), question
             continue
-        applied = [rule.apply(asked["subject"]) for rule in rules]
+        applied = [rule.apply(question["subject"]) for rule in rules]
         ours = next((name for name in applied if name is not None), None)
-        assert ours == (None if is_refused(answer) else answer), asked
+        assert ours == (None if is_refused(answer) else answer), question
 
 
 @pytest.mark.kafka
 def test_logins_are_read_as_kafka_reads_them(answers: dict[str, Any]) -> None:
-    for asked, answer in answers["jaas"]:
+    for question, answer in answers["jaas"]:
         try:
-            login = parse_login(asked["text"])
+            login = parse_login(question["text"])
         except JaasError:
-            assert is_refused(answer), asked
+            assert is_refused(answer), question
             continue
-        assert answer == {"module": login.module, "options": login.options}, asked
+        assert answer == {"module": login.module, "options": login.options}, question
     assert sum(is_refused(answer) for _, answer in answers["jaas"]) == len(BAD_LOGINS)
 
 
@@ -282,8 +282,8 @@ def test_logins_are_read_as_kafka_reads_them(answers: dict[str, Any]) -> None:
 def test_the_authorizer_is_kafkas(kind: str, answers: dict[str, Any]) -> None:
     keys = {operation: key for key, operation in NEEDS.items()}
     verdicts = []
-    for asked, answer in answers[kind]:
-        found = [
+    for question, answer in answers[kind]:
+        entries = [
             cluster_acl(
                 kafka.AccessControlEntryRecord(
                     resource_type=acl["type"], resource_name=acl["name"],
@@ -291,17 +291,19 @@ def test_the_authorizer_is_kafkas(kind: str, answers: dict[str, Any]) -> None:
                     operation=acl["operation"], permission_type=acl["permission"],
                 )
             )
-            for acl in asked["acls"]
+            for acl in question["acls"]
         ]  # fmt: skip
-        acls = [acl for acl in found if acl is not None]
+        acls = [acl for acl in entries if acl is not None]
         config = SecurityConfig(
             has_authorizer=True,
-            super_users=frozenset(filter(None, asked["super"].split(";"))),
-            allow_if_no_acl=asked["open"] == "true",
+            super_users=frozenset(filter(None, question["super"].split(";"))),
+            allow_if_no_acl=question["open"] == "true",
         )
         authorizer = Authorizer(config, partial(list, acls))
-        ours = authorizer.allowed(asked["principal"], keys[asked["operation"]], asked["host"])
-        assert ours == answer, asked
+        ours = authorizer.allowed(
+            question["principal"], keys[question["operation"]], question["host"]
+        )
+        assert ours == answer, question
         verdicts.append(ours)
     assert len(verdicts) / 10 < sum(verdicts) < len(verdicts) * 3 / 4
 
@@ -356,14 +358,14 @@ def test_the_arithmetic_of_rfc_7677() -> None:
     nonce, salt, iterations = scram.read_server_first(first.encode(), "rOprNGfwEbeRWgbNEkqO")
     assert nonce == unproven.partition(",r=")[2]
     salted = scram.salted_password(SHA_256, "pencil", salt, iterations)
-    said = f"{bare},{first},{unproven}".encode()
-    proof, signature = scram.proof_of(SHA_256, salted, said)
+    auth_message = f"{bare},{first},{unproven}".encode()
+    proof, signature = scram.proof_of(SHA_256, salted, auth_message)
     assert scram.encode(proof) == "dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="
     assert scram.encode(signature) == "6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
     credential = scram.credential_of(SHA_256, "pencil", salt, iterations)
-    assert scram.is_proven(SHA_256, credential, said, proof)
-    assert not scram.is_proven(SHA_256, credential, said + b"x", proof)
-    assert not scram.is_proven(SHA_256, credential, said, proof[:-1])
+    assert scram.is_proven(SHA_256, credential, auth_message, proof)
+    assert not scram.is_proven(SHA_256, credential, auth_message + b"x", proof)
+    assert not scram.is_proven(SHA_256, credential, auth_message, proof[:-1])
 
 
 CREDENTIALS = {
@@ -451,8 +453,8 @@ def test_an_unknown_name_looks_like_a_known_one(mechanism: Mechanism) -> None:
         assert answer is not None
         response = answer.response
         assert isinstance(response, kafka.SaslAuthenticateResponse)
-        said = bytes(response.auth_bytes).decode()
-        return response.error_code, re.sub("^r=[^,]*", "", said)
+        server_first = bytes(response.auth_bytes).decode()
+        return response.error_code, re.sub("^r=[^,]*", "", server_first)
 
     assert challenge("alice")[0] == challenge("nobody")[0] == 0
     assert challenge("nobody") == challenge("nobody")
@@ -585,7 +587,7 @@ def test_the_order_of_requests_is_kept() -> None:
 
 def test_a_weaker_mechanism_is_not_to_be_had_by_asking() -> None:
     """A man in the middle who says that only PLAIN is spoken gets no password."""
-    said: list[Any] = []
+    sent: list[Any] = []
 
     def only_plain(response: Any) -> Any:
         response.error_code = ErrorCode.UNSUPPORTED_SASL_MECHANISM
@@ -593,7 +595,7 @@ def test_a_weaker_mechanism_is_not_to_be_had_by_asking() -> None:
         return response
 
     def note(request: Any) -> Any:
-        said.append(request)
+        sent.append(request)
         return request
 
     with pytest.raises(AuthenticationError, match="does not take SCRAM"):
@@ -601,7 +603,7 @@ def test_a_weaker_mechanism_is_not_to_be_had_by_asking() -> None:
             server(), own(SHA_256, "alice", "secret"),
             SaslHandshakeResponse=only_plain, SaslAuthenticateRequest=note,
         )  # fmt: skip
-    assert said == []
+    assert sent == []
     only_scram = SaslConfig(mechanisms=(SHA_256,), logins={})
     with pytest.raises(AuthenticationError, match="does not take PLAIN"):
         log_in(server(only_scram), own(Mechanism.PLAIN, "alice", "secret"))

@@ -246,8 +246,8 @@ def test_malformed_frames_close_a_connection_and_disturb_no_quorum(tmp_path: Pat
             offsets = list(range(taken.last_offset + 1, taken.last_offset + 1 + count))
             assert list(acknowledged.values()) == offsets
             assert after.base_offset == offsets[-1] + 1
-            (found,) = {committed_bytes(node) for node in quorum.nodes.values()}
-            assert re.findall(rb"meanwhile-\d{8}", found) == list(acknowledged)
+            (log_bytes,) = {committed_bytes(node) for node in quorum.nodes.values()}
+            assert re.findall(rb"meanwhile-\d{8}", log_bytes) == list(acknowledged)
             nodes = quorum.nodes.values()
             await seen(
                 lambda: (
@@ -269,8 +269,8 @@ def test_a_frame_too_large_and_one_that_does_not_come_are_not_waited_for(tmp_pat
             started = time.monotonic()
             assert await answer_of(port, struct.pack(">i", 1000) + b"x" * 10) == b""
             assert time.monotonic() - started >= 0.3
-            said = await exchange(port, quorum_request(kafka), 2, DescribeQuorumResponse)
-            assert said.topics[0].partitions[0].error_code == 0
+            response = await exchange(port, quorum_request(kafka), 2, DescribeQuorumResponse)
+            assert response.topics[0].partitions[0].error_code == 0
 
     run(main())
 
@@ -306,16 +306,16 @@ def test_a_peer_that_does_not_read_is_let_go(tmp_path: Path) -> None:
             for _ in range(4):
                 await leader.append([b"x" * 1_000_000])
             _, writer = await asyncio.open_connection(HOST, quorum.ports[1], limit=1024)
-            asked = sized(request_bytes(fetch(epoch=leader.core.epoch), 17))
+            request = sized(request_bytes(fetch(epoch=leader.core.epoch), 17))
             for _ in range(50):
-                writer.write(asked)
+                writer.write(request)
             await seen(lambda: any(c.unread_since for c in leader.server.connections))
             await seen(lambda: not leader.server.connections)
             writer.transport.abort()
-            said = await exchange(
+            response = await exchange(
                 quorum.ports[1], fetch(epoch=leader.core.epoch), 17, FetchResponse
             )
-            assert said.responses[0].partitions[0].error_code == 0
+            assert response.responses[0].partitions[0].error_code == 0
 
     run(main())
 
@@ -344,8 +344,8 @@ def test_one_connection_too_many_is_closed_and_the_others_stay(
             assert await answer_of(port, sized(request_bytes(quorum_request(kafka), 2))) == b""
             for reader, writer in opened:
                 writer.write(sized(request_bytes(quorum_request(kafka), 2)))
-                said = await answer_to(reader, DescribeQuorumResponse, 2)
-                assert said.error_code == 0
+                response = await answer_to(reader, DescribeQuorumResponse, 2)
+                assert response.error_code == 0
             opened.pop()[1].transport.abort()
             await seen(lambda: len(quorum.nodes[1].server.connections) == 2)
             await exchange(port, quorum_request(kafka), 2, DescribeQuorumResponse)
@@ -427,8 +427,8 @@ def test_requests_sent_ahead_are_answered_in_their_order(tmp_path: Path) -> None
             first = await answer_to(reader, FetchResponse, 17)
             assert first.responses[0].partitions[0].records in (None, b"")
             for _ in range(20):
-                said = await answer_to(reader, DescribeQuorumResponse, 2)
-                assert said.topics[0].partitions[0].leader_id == 1
+                response = await answer_to(reader, DescribeQuorumResponse, 2)
+                assert response.topics[0].partitions[0].leader_id == 1
             writer.transport.abort()
 
     run(main())
@@ -442,17 +442,17 @@ def test_api_versions_lists_what_is_served(tmp_path: Path, version: int) -> None
             who = ApiVersionsRequest()
             if version >= 3:
                 who = ApiVersionsRequest(client_software_name="a", client_software_version="1")
-            said = await exchange(quorum.ports[1], who, version, ApiVersionsResponse)
-            assert said.error_code == 0
+            response = await exchange(quorum.ports[1], who, version, ApiVersionsResponse)
+            assert response.error_code == 0
             served = {
-                entry.api_key: (entry.min_version, entry.max_version) for entry in said.api_keys
+                entry.api_key: (entry.min_version, entry.max_version) for entry in response.api_keys
             }
             assert served[1] == (4, 18)
             assert served[52] == (0, 2)
             assert served[18] == (0, 5)
             features = {
                 entry.name: (entry.min_version, entry.max_version)
-                for entry in said.supported_features
+                for entry in response.supported_features
             }
             # KIP-1022: before version 4 a feature that may be 0 is left out.
             assert features.get("kraft.version") == ((0, 1) if version >= 4 else None)
@@ -468,9 +468,9 @@ def test_an_api_versions_of_the_future_is_answered_in_the_first_version(tmp_path
             data = bytearray(request_bytes(who, 4))
             data[2:4] = struct.pack(">h", 9)
             writer.write(sized(bytes(data)))
-            said = await answer_to(reader, ApiVersionsResponse, 0)
-            assert said.error_code == 35
-            assert [(e.api_key, e.min_version, e.max_version) for e in said.api_keys] == [
+            response = await answer_to(reader, ApiVersionsResponse, 0)
+            assert response.error_code == 35
+            assert [(e.api_key, e.min_version, e.max_version) for e in response.api_keys] == [
                 (18, 0, 5)
             ]
             writer.write(sized(request_bytes(who, 4)))  # The connection is as good as before.
@@ -487,10 +487,10 @@ def test_describe_cluster_names_the_voters_and_the_leader(tmp_path: Path) -> Non
             for node in quorum.nodes.values():
                 await node.until(lambda it: it.core.leader_id == leader.config.node_id, 60)
             for port in quorum.ports.values():
-                asked = DescribeClusterRequest(endpoint_type=2)
-                said = await exchange(port, asked, 1, DescribeClusterResponse)
-                assert said.controller_id == leader.config.node_id
-                assert {b.broker_id: b.port for b in said.brokers} == quorum.ports
+                request = DescribeClusterRequest(endpoint_type=2)
+                response = await exchange(port, request, 1, DescribeClusterResponse)
+                assert response.controller_id == leader.config.node_id
+                assert {b.broker_id: b.port for b in response.brokers} == quorum.ports
             wrong = await exchange(
                 port, DescribeClusterRequest(endpoint_type=1), 1, DescribeClusterResponse
             )
@@ -519,7 +519,7 @@ def test_a_broker_that_takes_it_for_the_controller_is_told(
         async with Quorum(tmp_path, count=1) as quorum:
             await quorum.leader()
             for version in request_class.VALID_VERSIONS:
-                said = await exchange(quorum.ports[1], request_class(), version, response_class)
-                assert said.error_code == 41
+                response = await exchange(quorum.ports[1], request_class(), version, response_class)
+                assert response.error_code == 41
 
     run(main())

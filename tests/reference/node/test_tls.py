@@ -210,8 +210,8 @@ def test_why_a_handshake_failed_is_logged(
         return f"{peer[0]}:{peer[1]}"
 
     peer = run(main())
-    said = [vars(it) for it in caplog.records if it.message == "a TLS handshake failed"]
-    assert [(it["peer"], it["reason"]) for it in said] == [
+    failures = [vars(it) for it in caplog.records if it.message == "a TLS handshake failed"]
+    assert [(it["peer"], it["reason"]) for it in failures] == [
         (peer, "PEER_DID_NOT_RETURN_A_CERTIFICATE")
     ]
 
@@ -334,8 +334,8 @@ def bad_stores(authority: Authority, home: Path) -> list[tuple[str, Store, str]]
 
 def test_what_is_wrong_with_a_store_is_told(authority: Authority, tmp_path: Path) -> None:
     trust = trusting(authority, tmp_path)
-    for name, store, said in bad_stores(authority, tmp_path):
-        with pytest.raises(TlsError, match=said) as caught:
+    for name, store, pattern in bad_stores(authority, tmp_path):
+        with pytest.raises(TlsError, match=pattern) as caught:
             server_context(TlsConfig(key_store=store, trust_store=trust))
         assert str(caught.value).startswith(f"{KEY}:"), name
         assert "word" not in str(caught.value).replace("password", ""), name
