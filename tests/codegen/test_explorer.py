@@ -94,7 +94,7 @@ def shown(page: Page, part: str) -> None:
 
 def sample() -> list[dict[str, Any]]:
     """Valid vectors of every request and response: the longest of three versions."""
-    found = []
+    chosen_vectors = []
     paths = (vectors_root() / "kafka").glob("*.json")
     for path in sorted(path for path in paths if path.stem.endswith(("Request", "Response"))):
         file = json.loads(path.read_bytes())
@@ -107,8 +107,8 @@ def sample() -> list[dict[str, Any]]:
         chosen = {one["version"]: one for one in reversed(tests)}
         versions = sorted(chosen)
         for version in {versions[0], versions[len(versions) // 2], versions[-1]}:
-            found.append({"message": file["message"], **chosen[version]})
-    return found
+            chosen_vectors.append({"message": file["message"], **chosen[version]})
+    return chosen_vectors
 
 
 def test_golden_vectors_decode_in_the_page_and_their_bytes_come_back(tab: Page, site: str) -> None:
@@ -235,17 +235,17 @@ def test_a_segment_shows_its_batches_however_they_are_compressed(
 def test_zstd_is_read_by_a_package_beside_the_codecs(tab: Page, site: str, tmp_path: Path) -> None:
     log = segment([Compression.ZSTD] * 2)
     (tmp_path / "zstd.log").write_bytes(log)
-    asked: list[str] = []
-    tab.on("request", lambda request: asked.append(request.url.removeprefix(site)))
+    urls: list[str] = []
+    tab.on("request", lambda request: urls.append(request.url.removeprefix(site)))
     visit(tab, site, "#/bytes")
-    assert "codecs/fzstd.js" not in asked
+    assert "codecs/fzstd.js" not in urls
     tab.locator("#file").set_input_files(tmp_path / "zstd.log")
     expect(tab.locator("#note")).to_have_text(f"{len(log)} bytes: a log.")
     decoded = tab.evaluate(DECODE_FILE, "log")
     assert decoded["error"] is None
     values = [value for path, value in decoded["spans"] if path.endswith(".value")]
     assert values == [(b"value %d" % number).hex() for number in range(5)] * 2
-    assert "codecs/fzstd.js" in asked
+    assert "codecs/fzstd.js" in urls
 
 
 def test_what_is_wrong_with_a_batch_is_said(tab: Page, site: str, tmp_path: Path) -> None:
@@ -280,10 +280,10 @@ def test_a_capture_shows_each_message_with_the_batches_in_it(
     tab: Page, site: str, tmp_path: Path
 ) -> None:
     tcp = Tcp(((bytes((10, 0, 1, 1)), 20_001), (bytes((10, 0, 0, 1)), 9092)))
-    asked = request_header(FetchRequest, 16, 2, "me") + FetchRequest().encode(16)
+    request = request_header(FetchRequest, 16, 2, "me") + FetchRequest().encode(16)
     data = answered(segment([Compression.NONE] * 2)).encode(16)
     told = response_header(FetchResponse, 16, 2) + data
-    packets = [tcp.packet(0, struct.pack(">i", len(asked)) + asked)]
+    packets = [tcp.packet(0, struct.pack(">i", len(request)) + request)]
     stream = struct.pack(">i", len(told)) + told
     packets += [tcp.packet(1, stream[at : at + 50]) for at in range(0, len(stream), 50)]
     packets[2], packets[3] = packets[3], packets[2]  # Out of order,
@@ -392,9 +392,9 @@ def test_nothing_that_axe_knows_is_wrong(browser: Browser, site: str, scheme: st
         visit(tab, site, part)
         with as_file(files("axe_playwright_python") / "axe.min.js") as script:
             tab.add_script_tag(path=script)
-        found = tab.evaluate("axe.run()")
-        assert "color-contrast" in {one["id"] for one in found["passes"]}
-        assert [(one["id"], one["nodes"][0]["html"]) for one in found["violations"]] == [], part
+        report = tab.evaluate("axe.run()")
+        assert "color-contrast" in {one["id"] for one in report["passes"]}
+        assert [(one["id"], one["nodes"][0]["html"]) for one in report["violations"]] == [], part
     context.close()
 
 

@@ -38,8 +38,8 @@ def rows(apis: Sequence[ApiHeaders]) -> list[Row]:
 
 
 def kafkas(kafka: KafkaAdapter, directory: Path | None = None) -> list[Row]:
-    asked = kafka.header_versions(directory)
-    return sorted((row.id, row.version, row.request, row.response) for row in asked)
+    versions = kafka.header_versions(directory)
+    return sorted((row.id, row.version, row.request, row.response) for row in versions)
 
 
 def run(*arguments: str) -> Result:

@@ -37,27 +37,27 @@ def pages() -> dict[str, str]:
 
 def planned(struct: StructPlan, depth: int = 0) -> list[Told]:
     """Return the fields of a plan in wire order."""
-    found: list[Told] = []
+    fields: list[Told] = []
     for entry in (*struct.fields, *struct.tagged):
         element = entry.element.name if isinstance(entry.element, StructPlan) else entry.element
         wire = entry.wire if element is None else f"{entry.wire} of {element}"
         if entry.wire == "struct":
             wire = str(element)
-        found.append((depth, entry.name, wire, entry.nullable, entry.tag))
+        fields.append((depth, entry.name, wire, entry.nullable, entry.tag))
         if isinstance(entry.element, StructPlan):
-            found += planned(entry.element, depth + 1)
-    return found
+            fields += planned(entry.element, depth + 1)
+    return fields
 
 
 def told(section: str) -> list[Told]:
     """Return the fields of a version's table."""
-    found: list[Told] = []
+    fields: list[Told] = []
     for depth, name, wire in ROW.findall(section):
         tag = TAG.search(name)
         nullable = "<small>nullable</small>" in wire
         label, kind = (re.sub(r" <small>.*?</small>", "", cell) for cell in (name, wire))
-        found.append((int(depth), label, kind, nullable, int(tag[1]) if tag else None))
-    return found
+        fields.append((int(depth), label, kind, nullable, int(tag[1]) if tag else None))
+    return fields
 
 
 def test_every_version_is_told_as_its_plan_has_it() -> None:
@@ -103,8 +103,8 @@ def test_the_index_names_every_message_and_its_key() -> None:
 
 def test_every_error_is_there() -> None:
     errors = json.loads((specs_root() / "errors.json").read_text("utf-8"))["errors"]
-    found = re.findall(r"<td>(-?\d+)</td><td>(\w+)</td>", pages()["errors.html"])
-    assert [(int(code), name) for code, name in found] == [
+    rows = re.findall(r"<td>(-?\d+)</td><td>(\w+)</td>", pages()["errors.html"])
+    assert [(int(code), name) for code, name in rows] == [
         (entry["code"], entry["name"]) for entry in errors
     ]
 

@@ -76,7 +76,7 @@ def shown(body: Shown, lines: list[Line]) -> list[Line]:
 
     Records below a field of batches, and what the dissector says of errors, are left out.
     """
-    found = [
+    kept = [
         line
         for line in _pruned(body)
         if line.name != "kraftspec.error"
@@ -85,7 +85,7 @@ def shown(body: Shown, lines: list[Line]) -> list[Line]:
     ]
     return [
         _compared(line, body.at, lines[number] if number < len(lines) else None)
-        for number, line in enumerate(found)
+        for number, line in enumerate(kept)
     ]
 
 

@@ -47,7 +47,7 @@ Bodies = dict[tuple[str, int], list[Sent]]
 
 def vectors(result: str, *types: str) -> Bodies:
     """Return the vectors of a result with bytes, by message and version."""
-    found: Bodies = defaultdict(list)
+    bodies: Bodies = defaultdict(list)
     for set_name, file in read_vectors(vectors_root()):
         message = messages().get(file.message) if set_name == "kafka" else None
         if message is not None and message.type in types:
@@ -55,8 +55,8 @@ def vectors(result: str, *types: str) -> Bodies:
                 if vector.result == result and isinstance(vector.hex, str):
                     data, label = bytes.fromhex(vector.hex), f"{message.name} {vector.id}"
                     sent = Sent(message, vector.version, data, label, vector)
-                    found[message.name, vector.version].append(sent)
-    return found
+                    bodies[message.name, vector.version].append(sent)
+    return bodies
 
 
 class Session:
@@ -123,11 +123,11 @@ def title(sent: Sent) -> str:
 
 def pairs(requests: Bodies, responses: Bodies) -> Iterator[tuple[Sent, Sent]]:
     """Yield each request with a response of its API and version, and each response."""
-    for (name, version), asked in sorted(requests.items()):
+    for (name, version), sent in sorted(requests.items()):
         if name.endswith("Request"):
             answers = responses[f"{name.removesuffix('Request')}Response", version]
-            for number in range(max(len(asked), len(answers))):
-                yield asked[number % len(asked)], answers[number % len(answers)]
+            for number in range(max(len(sent), len(answers))):
+                yield sent[number % len(sent)], answers[number % len(answers)]
 
 
 def shown_of(

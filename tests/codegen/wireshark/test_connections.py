@@ -81,8 +81,8 @@ def test_other_protocols_keep_their_bytes(dissector: Path, tmp_path: Path) -> No
 
 def test_frames_in_pieces_and_in_one_packet_are_told_apart(dissector: Path, tmp_path: Path) -> None:
     capture, connection = Capture(), Connection(0, 9092)
-    asked = b"".join(request_frame(ASKED, number) for number in range(3))
-    capture.send(connection, 0, asked)
+    stream = b"".join(request_frame(ASKED, number) for number in range(3))
+    capture.send(connection, 0, stream)
     answers = b"".join(response_frame(ANSWERED, number) for number in range(3))
     capture.send(connection, 1, answers, size=5)
     assert texts(capture, dissector, tmp_path / "a.pcap") == [
@@ -123,10 +123,10 @@ def test_a_response_without_its_request_is_not_guessed(dissector: Path, tmp_path
 
 def test_an_older_node_answers_api_versions_in_version_0(dissector: Path, tmp_path: Path) -> None:
     capture, connection = Capture(), Connection(0, 9092)
-    asked = Sent(messages()["ApiVersionsRequest"], 4, ApiVersionsRequest().encode(4))
+    request = Sent(messages()["ApiVersionsRequest"], 4, ApiVersionsRequest().encode(4))
     key = ApiVersionsResponse.ApiVersion(api_key=18, min_version=0, max_version=2)
     body = ApiVersionsResponse(error_code=35, api_keys=[key]).encode(0)
-    capture.send(connection, 0, request_frame(asked, 7))
+    capture.send(connection, 0, request_frame(request, 7))
     capture.send(connection, 1, frame(bytes((0, 0, 0, 7)), body))
     capture.write(tmp_path / "a.pcap")
     _, top = frames(tmp_path / "a.pcap", dissector)
@@ -164,7 +164,7 @@ def test_a_size_that_no_frame_has_is_reported(dissector: Path, tmp_path: Path) -
 
 def test_filters_find_frames_by_their_fields(dissector: Path, tmp_path: Path) -> None:
     exchange(9092).write(tmp_path / "a.pcap")
-    found = {
+    numbers = {
         filter_text: run(tmp_path / "a.pcap", dissector, "-Y", filter_text, "-T", "fields", "-e",
                          "frame.number").decode().split()
         for filter_text in (
@@ -172,7 +172,7 @@ def test_filters_find_frames_by_their_fields(dissector: Path, tmp_path: Path) ->
             "kraftspec.header.request_api_key == 3", 'kraftspec.metadata.cluster_id == "a cluster"',
         )
     }  # fmt: skip
-    assert list(found.values()) == [["1"], ["1"], ["1"], ["2"]]
+    assert list(numbers.values()) == [["1"], ["1"], ["1"], ["2"]]
 
 
 def test_every_name_is_one_that_filters_accept(dissector: Path, tmp_path: Path) -> None:

@@ -32,10 +32,10 @@ def differences(sent: Sent, top: Shown) -> list[str]:
     if len(bodies) != 1:
         return [f"{sent.label}: shown as {[line.text for line in top.below]}, not as {title(sent)}"]
     lines, read = expected(sent.message, sent.version, sent.data)
-    found = shown(bodies[0], lines)
-    if found == lines and read.error is None and not complaints(top):
+    shown_lines = shown(bodies[0], lines)
+    if shown_lines == lines and read.error is None and not complaints(top):
         return []
-    both = zip([*lines, None], [*found, None], strict=False)
+    both = zip([*lines, None], [*shown_lines, None], strict=False)
     wanted, given = next((pair for pair in both if pair[0] != pair[1]), (None, None))
     return [f"{sent.label}: {wanted} wanted, {given} shown; {complaints(top)}"]
 
@@ -108,16 +108,16 @@ def unreported(shown_frames: Iterable[tuple[Sent, Shown]]) -> tuple[int, list[st
         if read.error is None or is_fallback(sent):
             continue
         count += 1
-        said = [match.groups() for match in map(FOUND.search, complaints(top)) if match]
+        reported = [match.groups() for match in map(FOUND.search, complaints(top)) if match]
         wanted = (str(read.error.offset), str(read.error.error_class))
-        if said[:1] != [wanted]:
+        if reported[:1] != [wanted]:
             wrong.append(f"{sent.label}: {wanted} wanted, {complaints(top)} shown")
     return count, wrong
 
 
 def with_classes(bodies: Bodies) -> Bodies:
     """Return a vector of each class of error of each message, at one version."""
-    found: Bodies = {}
+    chosen: Bodies = {}
     known = set()
     for pair, some in bodies.items():
         for sent in some:
@@ -126,8 +126,8 @@ def with_classes(bodies: Bodies) -> Bodies:
             kind = (pair[0], getattr(sent.vector.error, "class_", ""))
             if kind not in known:
                 known.add(kind)
-                found.setdefault(pair, []).append(sent)
-    return found
+                chosen.setdefault(pair, []).append(sent)
+    return chosen
 
 
 def malformed(bad: Bodies, good: Bodies) -> Iterable[tuple[Sent, Sent]]:

@@ -73,10 +73,10 @@ def answers(
 
 def value_of(line: Shown, name: str) -> int | bytes | None:
     """Return the value of a number or of bytes of a batch."""
-    (found,) = (below for below in line.below if below.name == f"kraftspec.{name}")
-    if any(below.name == "kraftspec.null" for below in found.below):
+    (field,) = (below for below in line.below if below.name == f"kraftspec.{name}")
+    if any(below.name == "kraftspec.null" for below in field.below):
         return None
-    return int(found.value, 0) if re.fullmatch(r"-?\d+|0x[\da-f]+", found.value) else found.raw
+    return int(field.value, 0) if re.fullmatch(r"-?\d+|0x[\da-f]+", field.value) else field.raw
 
 
 def described(batch: Batch) -> list[object]:
@@ -116,8 +116,8 @@ def seen(line: Shown) -> list[object]:
 
 def bytes_of(line: Shown, name: str) -> bytes | None:
     """Return the bytes of a key or a value."""
-    (found,) = (below for below in line.below if below.name == f"kraftspec.{name}")
-    return None if any(below.name == "kraftspec.null" for below in found.below) else found.raw
+    (field,) = (below for below in line.below if below.name == f"kraftspec.{name}")
+    return None if any(below.name == "kraftspec.null" for below in field.below) else field.raw
 
 
 def batch_vectors(result: str) -> list[tuple[str, bytes]]:
@@ -179,9 +179,13 @@ def test_malformed_batches_are_reported_with_class_and_byte(
     wrong = []
     for (name, data, error), (sent, top) in zip(bad, tops, strict=True):
         at = sent.data.index(data) + (error.offset or 0)
-        said = [line.value for line in top.named("error")]
-        if not said or f" at byte {at}: " not in said[0] or f"[{error.error_class}]" not in said[0]:
-            wrong.append((name, str(error), at, said))
+        errors = [line.value for line in top.named("error")]
+        if (
+            not errors
+            or f" at byte {at}: " not in errors[0]
+            or f"[{error.error_class}]" not in errors[0]
+        ):
+            wrong.append((name, str(error), at, errors))
     assert wrong == []
 
 
@@ -238,9 +242,9 @@ def test_records_of_the_metadata_log_are_decoded(
     wrong = []
     for sent, (_, top) in zip(chosen, tops, strict=True):
         (record,) = top.named("record")
-        wanted, found = record_lines(record, sent, head=3)
-        if wanted != found or record.text != f"record[0] offset 5: {sent.message.name}":
-            wrong.append((sent.label, wanted, found, record.text, top.named("error")))
+        wanted, shown_lines = record_lines(record, sent, head=3)
+        if wanted != shown_lines or record.text != f"record[0] offset 5: {sent.message.name}":
+            wrong.append((sent.label, wanted, shown_lines, record.text, top.named("error")))
     assert wrong == []
 
 
@@ -274,8 +278,8 @@ def test_control_records_are_decoded(dissector: Path, tmp_path: Path) -> None:
     for sent, (_, top) in zip(chosen, tops, strict=True):
         (record,) = top.named("record")
         head = 2 if sent.message.name == "EndTxnMarker" else 1
-        wanted, found = record_lines(record, sent, head)
-        assert found == wanted, sent.label
+        wanted, shown_lines = record_lines(record, sent, head)
+        assert shown_lines == wanted, sent.label
         assert record.text.startswith(f"record[0] offset 0: {sent.message.name}")
 
 
