@@ -72,8 +72,8 @@ def test_its_headers_follow_the_rule(kafka: KafkaAdapter, specs: dict[str, Messa
         for api in api_headers(specs.values())
         for version, headers in api.versions.items()
     ]
-    asked = kafka.header_versions()
-    assert rows == sorted((row.id, row.version, row.request, row.response) for row in asked)
+    answered = kafka.header_versions()
+    assert rows == sorted((row.id, row.version, row.request, row.response) for row in answered)
 
 
 def test_what_concerns_it_passes(release: str, results: Results) -> None:

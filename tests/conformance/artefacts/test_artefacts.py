@@ -82,7 +82,7 @@ public class Reads {
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """All packages, as `make artefacts` makes them."""
     out = tmp_path_factory.mktemp("artefacts")
     for path in make_artefacts(out):
@@ -113,8 +113,8 @@ def run(*command: str | Path, cwd: Path, **environment: str) -> bytes:
 
 def example(language: str) -> str:
     """The page's example in a language."""
-    (found,) = re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
-    return str(found)
+    (block,) = re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
+    return str(block)
 
 
 def assert_all(printed: bytes) -> None:
@@ -125,8 +125,8 @@ def test_the_name_of_this_set() -> None:
     assert vectors_version(vectors_root()) == f"kafka-{SEMVER}"
 
 
-def test_python(made: Path, tmp_path: Path) -> None:
-    (wheel,) = made.glob("*.whl")
+def test_python(packages: Path, tmp_path: Path) -> None:
+    (wheel,) = packages.glob("*.whl")
     assert wheel.name == "kraftspec_vectors-4.4.0.1-py3-none-any.whl"
     run(sys.executable, "-m", "venv", "empty", cwd=tmp_path)
     python = tmp_path / "empty" / "bin" / "python"
@@ -136,8 +136,8 @@ def test_python(made: Path, tmp_path: Path) -> None:
     assert shown.count(b"\n") > 90_000
 
 
-def test_npm(made: Path, tmp_path: Path) -> None:
-    package = made / f"kraftspec-vectors-{SEMVER}.tgz"
+def test_npm(packages: Path, tmp_path: Path) -> None:
+    package = packages / f"kraftspec-vectors-{SEMVER}.tgz"
     (tmp_path / "package.json").write_text('{"name": "empty", "private": true}', "utf-8")
     run("npm", "install", "--offline", "--no-audit", "--no-fund", package, cwd=tmp_path)
     (tmp_path / "reads.mjs").write_text(NODE, "utf-8")
@@ -146,9 +146,9 @@ def test_npm(made: Path, tmp_path: Path) -> None:
     assert run("node", "shown.mjs", cwd=tmp_path).count(b"\n") > 90_000
 
 
-def test_cargo(made: Path, tmp_path: Path) -> None:
+def test_cargo(packages: Path, tmp_path: Path) -> None:
     """Cargo installs no archive by its path: it is unpacked, as a registry's are."""
-    with tarfile.open(made / f"kraftspec-vectors-{SEMVER}.crate") as archive:
+    with tarfile.open(packages / f"kraftspec-vectors-{SEMVER}.crate") as archive:
         archive.extractall(tmp_path, filter="data")
     path = tmp_path / f"kraftspec-vectors-{SEMVER}"
     (tmp_path / "Cargo.toml").write_text(
@@ -161,11 +161,11 @@ def test_cargo(made: Path, tmp_path: Path) -> None:
     assert_all(run("cargo", "run", "--quiet", cwd=tmp_path, CARGO_TARGET_DIR=str(tmp_path / "to")))
 
 
-def test_go(made: Path, tmp_path: Path) -> None:
+def test_go(packages: Path, tmp_path: Path) -> None:
     module = f"{GO_PATH}/v4"
     (tmp_path / "main.go").write_text(GO.replace("MODULE", module), "utf-8")
     environment = {
-        "GOPROXY": f"file://{made / 'go'}",
+        "GOPROXY": f"file://{packages / 'go'}",
         "GOSUMDB": "off",
         "GOFLAGS": "-modcacherw",
         "GOMODCACHE": str(tmp_path / "modules"),
@@ -175,9 +175,9 @@ def test_go(made: Path, tmp_path: Path) -> None:
     assert_all(run("go", "run", ".", cwd=tmp_path, **environment))
 
 
-def test_java(made: Path, tmp_path: Path) -> None:
+def test_java(packages: Path, tmp_path: Path) -> None:
     """By the class path: Maven itself would fetch its plugins first."""
-    jar = made / f"maven/kraftspec/kraftspec-vectors/{SEMVER}/kraftspec-vectors-{SEMVER}.jar"
+    jar = packages / f"maven/kraftspec/kraftspec-vectors/{SEMVER}/kraftspec-vectors-{SEMVER}.jar"
     assert jar.with_suffix(".pom").is_file()
     with zipfile.ZipFile(jar) as archive:
         assert archive.namelist()[0] == "META-INF/MANIFEST.MF"
@@ -185,10 +185,10 @@ def test_java(made: Path, tmp_path: Path) -> None:
     assert_all(run("java", "-cp", jar, "Reads.java", cwd=tmp_path))
 
 
-def test_the_same_vectors_are_the_same_packages(made: Path, tmp_path: Path) -> None:
+def test_the_same_vectors_are_the_same_packages(packages: Path, tmp_path: Path) -> None:
     again = make_artefacts(tmp_path)
     for path in again:
-        assert path.read_bytes() == (made / path.relative_to(tmp_path)).read_bytes(), path
+        assert path.read_bytes() == (packages / path.relative_to(tmp_path)).read_bytes(), path
 
 
 def test_a_machine_without_a_compiler_of_java(

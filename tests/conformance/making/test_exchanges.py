@@ -87,11 +87,11 @@ def test_each_file_is_of_the_schema_and_of_a_scenario() -> None:
 
 def test_every_version_of_every_api_of_a_quorum_was_asked() -> None:
     assert len(STEPS) >= 5_000
-    asked = Counter((step.request.api, step.request.version) for step in STEPS if step.request)
+    counts = Counter((step.request.api, step.request.version) for step in STEPS if step.request)
     assert len(KRAFT_APIS) == 10
     for api in KRAFT_APIS:
         for version in api.request.VALID_VERSIONS:
-            assert asked[api.name, version]
+            assert counts[api.name, version]
 
 
 def codes(value: Any) -> set[int]:
@@ -106,8 +106,8 @@ def codes(value: Any) -> set[int]:
 
 
 def test_most_errors_of_a_quorum_are_among_the_answers() -> None:
-    found = set().union(*(codes(answered_fields(step)) for step in STEPS))
-    assert {ErrorCode(code).name for code in found if code >= 0} >= {
+    answered = set().union(*(codes(answered_fields(step)) for step in STEPS))
+    assert {ErrorCode(code).name for code in answered if code >= 0} >= {
         "NONE", "UNKNOWN_TOPIC_OR_PARTITION", "NOT_LEADER_OR_FOLLOWER", "REQUEST_TIMED_OUT",
         "UNSUPPORTED_VERSION", "INVALID_REQUEST", "FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH",
         "INCONSISTENT_CLUSTER_ID", "INVALID_VOTER_KEY", "DUPLICATE_VOTER", "VOTER_NOT_FOUND",
@@ -243,16 +243,16 @@ def test_of_a_node_with_its_own_clock_only_what_it_wrote_is_bared() -> None:
 
 def test_a_state_becomes_the_files_of_a_directory() -> None:
     state = VECTORS["snapshots-fetched-late"].state
-    made = files_of(state)
+    written = files_of(state)
     first = read_header(bytes.fromhex(state.log[0])).base_offset
     assert first > 0
-    data = made[f"__cluster_metadata-0/{first:020}.log"]
+    data = written[f"__cluster_metadata-0/{first:020}.log"]
     assert [batch.hex() for batch in split_batches(data)] == state.log
-    assert json.loads(made["__cluster_metadata-0/quorum-state"]) == state.quorum_state
+    assert json.loads(written["__cluster_metadata-0/quorum-state"]) == state.quorum_state
     snapshot = state.snapshots[-1]
     name = f"{snapshot.end_offset:020}-{snapshot.epoch:010}.checkpoint"
-    assert made[f"__cluster_metadata-0/{name}"].hex() == snapshot.hex
-    assert b"node.id=1\n" in made["meta.properties"]
+    assert written[f"__cluster_metadata-0/{name}"].hex() == snapshot.hex
+    assert b"node.id=1\n" in written["meta.properties"]
 
 
 def test_a_node_that_never_asks_is_not_waited_for() -> None:
@@ -273,9 +273,9 @@ def test_a_node_that_never_asks_is_not_waited_for() -> None:
 
 @pytest.fixture
 def peers() -> Iterator[Peers]:
-    made = Peers([PORT])
-    yield made
-    made.close()
+    started = Peers([PORT])
+    yield started
+    started.close()
 
 
 def ask_peer(connection: socket.socket, message: Message, version: int) -> None:
@@ -290,12 +290,12 @@ def test_a_scripted_peer_greets_and_then_waits_for_its_script(peers: Peers) -> N
         assert {key.api_key for key in offered.api_keys} == {api.key for api in KRAFT_APIS}
         ask_peer(node, rq.api_versions(4), 4)
         ask_peer(node, rq.vote(2, 3, last=(0, 0)), 2)
-        asked = peers.wait(PORT, VoteRequest, 10)
-        assert (asked.version, asked.correlation_id, peers.count) == (2, 7, 2)
+        request = peers.wait(PORT, VoteRequest, 10)
+        assert (request.version, request.correlation_id, peers.count) == (2, 7, 2)
         with pytest.raises(TimeoutError, match=r"no FetchRequest came in .* \[\(14097, 18\), "):
             peers.wait(PORT, FetchRequest, 0.01)
         body = rq.vote_answer(3, granted=True).encode(2)
-        peers.answer(asked, VoteResponse, body)
+        peers.answer(request, VoteResponse, body)
         answer = stream.read(int.from_bytes(stream.read(4), "big"))
         assert answer == b"\0\0\0\7\0" + body
         with pytest.raises(TimeoutError):
@@ -356,9 +356,9 @@ def test_what_is_recorded_anew_is_what_the_reference_node_answers(tmp_path: Path
     recorded = ["conform", "record-node", "--filter", "observer-greetings", "--json"]
     result = CliRunner().invoke(main, [*recorded, "--out", str(tmp_path)])
     assert result.exit_code == 0, result.output
-    made = json.loads(result.stdout)
-    assert (made["vectors"], made["unrepeated"]) == (1, [])
-    assert made["changed"] == ["observer-greetings"]
+    report = json.loads(result.stdout)
+    assert (report["vectors"], report["unrepeated"]) == (1, [])
+    assert report["changed"] == ["observer-greetings"]
     [vector] = read_node_vectors(tmp_path)
     assert replay(vector, ReferenceNode()) == []
     assert [step.request for step in vector.steps if step.request] == [

@@ -415,10 +415,10 @@ def test_each_release_is_put_to_a_node_of_its_own(tmp_path: Path) -> None:
     file = tmp_path / "node" / "two-steps.json"
     file.parent.mkdir()
     file.write_text(json.dumps(of_two_releases()))
-    made: list[str] = []
+    releases: list[str] = []
 
     def make(release: str) -> Recorded:
-        made.append(release)
+        releases.append(release)
         return Recorded()
 
     entry = KnownFailure(
@@ -426,7 +426,7 @@ def test_each_release_is_put_to_a_node_of_its_own(tmp_path: Path) -> None:
         expires="2999-01-01",
     )  # fmt: skip
     report = run_node(make, tmp_path, known=KnownFailures([entry]))
-    assert made == ["4.3.1", "4.2.2", "4.0.2"]
+    assert releases == ["4.3.1", "4.2.2", "4.0.2"]
     assert (report.vectors, report.failures, report.unexpected_passes) == (3, [], [])
     assert report.apis["Vote"].known_failures == 1
     report = run_node(make, tmp_path, chosen=lambda one: one.source.kafka == "4.0.2")

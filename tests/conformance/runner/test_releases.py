@@ -149,22 +149,22 @@ def test_a_tag_of_another_version() -> None:
     ours = spec(ID, tagged("First", "2+", 0), tagged("Second", "2+", 1))
     theirs = spec(ID, tagged("First", "2+", 0))
     refusal = invalid("tag_below_version", offset=5)
-    found = [
+    reasons = [
         reason(ours, theirs, direction="decode", hex=f"0000000101{tag}00", **refusal)
         for tag in ("00", "01")
     ]
-    assert found == [None, "Sample: tag 1 is in no version of it"]
+    assert reasons == [None, "Sample: tag 1 is in no version of it"]
 
 
 def test_a_tag_of_another_version_in_a_struct() -> None:
     ours = spec(struct("Part", ID, tagged("More", "2+", 0)))
     theirs = spec(struct("Part", ID))
     refusal = invalid("tag_below_version", offset=6, path="parts[0]")
-    found = [
+    reasons = [
         reason(ours, release, direction="decode", hex="020000000101000000", **refusal)
         for release in (theirs, ours)
     ]
-    assert found == ["Sample: parts: tag 0 is in no version of it", None]
+    assert reasons == ["Sample: parts: tag 0 is in no version of it", None]
 
 
 def test_what_is_to_be_refused_and_is_not_unknown_to_it() -> None:
