@@ -104,8 +104,8 @@ class KafkaTools:
         """Return what the AdminClient finds by itself at these controllers."""
         done = self.run(ADMIN, controllers)
         assert done.code == 0, done
-        found: dict[str, Any] = json.loads(done.out)
-        return found
+        report: dict[str, Any] = json.loads(done.out)
+        return report
 
 
 def ours(*arguments: str) -> Said:

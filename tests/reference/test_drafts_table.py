@@ -272,9 +272,9 @@ def fix_rows() -> list[FixRow]:
 
 
 def test_the_table_of_fixes_has_each_fix_once() -> None:
-    found = [(row.profile, row.fix) for row in fix_rows()]
+    rows = [(row.profile, row.fix) for row in fix_rows()]
     fixes = [(page.stem, fix) for page in PAGES for fix in profile_named(page.stem).fixes]
-    assert sorted(found) == sorted(fixes)
+    assert sorted(rows) == sorted(fixes)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
@@ -290,8 +290,8 @@ def test_each_fix_is_named_by_the_sentences_that_it_changes(page: Path) -> None:
         names = [name.removeprefix(_WITHOUT) for name in _CODE.findall(row.done_by)]
         named.update((name, place) for name in names for place in places)
     rows = [row for row in fix_rows() if row.profile == page.stem]
-    said = {(row.fix, place): row.softens for row in rows for place in row.places}
-    assert {*said} - named == set()
-    assert {pair for pair, softens in said.items() if softens} - softened == set()
+    softens_at = {(row.fix, place): row.softens for row in rows for place in row.places}
+    assert {*softens_at} - named == set()
+    assert {pair for pair, softens in softens_at.items() if softens} - softened == set()
     parts = softeners_in((ROOT / "docs" / page.name).read_text("utf-8"))
     assert {fix for fix, _ in softened} == {row.fix for row in rows if row.softens} == parts

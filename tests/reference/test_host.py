@@ -97,13 +97,13 @@ def test_a_dispatch_is_recognised(body: str) -> None:
 
 def test_nothing_else_dispatches_effects() -> None:
     """What carries effects out is a `Host`: else it has an order of durability of its own."""
-    found = {
+    dispatchers = {
         str(path.relative_to(ROOT)): lines
         for top in SOURCES
         for path in sorted((ROOT / top).rglob("*.py"))
         if "effects" in (source := path.read_text()) and (lines := dispatches(source))
     }
-    assert found.keys() == {HOST}
+    assert dispatchers.keys() == {HOST}
 
 
 # ---- it carries out all of them ------------------------------------------------------------------

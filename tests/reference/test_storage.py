@@ -55,12 +55,12 @@ from kraftspec.reference.raft.types import Endpoint
 
 @pytest.fixture(params=["memory", "local"])
 def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Disk]:
-    made = in_memory()
+    opened = in_memory()
     if request.param == "local":
-        made = Disk(LocalFiles(), str(tmp_path / "data"), lambda: None)
-    yield made
-    if hasattr(made, "storage"):
-        made.storage.close()
+        opened = Disk(LocalFiles(), str(tmp_path / "data"), lambda: None)
+    yield opened
+    if hasattr(opened, "storage"):
+        opened.storage.close()
 
 
 def picture(state: LogState) -> dict[str, Any]:
@@ -265,9 +265,9 @@ def test_a_snapshot_that_is_fetched(disk: Disk, level: int) -> None:
     assert storage.finish_snapshot(ONE) is None
     storage.reset(ONE)
     for is_new in (False, True):
-        found = disk.restart() if is_new else storage
-        assert found.snapshot_values(ONE) == [b"abc"]
-        state = found.log_state(static(1))
+        reopened = disk.restart() if is_new else storage
+        assert reopened.snapshot_values(ONE) == [b"abc"]
+        state = reopened.log_state(static(1))
         assert (state.start_offset, state.end_offset, state.epochs) == (3, 3, [])
         assert state.voters.last == (known or static(1))
         assert state.voters.entries() == ([(2, known)] if known else [])
@@ -318,10 +318,10 @@ def test_cleaning(disk: Disk) -> None:
     storage.write_snapshot(fx.WriteSnapshot(two, 78, 0, None), [b"abcd"], 99)
     storage.delete_before(two)
     for is_new in (False, True):
-        found = disk.restart() if is_new else storage
-        state = found.log_state(static(1))
+        reopened = disk.restart() if is_new else storage
+        state = reopened.log_state(static(1))
         assert (state.start_offset, list(state.snapshots)) == (4, [two])
-        assert values(contents(found)) == [b"e" * 1500]
+        assert values(contents(reopened)) == [b"e" * 1500]
 
 
 # ---- voters by snapshot and log ----------------------------------------------------------------
@@ -337,8 +337,8 @@ def test_the_history_of_voters_is_of_the_latest_snapshot_and_what_follows(disk: 
     append_control(storage, 1, LeaderChange(1, (1, 2)), Voters(voters(1, 2, 3)))
     append(storage, 1, b"a")
     append_control(storage, 1, Voters(voters(1, 3)))
-    found = disk.restart().log_state(static(9)).voters.entries()
-    assert found == [(-1, voters(1, 2)), (1, voters(1, 2, 3)), (3, voters(1, 3))]
+    entries = disk.restart().log_state(static(9)).voters.entries()
+    assert entries == [(-1, voters(1, 2)), (1, voters(1, 2, 3)), (3, voters(1, 3))]
     three = SnapshotId(3, 1)
     disk.storage.write_snapshot(
         fx.WriteSnapshot(three, 0, 1, voters(1, 2, 3)), [b"a"], NOW_US // 1000
@@ -407,10 +407,10 @@ class Alone(Host):
         self.step(ev.AppendRequested(1, self.core.epoch, records))
 
     def snapshot(self) -> SnapshotId:
-        made = SnapshotId(self.core.high_watermark, self.core.epoch)
-        self.step(ev.SnapshotRequested(made, self.now_us // 1000))
-        assert made in self.core.log.snapshots
-        return made
+        snapshot_id = SnapshotId(self.core.high_watermark, self.core.epoch)
+        self.step(ev.SnapshotRequested(snapshot_id, self.now_us // 1000))
+        assert snapshot_id in self.core.log.snapshots
+        return snapshot_id
 
 
 @pytest.mark.parametrize("level", [0, 1])

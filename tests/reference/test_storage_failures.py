@@ -45,10 +45,10 @@ from kraftspec.reference.storage import Storage
 def test_a_power_loss_leaves_the_old_vote_or_the_new() -> None:
     old, new = ElectionState(1, -1, ReplicaKey(2)), ElectionState(2, -1, ReplicaKey(3))
     for seed in range(40):
-        made = in_memory().format()
-        files = made.files
+        disk = in_memory().format()
+        files = disk.files
         assert isinstance(files, MemoryFiles)
-        made.storage.persist_election(fx.PersistElection(old, 0, (1, 2, 3)))
+        disk.storage.persist_election(fx.PersistElection(old, 0, (1, 2, 3)))
         left = seed % 8
 
         def lose_power(operation: str, path: str, size: int) -> None:
@@ -60,25 +60,25 @@ def test_a_power_loss_leaves_the_old_vote_or_the_new() -> None:
         files.hook = lose_power
         returned = False
         try:
-            made.storage.persist_election(fx.PersistElection(new, 0, (1, 2, 3)))
+            disk.storage.persist_election(fx.PersistElection(new, 0, (1, 2, 3)))
             returned = True
         except KeyboardInterrupt:
             pass
         files.hook = None
         files.power_loss(Random(seed))
-        found = made.open().storage.election
-        assert found == new if returned else found in (old, new)
+        election = disk.open().storage.election
+        assert election == new if returned else election in (old, new)
 
 
 @pytest.mark.parametrize("seed", range(10))
 def test_what_was_flushed_outlives_the_power(seed: int) -> None:
-    made = in_memory().format()
-    append(made.storage, 1, b"one")
-    made.storage.flush(fx.FlushLog(1))
-    append(made.storage, 1, b"two")
-    assert isinstance(made.files, MemoryFiles)
-    made.files.power_loss(Random(seed))
-    storage = made.open().storage
+    disk = in_memory().format()
+    append(disk.storage, 1, b"one")
+    disk.storage.flush(fx.FlushLog(1))
+    append(disk.storage, 1, b"two")
+    assert isinstance(disk.files, MemoryFiles)
+    disk.files.power_loss(Random(seed))
+    storage = disk.open().storage
     assert values(contents(storage)) in ([b"one"], [b"one", b"two"])
     assert storage.log.flushed_offset == storage.log.end_offset
 
@@ -106,12 +106,12 @@ DEEDS: dict[str, Deed] = {
 
 def prepared() -> Disk:
     """Three records that are durable, a snapshot of them, and a fourth that is not."""
-    made = in_memory().format()
-    made.storage.persist_election(fx.PersistElection(ElectionState(2, 1), 0, (1,)))
-    with_snapshot(made.storage, 0, None)
-    made.storage.flush(fx.FlushLog(3))
-    append(made.storage, 2, b"unsynced")
-    return made
+    disk = in_memory().format()
+    disk.storage.persist_election(fx.PersistElection(ElectionState(2, 1), 0, (1,)))
+    with_snapshot(disk.storage, 0, None)
+    disk.storage.flush(fx.FlushLog(3))
+    append(disk.storage, 2, b"unsynced")
+    return disk
 
 
 @pytest.mark.parametrize("deed", DEEDS)
@@ -119,8 +119,8 @@ def test_each_operation_that_fails_is_told(deed: str) -> None:
     """No effect returns as if it were done, whichever of its operations the disk refuses."""
     failures = 0
     for number in range(100):
-        made = prepared()
-        files = made.files
+        disk = prepared()
+        files = disk.files
         assert isinstance(files, MemoryFiles)
         left = number
         failed = ""
@@ -135,7 +135,7 @@ def test_each_operation_that_fails_is_told(deed: str) -> None:
         files.hook = refuse
         error = None
         try:
-            DEEDS[deed](made.storage)
+            DEEDS[deed](disk.storage)
         except OSError as raised:
             error = raised
         files.hook = None
@@ -148,10 +148,10 @@ def test_each_operation_that_fails_is_told(deed: str) -> None:
         if isinstance(error, LogFailedError):
             for dead in ("a new epoch", "flush", "truncate"):
                 with pytest.raises(LogFailedError):
-                    DEEDS[dead](made.storage)
-            made.storage.close()
+                    DEEDS[dead](disk.storage)
+            disk.storage.close()
         files.kill()
-        check_after(made.open().storage, deed)
+        check_after(disk.open().storage, deed)
     else:
         raise AssertionError("an effect without end")
     assert failures > 0
@@ -173,8 +173,8 @@ def check_after(storage: Storage, deed: str) -> None:
 
 
 def test_a_local_file_that_may_not_grow(tmp_path: Path) -> None:
-    made = Disk(LocalFiles(), str(tmp_path / "data"), lambda: None).format()
-    storage = made.storage
+    disk = Disk(LocalFiles(), str(tmp_path / "data"), lambda: None).format()
+    storage = disk.storage
     append(storage, 1, b"kept")
     storage.flush(fx.FlushLog(1))
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -188,20 +188,20 @@ def test_a_local_file_that_may_not_grow(tmp_path: Path) -> None:
     with pytest.raises(LogFailedError):
         storage.flush(fx.FlushLog(2))
     storage.close()
-    storage = made.open().storage
+    storage = disk.open().storage
     assert values(contents(storage)) == [b"kept"]
     storage.close()
 
 
 def test_a_log_that_does_not_open_is_not_locked() -> None:
-    made = in_memory().format()
-    append(made.storage, 1, b"one")
-    append(made.storage, 1, b"two")
-    made.storage.close()
-    assert isinstance(made.files, MemoryFiles)
-    made.files.corrupt(f"{made.path}/{METADATA_NAME}/{0:020d}.log", 70, 1)
+    disk = in_memory().format()
+    append(disk.storage, 1, b"one")
+    append(disk.storage, 1, b"two")
+    disk.storage.close()
+    assert isinstance(disk.files, MemoryFiles)
+    disk.files.corrupt(f"{disk.path}/{METADATA_NAME}/{0:020d}.log", 70, 1)
     for _ in range(2):
         with pytest.raises(CorruptMetadataLogError):
-            made.open()
-    made.files.corrupt(f"{made.path}/{METADATA_NAME}/{0:020d}.log", 70, 1)
-    assert values(contents(made.open().storage)) == [b"one", b"two"]
+            disk.open()
+    disk.files.corrupt(f"{disk.path}/{METADATA_NAME}/{0:020d}.log", 70, 1)
+    assert values(contents(disk.open().storage)) == [b"one", b"two"]

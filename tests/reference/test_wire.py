@@ -106,7 +106,7 @@ def versions(highest: int, error: int = 0) -> ApiVersionsResponse:
 
 
 @pytest.mark.parametrize(
-    ("answers", "asked"),
+    ("answers", "expected"),
     [
         ([versions(5)], [5]),
         ([versions(4, REFUSED), versions(4)], [5, 4]),
@@ -116,7 +116,7 @@ def versions(highest: int, error: int = 0) -> ApiVersionsResponse:
     ],
 )
 def test_versions_are_asked_for_lower_until_they_are_understood(
-    answers: list[ApiVersionsResponse], asked: list[int]
+    answers: list[ApiVersionsResponse], expected: list[int]
 ) -> None:
     """As the other side says, and at least by one, also where what it says is no help (KIP-511)."""
     seen: list[int] = []
@@ -130,7 +130,7 @@ def test_versions_are_asked_for_lower_until_they_are_understood(
         return read_response(frame, response, version)
 
     assert run_blocking(negotiate(exchange)) == {18: range(answers[-1].api_keys[0].max_version + 1)}
-    assert seen == asked
+    assert seen == expected
 
 
 @pytest.mark.parametrize(("code", "count"), [(REFUSED, 6), (42, 1)])

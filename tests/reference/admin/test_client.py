@@ -35,7 +35,7 @@ Answer = Callable[[bytes], bytes]  # A request's frame to what is sent back, siz
 @contextmanager
 def peer(answer: Answer, *, size: int | None = None) -> Iterator[tuple[int, list[bytes]]]:
     """Something that listens: its port, and what it was asked. ``size`` is a lie about answers."""
-    asked: list[bytes] = []
+    requests: list[bytes] = []
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(PATIENCE_S)
 
@@ -43,12 +43,12 @@ def peer(answer: Answer, *, size: int | None = None) -> Iterator[tuple[int, list
             with connection, connection.makefile("rb") as stream:
                 connection.settimeout(PATIENCE_S)
                 while head := stream.read(4):
-                    asked.append(stream.read(int.from_bytes(head)))
-                    said = answer(asked[-1])
-                    if not said:
+                    requests.append(stream.read(int.from_bytes(head)))
+                    reply = answer(requests[-1])
+                    if not reply:
                         break
-                    told = len(said) if size is None else size
-                    connection.sendall(told.to_bytes(4, signed=True) + said)
+                    told = len(reply) if size is None else size
+                    connection.sendall(told.to_bytes(4, signed=True) + reply)
 
         def serve() -> None:
             while True:
@@ -62,7 +62,7 @@ def peer(answer: Answer, *, size: int | None = None) -> Iterator[tuple[int, list
         thread = threading.Thread(target=serve)
         thread.start()
         try:
-            yield server.getsockname()[1], asked
+            yield server.getsockname()[1], requests
         finally:
             server.shutdown(socket.SHUT_RDWR)
             thread.join(PATIENCE_S)
@@ -90,9 +90,9 @@ def test_a_peer_that_knows_only_the_first_api_versions() -> None:
             return request[4:8] + versions((18, 0, 1), error=35)
         return request[4:8] + versions((18, 0, 1), (60, 0, 0), version=version)
 
-    with peer(answer) as (port, asked), connect(port) as connection:
+    with peer(answer) as (port, requests), connect(port) as connection:
         assert connection.versions == {18: range(2), 60: range(1)}
-    assert [int.from_bytes(request[2:4]) for request in asked] == [5, 1]
+    assert [int.from_bytes(request[2:4]) for request in requests] == [5, 1]
 
 
 @pytest.mark.parametrize("offered", [(18, 0, 4), (18, 0, 9)])
@@ -115,14 +115,14 @@ RUBBISH = {
 }
 
 
-@pytest.mark.parametrize(("answer", "size", "said"), RUBBISH.values(), ids=RUBBISH)
-def test_rubbish_is_told_in_time(answer: Answer, size: int | None, said: str) -> None:
+@pytest.mark.parametrize(("answer", "size", "pattern"), RUBBISH.values(), ids=RUBBISH)
+def test_rubbish_is_told_in_time(answer: Answer, size: int | None, pattern: str) -> None:
     """As a time-out with what happened last: another try might have met a healthy node."""
     started = time.monotonic()
     with (
         peer(answer, size=size) as (port, _),
         AdminClient(f"127.0.0.1:{port}", to_controllers=True, config=QUICK) as admin,
-        pytest.raises(TimedOutError, match=said),
+        pytest.raises(TimedOutError, match=pattern),
     ):
         admin.describe_cluster()
     assert time.monotonic() - started < PATIENCE_S
@@ -169,12 +169,12 @@ def test_a_search_for_the_leader_is_not_told() -> None:
         return request[4:8] + b"\0" + refused.encode(1)
 
     searching = ClientConfig(api_timeout_ms=2_000, retry_backoff_ms=1, retry_backoff_max_ms=200)
-    with peer(answer) as (one, asked), peer(answer) as (two, asked_next):
+    with peer(answer) as (one, requests), peer(answer) as (two, other_requests):
         addresses = f"127.0.0.1:{one},127.0.0.1:{two}"
         with (
             AdminClient(
                 addresses, to_controllers=True, config=searching,
-                on_retry=lambda why: told.append(f"{why} {len(asked) + len(asked_next)}"),
+                on_retry=lambda why: told.append(f"{why} {len(requests) + len(other_requests)}"),
             ) as admin,
             pytest.raises(TimedOutError),
         ):  # fmt: skip
@@ -185,14 +185,14 @@ def test_a_search_for_the_leader_is_not_told() -> None:
 def test_the_next_address_is_tried(dead_port: int) -> None:
     """Nobody listens at the first; the second does not know DescribeCluster."""
     with (
-        peer(lambda request: request[4:8] + versions((18, 0, 4), version=4)) as (port, asked),
+        peer(lambda request: request[4:8] + versions((18, 0, 4), version=4)) as (port, requests),
         AdminClient(
             f"127.0.0.1:{dead_port}, 127.0.0.1:{port}", to_controllers=True, config=QUICK
         ) as admin,
     ):
         with pytest.raises(AdminError, match=r"does not answer DescribeCluster: at no version"):
             admin.describe_cluster()
-        assert len(asked) == 1
+        assert len(requests) == 1
 
 
 def test_addresses() -> None:

@@ -80,22 +80,22 @@ def test_alter_quorum_finds_the_leader_again(tmp_path: Path) -> None:
         async with local(tmp_path, "kip-595", voters=2, observers=1) as (quorum, admin):
             for node in quorum.nodes.values():  # All of them know which cluster it is.
                 await node.until(lambda it: bool(it.core.memory.cluster_id), WAIT_S)
-            found = await ask(admin.find_quorum)
-            assert sorted(voter.id for voter in found.voters) == [1, 2]
-            assert found.target_voters is None
-            assert found.cluster_id == quorum.nodes[1].core.memory.cluster_id
+            described = await ask(admin.find_quorum)
+            assert sorted(voter.id for voter in described.voters) == [1, 2]
+            assert described.target_voters is None
+            assert described.cluster_id == quorum.nodes[1].core.memory.cluster_id
             at_first = await ask(admin.describe_quorum)
             leader = await depose(quorum)
             await leader.until(lambda it: hears(it, 3), WAIT_S)
             # The client has a connection to who led before, and is told NOT_QUORUM_LEADER on it.
-            asked = admin._leader
-            assert asked is not None
+            connection = admin._leader
+            assert connection is not None
             await ask(admin.alter_quorum, [1, 2, 3], wait=True)
-            assert (admin._leader.host, admin._leader.port) != (asked.host, asked.port)
-            found = await ask(admin.describe_quorum)
-            assert found.leader_id == leader.config.node_id != at_first.leader_id
-            assert sorted(voter.id for voter in found.voters) == [1, 2, 3]
-            assert found.target_voters is None
+            assert (admin._leader.host, admin._leader.port) != (connection.host, connection.port)
+            described = await ask(admin.describe_quorum)
+            assert described.leader_id == leader.config.node_id != at_first.leader_id
+            assert sorted(voter.id for voter in described.voters) == [1, 2, 3]
+            assert described.target_voters is None
             # The same again is no other change.
             await ask(admin.alter_quorum, [3, 2, 1])
 
@@ -154,9 +154,9 @@ def test_a_leader_whose_address_nobody_knows_is_told(tmp_path: Path) -> None:
             (at,) = where(quorum)
             config = ClientConfig(api_timeout_ms=1500)
             with Kip595Admin(f"{at.host}:{at.port}", config=config) as admin:
-                found = await ask(admin.find_quorum)
-                assert found.leader_id == gone
-                assert {voter.id: voter.host for voter in found.voters}[gone] == ""
+                described = await ask(admin.find_quorum)
+                assert described.leader_id == gone
+                assert {voter.id: voter.host for voter in described.voters}[gone] == ""
                 with pytest.raises(TimedOutError, match=f"FindQuorum knows not where {gone} is"):
                     await ask(admin.describe_quorum)
 
@@ -170,19 +170,19 @@ def test_add_and_remove_voter_ask_around_for_the_leader(tmp_path: Path) -> None:
             await quorum.nodes[3].until(lambda it: it.core.committed_offset > 0, WAIT_S)
             leader = await depose(quorum)
             await leader.until(lambda it: hears(it, 3), WAIT_S)
-            found = await ask(admin.describe_quorum)
-            (observer,) = [one for one in found.observers if one.id == 3]
+            described = await ask(admin.describe_quorum)
+            (observer,) = [one for one in described.observers if one.id == 3]
             assert observer.should_become_voter
             assert observer.uuid == joiner.directory_id
             endpoints = [DraftEndpoint(one.name, one.host, one.port) for one in joiner.endpoints]
             await ask(admin.add_voter, 3, observer.uuid, endpoints)
-            found = await ask(admin.describe_quorum)
-            (added,) = [one for one in found.voters if one.id == 3]
+            described = await ask(admin.describe_quorum)
+            (added,) = [one for one in described.voters if one.id == 3]
             assert (added.uuid, added.endpoints) == (joiner.directory_id, tuple(endpoints))
             await depose(quorum)
             await ask(admin.remove_voter, 3, observer.uuid)
-            found = await ask(admin.describe_quorum)
-            assert sorted(voter.id for voter in found.voters) == [1, 2]
+            described = await ask(admin.describe_quorum)
+            assert sorted(voter.id for voter in described.voters) == [1, 2]
             with pytest.raises(AnswerError):  # It is no voter: there is nothing to remove.
                 await ask(admin.remove_voter, 3, observer.uuid)
             with pytest.raises(AnswerError):
@@ -209,10 +209,10 @@ def test_kip_996_is_described(tmp_path: Path) -> None:
     async def main() -> None:
         async with local(tmp_path, "kip-996") as (quorum, admin):
             leader = await depose(quorum)
-            found = await ask(admin.describe_quorum)
-            assert found.leader_id == leader.config.node_id
-            assert sorted(voter.id for voter in found.voters) == [1, 2, 3]
-            assert found.max_follower_lag >= 0
+            described = await ask(admin.describe_quorum)
+            assert described.leader_id == leader.config.node_id
+            assert sorted(voter.id for voter in described.voters) == [1, 2, 3]
+            assert described.max_follower_lag >= 0
 
     run(main())
 
@@ -223,9 +223,9 @@ def replica(replica_id: int, end_offset: int, caught_up_ms: int) -> DraftReplica
 
 def test_lags_are_those_behind_the_leader() -> None:
     leader, slow, new = replica(1, 100, 5000), replica(2, 90, 4000), replica(3, -1, -1)
-    found = DraftQuorum(leader_id=1, leader_epoch=4, high_watermark=90, voters=(leader, slow))
-    assert (found.lag(leader), found.lag_ms(leader)) == (0, 0)
-    assert (found.max_follower_lag, found.max_follower_lag_ms) == (10, 1000)
+    described = DraftQuorum(leader_id=1, leader_epoch=4, high_watermark=90, voters=(leader, slow))
+    assert (described.lag(leader), described.lag_ms(leader)) == (0, 0)
+    assert (described.max_follower_lag, described.max_follower_lag_ms) == (10, 1000)
     grown = DraftQuorum(leader_id=1, leader_epoch=4, high_watermark=90, voters=(leader, slow, new))
     assert (grown.max_follower_lag, grown.max_follower_lag_ms) == (101, -1)
     headless = DraftQuorum(leader_id=9, leader_epoch=4, high_watermark=90, voters=(leader, slow))

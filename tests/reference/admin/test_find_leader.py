@@ -22,25 +22,25 @@ def waits_until_found(
 ) -> tuple[list[float], list[int]]:
     """Return the waits of a client that is refused, and which addresses it asked."""
     waits: list[float] = []
-    asked: list[int] = []
+    addresses: list[int] = []
     monkeypatch.setattr("kraftspec.reference.admin.caller.time.sleep", waits.append)
     with kind(ADDRESSES) as admin:
 
         def attempt(_deadline_s: float) -> None:
-            asked.append(admin._next)
-            if len(asked) <= REFUSALS:
+            addresses.append(admin._next)
+            if len(addresses) <= REFUSALS:
                 raise AnswerError(refusal)
 
         admin._call(attempt)
-    return waits, asked
+    return waits, addresses
 
 
 @pytest.mark.parametrize("kind", [Kip853Admin, Kip996Admin])
 def test_there_is_a_wait_after_a_round_and_none_in_it(
     kind: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    waits, asked = waits_until_found(kind, NOT_LEADER_OR_FOLLOWER, monkeypatch)
-    assert asked == [*range(5), *range(5), *range(4)]
+    waits, addresses = waits_until_found(kind, NOT_LEADER_OR_FOLLOWER, monkeypatch)
+    assert addresses == [*range(5), *range(5), *range(4)]
     assert len(waits) == 2
     assert 0.08 <= waits[0] <= 0.12  # KIP-580: 100 ms, ±20 %, and twice as long the next time.
     assert 0.16 <= waits[1] <= 0.24

@@ -24,16 +24,16 @@ PATIENCE_S = 60.0
 @pytest.fixture(scope="module")
 def quorum(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalQuorum]:
     """A voter and an observer."""
-    made = LocalQuorum(
+    local = LocalQuorum(
         tmp_path_factory.mktemp("quorum"), voters=1, observers=1, first_port=free_port(set())
     )
     with Loop() as loop:
-        loop.run(made.__aenter__())
+        loop.run(local.__aenter__())
         try:
-            loop.run(made.wait_leader(PATIENCE_S))
-            yield made
+            loop.run(local.wait_leader(PATIENCE_S))
+            yield local
         finally:
-            loop.run(made.stop())
+            loop.run(local.stop())
 
 
 def can_be_added(admin: AdminClient, node_id: int) -> bool:
@@ -44,12 +44,12 @@ def can_be_added(admin: AdminClient, node_id: int) -> bool:
 
 @pytest.fixture
 def admin(quorum: LocalQuorum) -> Iterator[AdminClient]:
-    with AdminClient(quorum.bootstrap, to_controllers=True) as made:
+    with AdminClient(quorum.bootstrap, to_controllers=True) as client:
         deadline = time.monotonic() + PATIENCE_S
-        while not can_be_added(made, 2):
+        while not can_be_added(client, 2):
             assert time.monotonic() < deadline
             time.sleep(0.05)
-        yield made
+        yield client
 
 
 @pytest.fixture
@@ -59,14 +59,14 @@ def added(quorum: LocalQuorum) -> AddedController:
 
 def lose(monkeypatch: pytest.MonkeyPatch, kind: type[Any], *, is_sent: bool) -> list[Any]:
     """Break the connection at the first request of a kind, before or after it was answered."""
-    asked: list[Any] = []
+    requests: list[Any] = []
     ask = Connection.ask
 
     def broken(self: Connection, request: Any, *others: Any) -> Any:
         if not isinstance(request, kind):
             return ask(self, request, *others)
-        asked.append(request)
-        if len(asked) > 1:
+        requests.append(request)
+        if len(requests) > 1:
             return ask(self, request, *others)
         if is_sent:
             ask(self, request, *others)
@@ -74,7 +74,7 @@ def lose(monkeypatch: pytest.MonkeyPatch, kind: type[Any], *, is_sent: bool) -> 
         raise ConnectionResetError("the connection broke")
 
     monkeypatch.setattr(Connection, "ask", broken)
-    return asked
+    return requests
 
 
 def voters_of(admin: AdminClient) -> set[int]:

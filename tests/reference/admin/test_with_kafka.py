@@ -58,9 +58,9 @@ def asked(cluster: Cluster, who: str) -> list[str]:
 
 
 def high_watermark(status: str) -> int:
-    found = re.search(r"HighWatermark: *(\d+)", status)
-    assert found is not None
-    return int(found[1])
+    match = re.search(r"HighWatermark: *(\d+)", status)
+    assert match is not None
+    return int(match[1])
 
 
 def steady(text: str) -> str:
@@ -133,11 +133,11 @@ def test_mistakes(cluster: Cluster, kafka: KafkaTools, arguments: list[str]) -> 
 
 def test_a_directory_id_that_is_none(cluster: Cluster, kafka: KafkaTools) -> None:
     arguments = [*asked(cluster, "server"), "remove-controller", "-i", "3001", "-d", "xyz"]
-    said = "Failed to parse --controller-directory-id: "
-    assert kafka.quorum(*arguments).said.startswith(said)
+    refusal = "Failed to parse --controller-directory-id: "
+    assert kafka.quorum(*arguments).said.startswith(refusal)
     mine = ours(*arguments)
     assert mine.exit_code == 2
-    assert f"Error: {said}'xyz' is 2 bytes in base64; a uuid is 16" in mine.stderr
+    assert f"Error: {refusal}'xyz' is 2 bytes in base64; a uuid is 16" in mine.stderr
 
 
 def test_arguments_that_the_parser_refuses(cluster: Cluster) -> None:
@@ -148,10 +148,10 @@ def test_arguments_that_the_parser_refuses(cluster: Cluster) -> None:
     ):
         tool = cluster.tool("org.apache.kafka.tools.MetadataQuorumCommand", *arguments, check=False)
         words = tool.stderr.rpartition("kafka-metadata-quorum:")[2].replace("-\n", "-")
-        said = " ".join(words.split()).removeprefix("error: ")
+        refusal = " ".join(words.split()).removeprefix("error: ")
         mine = ours(*arguments)
         assert (tool.returncode, mine.exit_code) == (1, 2)
-        assert said in mine.stderr
+        assert refusal in mine.stderr
 
 
 def test_brokers_and_controllers_are_not_mixed_up(cluster: Cluster, kafka: KafkaTools) -> None:
@@ -180,12 +180,12 @@ def test_a_controller_leaves_and_comes_back(
         for words in (first, then):
             dry = [*words, "--dry-run"]
             assert ours(*where, *dry).stdout == kafka.quorum(*where, *dry).out
-        said = kafka.quorum(*where, *first)
-        assert (said.code, voters_of(cluster)) == (0, left)
+        removed = kafka.quorum(*where, *first)
+        assert (removed.code, voters_of(cluster)) == (0, left)
         undone = ours(*where, *then)
         assert (undone.exit_code, voters_of(cluster)) == (0, voters)
         mine = ours(*where, *first)
-        assert (mine.exit_code, mine.stdout, voters_of(cluster)) == (0, said.out, left)
+        assert (mine.exit_code, mine.stdout, voters_of(cluster)) == (0, removed.out, left)
         theirs = kafka.quorum(*where, *then)
         assert (theirs.code, theirs.out) == (0, undone.stdout)
         assert voters_of(cluster) == voters
@@ -213,9 +213,9 @@ def test_a_controller_that_is_gone_for_good(cluster: Cluster, who: str) -> None:
     }
     wait_until("it is registered", lambda: gone.id in registered(leader))
     gone.kill()
-    said = ours(*where, *leaving)
-    assert said.exit_code == 0
-    assert said.stdout.splitlines()[1:] == [f"Unregistered controller {gone.id}"]
+    removed = ours(*where, *leaving)
+    assert removed.exit_code == 0
+    assert removed.stdout.splitlines()[1:] == [f"Unregistered controller {gone.id}"]
     assert voters_of(cluster) == {3001, 3002, 3003} - {gone.id}
     wait_until("its registration is gone", lambda: gone.id not in registered(leader))
     with (

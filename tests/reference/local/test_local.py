@@ -63,10 +63,10 @@ def test_properties_are_those_of_an_operator(tmp_path: Path) -> None:
     first_port = free_port(set())
     quorum = LocalQuorum(tmp_path, voters=2, observers=1, first_id=7, first_port=first_port)
     assert sorted(quorum.properties) == [7, 8, 9]
-    said = [parse_properties(path.read_text("latin-1")) for path in quorum.properties.values()]
-    assert {it["process.roles"] for it in said} == {"controller"}
-    assert len({it["listeners"] for it in said}) == 3
-    assert {it["controller.quorum.bootstrap.servers"] for it in said} == {quorum.bootstrap}
+    configs = [parse_properties(path.read_text("latin-1")) for path in quorum.properties.values()]
+    assert {it["process.roles"] for it in configs} == {"controller"}
+    assert len({it["listeners"] for it in configs}) == 3
+    assert {it["controller.quorum.bootstrap.servers"] for it in configs} == {quorum.bootstrap}
     assert quorum.bootstrap.count(",") == 1
     again = LocalQuorum(tmp_path, voters=5, first_port=free_port({first_port}))
     assert again.properties == quorum.properties
@@ -76,9 +76,9 @@ def test_properties_are_those_of_an_operator(tmp_path: Path) -> None:
 def test_ports_in_use_are_passed_over() -> None:
     (first,) = free_ports(free_port(set()), 1)
     with socket.create_server((HOST, first)):
-        found = free_ports(first, 2)
-    assert first not in found
-    assert found == sorted(set(found))
+        ports = free_ports(first, 2)
+    assert first not in ports
+    assert ports == sorted(set(ports))
     with pytest.raises(OSError, match="ports are wanted"):
         free_ports(65_535, 2)
 
@@ -92,8 +92,8 @@ def test_a_disk_that_fails_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     async def main() -> None:
         quorum = quorum_of(tmp_path, 1)
 
-        def tell(event: str, said: dict[str, Any]) -> None:
-            told.append((event, said))
+        def tell(event: str, values: dict[str, Any]) -> None:
+            told.append((event, values))
             if event == "leader":
                 monkeypatch.setattr(quorum.nodes[1].storage, "flush", full)
 

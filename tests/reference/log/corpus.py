@@ -116,20 +116,20 @@ def _metadata(value: bytes) -> dict[str, Any]:
     """Read a metadata record as the dump tool shows it: type, version and data."""
     frame, api_key, version = value[0], value[1], value[2]  # Small numbers: a byte each.
     assert frame == 1
-    made = METADATA_MESSAGES[api_key]
-    name = re.sub(r"(?<!^)(?=[A-Z])", "_", made.__name__).upper()
+    message = METADATA_MESSAGES[api_key]
+    name = re.sub(r"(?<!^)(?=[A-Z])", "_", message.__name__).upper()
     return {
         "type": name,
         "version": version,
-        "data": made.decode(value[3:], version).to_json(version),
+        "data": message.decode(value[3:], version).to_json(version),
     }
 
 
 METADATA_MESSAGES: dict[int, type[Message]] = {
-    made.API_KEY: made
+    message_class.API_KEY: message_class
     for name in dir(kafka)
-    if isinstance(made := getattr(kafka, name), type)
-    and issubclass(made, Message)
-    and made.TYPE == "metadata"
-    and made.API_KEY is not None
+    if isinstance(message_class := getattr(kafka, name), type)
+    and issubclass(message_class, Message)
+    and message_class.TYPE == "metadata"
+    and message_class.API_KEY is not None
 }

@@ -111,7 +111,7 @@ def recovery(directory: Path, size: int = 256 << 20) -> None:
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory(dir=sys.argv[1] if len(sys.argv) > 1 else None) as made:
+    with tempfile.TemporaryDirectory(dir=sys.argv[1] if len(sys.argv) > 1 else None) as root:
         in_memory()
-        on_disk(Path(made))
-        recovery(Path(made))
+        on_disk(Path(root))
+        recovery(Path(root))

@@ -125,16 +125,16 @@ def test_a_directory_that_is_not_formatted() -> None:
 PROFILES = ("kafka", "kip-595", "kip-853", "kip-996")
 
 
-@pytest.mark.parametrize("made", PROFILES)
+@pytest.mark.parametrize("owner", PROFILES)
 @pytest.mark.parametrize("opened", PROFILES)
-def test_profiles_do_not_open_one_another(made: str, opened: str) -> None:
-    files = formatted(MetaProperties(profile=made, cluster_id="c", node_id=1))
-    if made == opened:
+def test_profiles_do_not_open_one_another(owner: str, opened: str) -> None:
+    files = formatted(MetaProperties(profile=owner, cluster_id="c", node_id=1))
+    if owner == opened:
         with LogDirectory.open(PATH, files, profile=opened) as directory:
-            assert directory.meta.profile == made
+            assert directory.meta.profile == owner
         return
     before = files.names(PATH)
-    with pytest.raises(NotFormattedError, match=f"profile {made}, and was opened as {opened}"):
+    with pytest.raises(NotFormattedError, match=f"profile {owner}, and was opened as {opened}"):
         LogDirectory.open(PATH, files, profile=opened)
     assert files.names(PATH) == before
     assert files.locks == set()

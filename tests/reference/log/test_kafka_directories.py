@@ -26,11 +26,11 @@ def nodes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         work = tmp_path_factory.mktemp("fresh")
         (work / "out").mkdir()
         kafka_directories.grown(work / "cluster", work / "out")
-        found = sorted(path for path in (work / "out").iterdir() if path.is_dir())
+        directories = sorted(path for path in (work / "out").iterdir() if path.is_dir())
     else:
-        found = unpack(request.param, tmp_path_factory.mktemp("corpus"))
-    assert found
-    return found
+        directories = unpack(request.param, tmp_path_factory.mktemp("corpus"))
+    assert directories
+    return directories
 
 
 def all_of(log: MetadataLog, offset: int) -> bytes:
@@ -93,8 +93,10 @@ def test_snapshots_have_the_records_that_kafka_says(nodes: list[Path]) -> None:
                 assert data == (node / METADATA / name).read_bytes()
                 count = sum(len(records) for _, records in reader.batches())
                 assert count == sum(batch.count for batch in parse_dump(dump_of(node, name)))
-                said = next(line for line in dump_of(node, name).splitlines() if "Header" in line)
-                stamp = json.loads(said.rpartition("SnapshotHeader ")[2])[
+                header_line = next(
+                    line for line in dump_of(node, name).splitlines() if "Header" in line
+                )
+                stamp = json.loads(header_line.rpartition("SnapshotHeader ")[2])[
                     "lastContainedLogTimestamp"
                 ]
                 assert reader.header().last_contained_log_timestamp == stamp

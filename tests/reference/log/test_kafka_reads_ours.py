@@ -38,9 +38,9 @@ FEATURES = {"metadata.version": 30, "group.version": 1, "transaction.version": 2
 
 def value(name: str, version: int = 0, /, **data: Any) -> bytes:
     """Encode a metadata record: frame, type, version (a byte each, being small), and its body."""
-    made = next(one for one in METADATA_MESSAGES.values() if one.__name__ == name)
-    assert made.API_KEY is not None
-    return bytes([1, made.API_KEY, version]) + made.from_json(data, version).encode(version)
+    message = next(one for one in METADATA_MESSAGES.values() if one.__name__ == name)
+    assert message.API_KEY is not None
+    return bytes([1, message.API_KEY, version]) + message.from_json(data, version).encode(version)
 
 
 def features() -> list[bytes]:
@@ -125,19 +125,19 @@ def test_the_dump_tool_reads_a_closed_log(tmp_path: Path) -> None:
     logs = sorted(metadata.glob("*.log"))
     assert len(logs) > 4
     files = [*logs, *sorted(metadata.glob("*.checkpoint"))]
-    said = dump(None, files, "--deep-iteration")
-    parts = re.split(r"^Dumping .*\n", said, flags=re.MULTILINE)[1:]
+    output = dump(None, files, "--deep-iteration")
+    parts = re.split(r"^Dumping .*\n", output, flags=re.MULTILINE)[1:]
     for path, part in zip(files, parts, strict=True):
         assert flat(parse_dump(part)) == flat(list(read_batches(path.read_bytes())))
     indexes = sorted(metadata.glob("*index"))
     with_entries = [path for path in indexes if path.stat().st_size]
     assert len(with_entries) > 10
-    said = dump(None, indexes, "--index-sanity-check")
-    assert said.count("passed sanity check.") == len(with_entries)
+    output = dump(None, indexes, "--index-sanity-check")
+    assert output.count("passed sanity check.") == len(with_entries)
     complaints = re.compile("mismatch|corrupt|error|invalid|exception|out of order|not found", re.I)
     for option in ("--index-sanity-check", "--verify-index-only"):
-        said = dump(None, [*logs, *indexes], option)
-        assert not [line for line in said.splitlines() if complaints.search(line)]
+        output = dump(None, [*logs, *indexes], option)
+        assert not [line for line in output.splitlines() if complaints.search(line)]
 
 
 def flat(batches: list[Batch]) -> list[Any]:

@@ -267,7 +267,7 @@ def test_a_failed_log_leaves_the_files_to_recovery(
     monkeypatch.undo()
     log.close()
     assert (tmp_path / f"{0:020d}.log").stat().st_size > 1 << 20
-    found = recover(LocalFiles(), str(tmp_path), 4096)
-    assert found.report.zero_bytes > 0
-    for segment in found.segments:
+    recovered = recover(LocalFiles(), str(tmp_path), 4096)
+    assert recovered.report.zero_bytes > 0
+    for segment in recovered.segments:
         segment.file.close()

@@ -56,13 +56,13 @@ class Model(msgspec.Struct):
 
     def epochs(self) -> list[tuple[int, int]]:
         """The epoch that covers the start begins there, as in Kafka, if it has a record or not."""
-        found: dict[int, int] = {}
+        epochs: dict[int, int] = {}
         for batch in self.batches:
             if batch.base_offset <= self.start_offset:
-                found = {batch.epoch: self.start_offset}
+                epochs = {batch.epoch: self.start_offset}
             else:
-                found.setdefault(batch.epoch, batch.base_offset)
-        return list(found.items())
+                epochs.setdefault(batch.epoch, batch.base_offset)
+        return list(epochs.items())
 
     def read(self, offset: int, max_bytes: int) -> bytes:
         data = b""
@@ -134,9 +134,9 @@ class LogMachine(RuleBasedStateMachine):
         end = model.end_offset
         for values in batches[: len(batches) - (bad > 0)]:
             self.took(model, self.epoch, 2, values)
-        found = log.append_batches(bytes(data))
-        assert (found.base_offset, found.end_offset) == (end, model.end_offset)
-        assert (found.rejected is not None) == (bad > 0)
+        appended = log.append_batches(bytes(data))
+        assert (appended.base_offset, appended.end_offset) == (end, model.end_offset)
+        assert (appended.rejected is not None) == (bad > 0)
 
     def flush(self, log: MetadataLog, model: Model) -> None:
         model.flushed_offset = model.end_offset
@@ -266,11 +266,11 @@ class LogMachine(RuleBasedStateMachine):
         self.do(self.close)
         start = self.model.start_offset
         self.reopen()
-        found = self.log.recovery
-        assert found.stale_indexes == []
+        recovery = self.log.recovery
+        assert recovery.stale_indexes == []
         # Of a log that has its first segment still, nothing says that it had begun later.
-        assert found.epochs_were_stale <= (start > 0 and self.log.segment_offsets[0] == 0)
-        assert (found.torn_bytes, found.zero_bytes) == (0, 0)
+        assert recovery.epochs_were_stale <= (start > 0 and self.log.segment_offsets[0] == 0)
+        assert (recovery.torn_bytes, recovery.zero_bytes) == (0, 0)
 
     @rule()
     def is_killed(self) -> None:

@@ -56,10 +56,10 @@ def test_of_what_was_not_synced_sectors_stay_whole(
         file.write_at(at, b"\x02" * size)
     after = file.read_at(0, 1 << 20).ljust(10_000, b"\0")
     files.power_loss(Random(seed))
-    found = files.open("/file").read_at(0, 1 << 20).ljust(10_000, b"\0")
+    kept = files.open("/file").read_at(0, 1 << 20).ljust(10_000, b"\0")
     for at in range(0, 10_000, SECTOR_BYTES):
         sector = slice(at, at + SECTOR_BYTES)
-        assert found[sector] in (before[sector], after[sector])
+        assert kept[sector] in (before[sector], after[sector])
 
 
 def test_names_stay_in_order() -> None:
@@ -139,12 +139,12 @@ def test_a_sync_that_takes_time_has_what_was_there_when_it_began(
         files.open("/file").sync()  # Whoever comes next syncs it all.
         del versions[:-1]
     files.power_loss(Random(seed))
-    found = files.open("/file").read_at(0, 1 << 20).ljust(10_000, b"\0")
+    kept = files.open("/file").read_at(0, 1 << 20).ljust(10_000, b"\0")
     for at in range(0, 10_000, SECTOR_BYTES):
         sector = slice(at, at + SECTOR_BYTES)
-        assert found[sector] in [version[sector] for version in versions]
+        assert kept[sector] in [version[sector] for version in versions]
     if not during and ends == "in time":
-        assert found == begun
+        assert kept == begun
 
 
 def test_a_full_disk_takes_what_fits() -> None:

@@ -113,8 +113,8 @@ def test_a_power_loss_takes_only_what_was_not_flushed(seed: int) -> None:
     files.power_loss(random)
     again = open_log(files)
     assert flushed <= again.end_offset <= end
-    found = b"".join(again.read(offset, 1) for offset in range(0, again.end_offset, 3))
-    assert found.startswith(kept)
+    recovered = b"".join(again.read(offset, 1) for offset in range(0, again.end_offset, 3))
+    assert recovered.startswith(kept)
     assert again.append_records(1, [b"more"], 99).base_offset == again.end_offset - 1
 
 

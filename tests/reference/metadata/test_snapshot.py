@@ -56,11 +56,11 @@ def test_of_a_draft_control_records_are_its_own_and_data_records_all_metadata(
 
 def values_of(image: dict[str, Any]) -> list[bytes]:
     """What the records are that Kafka's classes would write."""
-    found = []
+    values = []
     for one in image["records"]:
         cls: type[Message] = getattr(kafka, one["type"])
-        found.append(write_frame(cls.from_json(one["record"], one["version"]), one["version"]))
-    return found
+        values.append(write_frame(cls.from_json(one["record"], one["version"]), one["version"]))
+    return values
 
 
 @pytest.mark.parametrize("name", [path.name for path in sorted(DATA.glob("*[1-9].checkpoint"))])
@@ -68,16 +68,16 @@ def test_a_controllers_own_checkpoint(name: str, tmp_path: Path) -> None:
     """The log alone gives the records that a real controller put into its checkpoint."""
     for path in DATA.glob("*.log"):
         shutil.copy(path, tmp_path)
-    found = list(snapshot_values(read_image(str(tmp_path), int(name[:20]))))
+    values = list(snapshot_values(read_image(str(tmp_path), int(name[:20]))))
     wanted = values_in(DATA / name)
-    assert in_order(found) == in_order(wanted)
-    assert kinds(found) == kinds(wanted)
+    assert in_order(values) == in_order(wanted)
+    assert kinds(values) == kinds(wanted)
 
 
 def test_images_of_a_real_log() -> None:
     for wanted in read_gzip("images.json.gz"):
-        found = list(snapshot_values(read_image(str(DATA), wanted["asOf"])))
-        assert in_order(found) == in_order(values_of(wanted)), wanted["asOf"]
+        values = list(snapshot_values(read_image(str(DATA), wanted["asOf"])))
+        assert in_order(values) == in_order(values_of(wanted)), wanted["asOf"]
 
 
 @pytest.mark.kafka
@@ -88,8 +88,8 @@ def test_images_of_random_records(tmp_path: Path) -> None:
         end = write_log(directory, Writer(seed).batches(150))
         for wanted in oracle("images", directory, *range(3, end + 1, 17), end):
             image = read_image(str(directory), wanted["asOf"])
-            found = list(snapshot_values(image))
-            assert in_order(found) == in_order(values_of(wanted)), (seed, wanted["asOf"])
+            values = list(snapshot_values(image))
+            assert in_order(values) == in_order(values_of(wanted)), (seed, wanted["asOf"])
 
 
 def log_of_an_old_cluster() -> list[bytes]:
@@ -137,8 +137,8 @@ def test_each_metadata_version(tmp_path: Path) -> None:
     (tmp_path / f"{0:020d}.log").write_bytes(b"".join(batches))
     versions = set()
     for wanted in oracle("images", tmp_path, *range(1, len(values) + 1)):
-        found = list(snapshot_values(read_image(str(tmp_path), wanted["asOf"])))
-        assert in_order(found) == in_order(values_of(wanted)), wanted["asOf"]
+        ours = list(snapshot_values(read_image(str(tmp_path), wanted["asOf"])))
+        assert in_order(ours) == in_order(values_of(wanted)), wanted["asOf"]
         versions |= {(one["type"], one["version"]) for one in wanted["records"]}
     brokers = {version for name, version in versions if name == "RegisterBrokerRecord"}
     partitions = {version for name, version in versions if name == "PartitionRecord"}

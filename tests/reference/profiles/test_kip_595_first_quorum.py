@@ -23,8 +23,8 @@ def may_agree(
     early: tuple[int, ...] = (),
 ) -> bool:
     """Whether it may begin; it has heard ``early`` before they had learned of any voters."""
-    said = {one: () if one in early else expected[one] for one in heard}
-    core.memory.expected_voters = {-2 - one: ids for one, ids in said.items()}
+    answers = {one: () if one in early else expected[one] for one in heard}
+    core.memory.expected_voters = {-2 - one: ids for one, ids in answers.items()}
     return majority_agrees(core)
 
 

@@ -139,8 +139,8 @@ def as_kafkas(lines: list[str]) -> list[str]:
     for name, _ in entities:
         named = re.sub(r"(^|_)\w+\(<default>\)", "", name).removeprefix("_")
         shown.append((named, contents.get(named, [])))
-    made = [line for name, below in sorted(shown) for line in (f"  {name}:", *below)]
-    return lines[:start] + made + lines[end:]
+    entities_lines = [line for name, below in sorted(shown) for line in (f"  {name}:", *below)]
+    return lines[:start] + entities_lines + lines[end:]
 
 
 def without_provenance(lines: list[str]) -> list[str]:

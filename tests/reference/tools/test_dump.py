@@ -77,8 +77,8 @@ def test_json_says_what_the_lines_say(tmp_path: Path) -> None:
     assert second["isControl"] is True
     assert change["controlType"] == "LEADER_CHANGE"
     assert change["payload"]["leaderId"] == 3
-    found = rows(ours("dump-log", "--json", "--print-data-log", str(path)))
-    assert found[1]["key"] is None
+    full = rows(ours("dump-log", "--json", "--print-data-log", str(path)))
+    assert full[1]["key"] is None
     bare = rows(ours("dump-log", "--json", "--skip-record-metadata", "--print-data-log", str(path)))
     assert set(bare[1]) == {"kind", "offset", "key", "value"}
 
@@ -117,12 +117,12 @@ def test_damage_is_told_and_passed_over(name: str, tmp_path: Path) -> None:
     data, problems, offsets = damaged()[name]
     path = tmp_path / SEGMENT
     path.write_bytes(data)
-    found = dumped(path)
-    told = [(row["position"], row["class"]) for row in found if row["kind"] == "problem"]
+    dumped_rows = dumped(path)
+    told = [(row["position"], row["class"]) for row in dumped_rows if row["kind"] == "problem"]
     assert [place for place, _ in told] == [place for place, _ in problems]
     if "zeros amid" not in name and "rubbish" not in name:
         assert told == problems
-    assert [row["baseOffset"] for row in found if row["kind"] == "batch"] == offsets
+    assert [row["baseOffset"] for row in dumped_rows if row["kind"] == "batch"] == offsets
     done = ours("dump-log", "--deep-iteration", str(path))
     assert done.code == (1 if problems else 0)
     for place, _ in problems:
@@ -152,9 +152,9 @@ def test_damage_longer_than_the_search(tmp_path: Path, monkeypatch: pytest.Monke
     path = tmp_path / SEGMENT
     path.write_bytes(batch(0) + b"rubbish" * 2_000 + batch(2))
     monkeypatch.setattr(walk_module, "WINDOW_BYTES", 1_000)
-    found = dumped(path)
-    assert [row["baseOffset"] for row in found if row["kind"] == "batch"] == [0, 2]
-    (problem,) = [row for row in found if row["kind"] == "problem"]
+    dumped_rows = dumped(path)
+    assert [row["baseOffset"] for row in dumped_rows if row["kind"] == "batch"] == [0, 2]
+    (problem,) = [row for row in dumped_rows if row["kind"] == "problem"]
     assert (problem["position"], problem["size"]) == (len(batch(0)), 14_000)
 
 
@@ -231,8 +231,8 @@ class Following:
     def step(self) -> list[int]:
         self.lines.clear()
         self.follower.step()
-        found = [json.loads(line) for lines in self.lines for line in lines.splitlines()]
-        return [row["baseOffset"] for row in found if row["kind"] == "batch"]
+        dumped_rows = [json.loads(line) for lines in self.lines for line in lines.splitlines()]
+        return [row["baseOffset"] for row in dumped_rows if row["kind"] == "batch"]
 
 
 @pytest.fixture
@@ -355,11 +355,11 @@ def test_follow_as_a_command(log: MetadataLog, tmp_path: Path) -> None:
 
 
 def wait_for(stream: Any, text: str) -> None:
-    found = b""
+    output = b""
     deadline = time.monotonic() + TIMEOUT_S
-    while text.encode() not in found:
-        assert time.monotonic() < deadline, found
-        found += stream.read() or b""
+    while text.encode() not in output:
+        assert time.monotonic() < deadline, output
+        output += stream.read() or b""
         time.sleep(0.05)
 
 
@@ -374,10 +374,10 @@ def test_a_reader_that_goes_away(tmp_path: Path) -> None:
     assert process.stderr is not None
     assert process.stdout.readline().startswith(b"Dumping ")
     process.stdout.close()
-    said = process.stderr.read()
+    errors = process.stderr.read()
     process.stderr.close()
     assert process.wait(TIMEOUT_S) in (0, 1, 120)
-    assert b"Traceback" not in said
+    assert b"Traceback" not in errors
 
 
 def test_java_options_are_taken(tmp_path: Path) -> None:
@@ -395,8 +395,8 @@ def test_the_stored_vote_at_both_versions(tmp_path: Path) -> None:
     file = QuorumStateFile(LocalFiles(), str(tmp_path))
     for version in (0, 1):
         file.write(QuorumStateData(leader_id=1, leader_epoch=2, voted_id=-1), version)
-        found = rows(ours("dump-log", "--json", file.path))
-        assert found[0]["data_version"] == version
-        assert found[0]["leaderEpoch"] == 2
+        state = rows(ours("dump-log", "--json", file.path))
+        assert state[0]["data_version"] == version
+        assert state[0]["leaderEpoch"] == 2
     Path(file.path).write_text("{", "utf-8")
     assert ours("dump-log", file.path).code == 1

@@ -70,7 +70,7 @@ def batches() -> list[bytes]:
         ([b"c", b"d"], {"timestamp_type": 1, "log_append_time": 2_000}),
         ([b"e"], {"keys": [control_record_key(99)], "control": True}),
     ]  # fmt: skip
-    made: list[bytes] = []
+    encoded: list[bytes] = []
     offset = 0
     for values, more in rows:
         options: dict[str, Any] = {
@@ -78,13 +78,13 @@ def batches() -> list[bytes]:
             "partition_leader_epoch": 3,
             "timestamps": 1_000 + offset,
         }
-        made.append(encode_batch(values, **(options | more)))
+        encoded.append(encode_batch(values, **(options | more)))
         offset += len(values)
     horizon = bytearray(encode_batch([b"x"], timestamps=5, base_offset=offset))
     horizon[21:23] = struct.pack(">h", 0x40)
     horizon[27:35] = struct.pack(">q", 99)
     horizon[17:21] = struct.pack(">I", crc32c(bytes(horizon[21:])))
-    return [*made, bytes(horizon)]
+    return [*encoded, bytes(horizon)]
 
 
 def test_batches_of_every_shape(kafka: KafkaTools, tmp_path: Path) -> None:
@@ -267,5 +267,5 @@ def test_a_name_that_was_mistyped_is_no_success(kafka: KafkaTools, tmp_path: Pat
     assert (theirs.code, f"Ignoring unknown file {missing}" in theirs.err) == (0, True)
     for arguments in (("--files", missing), (str(REAL / SEGMENT), missing), (f"{missing}/log",)):
         done = ours("dump-log", *arguments)
-        said = f"Error: {arguments[-1]}: No such file or directory\n"
-        assert (done.code, done.out, done.err) == (1, "", said)
+        error = f"Error: {arguments[-1]}: No such file or directory\n"
+        assert (done.code, done.out, done.err) == (1, "", error)

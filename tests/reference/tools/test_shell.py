@@ -344,8 +344,8 @@ def test_every_name_can_be_reached(tmp_path: Path) -> None:
     reached = 0
     for path in session.ask(f"find {place}")[1:]:
         if not path.endswith("/"):  # No path has an empty name.
-            (found,) = session.shell.find(path)
-            assert paths.path_of(found.names) == path
+            (match,) = session.shell.find(path)
+            assert paths.path_of(match.names) == path
             reached += 1
     assert reached == len(NAMES) - 1
     start, offered = session.shell.complete(f"cat {place}/")
@@ -462,8 +462,8 @@ def test_a_tree_is_made_as_it_is_walked() -> None:
     topics = next(paths.find(root, "/image/topics/byName", ())).node
     assert isinstance(topics, Directory)
     assert topics.child("nope") is None
-    found = paths.find(root, "topic-1?", ("image", "topics", "byName"))
-    assert [one.names[-1] for one in found] == ["topic-10", "topic-11"]
+    matches = paths.find(root, "topic-1?", ("image", "topics", "byName"))
+    assert [one.names[-1] for one in matches] == ["topic-10", "topic-11"]
 
 
 GLOBS = {
@@ -479,10 +479,10 @@ def test_globs(glob: str) -> None:
     letters = "ab*c{},[]"
     names = ["".join(each) for size in range(4) for each in product(letters, repeat=size)]
     root = Directory(lambda: names, lambda name: Leaf(name) if name in names else None)
-    found = [one.names[-1] for one in paths.find(root, f"/{glob}", ())]
+    names_matched = [one.names[-1] for one in paths.find(root, f"/{glob}", ())]
     wanted = {name for name in names if re.fullmatch(GLOBS[glob], name)}
-    assert set(found) == wanted & set(names)
-    assert len(found) == len(set(found))
+    assert set(names_matched) == wanted & set(names)
+    assert len(names_matched) == len(set(names_matched))
 
 
 def test_no_glob_takes_long() -> None:

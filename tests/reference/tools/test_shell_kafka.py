@@ -92,24 +92,24 @@ def rare() -> Iterator[tuple[Message, int]]:
             leader_recovery_state=1, leader_epoch=7, partition_epoch=9, removing_replicas=(3,),
         )  # fmt: skip
         yield partition, 0
-    made = kafka.RegisterBrokerRecord
+    broker = kafka.RegisterBrokerRecord
     directories = tuple(Uuid(bytes([first]) * 16) for first in (5, 0xFE, 3))
     yield (
-        made(
+        broker(
             broker_id=12, broker_epoch=1 << 40, incarnation_id=topic_id, rack="r ä,]",
             end_points=[
-                made.BrokerEndpoint(name=name, host="::1", port=1, security_protocol=number)
+                broker.BrokerEndpoint(name=name, host="::1", port=1, security_protocol=number)
                 for number, name in enumerate(("Z", "B", "A", "y"))
             ],
             features=[
-                made.BrokerFeature(name=name, min_supported_version=1, max_supported_version=high)
+                broker.BrokerFeature(name=name, min_supported_version=1, max_supported_version=high)
                 for name, high in (("Z", 1), ("a", 32767), ("B", 2))
             ],
             log_dirs=directories, cordoned_log_dirs=directories[:2], fenced=False,
         ),
         4,
     )  # fmt: skip
-    yield made(broker_id=3, broker_epoch=2, is_migrating_zk_broker=True), 2
+    yield broker(broker_id=3, broker_epoch=2, is_migrating_zk_broker=True), 2
     controller = kafka.RegisterControllerRecord
     listener = controller.ControllerEndpoint(name="C", host="h", port=9, security_protocol=2)
     yield controller(controller_id=9, zk_migration_ready=True, end_points=[listener]), 0
@@ -175,34 +175,36 @@ COMMANDS = [
 def test_commands_say_what_kafkas_say(tmp_path: Path) -> None:
     path = tmp_path / RECORDED["log"]
     shutil.copy(CORPUS / RECORDED["log"], path)
-    said: list[str] = []
-    shell = Shell(Source(snapshot=str(path)), "0", out=said.append, err=said.append, out_json=print)
+    printed: list[str] = []
+    shell = Shell(
+        Source(snapshot=str(path)), "0", out=printed.append, err=printed.append, out_json=print
+    )
     shell.load()
     with KafkaShell(path) as theirs:
         for line in COMMANDS:
-            said.clear()
+            printed.clear()
             shell.run_line(line)
             # What we have beside theirs: a subtree, and a command.
-            known = [text.replace("'reload', ", "") for text in said if text != "quorum"]
+            known = [text.replace("'reload', ", "") for text in printed if text != "quorum"]
             assert known == theirs.ask(line), line
 
 
 @pytest.mark.kafka
 def test_a_controller_at_work(tmp_path: Path) -> None:
     """Its directory is read while it writes there, and then as Kafka's shell reads it."""
-    made = Cluster(
+    started = Cluster(
         tmp_path / "cluster", controllers=1, brokers=1, controller_properties=CONTROLLER,
         broker_properties=BROKER,
         format_arguments=["--release-version", "4.3"],  # The newest that Kafka's shell reads.
     )  # fmt: skip
-    with made as cluster:
+    with started as cluster:
         admin = Admin(cluster)
         admin.create("first", 2, 1)
         controller = cluster.leader()
         log = controller.metadata_log
-        said: list[str] = []
+        printed: list[str] = []
         shell = Shell(
-            Source(directory=str(log.parent)), "0", out=said.append, err=said.append,
+            Source(directory=str(log.parent)), "0", out=printed.append, err=printed.append,
             out_json=print,
         )  # fmt: skip
         shell.load()
@@ -210,15 +212,15 @@ def test_a_controller_at_work(tmp_path: Path) -> None:
         short_work(admin)
         shell.run_line("reload")
         shell.run_line("ls /image/topics/byName")
-        assert "orders" in said
-        assert "doomed" not in said
+        assert "orders" in printed
+        assert "doomed" not in printed
         assert shell.loaded.image.end_offset > before
         quorum = cluster.quorum_of(controller)
         assert quorum is not None
-        said.clear()
+        printed.clear()
         shell.run_line("cat /quorum/leader/id /quorum/leader/epoch")
         shell.run_line("ls /quorum/voters")
-        assert said == [
+        assert printed == [
             str(quorum.leader_id), str(quorum.leader_epoch),
             *(str(voter.replica_id) for voter in quorum.current_voters),
         ]  # fmt: skip

@@ -166,8 +166,8 @@ def test_json(tmp_path: Path) -> None:
     mapping = json.loads(ours("storage", "version-mapping", "-r", "3.9", "--json").out)
     assert mapping["metadata.version"] == 21
     needs = ("-f", "eligible.leader.replicas.version=1")
-    found = json.loads(ours("storage", "feature-dependencies", *needs, "--json").out)
-    assert found[0]["requires"] == {"metadata.version": 23}
+    features = json.loads(ours("storage", "feature-dependencies", *needs, "--json").out)
+    assert features[0]["requires"] == {"metadata.version": 23}
 
 
 def test_random_uuids_differ_and_are_no_options() -> None:
@@ -188,7 +188,7 @@ def test_an_empty_cluster_id_is_refused(tmp_path: Path) -> None:
 
 def test_a_file_that_is_no_configuration(tmp_path: Path) -> None:
     path = tmp_path / "node.properties"
-    for text, said in (
+    for text, expected in (
         ("node.id=1\\u12", "line 1"),
         ("process.roles=controller,king\nnode.id=1\n", "king"),
         ("process.roles=controller\nnode.id=1\nnode.id=x\n", "node.properties:3: node.id"),
@@ -196,7 +196,7 @@ def test_a_file_that_is_no_configuration(tmp_path: Path) -> None:
         path.write_text(text, "utf-8")
         done = ours("storage", "info", "-c", str(path))
         assert done.code == 1
-        assert said in done.err
+        assert expected in done.err
         assert all(line.startswith("Error: ") for line in done.err.splitlines())
 
 

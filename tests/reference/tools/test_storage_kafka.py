@@ -70,8 +70,8 @@ class Pair:
             command, *rest = arguments
             return [command, "-c", str(directory / "node.properties"), *rest]
 
-        said = self.kafka.run(STORAGE, *filled(self.theirs))
-        return said, ours("storage", *filled(self.ours))
+        theirs = self.kafka.run(STORAGE, *filled(self.theirs))
+        return theirs, ours("storage", *filled(self.ours))
 
     def same(self, *arguments: str) -> Said:
         """Run both; what they say and how they end is the same, but for paths and random ids."""
@@ -84,9 +84,9 @@ class Pair:
         return done
 
     def same_directories(self) -> None:
-        found = [tree(directory) for directory in (self.theirs, self.ours)]
-        assert found[0] == found[1]
-        assert len(found[0]) > 1
+        trees = [tree(directory) for directory in (self.theirs, self.ours)]
+        assert trees[0] == trees[1]
+        assert len(trees[0]) > 1
 
 
 def neutral(text: str, directory: Path) -> str:
@@ -101,29 +101,31 @@ def neutral(text: str, directory: Path) -> str:
 
 def tree(directory: Path) -> dict[str, object]:
     """What is in a directory, times and random ids left out."""
-    found: dict[str, object] = {}
+    entries: dict[str, object] = {}
     for path in sorted(directory.rglob("*")):
         name = path.relative_to(directory).as_posix()
         if path.suffix == ".checkpoint":
-            found[name] = (path.stat().st_mode, batches(path.read_bytes()))
+            entries[name] = (path.stat().st_mode, batches(path.read_bytes()))
         elif path.name == "meta.properties":
             properties = parse_properties(path.read_text("utf-8"))
             assert len(properties.pop("directory.id")) == 22
-            found[name] = properties
+            entries[name] = properties
         elif path.is_dir():
-            found[name] = None
+            entries[name] = None
         elif path.name not in (".lock", "node.properties"):  # Kafka locks when a node opens it.
-            found[name] = path.read_bytes()
-    return found
+            entries[name] = path.read_bytes()
+    return entries
 
 
 def batches(data: bytes) -> list[object]:
     """The batches of a checkpoint without their times, and without the ids that were drawn."""
-    found: list[object] = []
+    checkpoint: list[object] = []
     for header in iterate_headers(data):
         records = [values(record) for record in decode_batch(data, header.position)]
-        found.append((header.position, header.size, header.base_offset, header.attributes, records))
-    return found
+        checkpoint.append(
+            (header.position, header.size, header.base_offset, header.attributes, records)
+        )
+    return checkpoint
 
 
 def values(record: Record) -> tuple[object, ...]:
@@ -330,15 +332,15 @@ def test_a_meta_properties_that_is_wrong(name: str, kafka: KafkaTools, tmp_path:
         (directory / "b" / "meta.properties").write_text(text, "utf-8")
     theirs, done = pair.run("info")
     assert done.code == theirs.code
-    said = theirs.out[theirs.out.index("Found log") :]  # A trace may come first.
-    assert neutral(done.out, pair.ours) == neutral(said, pair.theirs)
+    output = theirs.out[theirs.out.index("Found log") :]  # A trace may come first.
+    assert neutral(done.out, pair.ours) == neutral(output, pair.theirs)
     pair.same("format", "-t", CLUSTER, "-s", "-g")
     # The first directory may be the one that is wrong.
     for directory in (pair.theirs, pair.ours):
         shutil.copyfile(directory / "b" / "meta.properties", directory / "a" / "meta.properties")
     theirs, done = pair.run("info")
-    said = theirs.out[theirs.out.index("Found log") :]
-    assert neutral(done.out, pair.ours) == neutral(said, pair.theirs)
+    output = theirs.out[theirs.out.index("Found log") :]
+    assert neutral(done.out, pair.ours) == neutral(output, pair.theirs)
 
 
 def test_directories_that_are_none(kafka: KafkaTools, tmp_path: Path) -> None:
@@ -398,9 +400,9 @@ def test_meta_properties_say_the_same(kafka: KafkaTools, tmp_path: Path) -> None
     """Kafka's file opens as ours, whatever the order of its lines."""
     pair = Pair(kafka, tmp_path, DYNAMIC)
     pair.same("format", "-t", CLUSTER, "-I", VOTERS)
-    found = [
+    metas = [
         MetaProperties.parse((directory / "a" / "meta.properties").read_bytes(), "")
         for directory in (pair.theirs, pair.ours)
     ]
-    assert found[0] == found[1]
-    assert str(found[0].directory_id) == DIRECTORY_1
+    assert metas[0] == metas[1]
+    assert str(metas[0].directory_id) == DIRECTORY_1
