@@ -190,9 +190,9 @@ class Progress:
 
 
 def _commit() -> str:
-    asked = ("git", "describe", "--always", "--dirty")
+    command = ("git", "describe", "--always", "--dirty")
     return subprocess.run(
-        asked, capture_output=True, text=True, check=False, cwd=ROOT
+        command, capture_output=True, text=True, check=False, cwd=ROOT
     ).stdout.strip()
 
 

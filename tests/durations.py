@@ -41,8 +41,8 @@ def replaced(page: str, tier: str, rows: str) -> str:
     """Return the page with a tier's table, which stands between two marks."""
     begin, end = f"<!-- {tier} -->\n", f"<!-- end of {tier} -->"
     before, _, rest = page.partition(begin)
-    _, found, after = rest.partition(end)
-    if not found:
+    _, mark, after = rest.partition(end)
+    if not mark:
         raise SystemExit(f"{PAGE}: no marks for the tier {tier!r}")
     return f"{before}{begin}\n{rows}\n\n{end}{after}"
 

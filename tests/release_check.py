@@ -113,11 +113,11 @@ def pages(folder: Path = EMBARGOED) -> list[Page]:
 def check(folder: Path, today: date) -> tuple[list[str], int]:
     """Return a line for each page, and the exit code: 1 if the project must not be published."""
     try:
-        found = pages(folder)
+        listed = pages(folder)
     except HeaderError as error:  # What cannot be read may be anything.
         return [str(error)], 1
-    lines = [page.verdict(today) for page in found]
-    return lines, int(any(page.blocks(today) for page in found))
+    lines = [page.verdict(today) for page in listed]
+    return lines, int(any(page.blocks(today) for page in listed))
 
 
 if __name__ == "__main__":

@@ -145,8 +145,8 @@ def test_nothing_is_left_for_later() -> None:
 
 
 def test_an_excuse_has_its_reason() -> None:
-    found = ((where, EXCUSES.search(line)) for where, line in numbered(".py", ".pyi"))
-    assert [where for where, match in found if match and not REASON.match(match[2])] == []
+    matches = ((where, EXCUSES.search(line)) for where, line in numbered(".py", ".pyi"))
+    assert [where for where, match in matches if match and not REASON.match(match[2])] == []
 
 
 def test_generated_modules_say_so() -> None:
@@ -163,14 +163,14 @@ def test_generated_modules_say_so() -> None:
 
 
 def test_no_machine_is_named() -> None:
-    found = []
+    lines = []
     for path in tracked():
         name = relative(path)
         if name == "tests/test_tidy.py" or name.startswith(("generated/", "conformance/vectors/")):
             continue
         text = path.read_bytes().decode("utf-8", "replace")
-        found += [f"{name}: {match[0]}" for match in MACHINE.finditer(text)]
-    assert found == []
+        lines += [f"{name}: {match[0]}" for match in MACHINE.finditer(text)]
+    assert lines == []
 
 
 @pytest.mark.parametrize("room", ROOMS)

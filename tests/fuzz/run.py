@@ -59,8 +59,8 @@ def main() -> int:
     if options.worker is not None:
         return work(names[0], options.engine, options.runs, options.seed, options.worker)
     if options.engine == "auto":
-        found = importlib.util.find_spec("atheris") is not None
-        options.engine = "atheris" if found else "random"
+        has_atheris = importlib.util.find_spec("atheris") is not None
+        options.engine = "atheris" if has_atheris else "random"
     seed = Random().getrandbits(31) if options.seed is None else options.seed
     print(f"{native.describe()}; {crc32c_implementation()}")
     codes = [lead(name, options.engine, options.runs, options.jobs, seed) for name in names]
@@ -95,12 +95,12 @@ def lead(name: str, engine: str, runs: int, jobs: int, seed: int) -> int:
             if worker.returncode:
                 print(text[-4000:])
     seconds = time.perf_counter() - started
-    found = sorted(set(FINDINGS.iterdir()) - known)
+    findings = sorted(set(FINDINGS.iterdir()) - known)
     print(
         f"{total:,} inputs in {seconds:.0f} s, {total / seconds:,.0f} a second: "
-        f"{len(found)} findings" + "".join(f"\n  {path.relative_to(ROOT)}" for path in found)
+        f"{len(findings)} findings" + "".join(f"\n  {path.relative_to(ROOT)}" for path in findings)
     )
-    return 1 if found or failed or total < runs else 0
+    return 1 if findings or failed or total < runs else 0
 
 
 def work(name: str, engine: str, runs: int, seed: int, corpus: Path) -> int:
@@ -117,18 +117,18 @@ def work_random(name: str, runs: int, seed: int) -> int:
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     source = inputs(chosen, Random(seed), list(chosen.seeds()))
     data = next(source)
-    found = count = 0
-    while count < runs and found < FINDINGS_MAX:
+    findings = count = 0
+    while count < runs and findings < FINDINGS_MAX:
         count += 1
         taken = False
         try:
             taken = chosen.check(data, TWINS_ONE_IN)
         except BrokenError as error:
-            found += 1
+            findings += 1
             keep(name, data, error)
         data = source.send(taken)
     print(f"stat::number_of_executed_units: {count}")
-    return 1 if found else 0
+    return 1 if findings else 0
 
 
 def keep(name: str, data: bytes, error: BrokenError) -> None:

@@ -109,7 +109,7 @@ def wrong_decoder(kind: str) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("kind", "said"),
+    ("kind", "pattern"),
     [
         ("memory", "MemoryError"),
         ("refuses", "straight-line code None"),
@@ -118,17 +118,17 @@ def wrong_decoder(kind: str) -> Any:
     ],
 )
 def test_straight_line_code_that_is_wrong_is_seen(
-    kind: str, said: str, monkeypatch: pytest.MonkeyPatch
+    kind: str, pattern: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from kraftspec.generated.kafka import VoteRequest  # noqa: PLC0415 - as above
 
     monkeypatch.setitem(VoteRequest.CODEC.decoders, 0, wrong_decoder(kind))
-    with pytest.raises(BrokenError, match=said):
+    with pytest.raises(BrokenError, match=pattern):
         target.check(selector(*VOTE) + VOTE_BYTES, 1)
 
 
 @pytest.mark.parametrize(
-    ("raised", "said"),
+    ("raised", "pattern"),
     [
         (IndexError("x"), "IndexError"),
         (RecursionError("x"), "RecursionError"),
@@ -137,13 +137,13 @@ def test_straight_line_code_that_is_wrong_is_seen(
     ],
 )
 def test_an_interpreter_that_is_wrong_is_seen(
-    raised: Exception, said: str, monkeypatch: pytest.MonkeyPatch
+    raised: Exception, pattern: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interpret(*_: object) -> Any:
         raise raised
 
     monkeypatch.setattr(Message, "_interpret", interpret)
-    with pytest.raises(BrokenError, match=said):
+    with pytest.raises(BrokenError, match=pattern):
         target.check(selector(*VOTE) + VOTE_BYTES, 1)
 
 

@@ -35,14 +35,14 @@ def versions(state: dict[str, dict[str, Any]], name: str) -> Versions:
 
 def new_versions(release: str) -> dict[str, tuple[int, ...]]:
     """Return the versions of APIs that a release has and the one before it has not."""
-    found = {
+    added = {
         name.removesuffix("Request"): tuple(
             sorted(set(versions(STATES[release], name)) - set(versions(before(release), name)))
         )
         for name, spec in STATES[release].items()
         if spec["type"] == "request"
     }
-    return {name: came for name, came in found.items() if came}
+    return {name: came for name, came in added.items() if came}
 
 
 # Of APIs: the versions that came, with the reason for each.

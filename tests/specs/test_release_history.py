@@ -58,8 +58,8 @@ def test_from_scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(program, "published_releases", lambda: few)
     assert program.update(scratch=True, history=history, page=page) == few
     known = dict(packaged_history().states())
-    made = history_of({release: known[release] for release in few})
-    assert history.read_text("utf-8") == history_text(made)
+    history_again = history_of({release: known[release] for release in few})
+    assert history.read_text("utf-8") == history_text(history_again)
 
 
 def test_maven_has_every_release_of_the_history() -> None:

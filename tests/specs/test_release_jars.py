@@ -28,8 +28,8 @@ def names_in(jar: Path) -> set[str]:
             for name in archive.namelist()
             if re.search(r"(^|/)(message|metadata)/\w+\.json$", name)
         )
-        found = (re.search(r'^  "name": "(\w+)"', schema, re.MULTILINE) for schema in schemas)
-        return {match[1] for match in found if match}
+        matches = (re.search(r'^  "name": "(\w+)"', schema, re.MULTILINE) for schema in schemas)
+        return {match[1] for match in matches if match}
 
 
 def test_several_processes_fetch_a_release_at_once(tmp_path: Path) -> None:
@@ -59,9 +59,9 @@ def test_several_processes_fetch_a_release_at_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize("release", ["2.8.0", "3.4.0", "3.9.1", "4.3.1"])
 def test_a_release_has_the_schemas_of_its_jars(release: str, kafka_jar: KafkaJar) -> None:
     specs = release_specs(release)
-    found = {path.stem for path in specs.glob("*/*.json")}
+    stems = {path.stem for path in specs.glob("*/*.json")}
     named = set[str]().union(*(names_in(kafka_jar(jar, release)) for jar in jar_names(release)))
-    assert found == named
+    assert stems == named
     assert check_paths([specs]).ok
 
 

@@ -97,9 +97,9 @@ def ask(network: VirtualNetwork, node: int, api_key: int, version: int, body: by
         return None
 
     network.until(lambda: answer() is not None)
-    found = answer()
-    assert found is not None
-    body_: bytes = found["body"]
+    answered = answer()
+    assert answered is not None
+    body_: bytes = answered["body"]
     return body_
 
 

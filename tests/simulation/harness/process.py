@@ -24,13 +24,13 @@ def command(name: str, run: int = 0, node: int = 0, **fields: Any) -> bytes:
 
 def events(data: bytes) -> list[Event]:
     """What a frame says; each event with its ``name``, ``run``, ``node`` and fields."""
-    found = []
+    decoded = []
     for run, node, (name, values) in decode_events(data):
         names = [field for field, _, _ in EVENTS[name].fields]
-        found.append(
+        decoded.append(
             {"name": name, "run": run, "node": node, **dict(zip(names, values, strict=True))}
         )
-    return found
+    return decoded
 
 
 class RawHarness:

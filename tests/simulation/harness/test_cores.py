@@ -75,17 +75,17 @@ def test_a_breach_is_of_the_core_of_the_node_that_it_names() -> None:
 
 def test_a_known_breach_is_named_and_is_no_failure() -> None:
     name = "majority_holds_high_watermark"
-    said = (name, "leader 0 says 1 is committed; 0 of 1 voters have it on disk")
-    known = known_breach([Core("kafka:4.3.1")], said)
+    violation = (name, "leader 0 says 1 is committed; 0 of 1 voters have it on disk")
+    known = known_breach([Core("kafka:4.3.1")], violation)
     assert known is not None
     assert known.finding == "KS-2026-07"
-    assert known_breach([Core("kraftspec"), Core("./mine")], said) is None
-    assert known_breach([Core("kafka:5.0.0")], said) is None
+    assert known_breach([Core("kraftspec"), Core("./mine")], violation) is None
+    assert known_breach([Core("kafka:5.0.0")], violation) is None
     two = (name, "leader 0 says 1 is committed; 1 of 2 voters have it on disk")
     assert known_breach([Core("kafka:4.3.1")], two) is None
     result = Result(
         seed=1, events=1, seconds=1.0, trace_hash="", simulated_seconds=1.0, faults={},
-        acknowledged=0, epochs=0, properties=(), violation=said,
+        acknowledged=0, epochs=0, properties=(), violation=violation,
     )  # fmt: skip
     assert result.is_failure
     assert not msgspec.structs.replace(result, known=known).is_failure
@@ -107,7 +107,7 @@ def test_nothing_is_asked_of_a_harness_that_it_does_not_claim(tmp_path: Path) ->
     profile = profile_named("kafka")
     lacking = lacking_capabilities(cores)
     assert {"dynamic_voters", "snapshots", "upgrade", "disk_faults"} <= lacking
-    asked: set[str] = set()
+    commands: set[str] = set()
     of_apis: set[int] = set()
     for seed in range(12):
         swarm = swarm_of(seed, profile, cores=cores)
@@ -119,9 +119,9 @@ def test_nothing_is_asked_of_a_harness_that_it_does_not_claim(tmp_path: Path) ->
         assert result.epochs
         for exchange in process.record:
             name, values = exchange.command[2]
-            asked.add(name)
+            commands.add(name)
             of_apis |= {values[2]} if name == "request" else set()
             assert name != "power_loss" or values[1:] == (0, True)
-    assert asked.isdisjoint({"install", "snapshot", "clean", "upgrade", "disk_fault", "rot"})
+    assert commands.isdisjoint({"install", "snapshot", "clean", "upgrade", "disk_fault", "rot"})
     # 82, UpdateRaftVoter: two of these ask each other, for their core is ours.
     assert of_apis - {82} == {1, 52, 53, 54}

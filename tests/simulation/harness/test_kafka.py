@@ -154,8 +154,8 @@ def test_what_older_releases_lack(release: str, lacks: set[str]) -> None:
 
 def test_it_answers_api_versions(network: VirtualNetwork) -> None:
     static_quorum(network, 1)
-    said = api_versions(network, 0)
-    versions = {api.api_key: (api.min_version, api.max_version) for api in said.api_keys}
+    response = api_versions(network, 0)
+    versions = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
     for message in (VoteRequest, BeginQuorumEpochRequest, FetchRequest, AddRaftVoterRequest):
         assert versions[message.API_KEY][1] == message.VALID_VERSIONS[-1]
     for version, lowest in ((3, 1), (4, 0)):
@@ -175,8 +175,8 @@ def test_an_append_is_told_its_offsets(network: VirtualNetwork) -> None:
     )
     follower = (leader + 1) % 3
     epoch = network.states[leader]["epoch"]
-    for node, asked in ((follower, epoch), (leader, epoch - 1), (leader, epoch + 1)):
-        events = network.act("append", node, append_id=8, epoch=asked, records=[b"x"])
+    for node, asked_epoch in ((follower, epoch), (leader, epoch - 1), (leader, epoch + 1)):
+        events = network.act("append", node, append_id=8, epoch=asked_epoch, records=[b"x"])
         assert [event["append_id"] for event in events if event["name"] == "refused"] == [8]
     for records in ([], [b"a", b""], [bytes(9 << 20)]):
         events = network.act("append", leader, append_id=9, epoch=epoch, records=records)

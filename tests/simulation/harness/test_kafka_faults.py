@@ -194,13 +194,13 @@ def test_a_snapshot_that_fails_does_not_stop_its_node(network: VirtualNetwork) -
     network.act("tick", 0)
     network.do("disk_fault", 0, fault=FAILS, operations=1)
     end = network.states[0]["high_watermark"]
-    said = network.act("snapshot", 0, end_offset=end, epoch=epoch, values=[b"x"])
-    assert [event["name"] for event in said] == ["note", "state"]
-    assert "Input/output error" in said[0]["text"]
-    assert said[-1]["status"] == UP
-    said = network.act("snapshot", 0, end_offset=end, epoch=epoch, values=[b"x"])
-    assert [event["name"] for event in said] == ["snapshot_stored", "state"]
-    assert said[0]["is_own"]
+    events = network.act("snapshot", 0, end_offset=end, epoch=epoch, values=[b"x"])
+    assert [event["name"] for event in events] == ["note", "state"]
+    assert "Input/output error" in events[0]["text"]
+    assert events[-1]["status"] == UP
+    events = network.act("snapshot", 0, end_offset=end, epoch=epoch, values=[b"x"])
+    assert [event["name"] for event in events] == ["snapshot_stored", "state"]
+    assert events[0]["is_own"]
 
 
 def unflushed(network: VirtualNetwork) -> tuple[int, Mirror]:
@@ -272,9 +272,9 @@ def test_a_base_offset_that_rots_stops_the_start(network: VirtualNetwork) -> Non
     (log, _) = network.do("read", leader)
     (base, _) = split(log["data"])[0]
     network.do("rot", leader, base_offset=base, position=0, mask=-128)
-    said = network.start(leader)
-    assert [event["name"] for event in said] == ["fatal", "state"]
-    assert said[-1]["status"] == FATAL
+    events = network.start(leader)
+    assert [event["name"] for event in events] == ["fatal", "state"]
+    assert events[-1]["status"] == FATAL
 
 
 def test_a_full_disk_takes_no_vote(network: VirtualNetwork) -> None:

@@ -96,16 +96,16 @@ def test_random_bytes_are_answered(process: RawHarness) -> None:
 
 def test_bytes_that_no_message_has_are_dropped(process: RawHarness) -> None:
     fields = {"now_us": 2_000_000, "token": 1, "api_key": 52, "version": 1}
-    said = process.ask(command("request", 1, 0, body=b"\xff" * 9, **fields))
-    assert next(event["name"] for event in said) == "dropped"
+    received = process.ask(command("request", 1, 0, body=b"\xff" * 9, **fields))
+    assert next(event["name"] for event in received) == "dropped"
     for api_key, version in ((52, 99), (52, -1), (3, 12), (9999, 0), (-1, 0)):
-        said = process.ask(
+        received = process.ask(
             command(
                 "request", 1, 0, now_us=2_000_000, token=2, api_key=api_key, version=version,
                 body=b"",
             )
         )  # fmt: skip
-        assert next(event["name"] for event in said) == "dropped", (api_key, version)
+        assert next(event["name"] for event in received) == "dropped", (api_key, version)
 
 
 def test_it_ends_with_its_input() -> None:
