@@ -174,9 +174,9 @@ def test_a_file_ends_with_0_without_the_fault_and_with_3_where_it_cannot_be_foll
     sole_voter: Path,
 ) -> None:
     text = (sole_voter / "MajorityHoldsHighWatermarkSeed6.java").read_text()
-    made = re.search(r"Node node0 = (new Node.*?\)\);[^\n]*)", text, re.DOTALL)
-    assert made is not None
-    first = Call(0, f"node0 = {made[1]}", makes=True)
+    match = re.search(r"Node node0 = (new Node.*?\)\);[^\n]*)", text, re.DOTALL)
+    assert match is not None
+    first = Call(0, f"node0 = {match[1]}", makes=True)
     start = Call(0, "node0.start(225, 1);")
     lost = Call(0, "node0.failRequest(300, 5, ApiKeys.VOTE, false);")
     again = Call(0, "node0.start(300, 1);")

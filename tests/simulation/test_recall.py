@@ -29,9 +29,9 @@ def test_what_was_found_is_what_was_looked_for() -> None:
     results = read_results()
     assert set(results) == {search.key for search in SEARCHES.values()}
     for search in SEARCHES.values():
-        found = results[search.key]
-        assert (found.has, found.without) == (search.has, search.without)
-        assert found.seed is None or search.is_it(found.broken, found.text)
+        result = results[search.key]
+        assert (result.has, result.without) == (search.has, search.without)
+        assert result.seed is None or search.is_it(result.broken, result.text)
     page = PAGE.read_text(encoding="utf-8")
     assert with_table(page, table(list(SEARCHES.values()), results)) == page
 
