@@ -20,6 +20,7 @@ from kraftspec.interop.wrecks.client import (
 from kraftspec.interop.wrecks.manifest import Manifest
 from kraftspec.interop.wrecks.standing import Standing
 from kraftspec.reference.admin.client import AdminClient
+from kraftspec.reference.admin.errors import AdminError
 
 CONTROLLERS = 3  # What the quorum is grown back to.
 SERVING_S = 240.0
@@ -48,7 +49,7 @@ def judge(
         changes = cure(home, manifest)
         try:
             return _tried(standing, changes, say)
-        except (CheckFailedError, ClusterError) as error:
+        except (CheckFailedError, ClusterError, AdminError) as error:
             return [str(error)]
 
 

@@ -22,10 +22,12 @@ from kraftspec.conformance.cluster.cluster import (
 )
 from kraftspec.conformance.cluster.guard import Guard
 from kraftspec.conformance.cluster.node import HOST, Listener, free_port
+from kraftspec.generated.errors import ErrorCode
 from kraftspec.interop.ours import Described, wait_until
 from kraftspec.interop.reproduce.stage import directory_id
 from kraftspec.interop.wrecks.manifest import Manifest, NodeFacts
 from kraftspec.reference.admin.client import AdminClient, Endpoint
+from kraftspec.reference.admin.errors import AnswerError
 
 BOOTSTRAP = "controller.quorum.bootstrap.servers"
 STATIC = "controller.quorum.voters"
@@ -34,7 +36,12 @@ SPARE_COUNT = 3
 LEADER_S = 180.0
 # What wrecks are made with would be waited for: a broker that was killed does not register again
 # before its old session has ended, nor has a leader that is killed a successor before this time.
-SOON = {"broker.session.timeout.ms": "10000", "controller.quorum.fetch.timeout.ms": "5000"}
+# A batch larger than a segment ends a controller: some wrecks have small ones, and many topics.
+PROPERTIES = {
+    "broker.session.timeout.ms": "10000",
+    "controller.quorum.fetch.timeout.ms": "5000",
+    "internal.metadata.log.segment.bytes": "1048576",
+}
 
 
 class Standing:
@@ -76,7 +83,7 @@ class Standing:
         directory = self.home / facts.name
         name = CONTROLLER if facts.roles == "controller" else PLAINTEXT
         properties = facts.properties | {
-            **SOON,
+            **PROPERTIES,
             "log.dirs": str(directory / "data-0"),
             "listeners": f"{name}://{HOST}:{facts.port}",
             "advertised.listeners": f"{name}://{HOST}:{facts.port}",
@@ -138,10 +145,23 @@ class Standing:
         self._format(node)
         node.start()
         node.wait_healthy()
-        endpoint = Endpoint(CONTROLLER, HOST, node.listener().port)
-        with AdminClient(self.running_controllers(), to_controllers=True) as admin:
-            admin.add_voter(node.id, directory_id(node), [endpoint])
+        wait_until(f"{node.id} is a voter", lambda: self._becomes_voter(node))
         return node
+
+    def _becomes_voter(self, node: Node) -> bool:
+        """Ask for it, as often as a busy leader says that it was too slow."""
+        now = self.quorum()
+        if now is not None and node.id in {voter.replica_id for voter in now.current_voters}:
+            return True
+        endpoint = Endpoint(CONTROLLER, HOST, node.listener().port)
+        try:
+            with AdminClient(self.running_controllers(), to_controllers=True) as admin:
+                admin.add_voter(node.id, directory_id(node), [endpoint])
+        except AnswerError as error:
+            if error.code not in (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.DUPLICATE_VOTER):
+                raise
+            return False
+        return True
 
     def running_controllers(self) -> str:
         """Return the addresses of the controllers that run."""
