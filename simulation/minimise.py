@@ -140,6 +140,7 @@ def minimise_on(
         violation = replay.run(candidate)
         if violation is None and is_liveness:
             violation = _go_on(replay, stage, name)
+        violation = violation or replay.breach_at_end()
         if violation is None or not stage.is_it(violation, name):
             return False
         if best is None or len(replay.applied) < len(best[0]):

@@ -47,6 +47,7 @@ INVARIANTS: Final = (
     "leader_loads_no_snapshot",
     "log_is_whole",
     "no_spin",
+    "idle_node_waits",
     "requests_arrive_whole",
     "description_is_true",
     "told_to_lead_after_commit",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kraftspec.interop.reproduce.busy_observer import busy_observer
 from kraftspec.interop.reproduce.fetch_snapshot import (
     fetch_snapshot_rejected,
     fetch_snapshot_without_topic,
@@ -10,6 +11,7 @@ from kraftspec.interop.reproduce.gridlock import gridlock
 from kraftspec.interop.reproduce.stage import command
 
 SCENES = {
+    "busy-observer": busy_observer,
     "fetch-snapshot-rejected": fetch_snapshot_rejected,
     "fetch-snapshot-without-topic": fetch_snapshot_without_topic,
     "gridlock": gridlock,

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 from kraftspec.conformance.cluster import Node
 from kraftspec.interop.ours import CheckFailedError
+from kraftspec.interop.reproduce.busy_observer import busy_observer
 from kraftspec.interop.reproduce.fetch_snapshot import (
     fetch_snapshot_rejected,
     fetch_snapshot_without_topic,
@@ -84,6 +85,13 @@ def test_a_fetch_snapshot_without_topic(release: str, code: int) -> None:
 def test_a_rejected_fetch_snapshot(release: str, code: int) -> None:
     found, steps = outcome(fetch_snapshot_rejected, release)
     assert found == code, steps
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize(("release", "code"), [("4.4.0", FAULT), (OURS, NO_FAULT)])
+def test_a_busy_observer(release: str, code: int) -> None:
+    exit_code, steps = outcome(busy_observer, release)
+    assert exit_code == code, steps
 
 
 @pytest.mark.kafka

@@ -50,9 +50,10 @@ def test_seeds_are_those_whose_conditions_fit() -> None:
 
 @pytest.mark.kafka
 @pytest.mark.soak
-def test_a_public_bug_is_found_where_it_is_and_not_where_it_is_repaired() -> None:
+@pytest.mark.parametrize("bug", ["KAFKA-16926", "KAFKA-19605"])
+def test_a_public_bug_is_found_where_it_is_and_not_where_it_is_repaired(bug: str) -> None:
     """The seed of the table, with the release that has the bug and with the other."""
-    search = SEARCHES["KAFKA-16926"]
+    search = SEARCHES[bug]
     seed = read_results()[search.key].seed
     assert seed is not None
     assert run(search, search.has, seed).is_it
