@@ -107,12 +107,20 @@ EpochAt(s, offset) == IF offset = 0 THEN 0 ELSE s.log[offset].epoch
 
 LastEpoch(s) == EpochAt(s, End(s))
 
+\* The checkpoint of a bootstrap is a snapshot of nothing. A node has it until its log starts later.
+HasCheckpoint(s) == s.start = 0 /\ Dynamic /\ Head(s.sets).voters # {}
+
+\* Where the first snapshot ends that a node has.
+Earliest(s) == IF HasCheckpoint(s) THEN 0 ELSE s.first
+
 \* The end of the last epoch in the log that is not above `epoch', and that epoch. If all are above
-\* it, it ends where the log begins.
+\* it, it ends where the log begins: that is named with the epoch asked for, or with that of a
+\* snapshot which ends there.
 EndOfEpoch(s, epoch) ==
     LET below == {i \in 1..End(s) : s.log[i].epoch <= epoch}
         end == IF below = {} THEN 0 ELSE Largest(below)
-    IN [epoch |-> IF below = {} /\ s.log # <<>> THEN epoch ELSE EpochAt(s, end), end |-> end]
+        isBefore == below = {} /\ s.log # <<>> /\ ~HasCheckpoint(s)
+    IN [epoch |-> IF isBefore THEN epoch ELSE EpochAt(s, end), end |-> end]
 
 \* Voter sets are read from the log as it grows, and forgotten as it is truncated.
 SetsRead(sets, log, offset) ==
@@ -340,10 +348,6 @@ ReportedHw(s) == IF EpochAt(s, s.hw) = s.epoch THEN s.hw ELSE 0
 Answer(s, m, kind) ==
     [kind |-> kind, from |-> s.id, to |-> m.from, epoch |-> s.epoch, leader |-> s.id,
      at |-> m.at, lastEpoch |-> m.lastEpoch]
-
-\* Where the first snapshot ends that a node has. The checkpoint of a bootstrap is one, until the log
-\* starts later.
-Earliest(s) == IF s.start = 0 /\ Dynamic /\ Head(s.sets).voters # {} THEN 0 ELSE s.first
 
 \* A log of epochs before the first snapshot is not compared, also where the records are still there.
 NeedsSnapshot(s, m) ==

@@ -69,9 +69,13 @@ Happened(s, e) ==
       [] e.what = "runs" -> {s}
       [] e.what = "fails" -> {}  \* No node ends by itself.
 
+\* Where the power went between a snapshot and the end of the log that it replaces, the start
+\* replaces it.
 Firsts(s, e) ==
     IF e.loads = 0 THEN Happened(s, e)
     ELSE UNION {Loaded(t, flight[e.loads]) : t \in Happened(s, e)}
+         \cup IF e.what = "starts" THEN {Crashed(t, End(t)) : t \in Loaded(s, flight[e.loads])}
+              ELSE {}
 
 \* What a timer that expires, or a wish of its state machine, makes of it.
 Expired(s) ==

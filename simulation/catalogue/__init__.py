@@ -25,10 +25,15 @@ def all_bugs() -> dict[str, Bug]:
     return bugs
 
 
+def later_bugs() -> dict[str, Bug]:
+    """Return those that are of no catalogue: they were made when the model was done."""
+    return {bug.name: bug for bug in bugs_of(import_module(f"{__name__}.later"))}
+
+
 @contextmanager
 def planted(*names: str) -> Iterator[None]:
     """Let these bugs be there, in this process, until the block ends. KeyError: no such bug."""
-    bugs = all_bugs()
+    bugs = all_bugs() | later_bugs()
     planter = Planter()
     try:
         for name in names:
@@ -38,4 +43,4 @@ def planted(*names: str) -> Iterator[None]:
         planter.undo()
 
 
-__all__ = ["Bug", "all_bugs", "planted"]
+__all__ = ["Bug", "all_bugs", "later_bugs", "planted"]

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kraftspec.simulation.catalogue import all_bugs
-from kraftspec.simulation.catalogue.against_model import OUTSIDE, Judged, Search, first_seeds, table
+from kraftspec.simulation.catalogue import all_bugs, later_bugs, planted
+from kraftspec.simulation.catalogue.against_model import (
+    OUTSIDE,
+    Judged,
+    Search,
+    first_seeds,
+    run,
+    table,
+)
 
 PAGE = Path(__file__).parents[2] / "docs" / "simulation.md"
 EVENTS = 150
@@ -22,6 +29,17 @@ def test_the_first_seed_of_each_bug_is_in_the_page() -> None:
 
 def test_what_the_model_leaves_out_is_no_mistake_of_a_name() -> None:
     assert OUTSIDE.keys() < all_bugs().keys()
+
+
+def test_later_bugs_are_others() -> None:
+    """They can be planted, and what was planted is undone."""
+    assert len(later_bugs()) == 20
+    assert not later_bugs().keys() & all_bugs().keys()
+    before = run("", 1, EVENTS)
+    for bug in later_bugs():
+        with planted(bug):
+            pass
+    assert run("", 1, EVENTS) == before
 
 
 def test_only_runs_in_which_a_bug_does_something_are_judged() -> None:
@@ -51,10 +69,13 @@ def test_a_bug_whose_run_is_rejected_without_it_too_is_run_again() -> None:
 def test_a_rejection_counts_where_the_run_without_the_bug_is_explained() -> None:
     of_runs = [
         judged("", 1, None), judged("votes_twice", 1, 9), judged("reads_no_vote", 1, None),
-        judged("", 2, 40), judged("wins_with_half", 2, 9),
+        judged("", 2, 40), judged("wins_with_half", 2, 9), judged("skips_an_epoch", 1, 7),
     ]  # fmt: skip
     text = table(of_runs)
-    assert text.startswith(f"1 of 3 bugs are rejected; {len(OUTSIDE)} more are in what the model ")
-    assert "leaves out. 1 of 2 runs without a bug are explained." in text
+    assert text.startswith(
+        f"1 of 3 bugs of the catalogue are rejected; {len(OUTSIDE)} more are in "
+    )
+    assert "after it was done, 1 of 1 are rejected." in text
+    assert "runs without a bug, 1 of 2 are explained." in text
     assert "| 1 | 1 | 1 | 9 |" in text
     assert text.count("**no**") == 2
