@@ -67,8 +67,8 @@ def test_the_commands_of_kafka_on_the_pages(tmp_path: Path) -> None:
 
         wait_until("the controller is a voter", is_added)
         wait_voters(first, [first.id, new.id])
-        found = typed(cluster, replication, names)
-        assert {"Lag", "LastCaughtUpTimestamp"} <= set(found.split())
-        assert len(re.findall(r"\b(?:Leader|Follower)\b", found)) == 2
+        output = typed(cluster, replication, names)
+        assert {"Lag", "LastCaughtUpTimestamp"} <= set(output.split())
+        assert len(re.findall(r"\b(?:Leader|Follower)\b", output)) == 2
         typed(cluster, remove, names)
         wait_voters(first, [first.id])

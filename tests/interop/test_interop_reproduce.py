@@ -75,16 +75,16 @@ def test_gridlock_and_its_mending(release: str) -> None:
 @pytest.mark.kafka
 @pytest.mark.parametrize(("release", "code"), [("4.3.1", FAULT), ("4.4.0", NO_FAULT)])
 def test_a_fetch_snapshot_without_topic(release: str, code: int) -> None:
-    found, steps = outcome(fetch_snapshot_without_topic, release)
-    assert found == code, steps
+    exit_code, steps = outcome(fetch_snapshot_without_topic, release)
+    assert exit_code == code, steps
     assert "the process ends" not in steps[1]  # The sender has no right to ask.
 
 
 @pytest.mark.kafka
 @pytest.mark.parametrize(("release", "code"), [("4.4.0", FAULT), (OURS, NO_FAULT)])
 def test_a_rejected_fetch_snapshot(release: str, code: int) -> None:
-    found, steps = outcome(fetch_snapshot_rejected, release)
-    assert found == code, steps
+    exit_code, steps = outcome(fetch_snapshot_rejected, release)
+    assert exit_code == code, steps
 
 
 @pytest.mark.kafka
@@ -99,8 +99,8 @@ def test_a_busy_observer(release: str, code: int) -> None:
 @pytest.mark.parametrize(("release", "code"), [("4.4.0", FAULT), (OURS, NO_FAULT)])
 def test_embargoed(number: str, release: str, code: int) -> None:
     observe_s = WAIT_S if code == FAULT else OBSERVE_S  # Of KS-2026-05 the fault is a leader.
-    found, steps = outcome(embargoed(number).SCENE, release, observe_s)
-    assert found == code, steps
+    exit_code, steps = outcome(embargoed(number).SCENE, release, observe_s)
+    assert exit_code == code, steps
 
 
 # ---- the equipment -------------------------------------------------------------------------------

@@ -139,17 +139,17 @@ def test_the_command_without_java(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "expected"),
     [
         (["--minimise"], "go each alone"),
         (["--lock-step", "kafka:4.4.0"], "go each alone"),
         (["--profile", "kip-595"], "does not describe the protocol kip-595"),
     ],
 )
-def test_the_command_is_of_runs_that_the_model_describes(options: list[str], said: str) -> None:
+def test_the_command_is_of_runs_that_the_model_describes(options: list[str], expected: str) -> None:
     done = CliRunner().invoke(simulate, ["--model-check", "--seed", "0", *options])
     assert done.exit_code == 2
-    assert said in " ".join(done.output.split())
+    assert expected in " ".join(done.output.split())
 
 
 def test_a_trace_of_a_run() -> None:

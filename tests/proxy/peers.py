@@ -168,12 +168,12 @@ async def stage(rules: Sequence[Rule] = (), answer: Answer = answer_filled) -> A
     server = await asyncio.start_server(node.serve, "127.0.0.1", 0)
     async with FaultProxy(rules) as proxy:
         link = await proxy.listen(server.sockets[0].getsockname()[:2], node_id=1)
-        made = Stage(node, proxy, link)
+        scene = Stage(node, proxy, link)
         try:
-            yield made
+            yield scene
         finally:
             server.close()
-            for writer in [client.writer for client in made.clients] + node.writers:
+            for writer in [client.writer for client in scene.clients] + node.writers:
                 writer.transport.abort()
             while node.serving:
                 await asyncio.sleep(0.001)

@@ -33,14 +33,14 @@ HOST = "127.0.0.1"
 
 
 def test_which_messages_have_addresses() -> None:
-    found = {
+    names = {
         cls.__name__
         for api in APIS.values()
         for cls in (api.request, api.response)
         for version in cls.VALID_VERSIONS
         if way_to_addresses(cls, version) is not None
     }
-    assert found == {
+    assert names == {
         "AddRaftVoterRequest", "BeginQuorumEpochRequest", "BeginQuorumEpochResponse",
         "BrokerRegistrationRequest", "ControllerRegistrationRequest", "DescribeClusterResponse",
         "DescribeQuorumResponse", "EndQuorumEpochRequest", "EndQuorumEpochResponse",

@@ -64,13 +64,13 @@ def test_the_answer_holds_the_code(api: Api, version: int, level: Level) -> None
     assert answer is not None
     decoded = api.response.decode(answer.encode(version), version)
     assert decoded == answer
-    found = list(codes(decoded.to_json(version)))
-    placed = {path for path, code in found if code == CODE}
+    placed_codes = list(codes(decoded.to_json(version)))
+    placed = {path for path, code in placed_codes if code == CODE}
     assert placed
-    assert {code for _, code in found} <= {0, CODE}
+    assert {code for _, code in placed_codes} <= {0, CODE}
     depths = {path.count(".") for path in placed}
     assert len(depths) == 1
-    deepest = max(path.count(".") for path, _ in found)
+    deepest = max(path.count(".") for path, _ in placed_codes)
     assert level == "top" or depths == {deepest}
 
 

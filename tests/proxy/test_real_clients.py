@@ -157,8 +157,8 @@ def run(command: list[str], **options: Any) -> str:
         command, capture_output=True, text=True, timeout=CLIENT_S, check=False, **options
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    said: str = done.stdout
-    return said
+    output: str = done.stdout
+    return output
 
 
 def refused_twice(proxy: Proxy) -> None:
@@ -179,8 +179,8 @@ def test_franz_go(proxy: Proxy, tmp_path: Path) -> None:
     with saying_what_lacks():
         build = ["go", "build", "-mod=readonly", "-o", "client", "."]
         run_build(build, "the page's code in Go did not build", cwd=tmp_path)
-    said = run([str(tmp_path / "client"), proxy.bootstrap]).splitlines()
-    assert said == ["1", f"the rule was refused: {MISTAKE}"]
+    lines = run([str(tmp_path / "client"), proxy.bootstrap]).splitlines()
+    assert lines == ["1", f"the rule was refused: {MISTAKE}"]
     refused_twice(proxy)
 
 
@@ -196,8 +196,8 @@ def test_kafkajs(proxy: Proxy, tmp_path: Path) -> None:
             (modules / "done").touch()
     (tmp_path / "node_modules").symlink_to(modules / "node_modules")
     (tmp_path / "client.mjs").write_text(JAVASCRIPT.format(**of_page("javascript", proxy.control)))
-    said = run(["node", "client.mjs", proxy.bootstrap], cwd=tmp_path).splitlines()
-    assert said == ["1", MISTAKE]
+    lines = run(["node", "client.mjs", proxy.bootstrap], cwd=tmp_path).splitlines()
+    assert lines == ["1", MISTAKE]
     refused_twice(proxy)
 
 
@@ -224,8 +224,8 @@ def test_kafkas_own_client(cluster: Cluster, proxy: Proxy) -> None:
     }
     proxy.get("/rules", closed)
     consume = ["--from-beginning", "--max-messages", "1"]
-    said = tool("org.apache.kafka.tools.consumer.ConsoleConsumer", *consume)
-    assert said.splitlines() == ["one"]
+    output = tool("org.apache.kafka.tools.consumer.ConsoleConsumer", *consume)
+    assert output.splitlines() == ["one"]
     assert proxy.get("/rules/closed")["acted"] == 1
     assert proxy.get("/stats")["reports"] == {}
 

@@ -116,15 +116,15 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 def codes(value: Any) -> set[int]:
     """Return every error code in a message."""
-    found = set()
+    seen = set()
     names = getattr(value, "__struct_fields__", ())
     for name in names:
         field = getattr(value, name)
         if name == "error_code":
-            found.add(int(field))
+            seen.add(int(field))
         for item in field if isinstance(field, list | tuple) else [field]:
-            found |= codes(item)
-    return found
+            seen |= codes(item)
+    return seen
 
 
 # ---- errors ------------------------------------------------------------------------------------
@@ -209,11 +209,11 @@ def test_an_error_after_the_node(cluster: Cluster, api: str) -> None:
 def test_which_requests(cluster: Cluster, fields: dict[str, Any], refused: list[bool]) -> None:
     async def work(scene: Scene) -> None:
         client = await scene.client("Metadata")
-        found = []
+        results = []
         for client_id in ("me", "you", "me", "you"):
             answer = await scene.ask("Metadata", client, client_id)
-            found.append(ErrorCode.TOPIC_AUTHORIZATION_FAILED in codes(answer))
-        assert found == refused
+            results.append(ErrorCode.TOPIC_AUTHORIZATION_FAILED in codes(answer))
+        assert results == refused
         passed = 4 if fields.get("direction") == "response" else refused.count(False)
         assert len(scene.got()) == passed
 

@@ -212,7 +212,7 @@ def test_a_node_that_is_not_trusted(tmp_path: Path, authority: Authority) -> Non
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "expected"),
     [
         ({"security.protocol": "TLS"}, "security.protocol=TLS: it is one of"),
         ({"ssl.keystore.location": ""}, "ssl.keystore.location: it is missing"),
@@ -224,7 +224,7 @@ def test_a_node_that_is_not_trusted(tmp_path: Path, authority: Authority) -> Non
     ids=str,
 )
 def test_mistakes(
-    tmp_path: Path, authority: Authority, changes: Mapping[str, str], said: str
+    tmp_path: Path, authority: Authority, changes: Mapping[str, str], expected: str
 ) -> None:
     path = Path(peers_file(tmp_path, authority))
     lines = [line for line in path.read_text().splitlines() if line.split("=")[0] not in changes]
@@ -232,4 +232,4 @@ def test_mistakes(
     path.write_text("\n".join(lines))
     with pytest.raises(ValueError, match=r"listener\.properties: ") as refused:
         peer_security(str(path))
-    assert said in str(refused.value)
+    assert expected in str(refused.value)

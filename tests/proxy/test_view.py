@@ -57,9 +57,9 @@ def test_who_says_what_to_whom() -> None:
             rows = [re.split(r"\s{2,}", line.rstrip()) for line in lines[2:]]
             assert rows[0][:5] == ["who", "asks", "API", "v", "requests"]
             assert rows[1][:5] == ["one", name, "Heartbeat", "4", "3"]
-            found = {row[0]: row for row in rows[2:4]}
-            assert found["two"][1:5] == [name, "ListGroups", "4", "1"]
-            assert found["held"][-1] == "1"  # It waits for its answer.
+            by_client = {row[0]: row for row in rows[2:4]}
+            assert by_client["two"][1:5] == [name, "ListGroups", "4", "1"]
+            assert by_client["held"][-1] == "1"  # It waits for its answer.
             assert rows[-3:] == [
                 ["rule", "matched", "acted", "holds"],
                 ["later", "1", "1", "1"],

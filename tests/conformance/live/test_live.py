@@ -50,7 +50,7 @@ def test_names_differ() -> None:
 
 def test_scenarios_have_no_mistakes() -> None:
     for scenario in ALL:
-        mistakes = [found for step in scenario.steps for found in problems_of(step)]
+        mistakes = [problem for step in scenario.steps for problem in problems_of(step)]
         assert mistakes == [], scenario.name
 
 
