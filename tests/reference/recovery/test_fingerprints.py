@@ -18,11 +18,11 @@ def made(batches: list[tuple[int, int, int]], blocks_max: int) -> Fingerprints:
 
 
 def batches_of(start: int, sizes: list[int]) -> list[tuple[int, int, int]]:
-    found = []
+    batches = []
     for size in sizes:
-        found.append((start, start + size - 1, 7 * start))
+        batches.append((start, start + size - 1, 7 * start))
         start += size
-    return found
+    return batches
 
 
 @given(sizes, st.integers(0, 300), st.integers(2, 40), st.integers(2, 300), st.data())

@@ -21,11 +21,11 @@ WRONG = {Severity.ERROR, Severity.WARNING}
 def test_the_corpus(shape: str, tmp_path: Path) -> None:
     """Kafka's own dump says where the logs end; the quorums were well."""
     nodes = unpack(shape, tmp_path)
-    found = verify([str(node) for node in nodes])
-    assert [verdict.text for verdict in found.verdicts if verdict.severity in WRONG] == []
-    assert found.exit_code == 0
+    judgement = verify([str(node) for node in nodes])
+    assert [verdict.text for verdict in judgement.verdicts if verdict.severity in WRONG] == []
+    assert judgement.exit_code == 0
     ends = []
-    for node, directory in zip(nodes, found.directories, strict=True):
+    for node, directory in zip(nodes, judgement.directories, strict=True):
         dumped = [
             batch
             for path in sorted((node / METADATA).glob("*.log"))
@@ -37,9 +37,9 @@ def test_the_corpus(shape: str, tmp_path: Path) -> None:
         if directory.is_voter:
             ends.append(directory.log.end_offset)
     majority_end = sorted(ends)[-(len(ends) // 2 + 1)]
-    assert found.certain is not None
-    assert (found.certain.end_offset, found.certain.kind) == (majority_end, "majority")
-    assert found.perhaps_end == majority_end
+    assert judgement.certain is not None
+    assert (judgement.certain.end_offset, judgement.certain.kind) == (majority_end, "majority")
+    assert judgement.perhaps_end == majority_end
 
 
 @pytest.mark.kafka
@@ -73,17 +73,19 @@ def test_running_controllers_and_a_broker(tmp_path: Path) -> None:
         thread.start()
         try:
             for _ in range(RUNS):
-                found = verify(paths)
-                texts = [verdict.text for verdict in found.verdicts if verdict.severity in WRONG]
+                judgement = verify(paths)
+                texts = [
+                    verdict.text for verdict in judgement.verdicts if verdict.severity in WRONG
+                ]
                 assert texts == []
-                assert found.certain is not None
-                certain_end = max(certain_end, found.certain.end_offset)
+                assert judgement.certain is not None
+                certain_end = max(certain_end, judgement.certain.end_offset)
         finally:
             is_over.set()
             thread.join()
         assert failures == []
-    found = verify(paths)
-    assert found.exit_code == 0
-    assert found.certain is not None
-    assert found.perhaps_end is not None
-    assert certain_end <= found.certain.end_offset <= found.perhaps_end
+    judgement = verify(paths)
+    assert judgement.exit_code == 0
+    assert judgement.certain is not None
+    assert judgement.perhaps_end is not None
+    assert certain_end <= judgement.certain.end_offset <= judgement.perhaps_end

@@ -83,8 +83,8 @@ def test_a_log_that_is_written_to(tmp_path: Path) -> None:
     node = Node(tmp_path, 1).append(Lead(1, 1, (1,))).vote(1)
     with writer(node):
         for _ in range(15):
-            found = verify([str(node.path)])
-            assert [one.text for one in found.verdicts if one.severity in WRONG] == []
+            judgement = verify([str(node.path)])
+            assert [one.text for one in judgement.verdicts if one.severity in WRONG] == []
 
 
 @pytest.mark.soak
@@ -94,5 +94,5 @@ def test_a_quorum_whose_leaders_are_killed(tmp_path: Path) -> None:
         for _ in range(RUNS):
             run = verify_once(paths)
             assert (run.alarms, run.certain >= 0) == ([], True)
-    found = verify(paths)
-    assert (found.exit_code, found.is_still) == (0, True)
+    judgement = verify(paths)
+    assert (judgement.exit_code, judgement.is_still) == (0, True)

@@ -97,8 +97,8 @@ def test_a_change_that_a_majority_of_the_new_voters_has(tmp_path: Path) -> None:
     for node in nodes[:3]:
         node.append(Change(1, FOUR))
         (node.metadata / "quorum-state").write_text("{")
-    found = [read_directory(str(node.path)) for node in nodes]
-    judged = judge(found, ReadOnlyFiles(), is_still=True)
+    directories = [read_directory(str(node.path)) for node in nodes]
+    judged = judge(directories, ReadOnlyFiles(), is_still=True)
     judged.candidates, judged.verdicts = [], []
     plan = plan_of(judged, Request(keep=THREE, withdraws_voters=True), ReadOnlyFiles())
     assert "withdraw-committed" in codes(plan)
@@ -200,8 +200,8 @@ def test_padding_has_an_end_and_a_reason(tmp_path: Path) -> None:
 
 def test_a_directory_that_changes_while_it_is_read(tmp_path: Path) -> None:
     nodes = quorum(tmp_path, *FIRST)
-    found = judge([read_directory(str(nodes[0].path))], ReadOnlyFiles(), is_still=False)
-    assert codes(plan_of(found, Request(keep=(1,)), ReadOnlyFiles())) == ["running"]
+    judgement = judge([read_directory(str(nodes[0].path))], ReadOnlyFiles(), is_still=False)
+    assert codes(plan_of(judgement, Request(keep=(1,)), ReadOnlyFiles())) == ["running"]
 
 
 def test_what_is_no_directory(tmp_path: Path) -> None:
@@ -255,9 +255,9 @@ def test_a_log_to_keep_that_does_not_follow(tmp_path: Path) -> None:
     nodes = quorum(tmp_path, BEGUN)
     broker = Node(tmp_path, 11).append(*FIRST).checkpoint(6, 1, THREE).start_at(6, 1)
     broker.append(Data(1, 2)).vote(1)
-    found = [read_directory(str(node.path)) for node in (nodes[1], broker)]
-    found[1].checkpoints = []
-    judged = judge(found, ReadOnlyFiles(), is_still=True)
+    directories = [read_directory(str(node.path)) for node in (nodes[1], broker)]
+    directories[1].checkpoints = []
+    judged = judge(directories, ReadOnlyFiles(), is_still=True)
     assert codes(plan_of(judged, Request(keep=(2,)), ReadOnlyFiles())) == ["gap"]
 
 

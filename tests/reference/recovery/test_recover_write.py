@@ -118,8 +118,8 @@ by_wreck = pytest.mark.parametrize("make", WRECKS)
 Make = Callable[[Path], Wreck]
 
 
-def electable(found: Judgement) -> set[int]:
-    return {one.key.id for one in found.candidates if one.is_electable}
+def electable(judgement: Judgement) -> set[int]:
+    return {one.key.id for one in judgement.candidates if one.is_electable}
 
 
 @by_wreck
@@ -268,13 +268,13 @@ def make(files: MemoryFiles, path: str) -> None:
 
 def kept(wreck: Wreck, files: MemoryFiles) -> list[tuple[bytes, ...]]:
     """Return the logs and the votes of who is kept."""
-    found = []
+    kept_files = []
     for node in wreck.nodes:
         if node.id in wreck.request.keep:
             names = [name for name in files.names(str(node.metadata)) if name.endswith(".log")]
             names += [name for name in files.names(str(node.metadata)) if name == "quorum-state"]
-            found.append(tuple(files.content(f"{node.metadata}/{name}") for name in names))
-    return found
+            kept_files.append(tuple(files.content(f"{node.metadata}/{name}") for name in names))
+    return kept_files
 
 
 def run_until(files: MemoryFiles, wreck: Wreck, number: int, backup: str) -> bool:
@@ -316,11 +316,11 @@ def test_a_crash_at_any_operation(tmp_path: Path, make: Make, is_power_lost: boo
             files.power_loss(Random(number))
         else:
             files.kill()
-        found = verify(wreck.paths, files)
-        seen = {one.code for one in found.verdicts if one.severity is Severity.ERROR}
+        judgement = verify(wreck.paths, files)
+        seen = {one.code for one in judgement.verdicts if one.severity is Severity.ERROR}
         # Nothing that verify takes for damage, or for two histories; who may lead has everything.
         assert seen <= {"nobody-electable"}, number
-        assert electable(found) <= set(wreck.request.keep), number
+        assert electable(judgement) <= set(wreck.request.keep), number
         recover_the_rest(wreck, files, f"{backups}/second", number)
         assert kept(wreck, files) == wanted, number
         number += 1

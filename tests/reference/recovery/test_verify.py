@@ -28,12 +28,12 @@ def judged(nodes: Sequence[Node]) -> Judgement:
     return verify([str(node.path) for node in nodes])
 
 
-def codes(found: Judgement) -> list[str]:
-    return [verdict.code for verdict in found.verdicts]
+def codes(judgement: Judgement) -> list[str]:
+    return [verdict.code for verdict in judgement.verdicts]
 
 
-def electable(found: Judgement) -> set[int]:
-    return {one.key.id for one in found.candidates if one.is_electable}
+def electable(judgement: Judgement) -> set[int]:
+    return {one.key.id for one in judgement.candidates if one.is_electable}
 
 
 def three(root: Path, one: Sequence[Step], two: Sequence[Step], last: Sequence[Step]) -> list[Node]:
@@ -46,15 +46,15 @@ def three(root: Path, one: Sequence[Step], two: Sequence[Step], last: Sequence[S
 
 
 def test_a_healthy_quorum(tmp_path: Path) -> None:
-    found = judged(quorum(tmp_path, *FIRST))
-    assert codes(found) == []
-    assert found.exit_code == 0
-    assert found.is_still
-    assert electable(found) == {1, 2, 3}
-    assert found.certain is not None
-    assert (found.certain.end_offset, found.certain.epoch) == (5, 1)
-    assert found.perhaps_end == 5
-    assert {one.in_force.origin.kind for one in found.directories} == {"checkpoint"}
+    judgement = judged(quorum(tmp_path, *FIRST))
+    assert codes(judgement) == []
+    assert judgement.exit_code == 0
+    assert judgement.is_still
+    assert electable(judgement) == {1, 2, 3}
+    assert judgement.certain is not None
+    assert (judgement.certain.end_offset, judgement.certain.epoch) == (5, 1)
+    assert judgement.perhaps_end == 5
+    assert {one.in_force.origin.kind for one in judgement.directories} == {"checkpoint"}
 
 
 def test_nothing_is_changed(tmp_path: Path) -> None:
@@ -67,47 +67,47 @@ def test_nothing_is_changed(tmp_path: Path) -> None:
         for path in tmp_path.rglob("*")
         if path.is_file()
     }
-    found = judged(nodes)
+    judgement = judged(nodes)
     after = {
         path: (path.read_bytes(), path.stat().st_mtime_ns)
         for path in tmp_path.rglob("*")
         if path.is_file()
     }
     assert before == after
-    assert codes(found) == ["torn-tail"]
-    assert found.exit_code == 0
+    assert codes(judgement) == ["torn-tail"]
+    assert judgement.exit_code == 0
 
 
 def test_one_of_three_says_nothing_of_elections(tmp_path: Path) -> None:
-    found = judged(quorum(tmp_path, *FIRST)[:1])
-    assert codes(found) == ["too-few-directories"]
-    assert found.exit_code == 3
-    assert found.perhaps_end is None
-    assert found.certain is not None
-    assert found.certain.kind == "data"  # The LeaderChange, and no more.
-    assert found.certain.end_offset == 1
+    judgement = judged(quorum(tmp_path, *FIRST)[:1])
+    assert codes(judgement) == ["too-few-directories"]
+    assert judgement.exit_code == 3
+    assert judgement.perhaps_end is None
+    assert judgement.certain is not None
+    assert judgement.certain.kind == "data"  # The LeaderChange, and no more.
+    assert judgement.certain.end_offset == 1
 
 
 def test_two_of_three_can_elect(tmp_path: Path) -> None:
-    found = judged(quorum(tmp_path, *FIRST)[:2])
-    assert codes(found) == ["voters-not-given"]
-    assert found.exit_code == 0
-    assert electable(found) == {1, 2}
-    assert found.certain is not None
-    assert (found.certain.end_offset, found.certain.kind) == (5, "majority")
+    judgement = judged(quorum(tmp_path, *FIRST)[:2])
+    assert codes(judgement) == ["voters-not-given"]
+    assert judgement.exit_code == 0
+    assert electable(judgement) == {1, 2}
+    assert judgement.certain is not None
+    assert (judgement.certain.end_offset, judgement.certain.kind) == (5, "majority")
 
 
 def test_what_is_no_directory(tmp_path: Path) -> None:
-    found = verify([str(tmp_path), str(tmp_path / "none")])
-    assert codes(found) == ["unreadable", "unreadable"]
-    assert found.exit_code == 3
+    judgement = verify([str(tmp_path), str(tmp_path / "none")])
+    assert codes(judgement) == ["unreadable", "unreadable"]
+    assert judgement.exit_code == 3
 
 
 def test_a_blank_controller_is_read(tmp_path: Path) -> None:
     nodes = quorum(tmp_path, *FIRST)
-    found = judged([*nodes, Node(tmp_path, 4)])
-    assert found.exit_code == 0
-    assert found.directories[3].log.end_offset == 0
+    judgement = judged([*nodes, Node(tmp_path, 4)])
+    assert judgement.exit_code == 0
+    assert judgement.directories[3].log.end_offset == 0
 
 
 # ---- logs that part ----------------------------------------------------------------------------
@@ -115,31 +115,31 @@ def test_a_blank_controller_is_read(tmp_path: Path) -> None:
 
 def test_an_old_leader_with_a_tail(tmp_path: Path) -> None:
     later = (Lead(2, 2, THREE, (2, 3)), Data(2, 2))
-    found = judged(three(tmp_path, [Data(1, 9)], later, later))
-    assert codes(found) == ["logs-part", "logs-part"]
-    assert found.exit_code == 0
-    parting = found.comparison.parting(0, 1)
+    judgement = judged(three(tmp_path, [Data(1, 9)], later, later))
+    assert codes(judgement) == ["logs-part", "logs-part"]
+    assert judgement.exit_code == 0
+    parting = judgement.comparison.parting(0, 1)
     assert parting is not None
     assert (parting.offset, parting.epoch, parting.other_epoch) == (5, 1, 2)
-    assert electable(found) == {2, 3}
-    assert found.certain is not None
-    assert found.certain.end_offset == 8
+    assert electable(judgement) == {2, 3}
+    assert judgement.certain is not None
+    assert judgement.certain.end_offset == 8
 
 
 def test_one_epoch_with_two_contents(tmp_path: Path) -> None:
-    found = judged(three(tmp_path, [Data(1, 2)], [Data(1, 2, time_ms=5)], []))
-    assert "same-epoch-two-contents" in codes(found)
-    assert found.exit_code == 1
-    assert found.certain is not None
-    assert found.certain.end_offset == 5
+    judgement = judged(three(tmp_path, [Data(1, 2)], [Data(1, 2, time_ms=5)], []))
+    assert "same-epoch-two-contents" in codes(judgement)
+    assert judgement.exit_code == 1
+    assert judgement.certain is not None
+    assert judgement.certain.end_offset == 5
 
 
 def test_two_committed_branches(tmp_path: Path) -> None:
     one = (Lead(2, 1, THREE, (1, 2)), Data(2, 2))
     other = (Lead(3, 3, THREE, (2, 3)), Data(3, 2))
-    found = judged(three(tmp_path, one, [], other))
-    assert "two-committed-branches" in codes(found)
-    assert found.exit_code == 1
+    judgement = judged(three(tmp_path, one, [], other))
+    assert "two-committed-branches" in codes(judgement)
+    assert judgement.exit_code == 1
 
 
 def test_two_leaders_of_an_epoch(tmp_path: Path) -> None:
@@ -151,41 +151,41 @@ def test_two_leaders_of_an_epoch(tmp_path: Path) -> None:
 def test_a_majority_that_has_seen_a_later_epoch_proves_nothing(tmp_path: Path) -> None:
     """Who was elected by two of them may have other records (Raft, figure 8)."""
     nodes = [Node(tmp_path, id, THREE).append(*FIRST).vote(2, voted=3) for id in (1, 2)]
-    found = judged(nodes)
-    assert found.certain is not None
-    assert (found.certain.end_offset, found.certain.kind) == (1, "data")
+    judgement = judged(nodes)
+    assert judgement.certain is not None
+    assert (judgement.certain.end_offset, judgement.certain.kind) == (1, "data")
     for node in nodes:
         node.vote(1, leader=1)
-    found = judged(nodes)
-    assert found.certain is not None
-    assert (found.certain.end_offset, found.certain.kind) == (5, "majority")
+    judgement = judged(nodes)
+    assert judgement.certain is not None
+    assert (judgement.certain.end_offset, judgement.certain.kind) == (5, "majority")
 
 
 def test_all_that_can_be_elected_hold_what_stays(tmp_path: Path) -> None:
     """After an election that nobody won, all of the voters are needed to say so."""
     nodes = [Node(tmp_path, id, THREE).append(*FIRST).vote(1 + id) for id in THREE]
-    found = judged(nodes)
-    assert found.certain is not None
-    assert (found.certain.end_offset, found.certain.kind) == (5, "all-electable")
+    judgement = judged(nodes)
+    assert judgement.certain is not None
+    assert (judgement.certain.end_offset, judgement.certain.kind) == (5, "all-electable")
     # The third could be elected, and has other records: Raft's figure 8.
     other = Node(tmp_path, 3, THREE, name="other").append(Lead(1, 1, THREE), Lead(3, 3, THREE))
-    found = judged([*nodes[:2], other.vote(3, leader=3)])
-    assert electable(found) == {1, 2, 3}
-    assert found.certain is not None
-    assert found.certain.end_offset == 1
+    judgement = judged([*nodes[:2], other.vote(3, leader=3)])
+    assert electable(judgement) == {1, 2, 3}
+    assert judgement.certain is not None
+    assert judgement.certain.end_offset == 1
 
 
 def test_a_majority_of_new_voters_alone_proves_nothing(tmp_path: Path) -> None:
     """As long as their change may not be committed: the others count by the voters before."""
     steps = (Lead(1, 1, (1, 2)), Data(1), Change(1, THREE), Data(1, 3))
     nodes = [Node(tmp_path, id, (1, 2)).append(*steps).vote(1, leader=1) for id in (1, 3)]
-    found = judged(nodes)
-    assert found.certain is not None
-    assert found.certain.end_offset == 1
+    judgement = judged(nodes)
+    assert judgement.certain is not None
+    assert judgement.certain.end_offset == 1
     nodes.append(Node(tmp_path, 2, (1, 2)).append(*steps[:3]).vote(1, leader=1))
-    found = judged(nodes)
-    assert found.certain is not None
-    assert (found.certain.end_offset, found.certain.kind) == (3, "majority")
+    judgement = judged(nodes)
+    assert judgement.certain is not None
+    assert (judgement.certain.end_offset, judgement.certain.kind) == (3, "majority")
 
 
 # ---- voters ------------------------------------------------------------------------------------
@@ -194,10 +194,10 @@ def test_a_majority_of_new_voters_alone_proves_nothing(tmp_path: Path) -> None:
 def test_two_voters_who_block_each_other(tmp_path: Path) -> None:
     nodes = quorum(tmp_path, Lead(1, 1, (1, 2)), Data(1, 3), ids=(1, 2))
     nodes[0].append(Change(1, (2,)))
-    found = judged(nodes)
-    assert "nobody-electable" in codes(found)
-    assert found.exit_code == 1
-    [verdict] = [one for one in found.verdicts if one.code == "nobody-electable"]
+    judgement = judged(nodes)
+    assert "nobody-electable" in codes(judgement)
+    assert judgement.exit_code == 1
+    [verdict] = [one for one in judgement.verdicts if one.code == "nobody-electable"]
     assert "node 2 needs 2 votes: 1 refuses, its log is longer" in verdict.text
     assert "node 1 is no voter by the VotersRecord at offset 4 of epoch 1" in verdict.text
     # The batch copied to the other voter: it can be elected alone.
@@ -207,16 +207,16 @@ def test_two_voters_who_block_each_other(tmp_path: Path) -> None:
 
 def test_a_leader_by_other_voters(tmp_path: Path) -> None:
     steps = (*FIRST, Change(1, (1, 2)), Data(1), Lead(2, 1, THREE, (1, 3)))
-    found = judged(quorum(tmp_path, *steps, epoch=2))
-    [verdict] = [one for one in found.verdicts if one.code == "leader-by-other-voters"]
+    judgement = judged(quorum(tmp_path, *steps, epoch=2))
+    [verdict] = [one for one in judgement.verdicts if one.code == "leader-by-other-voters"]
     assert verdict.nodes == THREE
     assert "by the VotersRecord at offset 5 of epoch 1" in verdict.text
-    assert found.exit_code == 1
+    assert judgement.exit_code == 1
 
 
 def test_a_leader_without_a_majority(tmp_path: Path) -> None:
-    found = judged(quorum(tmp_path, Lead(1, 1, THREE, (1,)), Data(1)))
-    assert "leader-without-majority" in codes(found)
+    judgement = judged(quorum(tmp_path, Lead(1, 1, THREE, (1,)), Data(1)))
+    assert "leader-without-majority" in codes(judgement)
 
 
 def test_disjoint_majorities(tmp_path: Path) -> None:
@@ -224,28 +224,28 @@ def test_disjoint_majorities(tmp_path: Path) -> None:
     steps = (Lead(1, 1, (1, 2, 3)), Data(1, 2))
     nodes = quorum(tmp_path, *steps)
     nodes[0].append(Lead(2, 1, (1, 2, 3), new_voters=(1,)))
-    found = judged(nodes)
-    assert "disjoint-majorities" in codes(found)
+    judgement = judged(nodes)
+    assert "disjoint-majorities" in codes(judgement)
 
 
 def test_voters_of_a_log(tmp_path: Path) -> None:
     nodes = quorum(tmp_path, *FIRST, Change(1, (1, 2)), Data(1))
-    found = judged(nodes)
-    assert {str(one.in_force.origin) for one in found.directories} == {
+    judgement = judged(nodes)
+    assert {str(one.in_force.origin) for one in judgement.directories} == {
         "the VotersRecord at offset 5 of epoch 1"
     }
-    assert not found.directories[2].is_voter
-    assert electable(found) == {1, 2}
-    assert codes(found) == ["few-voters"]
+    assert not judgement.directories[2].is_voter
+    assert electable(judgement) == {1, 2}
+    assert codes(judgement) == ["few-voters"]
 
 
 def test_a_change_that_may_not_be_committed(tmp_path: Path) -> None:
     nodes = quorum(tmp_path, *FIRST)
     nodes[0].append(Change(1, (1, 2, 3, 4)))
-    found = judged(nodes)
-    assert "change-in-doubt" in codes(found)
-    assert found.certain is not None
-    assert found.certain.end_offset == 5
+    judgement = judged(nodes)
+    assert "change-in-doubt" in codes(judgement)
+    assert judgement.certain is not None
+    assert judgement.certain.end_offset == 5
 
 
 def test_every_verdict_is_documented() -> None:
@@ -264,9 +264,9 @@ def test_a_changed_disk(tmp_path: Path) -> None:
     nodes = quorum(tmp_path, *steps)[:2]
     new = Node(tmp_path, 3, directory=directory_id(33), name="new").append(*steps)
     new.vote(1, leader=1)
-    found = judged([*nodes, new])
-    assert "directory-id-differs" in codes(found)
-    assert electable(found) == {1, 2}
+    judgement = judged([*nodes, new])
+    assert "directory-id-differs" in codes(judgement)
+    assert electable(judgement) == {1, 2}
     only = judged([nodes[0], new])
     assert electable(only) == set()
     [candidate] = only.candidates
@@ -275,12 +275,12 @@ def test_a_changed_disk(tmp_path: Path) -> None:
 
 def test_static_voters(tmp_path: Path) -> None:
     nodes = [Node(tmp_path, id).append(*FIRST).vote(1, leader=1, static=THREE) for id in THREE]
-    found = judged(nodes)
-    assert codes(found) == []
-    assert {one.in_force.origin.kind for one in found.directories} == {"static"}
-    assert electable(found) == {1, 2, 3}
-    assert found.certain is not None
-    assert found.certain.end_offset == 5
+    judgement = judged(nodes)
+    assert codes(judgement) == []
+    assert {one.in_force.origin.kind for one in judgement.directories} == {"static"}
+    assert electable(judgement) == {1, 2, 3}
+    assert judgement.certain is not None
+    assert judgement.certain.end_offset == 5
     nodes[1].vote(1, leader=1, static=(2, 4))
     assert "static-voters-differ" in codes(judged(nodes))
 
@@ -288,14 +288,14 @@ def test_static_voters(tmp_path: Path) -> None:
 def test_static_voters_that_were_upgraded(tmp_path: Path) -> None:
     steps = (*FIRST, Change(1, THREE, level=1))
     nodes = [Node(tmp_path, id).append(*steps).vote(1, leader=1) for id in THREE]
-    found = judged(nodes)
-    assert codes(found) == []
-    assert {str(one.in_force.origin) for one in found.directories} == {
+    judgement = judged(nodes)
+    assert codes(judgement) == []
+    assert {str(one.in_force.origin) for one in judgement.directories} == {
         "the VotersRecord at offset 6 of epoch 1"
     }
-    assert found.certain is not None
-    assert found.certain.end_offset == 7
-    proofs = [proof for proof in found.proofs if proof.kind == "voters-change"]
+    assert judgement.certain is not None
+    assert judgement.certain.end_offset == 7
+    proofs = [proof for proof in judgement.proofs if proof.kind == "voters-change"]
     assert proofs == []  # An upgrade is written without a look at what is committed.
 
 
@@ -303,18 +303,18 @@ def test_a_second_change_proves_the_first(tmp_path: Path) -> None:
     node = Node(tmp_path, 1, (1, 2)).append(
         Lead(1, 1, (1, 2)), Change(1, THREE), Change(1, (1, 2, 3, 4))
     )
-    found = judged([node])
-    assert found.certain is not None
-    assert (found.certain.end_offset, found.certain.kind) == (2, "voters-change")
+    judgement = judged([node])
+    assert judgement.certain is not None
+    assert (judgement.certain.end_offset, judgement.certain.kind) == (2, "voters-change")
 
 
 def test_a_change_that_came_with_an_election_proves_nothing(tmp_path: Path) -> None:
     node = Node(tmp_path, 1, (1, 2)).append(
         Lead(1, 1, (1, 2)), Change(1, THREE), Lead(2, 1, THREE, new_voters=THREE, level=1)
     )
-    found = judged([node])
-    assert found.certain is not None
-    assert found.certain.end_offset == 1  # The first change proves the LeaderChange before it.
+    judgement = judged([node])
+    assert judgement.certain is not None
+    assert judgement.certain.end_offset == 1  # The first change proves the LeaderChange before it.
 
 
 def test_observers_do_not_count(tmp_path: Path) -> None:
@@ -322,17 +322,17 @@ def test_observers_do_not_count(tmp_path: Path) -> None:
     nodes = quorum(tmp_path, *FIRST)
     nodes[0].append(Data(1, 3))
     broker = Node(tmp_path, 11).append(Lead(1, 1, THREE), Data(1, 4)).append(Data(1, 3))
-    found = judged([*nodes, broker.vote(1, leader=1)])
-    assert found.certain is not None
-    assert found.certain.end_offset == 5
+    judgement = judged([*nodes, broker.vote(1, leader=1)])
+    assert judgement.certain is not None
+    assert judgement.certain.end_offset == 5
 
 
 def test_a_broker_that_is_ahead(tmp_path: Path) -> None:
     nodes = quorum(tmp_path, *FIRST)
     broker = Node(tmp_path, 11).append(*FIRST, Data(1, 3)).vote(2, leader=-1)
-    found = judged([*nodes, broker])
-    assert codes(found) == ["observer-ahead", "observer-epoch-ahead"]
-    assert found.exit_code == 1
+    judgement = judged([*nodes, broker])
+    assert codes(judgement) == ["observer-ahead", "observer-epoch-ahead"]
+    assert judgement.exit_code == 1
 
 
 def test_two_clusters(tmp_path: Path) -> None:
@@ -356,13 +356,13 @@ def test_a_forced_recovery(tmp_path: Path) -> None:
     nodes[2].append(Data(1, 2))
     nodes[0].append(Lead(1001, 1, (1,), new_voters=(1,))).vote(1001)
     nodes[0].append(Lead(1002, 1, (1,)), Data(1002)).vote(1002, leader=1)
-    found = judged(nodes)
-    assert "forced-recovery" in codes(found)
-    assert [v.nodes for v in found.verdicts if v.code == "left-of-forced-recovery"] == [(3,)]
-    assert "leader-by-other-voters" not in codes(found)
+    judgement = judged(nodes)
+    assert "forced-recovery" in codes(judgement)
+    assert [v.nodes for v in judgement.verdicts if v.code == "left-of-forced-recovery"] == [(3,)]
+    assert "leader-by-other-voters" not in codes(judgement)
     # The two that were left out could still elect a leader of their own.
-    assert electable(found) == {1, 3}
-    assert "disjoint-majorities" in codes(found)
+    assert electable(judgement) == {1, 3}
+    assert "disjoint-majorities" in codes(judgement)
     assert "forced-recovery" in codes(judged(nodes[:1]))
     assert judged(nodes[:1]).exit_code == 0
 
@@ -375,18 +375,18 @@ def test_a_damaged_log(tmp_path: Path) -> None:
     data = bytearray(nodes[1].segment.read_bytes())
     data[40] ^= 1
     nodes[1].segment.write_bytes(data)
-    found = judged(nodes)
-    assert "damaged-log" in codes(found)
-    assert electable(found) == {1, 3}
+    judgement = judged(nodes)
+    assert "damaged-log" in codes(judgement)
+    assert electable(judgement) == {1, 3}
 
 
 @pytest.mark.parametrize("content", [b"{", b"[]", b'{"data_version":9}'])
 def test_a_vote_that_cannot_be_read(tmp_path: Path, content: bytes) -> None:
     nodes = quorum(tmp_path, *FIRST)
     (nodes[0].metadata / "quorum-state").write_bytes(content)
-    found = judged(nodes)
-    assert "vote-unreadable" in codes(found)
-    assert electable(found) == {2, 3}
+    judgement = judged(nodes)
+    assert "vote-unreadable" in codes(judgement)
+    assert electable(judgement) == {2, 3}
 
 
 def test_a_vote_that_is_gone(tmp_path: Path) -> None:
@@ -397,9 +397,9 @@ def test_a_vote_that_is_gone(tmp_path: Path) -> None:
 
 def test_epochs_are_used_up(tmp_path: Path) -> None:
     last = (1 << 31) - 1
-    found = judged(quorum(tmp_path, *FIRST, epoch=last))
-    assert codes(found)[:3] == ["epochs-used-up"] * 3
-    assert electable(found) == set()
+    judgement = judged(quorum(tmp_path, *FIRST, epoch=last))
+    assert codes(judgement)[:3] == ["epochs-used-up"] * 3
+    assert electable(judgement) == set()
 
 
 # ---- checkpoints -------------------------------------------------------------------------------
@@ -407,19 +407,19 @@ def test_epochs_are_used_up(tmp_path: Path) -> None:
 
 def test_a_checkpoint_proves_what_it_covers(tmp_path: Path) -> None:
     node = quorum(tmp_path, *FIRST)[0].checkpoint(4, 1, THREE)
-    found = judged([node])
-    assert found.certain is not None
-    assert (found.certain.end_offset, found.certain.kind) == (4, "checkpoint")
+    judgement = judged([node])
+    assert judgement.certain is not None
+    assert (judgement.certain.end_offset, judgement.certain.kind) == (4, "checkpoint")
 
 
 def test_a_log_that_starts_at_a_checkpoint(tmp_path: Path) -> None:
     nodes = quorum(tmp_path, *FIRST)
     nodes[2].checkpoint(5, 1, THREE).start_at(5, 1)
-    found = judged(nodes)
-    assert codes(found) == []
-    log = found.directories[2].log
+    judgement = judged(nodes)
+    assert codes(judgement) == []
+    log = judgement.directories[2].log
     assert (log.start_offset, log.end_offset, log.last_epoch) == (5, 5, 1)
-    assert electable(found) == {1, 2, 3}
+    assert electable(judgement) == {1, 2, 3}
 
 
 def test_a_checkpoint_alone(tmp_path: Path) -> None:
@@ -428,9 +428,9 @@ def test_a_checkpoint_alone(tmp_path: Path) -> None:
     nodes[2].checkpoint(5, 1, THREE).start_at(5, 1)
     for path in nodes[2].metadata.glob("*.log"):
         path.unlink()
-    found = judged(nodes)
-    assert codes(found) == []
-    log = found.directories[2].log
+    judgement = judged(nodes)
+    assert codes(judgement) == []
+    log = judgement.directories[2].log
     assert (log.start_offset, log.end_offset, log.last_epoch) == (5, 5, 1)
     only = judged(nodes[2:])
     assert only.certain is not None
@@ -451,14 +451,14 @@ def test_a_damaged_checkpoint(tmp_path: Path) -> None:
     path = next(iter(nodes[0].metadata.glob("*4-*.checkpoint")))
     path.chmod(0o600)
     path.write_bytes(path.read_bytes()[:-5])
-    found = judged(nodes)
-    assert "checkpoint-damaged" in codes(found)
+    judgement = judged(nodes)
+    assert "checkpoint-damaged" in codes(judgement)
 
 
 def test_records_that_could_be_lost(tmp_path: Path) -> None:
     """A checkpoint shows more than those have who could be elected."""
     nodes = quorum(tmp_path, *FIRST)
     nodes[2].append(Data(1, 5)).checkpoint(9, 1, THREE)
-    found = judged(nodes)
-    lost = [verdict for verdict in found.verdicts if verdict.code == "committed-could-be-lost"]
+    judgement = judged(nodes)
+    lost = [verdict for verdict in judgement.verdicts if verdict.code == "committed-could-be-lost"]
     assert [verdict.nodes for verdict in lost] == [(1,), (2,)]
