@@ -180,8 +180,8 @@ def test_making_vectors_again_changes_nothing() -> None:
     command = ["conform", "make", "--set", "kafka", "--filter", "VoteRequest"]
     result = run(*command)
     assert result.exit_code == 0
-    made = [test for test in vote_vectors() if test["family"] != "captured"]
-    assert f"1 message, 3 pairs, {len(made)} tests: 0 files changed" in result.stdout
+    tests = [test for test in vote_vectors() if test["family"] != "captured"]
+    assert f"1 message, 3 pairs, {len(tests)} tests: 0 files changed" in result.stdout
     assert json.loads(run(*command, "--json").stdout)["changed"] == []
 
 
@@ -190,8 +190,8 @@ def test_vectors_are_made_elsewhere(tmp_path: Path) -> None:
     arguments = ["--set", "kafka", "--filter", "VoteRequest", "--out", str(tmp_path)]
     result = run("conform", "make", *arguments)
     assert "wrote kafka/VoteRequest" in result.stdout
-    made = (tmp_path / "kafka/VoteRequest.json").read_bytes()
-    assert made == (vectors_root() / "kafka/VoteRequest.json").read_bytes()
+    written = (tmp_path / "kafka/VoteRequest.json").read_bytes()
+    assert written == (vectors_root() / "kafka/VoteRequest.json").read_bytes()
 
 
 def test_make_without_java_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -59,9 +59,9 @@ def test_the_page_needs_its_mark(tmp_path: Path) -> None:
 
 
 def test_verdicts_that_are_not_as_they_should_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = [verdict for verdict in bug_trials.recorded() if verdict.flag.startswith("kio-216")]
-    found[0].verdict, found[0].detail = "passed", "by wonder"
-    monkeypatch.setattr(bug_trials, "verify", lambda name, progress: found)
+    verdicts = [verdict for verdict in bug_trials.recorded() if verdict.flag.startswith("kio-216")]
+    verdicts[0].verdict, verdicts[0].detail = "passed", "by wonder"
+    monkeypatch.setattr(bug_trials, "verify", lambda name, progress: verdicts)
     code, out, err = run("--verify", "--filter", "kio-216")
     assert code == 1
     assert "kio 0.2.0 passed FetchSnapshotResponse" in err

@@ -46,8 +46,8 @@ def run(*arguments: str) -> Result:
 
 
 def vote_tests() -> list[dict[str, Any]]:
-    made = json.loads(VECTORS.read_text("utf-8"))["tests"]
-    return [test for test in made if test["family"] in FAMILIES and test["version"] == 0]
+    tests = json.loads(VECTORS.read_text("utf-8"))["tests"]
+    return [test for test in tests if test["family"] in FAMILIES and test["version"] == 0]
 
 
 def fake(how: str, *bad: str) -> str:
@@ -120,7 +120,7 @@ def test_the_adapters_own_file_is_taken_where_none_is_named(
 
 
 @pytest.mark.parametrize(
-    ("how", "bad", "said"),
+    ("how", "bad", "expected"),
     [
         ("stillborn", "none", "ended with exit code 3"),
         ("new", "none", "speaks protocol 2, not 1"),
@@ -129,14 +129,14 @@ def test_the_adapters_own_file_is_taken_where_none_is_named(
     ],
 )
 def test_a_harness_that_fails_is_3(
-    how: str, bad: str, said: str, monkeypatch: pytest.MonkeyPatch
+    how: str, bad: str, expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pool, "RESTARTS_MAX", 4)
     timeout = ["--timeout", "0.5"] if how == "mute" else []
     result = run("run", "--exec", fake(how, bad), *FILTERS, *timeout)
     assert result.exit_code == 3
     assert result.stderr.startswith("Error: ")
-    assert said in result.stderr
+    assert expected in result.stderr
 
 
 def test_if_all_is_skipped_nothing_was_proven() -> None:
@@ -240,9 +240,9 @@ def test_an_adapter_that_there_is_not() -> None:
 
 
 def test_the_help_says_how_filters_are_written() -> None:
-    said = " ".join(run("run", "--help").stdout.split())
-    assert "set, message, version, family, direction, flag, id, result" in said
-    assert "2: a known failure passed" in said
+    help_text = " ".join(run("run", "--help").stdout.split())
+    assert "set, message, version, family, direction, flag, id, result" in help_text
+    assert "2: a known failure passed" in help_text
 
 
 # ------------------------------------------------------------------------------------- selection
@@ -321,9 +321,9 @@ def test_an_interrupted_run_is_130(tmp_path: Path) -> None:
             time.sleep(0.02)
             assert process.poll() is None
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=60)
-    assert process.returncode == 130, said
-    assert said == "Interrupted: no verdict.\n"
+        _, output = process.communicate(timeout=60)
+    assert process.returncode == 130, output
+    assert output == "Interrupted: no verdict.\n"
 
 
 # -------------------------------------------------------------------------------------- adapters

@@ -34,16 +34,16 @@ def blocks(language: str) -> Iterator[tuple[str, str]]:
 
 def commands() -> list[tuple[str, str]]:
     """Every ``kraftspec …`` of a block or of a code span, with its page."""
-    found = []
+    lines = []
     for page in PAGES:
         name, text = page.relative_to(ROOT).as_posix(), page.read_text("utf-8")
         for block in BLOCK.finditer(text):
             whole = block[2].replace("\\\n", " ")
             typed = re.findall(r"^(?:\$ )?(kraftspec .*)", whole, re.MULTILINE)
-            found += [(name, line) for line in typed if block[1] in ("", "text", "console")]
+            lines += [(name, line) for line in typed if block[1] in ("", "text", "console")]
         spans = re.findall(r"`(kraftspec [^`]+)`", BLOCK.sub("", text))
-        found += [(name, span) for span in spans]
-    return found
+        lines += [(name, span) for span in spans]
+    return lines
 
 
 def pages_with_examples() -> list[str]:
@@ -112,9 +112,9 @@ def test_commands_exist(page: str, line: str) -> None:
     command: click.Command = main
     context = click.Context(main)
     while isinstance(command, click.Group) and words and words[0] in command.list_commands(context):
-        found = command.get_command(context, words.pop(0))
-        assert found is not None
-        command = found
+        subcommand = command.get_command(context, words.pop(0))
+        assert subcommand is not None
+        command = subcommand
     assert command is not main or words == ["--version"], f"{page}: no such command: {line}"
     given, left, order = command.make_parser(click.Context(command)).parse_args(words)
     assert left == [], f"{page}: {line}"
@@ -124,8 +124,8 @@ def test_commands_exist(page: str, line: str) -> None:
 
 
 def _is_package(module: str) -> bool:
-    found = find_spec(module)
-    return found is not None and found.submodule_search_locations is not None
+    spec = find_spec(module)
+    return spec is not None and spec.submodule_search_locations is not None
 
 
 def test_modules_that_are_run_exist() -> None:
@@ -138,8 +138,8 @@ def test_modules_that_are_run_exist() -> None:
     }
     assert len(named) >= 3
     for module in named:
-        found = find_spec(f"{module}.__main__") if _is_package(module) else find_spec(module)
-        assert found is not None, module
+        spec = find_spec(f"{module}.__main__") if _is_package(module) else find_spec(module)
+        assert spec is not None, module
 
 
 def test_pages_have_examples() -> None:

@@ -76,7 +76,7 @@ WORDS = {"CLUSTER_ID": "YtGxSdNvQRG40ENstXFRtw", "DIR": "vectors", "OLD": "old",
 
 def lines() -> dict[str, str]:
     """Every ``kraftspec …`` of a block, without what a shell does with it → page and language."""
-    found: dict[str, str] = {}
+    places: dict[str, str] = {}
     for page in PAGES:
         name, text = page.relative_to(ROOT).as_posix(), page.read_text("utf-8")
         for block in BLOCK.finditer(text):
@@ -85,8 +85,8 @@ def lines() -> dict[str, str]:
             )
             for line in typed if block[1] in ("", "text", "console") else ():
                 plain = re.split(r" (?:\||>|2>|#)|;", line)[0].strip()
-                found.setdefault(plain, f"{name} {block[1]}".strip())
-    return found
+                places.setdefault(plain, f"{name} {block[1]}".strip())
+    return places
 
 
 def elsewhere(line: str, page: str) -> str | None:
@@ -140,8 +140,8 @@ def adapter() -> str:
 
 def type_it(line: str, scene: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(scene)
-    for made in ("formatted", "votes", "codecs", "src"):
-        shutil.rmtree(made, ignore_errors=True)
+    for name in ("formatted", "votes", "codecs", "src"):
+        shutil.rmtree(name, ignore_errors=True)
     words = [
         WORDS.get(word, word) for word in shlex.split(line.replace("/var/lib/kafka", "controller"))
     ]

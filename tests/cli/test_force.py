@@ -53,22 +53,22 @@ def test_a_name_that_is_taken(name: str, tmp_path: Path) -> None:
     target = tmp_path / f"made{suffix}"
     file = target / below
     assert run(*words, str(target))[0] == 0
-    made = file.read_bytes()
+    content = file.read_bytes()
     file.write_bytes(b"mine")
-    code, said = run(*words, str(target))
+    code, output = run(*words, str(target))
     assert code in (1, 3)
-    assert f"Error: {target}" in said
-    assert "is there already" in said
-    assert "or give --force" in said
+    assert f"Error: {target}" in output
+    assert "is there already" in output
+    assert "or give --force" in output
     assert file.read_bytes() == b"mine"
     assert run(*words, str(target), "--force")[0] == 0
-    assert file.read_bytes() == made
+    assert file.read_bytes() == content
 
 
 def test_the_explorer_refuses_before_it_compiles(tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("mine")
-    code, said = run("spec", "explorer", "--out", str(tmp_path))
-    assert (code, said) == (
+    code, output = run("spec", "explorer", "--out", str(tmp_path))
+    assert (code, output) == (
         1, f"Error: {tmp_path} is there already: name another, or give --force\n",
     )  # fmt: skip
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
@@ -77,16 +77,16 @@ def test_the_explorer_refuses_before_it_compiles(tmp_path: Path) -> None:
 def test_a_directory_with_more_than_tables_is_not_replaced(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("mine")
     words = ["pipeline", "metadata", METADATA, "--out", str(tmp_path), "--force"]
-    code, said = run(*words)
-    assert (code, said) == (3, f"Error: {tmp_path} is not replaced, for it also has mine.txt\n")
+    code, output = run(*words)
+    assert (code, output) == (3, f"Error: {tmp_path} is not replaced, for it also has mine.txt\n")
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
 
 @pytest.mark.parametrize(("part", "option"), [("scan", "--to"), ("metadata", "--out")])
 def test_force_without_a_name_is_wrong_usage(part: str, option: str) -> None:
-    code, said = run("pipeline", part, METADATA, "--force")
+    code, output = run("pipeline", part, METADATA, "--force")
     assert code == 2
-    assert f"--force goes with {option}" in said
+    assert f"--force goes with {option}" in output
 
 
 def test_the_page_names_all_that_have_it() -> None:

@@ -77,9 +77,9 @@ class Home:
         return self._leader() is not None
 
     def _leader(self) -> int | None:
-        asked = DescribeClusterRequest(endpoint_type=2)
+        request = DescribeClusterRequest(endpoint_type=2)
         try:
-            return ask(self.port, asked, 1, DescribeClusterResponse).controller_id
+            return ask(self.port, request, 1, DescribeClusterResponse).controller_id
         except OSError:
             return None
 
@@ -155,21 +155,21 @@ def test_it_starts_again_after_sigkill(home: Home, running: subprocess.Popen[str
 
 @pytest.mark.usefixtures("running")
 def test_a_directory_that_is_open_is_told(home: Home) -> None:
-    said = refused(home)
-    assert str(home.log_dir) in said
-    assert "has this log directory open; stop it first" in said
+    error = refused(home)
+    assert str(home.log_dir) in error
+    assert "has this log directory open; stop it first" in error
 
 
 @pytest.mark.usefixtures("running")
 def test_a_port_in_use_is_told(home: Home, tmp_path: Path) -> None:
-    said = refused(Home(tmp_path / "other", port=home.port))
-    assert f"no listener at CONTROLLER://{HOST}:{home.port}: another process listens there" in said
+    error = refused(Home(tmp_path / "other", port=home.port))
+    assert f"no listener at CONTROLLER://{HOST}:{home.port}: another process listens there" in error
 
 
 def test_a_directory_of_another_node_is_told(home: Home) -> None:
     home.write(node_id=7)
-    said = refused(home)
-    assert "is that of node 1, and this is node 7" in said
+    error = refused(home)
+    assert "is that of node 1, and this is node 7" in error
 
 
 def test_a_directory_of_another_profile_is_told(home: Home, tmp_path: Path) -> None:
@@ -183,9 +183,9 @@ def test_a_directory_of_another_profile_is_told(home: Home, tmp_path: Path) -> N
 def test_a_directory_that_is_not_formatted_is_told(home: Home, tmp_path: Path) -> None:
     home.log_dir = tmp_path / "nothing"
     home.write()
-    said = refused(home)
-    assert f"{home.log_dir} is not formatted" in said
-    assert "kraftspec storage format" in said
+    error = refused(home)
+    assert f"{home.log_dir} is not formatted" in error
+    assert "kraftspec storage format" in error
 
 
 def test_a_damaged_log_is_told_and_not_touched(home: Home) -> None:
@@ -199,16 +199,16 @@ def test_a_damaged_log_is_told_and_not_touched(home: Home) -> None:
     data = bytearray(segment.read_bytes())
     data[60] ^= 0xFF  # Within the first of several batches: no crash leaves that.
     segment.write_bytes(data)
-    said = refused(home)
-    assert "00000000000000000000.log" in said
+    error = refused(home)
+    assert "00000000000000000000.log" in error
     assert segment.read_bytes() == bytes(data)
 
 
 def test_mistakes_in_the_properties_are_told_with_their_lines(home: Home) -> None:
     home.write(more={"controller.quorum.election.timeout.ms": "soon"})
-    said = refused(home)
-    assert f"{home.properties}:7" in said
-    assert "controller.quorum.election.timeout.ms" in said
+    error = refused(home)
+    assert f"{home.properties}:7" in error
+    assert "controller.quorum.election.timeout.ms" in error
 
 
 def test_a_disk_that_fails_ends_the_node_with_its_own_code(home: Home) -> None:

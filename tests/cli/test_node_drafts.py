@@ -56,9 +56,9 @@ def until(condition: Any) -> None:
 def test_a_node_of_a_draft_serves_and_leaves_cleanly(tmp_path: Path, profile: str) -> None:
     quorum = LocalQuorum(tmp_path, voters=1, first_port=free_port(set()), profile=profile)
     ((node_id, properties),) = quorum.properties.items()
-    asked = ("--profile", profile, "--bootstrap-server", quorum.bootstrap, "--json")
+    options = ("--profile", profile, "--bootstrap-server", quorum.bootstrap, "--json")
     with node(profile, properties) as process:
-        until(lambda: json.loads(run("quorum", "describe", *asked))["highWatermark"] > 0)
+        until(lambda: json.loads(run("quorum", "describe", *options))["highWatermark"] > 0)
         process.send_signal(signal.SIGTERM)
         output, _ = process.communicate(timeout=WAIT_S)
         assert process.returncode == 0, output
@@ -151,9 +151,9 @@ def test_a_node_that_reaches_another_cluster_says_so_in_a_line(tmp_path: Path) -
         )
         run("storage", "format", "--profile", "kip-595", "-c", str(path), "-t", cluster_id)
         files.append(path)
-    asked = ("--profile", "kip-595", "--bootstrap-server", f"{HOST}:{ports[0]}", "--json")
+    options = ("--profile", "kip-595", "--bootstrap-server", f"{HOST}:{ports[0]}", "--json")
     with node("kip-595", files[0]) as first:
-        until(lambda: json.loads(run("quorum", "describe", *asked))["highWatermark"] > 0)
+        until(lambda: json.loads(run("quorum", "describe", *options))["highWatermark"] > 0)
         with node("kip-595", files[1]) as second:
             output, _ = second.communicate(timeout=WAIT_S)
         assert second.returncode == 3, output

@@ -152,10 +152,10 @@ def test_a_leader_that_restarted_tells_a_removed_voter(tmp_path: Path) -> None:
         live.start(*left)
         leader = live.leader()
         epoch = live.quorum("describe")["leaderEpoch"]
-        asked = (live.port(leader), live.local.cluster_id, gone, epoch, end_offset, last_epoch)
-        error, size = fetch(*asked)
+        arguments = (live.port(leader), live.local.cluster_id, gone, epoch, end_offset, last_epoch)
+        error, size = fetch(*arguments)
         assert error == NOT_FOLLOWER
-        error, more = fetch(*asked)  # It fetches on as an observer.
+        error, more = fetch(*arguments)  # It fetches on as an observer.
         assert (error, more > size) == (0, True)
         live.start(gone)
         until(lambda: live.have_stored(left))

@@ -55,8 +55,8 @@ def test_a_recipe_makes_a_quorum_that_another_node_follows(
                                    f"listeners=CONTROLLER://{HOST}:{other}"))  # fmt: skip
     scram = tuple(SCRAM.findall((DOCS / "node-security.md").read_text("utf-8")))
     assert len(scram) == 1
-    asked = FormatRequest(cluster_id=CLUSTER_ID, standalone=True, scram=scram)
-    format_storage(load_storage_config(first), asked)
+    standalone = FormatRequest(cluster_id=CLUSTER_ID, standalone=True, scram=scram)
+    format_storage(load_storage_config(first), standalone)
     observing = FormatRequest(cluster_id=CLUSTER_ID, no_initial_controllers=True)
     format_storage(load_storage_config(second), observing)
 

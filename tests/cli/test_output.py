@@ -13,9 +13,9 @@ ADAPTERS = ["conform", "adapters"]
 
 
 def longest(columns: str | None) -> int:
-    found = CliRunner().invoke(main, ADAPTERS, env={"COLUMNS": columns})
-    assert found.exit_code == 0, found.output
-    return max(len(line.rstrip()) for line in found.output.splitlines())
+    result = CliRunner().invoke(main, ADAPTERS, env={"COLUMNS": columns})
+    assert result.exit_code == 0, result.output
+    return max(len(line.rstrip()) for line in result.output.splitlines())
 
 
 def test_tables_in_a_pipe_fit_the_columns_that_are_asked_for() -> None:

@@ -46,16 +46,16 @@ def run(*words: str | Path) -> Result:
 
 
 def test_a_table_for_people(logs: Path) -> None:
-    found = run(logs, "--limit", "4")
-    assert found.exit_code == 0
-    lines = found.stdout.splitlines()
+    result = run(logs, "--limit", "4")
+    assert result.exit_code == 0
+    lines = result.stdout.splitlines()
     assert lines[0].split() == ["topic", "partition", "offset", "timestamp", "key", "value"]
     assert len(lines) == 5
     assert lines[1].split()[:4] == ["orders", "0", "0", "2023-11-14"]
-    assert "\x1b" not in found.output  # What is in a record is not for the terminal to obey.
+    assert "\x1b" not in result.output  # What is in a record is not for the terminal to obey.
     assert r"k\x1b[31m" in lines[1]
-    said = "read 6 rows of 2 batches, 4 shown\nstopped at the limit of 4 rows: the rest was not"
-    assert found.stderr.startswith(said)
+    expected = "read 6 rows of 2 batches, 4 shown\nstopped at the limit of 4 rows: the rest was not"
+    assert result.stderr.startswith(expected)
 
 
 @pytest.mark.parametrize(("width", "longest"), [(80, 80), (60, 76), (20, 76), (200, 107)])
@@ -86,42 +86,42 @@ def test_a_table_stops_and_says_so(tmp_path: Path) -> None:
     bad[-1] ^= 1
     for number, some in enumerate((batches[:30], [*batches[30:40], bytes(bad), *batches[41:]])):
         (tmp_path / "t-0" / f"{30 * number:020}.log").write_bytes(b"".join(some))
-    found = run(tmp_path, "--columns", "offset")
-    assert len(found.stdout.splitlines()) == 1 + 20
-    assert "--limit" in found.stderr
+    result = run(tmp_path, "--columns", "offset")
+    assert len(result.stdout.splitlines()) == 1 + 20
+    assert "--limit" in result.stderr
     assert "[default: 20 for a table; all with --json and --to]" in " ".join(
         run("--help").stdout.split()
     )
-    found = run(tmp_path, "--columns", "offset", "--limit", "20", "--json")
-    assert ", 20 shown\nstopped at the limit of 20 rows: " in found.stderr
-    found = run(tmp_path, "--columns", "offset", "--limit", "50")
-    assert (found.exit_code, "49 shown\n" in found.stderr) == (1, True)
-    assert "stopped" not in found.stderr
+    result = run(tmp_path, "--columns", "offset", "--limit", "20", "--json")
+    assert ", 20 shown\nstopped at the limit of 20 rows: " in result.stderr
+    result = run(tmp_path, "--columns", "offset", "--limit", "50")
+    assert (result.exit_code, "49 shown\n" in result.stderr) == (1, True)
+    assert "stopped" not in result.stderr
 
 
 def test_what_is_passed_over_is_said(logs: Path) -> None:
     leaving = logs / f"orders-7.{'a' * 32}-delete"
     leaving.mkdir()
-    found = run(logs)
-    assert found.exit_code == 0
-    assert f"skipped {leaving}: a partition that is not in use: delete" in found.stderr
+    result = run(logs)
+    assert result.exit_code == 0
+    assert f"skipped {leaving}: a partition that is not in use: delete" in result.stderr
 
 
 def test_json_lines(damaged: Path) -> None:
-    found = run(damaged, "--json")
-    assert found.exit_code == 1
-    rows = [json.loads(line) for line in found.stdout.splitlines()]
+    result = run(damaged, "--json")
+    assert result.exit_code == 1
+    rows = [json.loads(line) for line in result.stdout.splitlines()]
     assert [row["offset"] for row in rows] == [0, 1, 2, 3, 4, 5, None, 3, 4, 5]
     assert rows[0]["value"] == "created"
     assert rows[1]["value"] == {"base64": "/wA="}
     assert rows[0]["headers"] == [{"key": "h", "value": "1"}]
     assert rows[6]["_error"]["class"] == "crc_mismatch"
-    assert "1 damaged region" in found.stderr
-    assert "orders-1" in found.stderr
-    found = run(damaged, "--json", "--columns", "offset, value", "--mode", "dropmalformed")
-    assert found.exit_code == 1
-    assert json.loads(found.stdout.splitlines()[0]) == {"offset": 0, "value": "created"}
-    assert len(found.stdout.splitlines()) == 9
+    assert "1 damaged region" in result.stderr
+    assert "orders-1" in result.stderr
+    result = run(damaged, "--json", "--columns", "offset, value", "--mode", "dropmalformed")
+    assert result.exit_code == 1
+    assert json.loads(result.stdout.splitlines()[0]) == {"offset": 0, "value": "created"}
+    assert len(result.stdout.splitlines()) == 9
 
 
 def test_conditions(logs: Path) -> None:
@@ -134,9 +134,9 @@ def test_conditions(logs: Path) -> None:
         (["is_control=true"], []),
     ):
         words = [word for each in conditions for word in ("--where", each)]
-        found = run(logs, "--json", "--columns", "offset", *words)
-        assert [json.loads(line)["offset"] for line in found.stdout.splitlines()] == offsets
-        assert found.exit_code == 0
+        result = run(logs, "--json", "--columns", "offset", *words)
+        assert [json.loads(line)["offset"] for line in result.stdout.splitlines()] == offsets
+        assert result.exit_code == 0
 
 
 def test_a_damaged_marker_may_be_known_from_its_index(tmp_path: Path) -> None:
@@ -154,35 +154,35 @@ def test_a_damaged_marker_may_be_known_from_its_index(tmp_path: Path) -> None:
     assert [json.loads(line)["offset"] for line in without.stdout.splitlines()] == []
     index = log.with_suffix(".txnindex")
     index.write_bytes(struct.pack(">hqqqq", 0, 7, 0, 1, 2))
-    found = run(*words, "--use-txn-indexes")
-    assert [json.loads(line)["offset"] for line in found.stdout.splitlines()] == [2]
-    assert "1 aborted transaction known from an index alone" in found.stderr
+    result = run(*words, "--use-txn-indexes")
+    assert [json.loads(line)["offset"] for line in result.stdout.splitlines()] == [2]
+    assert "1 aborted transaction known from an index alone" in result.stderr
     index.write_bytes(struct.pack(">hqqqq", 1, 7, 0, 1, 2))
-    found = run(*words, "--use-txn-indexes")
-    assert found.stdout == ""
-    assert f"index not used: {index}, byte 0: version 1 is not 0" in found.stderr
+    result = run(*words, "--use-txn-indexes")
+    assert result.stdout == ""
+    assert f"index not used: {index}, byte 0: version 1 is not 0" in result.stderr
 
 
 def test_parquet(damaged: Path, tmp_path: Path) -> None:
     target = tmp_path / "out.parquet"
-    found = run(damaged, "--to", target)
-    assert found.exit_code == 1
+    result = run(damaged, "--to", target)
+    assert result.exit_code == 1
     assert pyarrow.parquet.read_table(target) == scan(damaged).read_all()
     assert list(tmp_path.glob("*.part")) == []
     # A row of damage is a row of the file, and none of the log.
-    said = f"read 9 rows of 3 batches, 9 written to {target}, and 1 row of damage\n"
-    assert found.stderr.startswith(said)
+    expected = f"read 9 rows of 3 batches, 9 written to {target}, and 1 row of damage\n"
+    assert result.stderr.startswith(expected)
     target.unlink()
-    found = run(damaged, "--to", target, "--limit", "2")
-    assert f", 2 written to {target}\nstopped at the limit of 2 rows: " in found.stderr
+    result = run(damaged, "--to", target, "--limit", "2")
+    assert f", 2 written to {target}\nstopped at the limit of 2 rows: " in result.stderr
     assert pyarrow.parquet.read_table(target).num_rows == 2
-    found = run(damaged, "--to", target)
-    assert (found.exit_code, "is there already: name another" in found.stderr) == (3, True)
+    result = run(damaged, "--to", target)
+    assert (result.exit_code, "is there already: name another" in result.stderr) == (3, True)
     assert pyarrow.parquet.read_table(target).num_rows == 2
     target.unlink()
-    found = run(damaged, "--to", target, "--mode", "FAILFAST")
-    assert found.exit_code == 1
-    assert "crc_mismatch" in found.stderr
+    result = run(damaged, "--to", target, "--mode", "FAILFAST")
+    assert result.exit_code == 1
+    assert "crc_mismatch" in result.stderr
     assert not target.exists()
     assert list(tmp_path.glob("*.part")) == []
 
@@ -212,14 +212,14 @@ def test_a_file_that_is_no_log_is_refused(damaged: Path, tmp_path: Path) -> None
     notes = tmp_path / "notes.txt"
     notes.write_text("the segments of orders were copied on Monday\n" * 9, "utf-8")
     for command in ("scan", "audit", "metadata"):
-        found = CliRunner().invoke(main, ["pipeline", command, str(notes)])
-        assert (found.exit_code, found.stdout) == (3, "")
-        assert f"{notes} is no log file: no record batch begins in its" in found.stderr
+        result = CliRunner().invoke(main, ["pipeline", command, str(notes)])
+        assert (result.exit_code, result.stdout) == (3, "")
+        assert f"{notes} is no log file: no record batch begins in its" in result.stderr
     copy = tmp_path / "copy"
     copy.write_bytes((damaged / f"orders-1/{0:020}.log").read_bytes())
-    found = run(copy)
-    assert found.exit_code == 1
-    assert "1 damaged region" in found.stderr
+    result = run(copy)
+    assert result.exit_code == 1
+    assert "1 damaged region" in result.stderr
     copy.write_bytes(b"x" * 100 + copy.read_bytes()[-200:])  # A good batch, after what is none.
     assert run(copy).exit_code == 1
 
@@ -247,9 +247,9 @@ def test_a_file_that_is_no_log_is_refused(damaged: Path, tmp_path: Path) -> None
     ],
 )
 def test_wrong_usage_exits_2(logs: Path, words: list[str], reason: str) -> None:
-    found = run(logs, *words)
-    assert (found.exit_code, found.stdout) == (2, "")
-    assert reason in re.sub(r"[\s│]+", " ", found.stderr)
+    result = run(logs, *words)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert reason in re.sub(r"[\s│]+", " ", result.stderr)
 
 
 @pytest.mark.parametrize("comparison", [">=", "<=", ">", "<", "=", "!=", " in ", " not in "])
@@ -258,17 +258,17 @@ def test_wrong_usage_exits_2(logs: Path, words: list[str], reason: str) -> None:
 )
 def test_whatever_is_typed_no_trace_is_the_answer(logs: Path, comparison: str, value: str) -> None:
     for column in ("offset", "partition", "timestamp", "compression", "is_control", "topic"):
-        found = run(logs, "--where", f"{column}{comparison}{value}", "--json")
-        assert found.exception is None or isinstance(found.exception, SystemExit), column
-        assert found.exit_code in (0, 2), column
+        result = run(logs, "--where", f"{column}{comparison}{value}", "--json")
+        assert result.exception is None or isinstance(result.exception, SystemExit), column
+        assert result.exit_code in (0, 2), column
 
 
 def test_what_cannot_be_read_or_written_exits_3(logs: Path, tmp_path: Path) -> None:
     for words in ([logs / "nowhere"], [tmp_path / "logs/orders-0/x"],
                   [logs, "--to", logs / "none/out.parquet"]):  # fmt: skip
-        found = run(*words)
-        assert (found.exit_code, found.stdout) == (3, "")
-        assert found.stderr.startswith("Error: ")
+        result = run(*words)
+        assert (result.exit_code, result.stdout) == (3, "")
+        assert result.stderr.startswith("Error: ")
 
 
 def test_names_for_numbers(logs: Path) -> None:
@@ -278,5 +278,5 @@ def test_names_for_numbers(logs: Path) -> None:
         ("compression in lz4,NONE", 12),
         ("timestamp_type=create_time", 12),
     ):
-        found = run(logs, "--json", "--where", condition)
-        assert (found.exit_code, len(found.stdout.splitlines())) == (0, count)
+        result = run(logs, "--json", "--where", condition)
+        assert (result.exit_code, len(result.stdout.splitlines())) == (0, count)

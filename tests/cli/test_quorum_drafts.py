@@ -96,8 +96,8 @@ def of_853(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
 
 
 def rows(up: Up) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = up.json("describe", "--replication")["replicas"]
-    return found
+    replicas: list[dict[str, Any]] = up.json("describe", "--replication")["replicas"]
+    return replicas
 
 
 def until(condition: Any) -> None:
@@ -126,10 +126,10 @@ def test_describe_prints_the_fields_of_kip_595(of_595: Up) -> None:
         "CurrentVoters",
         "TargetVoters",
     ]
-    said = {line.partition(":")[0]: line.partition(":")[2].strip() for line in text.splitlines()}
-    assert said["LeaderId"] in ("1", "2", "3")
-    assert (said["CurrentVoters"], said["TargetVoters"]) == ("[1,2,3]", "[]")
-    assert int(said["HighWatermark"]) > 0
+    values = {line.partition(":")[0]: line.partition(":")[2].strip() for line in text.splitlines()}
+    assert values["LeaderId"] in ("1", "2", "3")
+    assert (values["CurrentVoters"], values["TargetVoters"]) == ("[1,2,3]", "[]")
+    assert int(values["HighWatermark"]) > 0
     assert is_narrow(text)
 
 
@@ -138,15 +138,15 @@ def test_describe_replication_prints_the_fields_of_kip_595(of_595: Up) -> None:
     head, *lines = text.splitlines()
     fields = ["ReplicaId", "LogEndOffset", "Lag", "LagTimeMs", "Status", "IsReassignTarget"]
     assert head.split() == fields
-    found = {line.split()[0]: line.split()[1:] for line in lines}
-    assert sorted(found) == ["1", "2", "3", "4"]
-    assert sorted(values[3] for values in found.values()) == [
+    cells = {line.split()[0]: line.split()[1:] for line in lines}
+    assert sorted(cells) == ["1", "2", "3", "4"]
+    assert sorted(values[3] for values in cells.values()) == [
         "Follower",
         "Follower",
         "Leader",
         "Observer",
     ]
-    assert {values[4] for values in found.values()} == {"false"}
+    assert {values[4] for values in cells.values()} == {"false"}
     assert is_narrow(text)
 
 
@@ -160,9 +160,9 @@ def test_alter_moves_a_quorum_there_and_back(of_595: Up) -> None:
 
 
 def test_alter_refuses_in_a_line(of_595: Up) -> None:
-    said = of_595.run("alter", "--voters", "1,2,77", code=1)
-    assert said.startswith("Error: UNKNOWN_VOTER_ID (20002)")
-    assert len(said.splitlines()) == 1
+    error = of_595.run("alter", "--voters", "1,2,77", code=1)
+    assert error.startswith("Error: UNKNOWN_VOTER_ID (20002)")
+    assert len(error.splitlines()) == 1
     assert "is no list of ids" in of_595.run("alter", "--voters", "1,x", code=2)
     done = CliRunner().invoke(main, ["quorum", "alter", "--voters", "1"])
     assert (done.exit_code, "give --bootstrap-server" in done.output) == (2, True)
@@ -183,9 +183,9 @@ def test_dump_log_and_the_shell_read_what_kip_595_wrote(of_595: Up) -> None:
     # A copy of the segment alone says nothing of whose it is.
     bare = of_595.log(1).parent / segment.name
     bare.write_bytes(segment.read_bytes())
-    asked = ["dump-log", "--deep-iteration", "--json", "--profile", "kip-595", str(bare)]
-    said = [json.loads(line) for line in CliRunner().invoke(main, asked).stdout.splitlines()]
-    kinds = [line["controlType"] for line in said if "controlType" in line]
+    command = ["dump-log", "--deep-iteration", "--json", "--profile", "kip-595", str(bare)]
+    lines = [json.loads(line) for line in CliRunner().invoke(main, command).stdout.splitlines()]
+    kinds = [line["controlType"] for line in lines if "controlType" in line]
     assert kinds[:2] == ["VOTER_ASSIGNMENT", "LEADER_CHANGE"]
     walked = CliRunner().invoke(
         main, ["shell", "--json", "-d", str(of_595.log(1)), "tree", "/quorum"]
@@ -206,15 +206,15 @@ def test_describe_has_what_one_needs_to_change_voters(of_853: Up) -> None:
     assert is_narrow(text)
     head, *lines = text.partition("\n\n")[2].splitlines()
     assert head.split() == ["Id", "Uuid", "Status", "CanBeAdded", "Endpoints"]
-    found = {int(line.split()[0]): line.split()[1:] for line in lines}
-    assert sorted(found) == [1, 2, 3, 4]
+    cells = {int(line.split()[0]): line.split()[1:] for line in lines}
+    assert sorted(cells) == [1, 2, 3, 4]
     for node_id in (1, 2, 3):
-        uuid, _, can_be_added, endpoint = found[node_id]
+        uuid, _, can_be_added, endpoint = cells[node_id]
         assert re.fullmatch(r"[\w-]{22}", uuid)
         listeners = parse_properties(of_853.properties[node_id].read_text())["listeners"]
         assert (can_be_added, endpoint) == ("-", listeners)
     listeners = parse_properties(of_853.properties[4].read_text())["listeners"]
-    assert found[4][1:] == ["Observer", "true", listeners]
+    assert cells[4][1:] == ["Observer", "true", listeners]
     replication = of_853.run("describe", "--replication")
     assert is_narrow(replication)
     assert replication.split("\n", 1)[0].split() == [
@@ -231,10 +231,10 @@ def test_long_names_of_hosts_stand_below() -> None:
     uuid = Uuid(bytes(16 * [7]))
     endpoint = Endpoint("CONTROLLER", "controller-3.a-quorum.example.org", 9093)
     voter = DraftReplica(id=3, uuid=uuid, log_end_offset=9, endpoints=(endpoint,))
-    found = DraftQuorum(leader_id=3, leader_epoch=1, high_watermark=9, voters=(voter,))
+    quorum = DraftQuorum(leader_id=3, leader_epoch=1, high_watermark=9, voters=(voter,))
     kind = parts_of("kip-853").admin
     assert isinstance(kind, DraftAdminPart)
-    text = describe_text(kind, found)
+    text = describe_text(kind, quorum)
     assert is_narrow(text)
     row, below = text.splitlines()[-2:]
     assert row.split() == ["3", str(uuid), "Leader", "-"]
@@ -246,8 +246,8 @@ def test_a_voter_is_added_by_what_describe_says_and_removed_again(of_853: Up) ->
     assert (observer["status"], observer["shouldBecomeVoter"]) == ("Observer", True)
     listener = parse_properties(of_853.properties[4].read_text())["listeners"]
     assert observer["endpoints"] == [listener]
-    said = of_853.run("add-voter", "--voter-id", "4")
-    assert said == f"Added voter 4 with uuid {observer['replicaUuid']}\n"
+    report = of_853.run("add-voter", "--voter-id", "4")
+    assert report == f"Added voter 4 with uuid {observer['replicaUuid']}\n"
     voters = {
         row["replicaId"]: row
         for row in of_853.json("describe")["replicas"]
@@ -255,8 +255,8 @@ def test_a_voter_is_added_by_what_describe_says_and_removed_again(of_853: Up) ->
     }
     assert sorted(voters) == [1, 2, 3, 4]
     assert voters[4]["endpoints"] == [listener]
-    said = of_853.json("remove-voter", "--voter-id", "4")
-    assert said == {
+    report = of_853.json("remove-voter", "--voter-id", "4")
+    assert report == {
         "action": "remove",
         "voterId": 4,
         "voterUuid": observer["replicaUuid"],
@@ -287,8 +287,8 @@ def test_changes_that_are_wrong_are_told_in_a_line(of_853: Up) -> None:
 def test_dump_log_and_the_shell_read_what_kip_853_wrote(of_853: Up) -> None:
     segment = of_853.log(2) / "__cluster_metadata-0" / "00000000000000000000.log"
     done = CliRunner().invoke(main, ["dump-log", "--deep-iteration", "--json", str(segment)])
-    said = [json.loads(line) for line in done.stdout.splitlines()]
-    controls = [line for line in said if "controlType" in line]
+    printed = [json.loads(line) for line in done.stdout.splitlines()]
+    controls = [line for line in printed if "controlType" in line]
     assert [one["controlType"] for one in controls[:4]] == [
         "ADD_VOTER",
         "LEADER_CHANGE",

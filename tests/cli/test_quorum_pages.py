@@ -134,8 +134,8 @@ def test_the_commands_of_a_section(
     monkeypatch.chdir(tmp_path)
     make(tmp_path)
     for line, (code, words) in zip(commands(sections(page)[heading]), wanted, strict=True):
-        found, output = said(line)
-        assert found == code, output
+        exit_code, output = said(line)
+        assert exit_code == code, output
         assert words in output
 
 
@@ -164,8 +164,8 @@ def test_verify_says_what_the_page_asks_for(
     assert words in (DOCS / "quorum-down.md").read_text("utf-8")
     monkeypatch.chdir(tmp_path)
     make(tmp_path)
-    found, output = said(f"kraftspec quorum verify {directories}")
-    assert found == code
+    exit_code, output = said(f"kraftspec quorum verify {directories}")
+    assert exit_code == code
     assert words in output
 
 

@@ -126,10 +126,13 @@ def test_plain_lines_where_there_is_no_terminal() -> None:
 def test_a_state_does_not_contradict_itself() -> None:
     """Elected, and not yet sure of it: no leader that answers, and nodes that know who it is."""
     node = {"id": 1, "epoch": 1, "logEndOffset": 4, "highWatermark": 0, "lag": None}
-    for role, said in (("leader", "a leader is elected, and has"), ("candidate", "no leader: 1 c")):
+    for role, expected in (
+        ("leader", "a leader is elected, and has"),
+        ("candidate", "no leader: 1 c"),
+    ):
         state = {"seconds": 0.5, "leaderId": None, "nodes": [{**node, "role": role, "leaderId": 1}]}
         (line,) = _lines("state", state)
-        assert said in line
+        assert expected in line
         assert ("no leader" in line) == (role == "candidate")
 
 
@@ -198,17 +201,17 @@ def test_a_live_table_on_a_terminal() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "expected"),
     [
         (("--nodes", "0"), "0 is not in the range"),
         (("--for", "0"), "is not in the range"),
         (("--rate", "-1"), "is not in the range"),
     ],
 )
-def test_wrong_usage(arguments: tuple[str, ...], said: str) -> None:
+def test_wrong_usage(arguments: tuple[str, ...], expected: str) -> None:
     done = run(*arguments)
     assert done.returncode == 2
-    assert said in done.stderr
+    assert expected in done.stderr
 
 
 def test_a_directory_of_something_else(tmp_path: Path) -> None:
@@ -222,8 +225,8 @@ def test_a_directory_of_something_else(tmp_path: Path) -> None:
 
 
 def test_a_directory_with_other_nodes(tmp_path: Path) -> None:
-    made = run("--nodes", "1", "--directory", str(tmp_path), "--for", "0.1")
-    assert made.returncode == 0, made.stderr
+    done = run("--nodes", "1", "--directory", str(tmp_path), "--for", "0.1")
+    assert done.returncode == 0, done.stderr
     other = run("--nodes", "2", "--directory", str(tmp_path), "--for", "0.1")
     assert other.returncode == 1
     assert f"{tmp_path} has the nodes 1, which are started as they are" in other.stderr

@@ -29,12 +29,12 @@ def test_each_node_does_without_these_fixes_and_no_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, profile: str, without: list[str]
 ) -> None:
     """The nodes are made, and then none of them starts."""
-    made: dict[int, tuple[Any, ...]] = {}
+    started: dict[int, tuple[Any, ...]] = {}
 
     async def start(node: Node) -> None:
         own = node.profile
         policy: Any = own.policy
-        made[node.config.node_id] = own.name, sorted(own.without), sorted(policy.without)
+        started[node.config.node_id] = own.name, sorted(own.without), sorted(policy.without)
         raise OSError("it is not to start")
 
     monkeypatch.setattr(Node, "start", start)
@@ -45,5 +45,5 @@ def test_each_node_does_without_these_fixes_and_no_others(
     fixes = [word for fix in without for word in ("--without", fix)]
     done = CliRunner().invoke(main, [*command, *options, *fixes])
     assert (done.exit_code, "it is not to start" in done.stderr) == (1, True), done.output
-    assert len(made) == (2 if profile == "kip-996" else 3)
-    assert all(it == (profile, without, without) for it in made.values())
+    assert len(started) == (2 if profile == "kip-996" else 3)
+    assert all(it == (profile, without, without) for it in started.values())

@@ -127,8 +127,8 @@ def test_control_characters_are_escaped(tmp_path: Path) -> None:
     )  # fmt: skip
     data = encode_batch([frame(record), frame(user)], timestamps=0)
     (tmp_path / SEGMENT).write_bytes(data)
-    said = run("-d", tmp_path, "ls", "/image/scram/SCRAM-SHA-256").stdout
-    assert said == "a\\x1b[31m\\nb\\u202e\n"
+    output = run("-d", tmp_path, "ls", "/image/scram/SCRAM-SHA-256").stdout
+    assert output == "a\\x1b[31m\\nb\\u202e\n"
     assert run("-d", tmp_path, "cat", "/image/configs/BROKER/a").stdout == "one\ntwo\\x07\n"
     assert "one\\ntwo\\x07" in run("-d", tmp_path, "tree", "/image/configs").stdout
     missing = run("-d", tmp_path, "ls", "/\x1b[2J")
@@ -171,9 +171,9 @@ class Terminal:
 
 @pytest.fixture
 def terminal() -> Iterator[Terminal]:
-    made = Terminal("-d", str(CORPUS))
-    yield made
-    made.close()
+    started = Terminal("-d", str(CORPUS))
+    yield started
+    started.close()
 
 
 def test_a_terminal_completes_and_remembers(terminal: Terminal) -> None:
@@ -202,12 +202,12 @@ def test_the_end_of_input_ends_it(terminal: Terminal) -> None:
 
 def examples() -> list[tuple[str, str]]:
     """The sessions of the page: what is typed at a ``$``, and what it prints."""
-    found = []
+    sessions = []
     for block in re.findall(r"^```console\n(.*?)^```", PAGE.read_text("utf-8"), re.M | re.S):
         for part in re.split(r"^\$ ", block, flags=re.M)[1:]:
             command, _, printed = part.partition("\n")
-            found.append((command, printed))
-    return found
+            sessions.append((command, printed))
+    return sessions
 
 
 def test_the_page_has_examples() -> None:

@@ -61,9 +61,9 @@ def test_show_prints_the_layout() -> None:
 def test_show_holds_bytes_against_the_layout() -> None:
     result = show("--hex", VOTE)
     assert result.exit_code == 0
-    found = [line.split() for line in result.stdout.splitlines()[1:] if line[:8].strip()]
+    rows = [line.split() for line in result.stdout.splitlines()[1:] if line[:8].strip()]
     at = 0
-    for words, (digits, name) in zip(found, FIELDS, strict=True):
+    for words, (digits, name) in zip(rows, FIELDS, strict=True):
         assert words[:2] == [str(at), digits]
         assert name.split()[0] in words
         at += len(digits) // 2
@@ -242,7 +242,7 @@ def test_check_as_json(tmp_path: Path) -> None:
     assert result.exit_code == 1
     report = json.loads(result.stdout)
     assert (report["files"], report["ok"]) == (1, False)
-    assert [found["line"] for found in report["diagnostics"]] == [4, 6]
+    assert [diagnostic["line"] for diagnostic in report["diagnostics"]] == [4, 6]
 
 
 def test_check_of_good_specs(tmp_path: Path) -> None:

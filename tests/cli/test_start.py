@@ -64,8 +64,8 @@ def test_starting_loads_no_room(arguments: list[str]) -> None:
         "specs",
     )
     # Which codec runs is asked of the one that would.
-    asked = {"kraftspec.fastpath", "kraftspec.fastpath.native", "kraftspec.fastpath._engine"}
-    needless = set(loaded) - (asked if arguments == ["--version"] else set())
+    probed = {"kraftspec.fastpath", "kraftspec.fastpath.native", "kraftspec.fastpath._engine"}
+    needless = set(loaded) - (probed if arguments == ["--version"] else set())
     assert [
         name for name in needless if name.startswith(tuple(f"kraftspec.{r}" for r in rooms))
     ] == []
