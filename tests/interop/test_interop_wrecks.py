@@ -53,7 +53,7 @@ def test_a_wreck_that_nobody_cured_is_no_quorum(
 
 
 @pytest.mark.parametrize(
-    ("shapes", "lines"),
+    ("records", "lines"),
     [
         ({"t": [["a", "b"], ["c"]], "u": [[]]}, []),
         ({"t": [["a", "b", "new"], ["c"]], "u": [[]], "v": []}, []),
@@ -62,8 +62,8 @@ def test_a_wreck_that_nobody_cured_is_no_quorum(
         ({"t": [["a", "b"]]}, ["t-1 has 0 of 1 records", "topic u is gone"]),
     ],
 )
-def test_what_is_missing_is_named(shapes: dict[str, list[list[str]]], lines: list[str]) -> None:
-    assert missing({"t": [["a", "b"], ["c"]], "u": [[]]}, shapes) == lines
+def test_what_is_missing_is_named(records: dict[str, list[list[str]]], lines: list[str]) -> None:
+    assert missing({"t": [["a", "b"], ["c"]], "u": [[]]}, records) == lines
 
 
 def a_manifest() -> Manifest:

@@ -64,13 +64,13 @@ def test_the_answer_holds_the_code(api: Api, version: int, level: Level) -> None
     assert answer is not None
     decoded = api.response.decode(answer.encode(version), version)
     assert decoded == answer
-    placed_codes = list(codes(decoded.to_json(version)))
-    placed = {path for path, code in placed_codes if code == CODE}
+    pairs = list(codes(decoded.to_json(version)))
+    placed = {path for path, code in pairs if code == CODE}
     assert placed
-    assert {code for _, code in placed_codes} <= {0, CODE}
+    assert {code for _, code in pairs} <= {0, CODE}
     depths = {path.count(".") for path in placed}
     assert len(depths) == 1
-    deepest = max(path.count(".") for path, _ in placed_codes)
+    deepest = max(path.count(".") for path, _ in pairs)
     assert level == "top" or depths == {deepest}
 
 
