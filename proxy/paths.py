@@ -122,11 +122,16 @@ def _field(layout: Layout, name: str) -> tuple[str, str, str | int | None] | Non
     return None
 
 
-def problem_of(cls: type[Message], text: str, steps: tuple[Step, ...]) -> str | None:
-    """Return what is wrong with a path; None if some version of the message has it."""
+def problem_of(
+    cls: type[Message], text: str, steps: tuple[Step, ...], versions: range | None = None
+) -> str | None:
+    """Return what is wrong with a path; None if one of these versions of the message has it."""
     codec = cls.CODEC
-    if any(_exists(codec, codec.layout(version), steps) for version in cls.VALID_VERSIONS):
+    having = [one for one in cls.VALID_VERSIONS if _wire_at(codec, codec.layout(one), steps)]
+    if having and (versions is None or set(having) & set(versions)):
         return None
+    if having:
+        return f"{cls.__name__} has {text!r} at versions {having[0]} to {having[-1]} alone"
     for version in reversed(cls.VALID_VERSIONS):
         inner = _names_below(codec, codec.layout(version), steps)
         if inner:
@@ -144,17 +149,38 @@ def _names_below(codec: Codec, layout: Layout, steps: tuple[Step, ...]) -> list[
     return [row[0] for row in layout[2]]
 
 
-def _exists(codec: Codec, layout: Layout, steps: tuple[Step, ...]) -> bool:
+def misfit(cls: type[Message], steps: tuple[Step, ...], value: Any) -> str | None:
+    """Return what a field wants in place of a value; None where it may have that."""
+    codec = cls.CODEC
+    wires = {_wire_at(codec, codec.layout(version), steps) for version in cls.VALID_VERSIONS}
+    wanted = set()
+    for wire in wires - {""}:
+        if wire == "bool":
+            kind, fits = "true or false", isinstance(value, bool)
+        elif wire in _NUMBERS:
+            kind, fits = "a number", isinstance(value, int | float) and not isinstance(value, bool)
+        else:  # Which texts are ids, or bytes, is seen when one is put there.
+            kind, fits = "a text", wire.endswith("array") or value is None or isinstance(value, str)
+        if fits:
+            return None
+        wanted.add(kind)
+    return " or ".join(sorted(wanted)) or None
+
+
+def _wire_at(codec: Codec, layout: Layout, steps: tuple[Step, ...]) -> str:
+    """Return the type of the field that a path names; empty where there is none."""
     step, *rest = steps
     field = _field(layout, step.name)
     if field is None:
-        return False
+        return ""
     _, wire, element = field
     if step.at is not None and not wire.endswith("array"):
-        return False
+        return ""
     if not rest:
-        return not (wire.endswith("array") and isinstance(element, int))
-    return isinstance(element, int) and _exists(codec, codec.layouts[element], tuple(rest))
+        return "" if wire.endswith("array") and isinstance(element, int) else wire
+    if not isinstance(element, int):
+        return ""
+    return _wire_at(codec, codec.layouts[element], tuple(rest))
 
 
 def _of_json(value: Any, wire: str) -> Any:

@@ -15,7 +15,7 @@ from msgspec import UNSET, Meta, UnsetType
 from kraftspec.generated.errors import ErrorCode
 from kraftspec.proxy.error_answers import Level
 from kraftspec.proxy.frame import Api, Direction
-from kraftspec.proxy.paths import HEADER, REQUEST, PathError, parse, problem_of
+from kraftspec.proxy.paths import HEADER, REQUEST, PathError, misfit, parse, problem_of
 from kraftspec.words import alike
 
 Count = Annotated[int, Meta(ge=1)]
@@ -282,7 +282,13 @@ def _check_path(rule: Rule, field: str, path: str, named: list[Api]) -> None:
             direction, steps = "request", steps[1:]
             if not steps:
                 raise PathError(f"{path!r} names no field of the request")
-        problems = [problem_of(api.message(direction), path, steps) for api in named]
+        versions = versions_of(rule.versions)
+        kinds = [api.message(direction) for api in named]
+        problems = [problem_of(kind, path, steps, versions) for kind in kinds]
+        if field == "set" and not isinstance(value := rule.set[path], dict):
+            misfits = [misfit(kind, steps, value) for kind in kinds]
+            if all(misfits):
+                raise PathError(f"the field is {misfits[0]}, and {value!r} is not")
         if all(problems):
             text = problems[0] if rule.api is not None else f"no {direction} has a field {path!r}"
             raise PathError(text)

@@ -115,7 +115,11 @@ class Consume(_Strict, frozen=True, kw_only=True):
     count: Annotated[int, Meta(ge=1)]
     offset: int = 0
     values: Annotated[
-        list[str] | None, Meta(description="That must come; by default those of `given`.")
+        list[str] | None,
+        Meta(
+            description="That must come; by default those of `given`, and "
+            "what was acknowledged before."
+        ),
     ] = None
     ends: Ends = "ok"
 
@@ -170,7 +174,7 @@ class Exchange(_Strict, frozen=True, kw_only=True):
     client_waits: Annotated[
         bool, Meta(description="A client sees the error by its own time-out alone.")
     ] = False
-    broken: Annotated[str, Meta(description="The switch of our client that fails it.")]
+    broken: Annotated[str, Meta(description="The switch of our client that fails it.")] = ""
 
 
 class ExchangeFile(_Strict, frozen=True, kw_only=True):

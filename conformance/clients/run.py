@@ -233,10 +233,10 @@ class _Judge:
         if step.consume is not None:
             expected = step.consume.values
             if expected is None:
-                given = self.exchange.given.records
+                given = [*self.exchange.given.records, *self.acknowledged]
                 expected = given[step.consume.offset :][: step.consume.count]
             if reply.values != expected:
-                text = f"{at}: {reply.values}, not {expected}"
+                text = f"{at}: it got {reply.values}, and {expected} is right"
                 self.problems.append((_difference(reply.values, expected), text[:500]))
 
     def _judge_log(self) -> None:

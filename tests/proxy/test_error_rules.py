@@ -172,6 +172,14 @@ def test_an_error_may_come_late() -> None:
         ({"where": {"header.nothing": 1}, "drop": True}, "the header of a request has"),
         ({"direction": "response", "where": {"request": 1}, "drop": True}, "names no field"),
         ({"api": "Fetch", "set": {"request.maxBytes": 1}}, "has no field"),
+        (
+            {"api": "Produce", "versions": "13+", "where": {"topicData.name": "a"}, "drop": True},
+            "ProduceRequest has 'topicData.name' at versions 3 to 12 alone",
+        ),
+        (
+            {"api": "Metadata", "direction": "response", "set": {"brokers.port": "abc"}},
+            "the field is a number, and 'abc' is not",
+        ),
     ],
     ids=str,
 )

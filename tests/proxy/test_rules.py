@@ -370,7 +370,7 @@ def test_set_uuids_and_what_does_not_fit() -> None:
     uuid = "AAAAAAAAAAAAAAAAAAAAAQ"
     rules = [
         Rule(api="Vote", set={"topics.partitions.replicaDirectoryId": uuid}),
-        Rule(api="Vote", set={"voterId": "not a number"}),
+        Rule(api="Vote", set={"voterId": 1 << 40}),
     ]
 
     async def run() -> None:

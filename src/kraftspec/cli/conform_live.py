@@ -205,7 +205,9 @@ def _command(target: str | None) -> list[str]:
 
     if target in BUILT_IN:
         return BUILT_IN[target]
-    if target is None or not target.startswith("exec:") or not target[5:].strip():
+    if target is None:
+        raise click.UsageError(f"name a target: --target {', '.join(BUILT_IN)} or exec:CMD")
+    if not target.startswith("exec:") or not target[5:].strip():
         known = ", ".join(BUILT_IN)
         raise click.BadParameter(
             f"{target!r} is none of {known} and exec:CMD", param_hint="--target"

@@ -41,6 +41,13 @@ def test_an_answer_that_cannot_be_made_is_not_the_clients(player: Player) -> Non
     assert "<error " in junit("one", [result])
 
 
+def test_what_was_produced_is_what_must_be_consumed(player: Player) -> None:
+    player.timing = Timing(30, 60)
+    steps = "steps: [{produce: {values: [b]}}, {consume: {count: 2}}]"
+    result = played(player, f"given: {{records: [a]}}, {steps}")
+    assert result.verdict == "correct", result
+
+
 def test_what_was_not_met_is_not_judged(player: Player) -> None:
     player.timing = Timing(30, 60)
     scripted = played(
