@@ -142,16 +142,16 @@ class _Array(NamedTuple):
 
 
 class _Maker:
-    def __init__(self, asked: Codec, answered: Codec, code: int, level: Level) -> None:
-        self.asked = asked
-        self.answered = answered
+    def __init__(self, request: Codec, response: Codec, code: int, level: Level) -> None:
+        self.request = request
+        self.response = response
         self.code = code
         self.level = level
         self.takes_all = False
 
     def struct(self, layout: Layout, source: _Source) -> tuple[Any, bool]:
         """Return a struct of the response about ``source``, and whether the code is in it."""
-        value = self.answered.structs[layout[0]]()
+        value = self.response.structs[layout[0]]()
         self._identify(layout, source, value)
         for _, attr, wire, is_nullable, _ in _fields(layout):
             if wire.endswith("records") and not is_nullable and getattr(value, attr) is None:
@@ -160,7 +160,7 @@ class _Maker:
         is_placed = False
         if not own or self.level == "items":
             for _, attr, element in _arrays(layout):
-                if _has_code(self.answered, element):
+                if _has_code(self.response, element):
                     items = self._mirror(element, source)
                     setattr(value, attr, [item for item, _ in items])
                     is_placed |= any(placed for _, placed in items)
@@ -169,9 +169,9 @@ class _Maker:
         return value, is_placed
 
     def _mirror(self, element: int, source: _Source) -> list[tuple[Any, bool]]:
-        layout = self.answered.layouts[element]
-        found = self._sources(layout, source)
-        return [self.struct(layout, item) for array in found for item in array.items]
+        layout = self.response.layouts[element]
+        sources = self._sources(layout, source)
+        return [self.struct(layout, item) for array in sources for item in array.items]
 
     def _sources(self, layout: Layout, source: _Source) -> list[_Array]:
         """Return the array of the request that names the elements of an array of the response."""
@@ -190,24 +190,24 @@ class _Maker:
 
     def _candidates(self, source: _Source) -> list[_Array]:
         assert source.layout is not None
-        found = []
+        arrays = []
         for name, attr, wire, _, element in _fields(source.layout):
             if not wire.endswith("array") or element is None:
                 continue
             array = self._array(name, element, getattr(source.value, attr) or ())
-            found.append(array)
+            arrays.append(array)
             if isinstance(element, int):
-                inner = self.asked.layouts[element]
+                inner = self.request.layouts[element]
                 for inner_name, inner_attr, inner_wire, _, inner_element in _fields(inner):
                     if inner_wire.endswith("array") and isinstance(inner_element, int):
                         values = [
                             one for item in array.items for one in getattr(item.value, inner_attr)
                         ]
-                        found.append(self._array(inner_name, inner_element, values))
-        return found
+                        arrays.append(self._array(inner_name, inner_element, values))
+        return arrays
 
     def _array(self, name: str, element: int | str, values: Any) -> _Array:
-        layout = self.asked.layouts[element] if isinstance(element, int) else None
+        layout = self.request.layouts[element] if isinstance(element, int) else None
         names = frozenset(_identities(layout)) if layout is not None else frozenset[str]()
         return _Array(name, [_Source(value, layout) for value in values], names, element)
 
@@ -233,16 +233,16 @@ class _Maker:
             if wire.endswith("array") and isinstance(element, int)
         }
         for name, attr, element in _arrays(layout):
-            if name not in theirs or _has_code(self.answered, element):
+            if name not in theirs or _has_code(self.response, element):
                 continue
-            inner = self.answered.layouts[element]
+            inner = self.response.layouts[element]
             if len(_identities(inner)) != len(_fields(inner)):
                 continue
             from_attr, from_element = theirs[name]
             items = []
             for item in getattr(source.value, from_attr) or ():
-                copy = self.answered.structs[inner[0]]()
-                self._identify(inner, _Source(item, self.asked.layouts[from_element]), copy)
+                copy = self.response.structs[inner[0]]()
+                self._identify(inner, _Source(item, self.request.layouts[from_element]), copy)
                 items.append(copy)
             setattr(value, attr, items)
 

@@ -217,13 +217,13 @@ def apis_named(rule: Rule, apis: dict[int, Api]) -> list[Api]:
     named = rule.api if isinstance(rule.api, list) else [rule.api]
     if not named:
         raise RuleError("api", "the list is empty")
-    found = []
+    chosen = []
     for name in named:
         api = apis.get(name) if isinstance(name, int) else by_name.get(name)
         if api is None:
             raise RuleError("api", f"there is no API {name!r}{alike(str(name), by_name)}")
-        found.append(api)
-    return found
+        chosen.append(api)
+    return chosen
 
 
 def check_rule(rule: Rule, apis: dict[int, Api]) -> None:

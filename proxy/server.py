@@ -189,8 +189,8 @@ class FaultProxy:
 async def listening_socket(host: str, port: int) -> socket.socket:
     """Return a socket that listens. Raises OSError."""
     loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    family, *_, address = found[0]
+    infos = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    family, *_, address = infos[0]
     try:
         return socket.create_server(address[:2], family=family, backlog=BACKLOG)
     except OSError as error:

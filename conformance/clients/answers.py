@@ -67,8 +67,8 @@ def encoded(message: Message, version: int, correlation: int, acting: list[Answe
         header.unknown_tagged_fields = ()
     body = bytes(message.encode(version))
     for answer in acting:
-        for path, said in answer.claim.items():
-            body = with_claim(message, version, path, said, body)
+        for path, length in answer.claim.items():
+            body = with_claim(message, version, path, length, body)
         body = body if answer.body is None else bytes.fromhex(answer.body)
         body += bytes.fromhex(answer.append)
     frame = header.encode(header_version) + body
@@ -80,7 +80,7 @@ def encoded(message: Message, version: int, correlation: int, acting: list[Answe
     return (size & 0xFFFFFFFF).to_bytes(4, "big") + frame
 
 
-def with_claim(message: Message, version: int, path: str, said: int, body: bytes) -> bytes:
+def with_claim(message: Message, version: int, path: str, length: int, body: bytes) -> bytes:
     """Return the body with another length said of the first field of that path.
 
     Where the length stands is seen by encoding the field with no element and with one: the two
@@ -103,9 +103,9 @@ def with_claim(message: Message, version: int, path: str, said: int, body: bytes
         end = at
         while body[end] & 0x80:
             end += 1
-        return body[:at] + _uvarint((said + 1) & 0xFFFFFFFF) + body[end + 1 :]
+        return body[:at] + _uvarint((length + 1) & 0xFFFFFFFF) + body[end + 1 :]
     start = at - width + 1
-    return body[:start] + (said & (1 << 8 * width) - 1).to_bytes(width, "big") + body[at + 1 :]
+    return body[:start] + (length & (1 << 8 * width) - 1).to_bytes(width, "big") + body[at + 1 :]
 
 
 def _field(message: Message, path: str) -> tuple[Any, str]:

@@ -36,8 +36,8 @@ def make(values: Sequence[str], hazard: str, base_offset: int = 0) -> bytes:
         case "cut":
             return bytes(batch[:-3])
         case "length-high" | "length-negative":
-            said = 0x7FFFFFF0 if hazard == "length-high" else -1
-            struct.pack_into(">i", batch, _LENGTH_AT, said)
+            length = 0x7FFFFFF0 if hazard == "length-high" else -1
+            struct.pack_into(">i", batch, _LENGTH_AT, length)
             return bytes(batch)
         case "count-high" | "count-negative":
             struct.pack_into(">i", batch, _COUNT_AT, 0x7FFFFFFF if hazard == "count-high" else -2)

@@ -315,16 +315,16 @@ class _Session:
                 code = self._code(self._name(topic, topic.topic), part.partition)
                 if not code and not 0 <= part.fetch_offset <= cluster.end:
                     code = ErrorCode.OFFSET_OUT_OF_RANGE
-                found = b""
+                records = b""
                 if not code and part.fetch_offset < cluster.end:
                     ends = [base for base, _ in cluster.log[1:]] + [cluster.end]
                     kept = zip(cluster.log, ends, strict=True)
-                    found = b"".join(batch for (_, batch), end in kept if end > part.fetch_offset)
-                is_empty &= not code and not found
+                    records = b"".join(batch for (_, batch), end in kept if end > part.fetch_offset)
+                is_empty &= not code and not records
                 parts.append(
                     response.PartitionData(
                         partition_index=part.partition, error_code=code, high_watermark=cluster.end,
-                        last_stable_offset=cluster.end, log_start_offset=0, records=found,
+                        last_stable_offset=cluster.end, log_start_offset=0, records=records,
                         aborted_transactions=None,
                     )
                 )  # fmt: skip
@@ -339,18 +339,18 @@ class _Session:
 
     def _on_listoffsets(self, request: Any, answer: Any, version: int) -> Any:
         for topic, answered in zip(request.topics, answer.topics, strict=True):
-            for part, found in zip(topic.partitions, answered.partitions, strict=True):
-                found.error_code = self._code(topic.name, part.partition_index)
-                found.offset = 0 if part.timestamp == _EARLIEST else self.cluster.end
+            for part, result in zip(topic.partitions, answered.partitions, strict=True):
+                result.error_code = self._code(topic.name, part.partition_index)
+                result.offset = 0 if part.timestamp == _EARLIEST else self.cluster.end
                 if version >= _EPOCH_IN_LIST_OFFSETS:
-                    found.leader_epoch = self.cluster.epoch
+                    result.leader_epoch = self.cluster.epoch
         return answer
 
     def _on_createtopics(self, request: Any, answer: Any, version: int) -> Any:
-        for topic, made in zip(request.topics, answer.topics, strict=True):
+        for topic, result in zip(request.topics, answer.topics, strict=True):
             if topic.name in self.cluster.topics:
-                made.error_code = ErrorCode.TOPIC_ALREADY_EXISTS
-            made.num_partitions, made.replication_factor, made.configs = 1, 1, []
+                result.error_code = ErrorCode.TOPIC_ALREADY_EXISTS
+            result.num_partitions, result.replication_factor, result.configs = 1, 1, []
             self.cluster.add_topic(topic.name)
         return answer
 

@@ -235,10 +235,10 @@ def schema_text() -> str:
     (greeting, ask, reply), defs = msgspec.json.schema_components(
         [Greeting, Ask, Reply], ref_template="#/$defs/{name}"
     )
-    made: dict[str, Any] = {
+    schema: dict[str, Any] = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": f"Driver protocol {PROTOCOL} of kraftspec conform clients: a line each way",
         "oneOf": [greeting, ask, reply],
         "$defs": defs,
     }
-    return msgspec.json.format(msgspec.json.encode(made), indent=2).decode() + "\n"
+    return msgspec.json.format(msgspec.json.encode(schema), indent=2).decode() + "\n"

@@ -260,9 +260,9 @@ def schema_text() -> str:
     names = sorted(api.name for api in apis_of(kafka).values())
     schema: dict[str, Any] = msgspec.json.schema(ExchangeFile)
     schema["$defs"]["Answer"]["properties"]["api"] |= {"enum": names}
-    made = {
+    document = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Exchanges of kraftspec conform clients",
         **schema,
     }
-    return json.dumps(made, indent=2) + "\n"
+    return json.dumps(document, indent=2) + "\n"

@@ -215,9 +215,9 @@ class Client:
                 )
                 answer = self._ask(self._leader(ask.topic), request)
                 self._check(answer.error_code, ask.topic)
-                found = answer.responses[0].partitions[0]
-                self._check(found.error_code, ask.topic)
-                for record in self.faulty.records(bytes(found.records or b"")):
+                partition = answer.responses[0].partitions[0]
+                self._check(partition.error_code, ask.topic)
+                for record in self.faulty.records(bytes(partition.records or b"")):
                     if record.offset >= offset or self.faulty.has("old-records"):
                         values.append(bytes(record.value or b"").decode())
                         offset = max(offset, record.offset + 1)
@@ -261,9 +261,9 @@ class Client:
             request = kafka.MetadataRequest(topics=[wanted], allow_auto_topic_creation=True)
             answer = self._ask(self._bootstrap, request)
             nodes = {one.node_id: (one.host, one.port) for one in answer.brokers}
-            found = answer.topics[0]
-            self._check(found.error_code, topic)
-            part = found.partitions[0]
+            metadata = answer.topics[0]
+            self._check(metadata.error_code, topic)
+            part = metadata.partitions[0]
             self._check(part.error_code, topic)
             if part.leader_id not in nodes:
                 self._check(int(ErrorCode.LEADER_NOT_AVAILABLE), topic)

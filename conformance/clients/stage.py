@@ -139,8 +139,8 @@ class Stage:
         until = time.monotonic() + _READY_S
         wanted = MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name=self.topic)])
         while time.monotonic() < until:
-            found = ask(port, wanted, 9, MetadataResponse).topics[0]
-            if not found.error_code and found.partitions and found.partitions[0].leader_id >= 0:
+            state = ask(port, wanted, 9, MetadataResponse).topics[0]
+            if not state.error_code and state.partitions and state.partitions[0].leader_id >= 0:
                 return
             time.sleep(0.02)
         raise TimeoutError(f"Kafka has no leader for {self.topic}")
@@ -152,11 +152,11 @@ def _values_of(port: int, topic: str) -> list[str]:
     while True:
         part = FetchRequest.FetchPartition(fetch_offset=offset, partition_max_bytes=1 << 20)
         request = FetchRequest(topics=[FetchRequest.FetchTopic(topic=topic, partitions=[part])])
-        found: Any = ask(port, request, 12, FetchResponse).responses[0].partitions[0]
-        if not found.records:
-            if offset >= found.high_watermark:
+        partition: Any = ask(port, request, 12, FetchResponse).responses[0].partitions[0]
+        if not partition.records:
+            if offset >= partition.high_watermark:
                 return values
             continue
-        for record in iterate_records(bytes(found.records)):
+        for record in iterate_records(bytes(partition.records)):
             values.append(bytes(record.value or b"").decode(errors="replace"))
             offset = record.offset + 1

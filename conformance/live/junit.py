@@ -21,7 +21,7 @@ def junit(target: str, results: Sequence[Result], *, strict: bool = False) -> st
             suite, "testcase", name=result.scenario, classname=xml_text(f"{target}.live"),
             time=f"{result.seconds:.3f}",
         )  # fmt: skip
-        said = "; ".join(
+        text = "; ".join(
             f"step {problem.step}: {problem.detail} [{problem.cites}]"
             for problem in result.problems
         )
@@ -32,9 +32,9 @@ def junit(target: str, results: Sequence[Result], *, strict: bool = False) -> st
             message = f"passes, though it is known to fail: {result.known}"
             Xml.SubElement(case, "failure", message=xml_text(message), type="conformance")
         elif result.failed or (strict and result.problems):
-            failure = Xml.SubElement(case, "failure", message=xml_text(said), type="conformance")
+            failure = Xml.SubElement(case, "failure", message=xml_text(text), type="conformance")
             failure.text = exchange
             continue
-        if said:
-            Xml.SubElement(case, "system-out").text = f"{xml_text(said)}\n{exchange}"
+        if text:
+            Xml.SubElement(case, "system-out").text = f"{xml_text(text)}\n{exchange}"
     return document(root, sum(result.seconds for result in results))

@@ -82,8 +82,8 @@ def response_of(api: str, request: Any, peer: int, known: Known, ports: Ports) -
     """Return a plain answer of a peer to a request of the node."""
     epoch = known["epoch"]
     if api == "Vote":
-        asked = request.topics[0].partitions[0]
-        return rq.vote_answer(asked.replica_epoch, granted=True)
+        partition = request.topics[0].partitions[0]
+        return rq.vote_answer(partition.replica_epoch, granted=True)
     if api == "Fetch":
         return _with_ports(rq.fetch_answer(epoch, peer, known["end"]), ports)
     kind: Any = {
@@ -186,24 +186,24 @@ def resolve(api: str, direction: str, path: str) -> str:
     except PathError as error:
         raise MessageError(str(error)) from error
     message = (REQUESTS if direction == "request" else RESPONSES)[api]
-    found = sorted(
+    matches = sorted(
         (one for one in _paths(message) if one[-len(wanted) :] == tuple(wanted)), key=len
     )
-    if not found:
+    if not matches:
         names = {one[-1] for one in _paths(message)}
         raise MessageError(f"{message.__name__} has no field {path!r}{alike(wanted[-1], names)}")
-    if len(found) > 1 and len(found[0]) == len(found[1]):
-        raise MessageError(f"{path!r} is {' or '.join('.'.join(one) for one in found)}")
-    return ".".join([*found[0][: -len(wanted)], path])
+    if len(matches) > 1 and len(matches[0]) == len(matches[1]):
+        raise MessageError(f"{path!r} is {' or '.join('.'.join(one) for one in matches)}")
+    return ".".join([*matches[0][: -len(wanted)], path])
 
 
 @cache
 def _paths(message: type[Message]) -> tuple[tuple[str, ...], ...]:
     codec = message.CODEC
-    found: dict[tuple[str, ...], None] = {}
+    paths: dict[tuple[str, ...], None] = {}
     for version in message.VALID_VERSIONS:
-        found |= dict.fromkeys(_below(codec, codec.layout(version), ()))
-    return tuple(found)
+        paths |= dict.fromkeys(_below(codec, codec.layout(version), ()))
+    return tuple(paths)
 
 
 def _below(codec: Any, layout: Any, before: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
@@ -245,10 +245,10 @@ def set_fields(
     """Set fields of a message. Raises MessageError where the version lacks one."""
     for path, value in fields.items():
         whole = resolve(api, direction, path)
-        found = list(places(message, version, parse(whole)))
-        if not found:
+        matches = list(places(message, version, parse(whole)))
+        if not matches:
             raise MessageError(f"{type(message).__name__} v{version} has no {whole} here")
-        for place in found:
+        for place in matches:
             place.put(_value(whole, place.wire, value, known))
 
 
@@ -287,12 +287,12 @@ def mismatch(
     """Return how a message differs from conditions; empty where it agrees with all."""
     for path, condition in conditions.items():
         whole = resolve(api, direction, path)
-        found = list(places(message, version, parse(whole)))
-        values = [place.value for place in found]
+        matches = list(places(message, version, parse(whole)))
+        values = [place.value for place in matches]
         wanted, is_due = condition, True
         if isinstance(condition, dict) and "none" in condition:
             wanted, is_due = condition["none"], False
-        agrees = any(_agrees(whole, place.wire, place.value, wanted, known) for place in found)
+        agrees = any(_agrees(whole, place.wire, place.value, wanted, known) for place in matches)
         if agrees != is_due:
             shown = ", ".join(_shown(whole, value) for value in values) or "not there"
             return f"{path} is {shown}, not {_condition_text(condition, known)}"

@@ -47,7 +47,7 @@ class LivePeers(Peers):
         learn: Callable[[Message], dict[str, int]],
     ) -> None:
         """Listen. ``learn`` is given each request, and returns what is known of the node then."""
-        self.asked: list[Asked] = []
+        self.requests: list[Asked] = []
         self.votes = "ignore"
         self.fetches = "ignore"
         self._ports_by_node = dict(ports)
@@ -70,34 +70,34 @@ class LivePeers(Peers):
             return
         known = self._learn(message)
         api = API_NAMES[request.api_key]
-        asked = Asked(time.monotonic(), peer, api, request.version, message, request)
+        received = Asked(time.monotonic(), peer, api, request.version, message, request)
         with self._arrived:
-            self.asked.append(asked)
+            self.requests.append(received)
             self._arrived.notify_all()
         if api == "Vote" and self.votes != "ignore":
             answer = response_of(api, message, peer, known, self._ports_by_node)
             answer.topics[0].partitions[0].vote_granted = self.votes == "grant"
-            self.reply(asked, answer)
+            self.reply(received, answer)
         elif api == "Fetch" and self.fetches == "empty":
             answer = response_of(api, message, peer, known, self._ports_by_node)
-            timer = threading.Timer(EMPTY_FETCH_S, self.reply, (asked, answer))
+            timer = threading.Timer(EMPTY_FETCH_S, self.reply, (received, answer))
             timer.daemon = True
             timer.start()
         elif api == "ApiVersions":
-            self.reply(asked, versions_answer())
+            self.reply(received, versions_answer())
         elif api in ("BeginQuorumEpoch", "EndQuorumEpoch"):
-            self.reply(asked, response_of(api, message, peer, known, self._ports_by_node))
+            self.reply(received, response_of(api, message, peer, known, self._ports_by_node))
 
-    def reply(self, asked: Asked, response: Message) -> None:
+    def reply(self, request: Asked, response: Message) -> None:
         """Answer a request once; a node that has gone hears nothing."""
         with self._arrived:
-            if asked.is_answered:
+            if request.is_answered:
                 return
-            asked.is_answered = True
-        pending, kind = asked.pending, RESPONSES[asked.api]
-        header = response_header(kind, asked.version, pending.correlation_id)
-        frame = header + response.encode(asked.version)
-        self._transcript.response(asked.peer, NODE, frame, asked.api, asked.version)
+            request.is_answered = True
+        pending, kind = request.pending, RESPONSES[request.api]
+        header = response_header(kind, request.version, pending.correlation_id)
+        frame = header + response.encode(request.version)
+        self._transcript.response(request.peer, NODE, frame, request.api, request.version)
         with suppress(OSError):
             pending.connection.sendall(sized(frame))
 
@@ -117,11 +117,11 @@ class LivePeers(Peers):
         seen = 0
         with self._arrived:
             while True:
-                came = self.asked[seen:]
-                for asked in reversed(came) if newest else came:
-                    if (found := find(asked)) is not None:
-                        return found
-                seen = len(self.asked)
+                came = self.requests[seen:]
+                for request in reversed(came) if newest else came:
+                    if (match := find(request)) is not None:
+                        return match
+                seen = len(self.requests)
                 left = deadline_s - time.monotonic()
                 if left <= 0 or self._is_aborted:
                     return None

@@ -95,7 +95,7 @@ class Player:
         self._connections: dict[int, Connection] = {}  # Node → what it sends on.
         self._opened: list[Connection] = []
         self._held: dict[str, _Answer] = {}
-        self._asked_last: _Answer | None = None
+        self._last_request: _Answer | None = None
         self._correlation_id = 0
         self._is_aborted = False
         others = {node: port for node, port in ports.items() if node != NODE}
@@ -205,7 +205,7 @@ class Player:
             elif when.reply:
                 self._reply(when.reply)
             elif when.collect:
-                self._asked_last = self._held.pop(when.collect)
+                self._last_request = self._held.pop(when.collect)
             elif when.replicate:
                 self._replicate(when.replicate)
             elif when.restart:
@@ -259,12 +259,12 @@ class Player:
         connection.send(data, send.pieces)
         if send.half_close:
             connection.half_close()
-        asked = _Answer(connection, send.api, version, ids)
+        request = _Answer(connection, send.api, version, ids)
         connection.due += [(send.api, version, one) for one in ids]
         if send.hold:
-            self._held[send.hold] = asked
+            self._held[send.hold] = request
         else:
-            self._asked_last = asked
+            self._last_request = request
 
     def _send_until(self, send: Send) -> None:
         """Send a request again and again; Unmet where the answer does not become as it should."""
@@ -295,10 +295,10 @@ class Player:
         connection.send(data)
         if raw.half_close:
             connection.half_close()
-        self._asked_last = _Answer(connection, "ApiVersions", 0, [-1])
+        self._last_request = _Answer(connection, "ApiVersions", 0, [-1])
 
     def _reply(self, reply: Reply) -> None:
-        asked = self._arrival(
+        request = self._arrival(
             Arrival(api=reply.api, at=reply.at, where=reply.where, open=True), since_s=0.0
         )
         if reply.body:
@@ -308,17 +308,17 @@ class Player:
                 reply.api, version, bytes.fromhex(reply.body), self.ports
             )
         else:
-            answer = response_of(reply.api, asked.message, reply.at, self.known, self.ports)
+            answer = response_of(reply.api, request.message, reply.at, self.known, self.ports)
         if reply.records == "opening":
             batch = rq.opening(self.known["epoch"], reply.at, self.known["end"])
             answer.responses[0].partitions[0].records = batch
         elif reply.records is not None:
             batches = [recorded_batch(bytes.fromhex(one), self.ports) for one in reply.records]
             answer.responses[0].partitions[0].records = b"".join(batches)
-        set_fields(answer, asked.version, reply.api, "response", reply.fields, self.known)
+        set_fields(answer, request.version, reply.api, "response", reply.fields, self.known)
         # What this step is followed by comes after the answer, not while it was waited for.
         self.step_s = time.monotonic()
-        self.peers.reply(asked, answer)
+        self.peers.reply(request, answer)
 
     def _replicate(self, peer: Peer) -> None:
         """Fetch as a follower does, until there is nothing more."""
@@ -356,10 +356,10 @@ class Player:
 
     def judge(self, outcomes: Sequence[Outcome]) -> None:
         """Return if one of the outcomes is there. Raises Unmet with what is instead."""
-        found = ""
+        problem = ""
         if any(outcome.answer is not None or outcome.closed for outcome in outcomes):
-            found = self._judge_answer(outcomes)
-            if not found:
+            problem = self._judge_answer(outcomes)
+            if not problem:
                 return
         for outcome in outcomes:
             if outcome.request:
@@ -369,15 +369,15 @@ class Player:
             if outcome.no_request:
                 self._silence(outcome.no_request)
                 return
-        raise Unmet(found)
+        raise Unmet(problem)
 
     def _judge_answer(self, outcomes: Sequence[Outcome]) -> str:
         """Return what is wrong with the answer; empty where it is one of the outcomes."""
-        asked = self._asked_last
-        assert asked is not None
+        request = self._last_request
+        assert request is not None
         may_close = any(outcome.closed for outcome in outcomes)
-        for number, expected in enumerate(asked.ids):
-            answer = self._answer(asked, expected)
+        for number, expected in enumerate(request.ids):
+            answer = self._answer(request, expected)
             if answer is None:
                 if may_close:
                     return ""
@@ -386,12 +386,12 @@ class Player:
             for outcome in outcomes:
                 if outcome.answer is None:
                     continue
-                version = asked.version
+                version = request.version
                 unsupported = ErrorCode.UNSUPPORTED_VERSION
-                if asked.api == "ApiVersions" and getattr(answer, "error_code", 0) == unsupported:
+                if request.api == "ApiVersions" and getattr(answer, "error_code", 0) == unsupported:
                     version = 0
                 wrong = mismatch(
-                    answer, version, asked.api, "response", outcome.answer, self.at_step
+                    answer, version, request.api, "response", outcome.answer, self.at_step
                 )
                 if not wrong:
                     break
@@ -400,17 +400,17 @@ class Player:
         return ""
 
     def _answer_now(self) -> Message:
-        asked = self._asked_last
-        assert asked is not None
-        answer = self._answer(asked, asked.ids[0])
+        request = self._last_request
+        assert request is not None
+        answer = self._answer(request, request.ids[0])
         if answer is None:
             raise Unmet("the node closed the connection; an answer was due")
         return answer
 
-    def _answer(self, asked: _Answer, correlation_id: int) -> Message | None:
+    def _answer(self, request: _Answer, correlation_id: int) -> Message | None:
         """Return an answer, and pass over those before it; None where the node hung up."""
         while True:
-            connection = asked.connection
+            connection = request.connection
             try:
                 frame = connection.receive(time.monotonic() + SLACK_S)
             except TimeoutError as error:
@@ -457,44 +457,42 @@ class Player:
         """Wait for a request of the node since then; Unmet where none comes in time."""
         others: list[str] = []
 
-        def find(asked: Asked) -> Asked | None:
-            if asked.at_s < since_s or asked.api != arrival.api:
+        def find(request: Asked) -> Asked | None:
+            if request.at_s < since_s or request.api != arrival.api:
                 return None
-            if arrival.at not in (None, asked.peer) or (arrival.open and asked.is_answered):
+            if arrival.at not in (None, request.peer) or (arrival.open and request.is_answered):
                 return None
-            wrong = mismatch(
-                asked.message, asked.version, asked.api, "request", arrival.where, self.at_step
-            )
+            wrong = self._mismatch(request, arrival.where)
             if wrong:
                 others.append(wrong)
-            return None if wrong else asked
+            return None if wrong else request
 
         deadline_s = self._begun_s() + self._seconds(arrival.within) + SLACK_S
         # Of a request that timed out and came again, only the newest can be answered.
-        asked = self.peers.until(find, deadline_s, newest=arrival.open)
+        request = self.peers.until(find, deadline_s, newest=arrival.open)
         where = f" at {arrival.at}" if arrival.at else ""
-        if asked is None:
+        if request is None:
             had = f"; of those that came, {others[-1]}" if others else ""
             raise Unmet(f"no {arrival.api} that was due came{where} in time{had}")
         least_s = self._seconds(arrival.not_before)
-        if arrival.not_before and asked.at_s - self.step_s < least_s:
+        if arrival.not_before and request.at_s - self.step_s < least_s:
             raise Unmet(
-                f"{arrival.api} came{where} after {asked.at_s - self.step_s:.3f} s, "
+                f"{arrival.api} came{where} after {request.at_s - self.step_s:.3f} s, "
                 f"and not before {least_s:g} s was due"
             )
-        return asked
+        return request
+
+    def _mismatch(self, request: Asked, due: Mapping[str, Any]) -> str:
+        """Return how a request of the node differs from conditions; empty where it does not."""
+        return mismatch(request.message, request.version, request.api, "request", due, self.at_step)
 
     def _silence(self, silence: Silence) -> None:
         """Wait; Unmet where such a request comes."""
 
-        def find(asked: Asked) -> Asked | None:
-            if asked.at_s < self.step_s or asked.api != silence.api:
-                return None
-            wrong = mismatch(
-                asked.message, asked.version, asked.api, "request", silence.where, self.at_step
-            )
-            return None if wrong else asked
+        def find(request: Asked) -> Asked | None:
+            is_meant = request.at_s >= self.step_s and request.api == silence.api
+            return request if is_meant and not self._mismatch(request, silence.where) else None
 
-        asked = self.peers.until(find, self._begun_s() + self._seconds(silence.during))
-        if asked is not None:
-            raise Unmet(f"{silence.api} came at {asked.peer}, and none was due")
+        request = self.peers.until(find, self._begun_s() + self._seconds(silence.during))
+        if request is not None:
+            raise Unmet(f"{silence.api} came at {request.peer}, and none was due")

@@ -369,9 +369,9 @@ def schema_text() -> str:
     schema: dict[str, Any] = msgspec.json.schema(ScenarioFile)
     for kind in ("Send", "Reply", "Arrival", "Silence"):
         schema["$defs"][kind]["properties"]["api"] |= {"enum": sorted(REQUESTS)}
-    made = {
+    document = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Scenarios of kraftspec conform live",
         **schema,
     }
-    return json.dumps(made, indent=2) + "\n"
+    return json.dumps(document, indent=2) + "\n"

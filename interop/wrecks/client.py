@@ -60,14 +60,14 @@ def leaders(port: int, names: Sequence[str] | None = None) -> dict[str, list[int
     request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
     answer = ask(port, request, 12, MetadataResponse)
     ports = {broker.node_id: broker.port for broker in answer.brokers}
-    found = {}
+    by_topic = {}
     for topic in answer.topics:
         by_index = sorted(topic.partitions, key=lambda partition: partition.partition_index)
         if topic.error_code or any(one.leader_id not in ports for one in by_index):
             raise NotDoneError(f"{topic.name} has no leader")
         if not topic.is_internal:
-            found[topic.name or ""] = [ports[one.leader_id] for one in by_index]
-    return found
+            by_topic[topic.name or ""] = [ports[one.leader_id] for one in by_index]
+    return by_topic
 
 
 def append(port: int, name: str, partition: int, values: Sequence[str]) -> None:
@@ -104,10 +104,10 @@ def fetch(port: int, name: str, partition: int) -> list[str]:
     topic = FetchRequest.FetchTopic(topic=name, partitions=[wanted])
     request = FetchRequest(topics=[topic], max_bytes=FETCH_BYTES)
     answer = ask(port, request, 12, FetchResponse)
-    found = answer.responses[0].partitions[0]
-    if answer.error_code or found.error_code:
-        raise NotDoneError(f"{name}-{partition}: {answer.error_code} {found.error_code}")
-    data = bytes(found.records or b"")
+    part = answer.responses[0].partitions[0]
+    if answer.error_code or part.error_code:
+        raise NotDoneError(f"{name}-{partition}: {answer.error_code} {part.error_code}")
+    data = bytes(part.records or b"")
     return [
         bytes(record.value or b"").decode()
         for header in iterate_headers(data)
@@ -123,15 +123,15 @@ def read_topics(port: int, names: Sequence[str]) -> Records:
     }
 
 
-def missing(wanted: Records, found: Records) -> list[str]:
+def missing(wanted: Records, present: Records) -> list[str]:
     """Return what of ``wanted`` is not in ``found``, in words."""
     lines = []
     for name, partitions in wanted.items():
-        if name not in found:
+        if name not in present:
             lines.append(f"topic {name} is gone")
             continue
         for number, values in enumerate(partitions):
-            have = found[name][number] if number < len(found[name]) else []
+            have = present[name][number] if number < len(present[name]) else []
             if len(have) < len(values):
                 lines.append(f"{name}-{number} has {len(have)} of {len(values)} records")
             elif have[: len(values)] != values:

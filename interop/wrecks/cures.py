@@ -38,18 +38,18 @@ class Cured(msgspec.Struct):
 
 def options_of(home: Path, manifest: Manifest) -> list[str]:
     """Return the options for a wreck; an operator knows where the nodes listen."""
-    found = ["--keep", ",".join(map(str, manifest.keep))]
+    options = ["--keep", ",".join(map(str, manifest.keep))]
     for option in manifest.options:
         if option == "--endpoint":
             for facts in map(manifest.node, manifest.keep):
-                found += [option, f"{facts.id}={CONTROLLER}://{HOST}:{facts.port}"]
+                options += [option, f"{facts.id}={CONTROLLER}://{HOST}:{facts.port}"]
         elif option == "--source":
-            found += [option, str(home / manifest.node(manifest.keep[0]).name / "data-0")]
+            options += [option, str(home / manifest.node(manifest.keep[0]).name / "data-0")]
         elif option == "--pad-to":
-            found += [option, str(max(facts.log_end for facts in manifest.nodes))]
+            options += [option, str(max(facts.log_end for facts in manifest.nodes))]
         else:
-            found.append(option)
-    return found
+            options.append(option)
+    return options
 
 
 def recover(
@@ -101,7 +101,7 @@ def cure(home: Path, manifest: Manifest, cured: Cured | None = None) -> Changes:
         if (away := _AWAY.match(step)) is not None:
             log = Path(away[1])
             log.rename(home / f"{log.parent.parent.name}-{log.name}")
-    static = [found[1] for step in steps if (found := _STATIC.search(step)) is not None]
+    static = [match[1] for step in steps if (match := _STATIC.search(step)) is not None]
     return {id: {"controller.quorum.voters": text} for id in manifest.keep for text in static}
 
 
@@ -110,11 +110,11 @@ def _killed_at_each_change(home: Path, manifest: Manifest) -> int:
     for number in itertools.count(1):
         program = ("kraftspec.interop.wrecks.dying", str(number))
         backup = str(home / f"backup-{number}")
-        code, found = recover(home, manifest, "--write", "--backup", backup, program=program)
+        code, output = recover(home, manifest, "--write", "--backup", backup, program=program)
         if not code:
             return number - 1
         if code != -signal.SIGKILL:
-            raise CureError(f"after {number - 1} deaths: exit code {code}, {found}")
+            raise CureError(f"after {number - 1} deaths: exit code {code}, {output}")
     raise AssertionError
 
 
@@ -125,8 +125,8 @@ def is_refused(home: Path, manifest: Manifest, running: Collection[int] = ()) ->
     """
     still = [facts.name for facts in manifest.nodes if facts.id not in running]
     before = _contents(home, still)
-    code, found = recover(home, manifest, "--write", "--backup", str(home / "backup"))
-    codes = {one["code"] for one in found.get("refusals", [])}
+    code, output = recover(home, manifest, "--write", "--backup", str(home / "backup"))
+    codes = {one["code"] for one in output.get("refusals", [])}
     problems = []
     if code != REFUSED or not codes or codes - {manifest.expect, *(["running"] if running else [])}:
         problems.append(f"exit code {code}, refusals {sorted(codes)}: not {manifest.expect}")

@@ -104,7 +104,7 @@ def _grow(standing: Standing, keepers: Iterable[Node], say: Callable[[str], None
         say(f"{standing.add_controller().id} is added")
     # A voter that does not know it yet would keep the others from electing a leader, for ever
     # (docs/findings/kraft-gridlock.md): no controller is killed before all have the last voters.
-    end = -1 if (found := standing.quorum()) is None else found.high_watermark
+    end = -1 if (quorum := standing.quorum()) is None else quorum.high_watermark
 
     def know_it() -> bool:
         now = standing.quorum()
@@ -116,21 +116,21 @@ def _grow(standing: Standing, keepers: Iterable[Node], say: Callable[[str], None
 
 def _lost(brokers: list[Node], wanted: Records) -> list[str]:
     """Return what of ``wanted`` the brokers do not have, once they serve or time is up."""
-    found: list[str] = []
+    lost: list[str] = []
 
     def has_all() -> bool:
         try:
             have = read_topics(brokers[0].listener().port, list(wanted))
         except (NotDoneError, OSError, CodecError) as error:
-            found[:] = [str(error)]
+            lost[:] = [str(error)]
             return False
-        found[:] = missing(wanted, have)
-        return not found
+        lost[:] = missing(wanted, have)
+        return not lost
 
     try:
         wait_until("the brokers have every record", has_all, timeout_s=SERVING_S)
     except CheckFailedError as error:
-        return [f"{error}: {'; '.join(found)}"]
+        return [f"{error}: {'; '.join(lost)}"]
     return []
 
 

@@ -106,10 +106,10 @@ def _verified(home: Path, manifest: Manifest) -> list[str]:
     names = [name for name in added if int(name.rpartition("-")[2]) >= FIRST_ADDED_ID]
     names += [manifest.node(id).name for id in manifest.keep]
     names += [node.name for node in manifest.nodes if node.roles == "broker"]
-    found = verify([str(home / name / "data-0") for name in sorted(names)])
+    judgement = verify([str(home / name / "data-0") for name in sorted(names)])
     return [
         f"verify: {one.code}: {one.text}"
-        for one in found.verdicts
+        for one in judgement.verdicts
         if one.severity is not Severity.NOTE
     ]
 
@@ -173,16 +173,16 @@ def main(
                 failed_before = again and known == before.get(cell.name)
                 if known is not None and (known.outcome == PASSED or not failed_before):
                     continue
-                found = run_cell(cell.kind, cell.seed, release)
-                keep_cell(out, found)
+                result = run_cell(cell.kind, cell.seed, release)
+                keep_cell(out, result)
         except BlockingIOError:
             continue  # Another process runs it.
         except KeyboardInterrupt:
             click.echo("Interrupted: the same command goes on.", err=True)
             raise click.exceptions.Exit(INTERRUPTED) from None
         click.echo(
-            f"{number}/{len(wanted)} {cell.kind} {cell.seed}: {found.outcome}, "
-            f"{found.seconds:.0f} s" + "".join(f"\n    {text}" for text in found.problems),
+            f"{number}/{len(wanted)} {cell.kind} {cell.seed}: {result.outcome}, "
+            f"{result.seconds:.0f} s" + "".join(f"\n    {text}" for text in result.problems),
             err=True,
         )
     cells = read_cells(out)

@@ -109,21 +109,21 @@ class Standing:
         """Return what a leader that runs knows of the quorum."""
         for node in self.nodes.values():
             if node.roles == "controller" and node.running():
-                found = quorum_at(node.listener().port)
-                if found is not None:
-                    return found
+                quorum = quorum_at(node.listener().port)
+                if quorum is not None:
+                    return quorum
         return None
 
     def wait_leader(self) -> int:
         """Return the id of the leader, once one has committed."""
 
         def is_there() -> bool:
-            found = self.quorum()
-            return found is not None and found.high_watermark > 0
+            quorum = self.quorum()
+            return quorum is not None and quorum.high_watermark > 0
 
         wait_until("a controller leads", is_there, timeout_s=LEADER_S)
-        found = self.quorum()
-        return -1 if found is None else found.leader_id
+        quorum = self.quorum()
+        return -1 if quorum is None else quorum.leader_id
 
     def add_controller(self) -> Node:
         """Format a controller without voters, start it, and make it a voter."""

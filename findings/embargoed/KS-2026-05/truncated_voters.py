@@ -91,14 +91,14 @@ def _removal(stage: Stage, cluster: Cluster, a: Node) -> tuple[Node, Node]:
 
 
 def _leader_of(cluster: Cluster, nodes: list[Node]) -> Node:
-    found: list[Node] = []
+    leaders: list[Node] = []
 
     def is_there() -> bool:
-        found[:] = [node for node in nodes if cluster.quorum_of(node) is not None]
-        return bool(found)
+        leaders[:] = [node for node in nodes if cluster.quorum_of(node) is not None]
+        return bool(leaders)
 
     wait_until("one of the two leads", is_there)
-    return found[0]
+    return leaders[0]
 
 
 def _committed(cluster: Cluster, leader: Node) -> int:
@@ -137,23 +137,23 @@ def _write(stage: Stage, cluster: Cluster, nodes: list[Node], value: str) -> Nod
 
     wait_until(f"a leader sets a configuration to {value}", is_written)
     (leader,) = leaders[:1]
-    said = "" if stage.is_ours else f" sets a configuration to {value}, acknowledges it, and"
+    change = "" if stage.is_ours else f" sets a configuration to {value}, acknowledges it, and"
     end = log_end(leader)
     _wait_committed(cluster, leader, end)
-    stage.step(f"{leader.id}{said} commits up to {end}")
+    stage.step(f"{leader.id}{change} commits up to {end}")
     return leader
 
 
 def _last_leader_change(leader: Node) -> str:
-    found = ""
+    election = ""
     for batch in batches_of(leader.metadata_log):
         if batch.is_control:
             for _, record in decode_control_records(decode_batch(batch.data, 0)):
                 if isinstance(record, LeaderChangeMessage):
                     ids = sorted(voter.voter_id for voter in record.voters)
                     granting = sorted(voter.voter_id for voter in record.granting_voters)
-                    found = f"the voters {ids}, by the votes of {granting}"
-    return found
+                    election = f"the voters {ids}, by the votes of {granting}"
+    return election
 
 
 def _has(node: Node, value: str) -> bool:

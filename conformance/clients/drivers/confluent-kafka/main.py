@@ -56,17 +56,17 @@ class Driven:
 
     def produce(self, ask: dict[str, Any]) -> None:
         """Send values, and wait for what is said of each."""
-        said: list[Any] = []
+        errors: list[Any] = []
         for value in ask["values"]:
             self.producer.produce(
                 ask["topic"],
                 value.encode(),
                 partition=ask.get("partition", 0),
-                on_delivery=lambda error, _: said.append(error),
+                on_delivery=lambda error, _: errors.append(error),
             )
-        while len(said) < len(ask["values"]):
+        while len(errors) < len(ask["values"]):
             self.producer.poll(0.1)
-        for error in said:
+        for error in errors:
             if error is not None:
                 raise KafkaException(error)
 
@@ -101,11 +101,11 @@ class Driven:
     def admin(self, ask: dict[str, Any]) -> None:
         """Create a topic."""
         admin = AdminClient(self.common)
-        made = admin.create_topics(
+        futures = admin.create_topics(
             [NewTopic(ask["create_topic"], num_partitions=1, replication_factor=1)],
             request_timeout=ask["timeout_ms"] / 1000,
         )
-        made[ask["create_topic"]].result()
+        futures[ask["create_topic"]].result()
 
     def close(self, ask: dict[str, Any]) -> None:
         """Wait for what is under way; the producer goes with this object."""
