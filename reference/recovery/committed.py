@@ -59,17 +59,17 @@ def proofs_of(
     ``is_still``: no directory changed while they were read.
     """
     directories = comparison.directories
-    found: list[Proof] = []
+    proofs: list[Proof] = []
     for number, directory in enumerate(directories):
         if not directory.formatting_problem:
-            found += _of_checkpoints(number, directory)
-            found += _of_records(number, directory.log)
-    proven = max((proof.end_offset for proof in found), default=0)
-    found += _of_one_epoch(comparison, proven)
+            proofs += _of_checkpoints(number, directory)
+            proofs += _of_records(number, directory.log)
+    proven = max((proof.end_offset for proof in proofs), default=0)
+    proofs += _of_one_epoch(comparison, proven)
     if is_still and not missing_voters(directories):
-        found += _of_all_electable(comparison, candidates, proven)
-    found.sort(key=lambda proof: proof.end_offset, reverse=True)
-    return found
+        proofs += _of_all_electable(comparison, candidates, proven)
+    proofs.sort(key=lambda proof: proof.end_offset, reverse=True)
+    return proofs
 
 
 def contradiction(proofs: Sequence[Proof], comparison: Comparison) -> tuple[Proof, Proof] | None:
@@ -131,21 +131,21 @@ def sets_since(directory: Directory, end_offset: int, proven: int) -> list[Voter
     They are the last one before that offset, and those before it, back to one that is committed.
     Static voters are those that the last leader before it named.
     """
-    found = []
+    voter_sets = []
     for entry in reversed(directory.history):
         if entry.offset >= end_offset:
             continue
-        found.append(entry.voters)
+        voter_sets.append(entry.voters)
         if entry.offset < proven:
-            return found
-    if not found:
+            return voter_sets
+    if not voter_sets:
         controls = directory.log.controls[: directory.log.control_before(end_offset)]
         for batch in reversed(controls):
             change = batch.find(LeaderChange)
             if change is not None:
                 return [static_set(change.voters)]
         return [static_set(directory.static_ids)] if directory.static_ids else []
-    return found
+    return voter_sets
 
 
 def _holders(
@@ -193,12 +193,12 @@ def _of_one_epoch(comparison: Comparison, proven: int) -> Iterator[Proof]:
             for end in (directories[one].log.end_offset for one in members)
             if log.epoch_of(end - 1) == epoch
         ]
-        found = _furthest(comparison, members, reference, ends, proven)
-        if found is not None:
+        held = _furthest(comparison, members, reference, ends, proven)
+        if held is not None:
             yield Proof(
-                end_offset=found[0], epoch=epoch, number=reference, kind="majority",
-                text=f"{_who_holds(comparison, found[1], reference)}, and has seen no epoch after "
-                f"{epoch}",
+                end_offset=held[0], epoch=epoch, number=reference, kind="majority",
+                text=f"{_who_holds(comparison, held[1], reference)}, and has seen no epoch "
+                f"after {epoch}",
             )  # fmt: skip
 
 
@@ -218,13 +218,13 @@ def _of_all_electable(
         (comparison.agree_until(reference, one) for one in electable[1:]), default=log.end_offset
     )
     ends = [end for end in ends if log.first < end <= limit]
-    found = _furthest(comparison, readable, reference, ends, proven)
-    if found is not None:
+    held = _furthest(comparison, readable, reference, ends, proven)
+    if held is not None:
         yield Proof(
-            end_offset=found[0], epoch=log.epoch_of(found[0] - 1), number=reference,
+            end_offset=held[0], epoch=log.epoch_of(held[0] - 1), number=reference,
             kind="all-electable",
-            text=f"{_who_holds(comparison, found[1], reference)}, and so does every node that can "
-            f"be elected",
+            text=f"{_who_holds(comparison, held[1], reference)}, and so does every node that "
+            f"can be elected",
         )  # fmt: skip
 
 

@@ -57,15 +57,15 @@ class Comparison:
             return None
         if a < b:
             return self._partings[a, b]
-        found = self._partings[b, a]
-        return found and found._replace(epoch=found.other_epoch, other_epoch=found.epoch)
+        parting = self._partings[b, a]
+        return parting and parting._replace(epoch=parting.other_epoch, other_epoch=parting.epoch)
 
     def agree_until(self, a: int, b: int) -> int:
         """Return the offset before which both logs are the same, as far as both are known."""
-        found = self.parting(a, b)
+        parting = self.parting(a, b)
         one, other = self.directories[a].log, self.directories[b].log
         end = min(one.end_offset, other.end_offset)
-        return end if found is None else min(found.offset, end)
+        return end if parting is None else min(parting.offset, end)
 
     def holds(self, a: int, reference: int, end_offset: int) -> bool:
         """Whether ``a`` is seen to have all that ``reference`` has before ``end_offset``.
@@ -91,9 +91,9 @@ class Comparison:
     def _epoch_before(self, number: int, end_offset: int) -> int:
         """Return the epoch of the record before an offset, by log or checkpoint; -1: unknown."""
         directory = self.directories[number]
-        found = directory.log.epoch_of(end_offset - 1)
+        epoch = directory.log.epoch_of(end_offset - 1)
         ids = [one.id for one in directory.checkpoints if one.proves]
-        return next((id_.epoch for id_ in ids if id_.end_offset == end_offset), found)
+        return next((id_.epoch for id_ in ids if id_.end_offset == end_offset), epoch)
 
     def _compare(self, one: Directory, other: Directory) -> Parting | None:
         left, right = one.log, other.log
@@ -110,9 +110,9 @@ class Comparison:
         if start >= end:
             return None
         for place in suspects(left.fingerprints, right.fingerprints, start, end):
-            found = self._look(one, other, place)
-            if found is not None:
-                return found
+            parting = self._look(one, other, place)
+            if parting is not None:
+                return parting
         return None
 
     def _look(self, one: Directory, other: Directory, place: range) -> Parting | None:
@@ -128,14 +128,14 @@ class Comparison:
 
     def _headers(self, directory: Directory, place: range) -> dict[int, BatchHeader]:
         batches = batches_from(directory, self._files, place.start, place.stop)
-        found = {header.base_offset: header for header, _ in batches}
+        headers = {header.base_offset: header for header, _ in batches}
         # A block is as large as it is: what is compared has so many batches, or a few more.
         if any(
             header.partition_leader_epoch != directory.log.epoch_of(offset)
-            for offset, header in found.items()
+            for offset, header in headers.items()
         ):
             raise ChangedMeanwhileError(directory.path)
-        return found
+        return headers
 
 
 def _mark(header: BatchHeader) -> tuple[int, int, int]:

@@ -51,7 +51,7 @@ class Candidate(msgspec.Struct, kw_only=True):
 
 def candidates_of(directories: Sequence[Directory]) -> list[Candidate]:
     """Return the nodes that are voters by their own logs, the longest log first."""
-    found = []
+    candidates = []
     for number, directory in enumerate(directories):
         voters = directory.in_force.voters
         if not directory.is_readable or not voters.is_voter(directory.key):
@@ -59,9 +59,9 @@ def candidates_of(directories: Sequence[Directory]) -> list[Candidate]:
         candidate = Candidate(number=number, key=directory.key, needed=voters.majority)
         for voter in voters:
             _ask(candidate, directory, voter.key, directories)
-        found.append(candidate)
-    found.sort(key=lambda one: directories[one.number].log.position, reverse=True)
-    return found
+        candidates.append(candidate)
+    candidates.sort(key=lambda one: directories[one.number].log.position, reverse=True)
+    return candidates
 
 
 def _ask(

@@ -103,7 +103,7 @@ def afterwards(plan: Plan) -> Iterator[str]:
     kept = _kept(plan)
     ids = [one.node_id for one in kept]
     cluster_id = "" if kept[0].meta is None else kept[0].meta.cluster_id
-    gone = {key.id for key in plan.found.missing.values()} - set(ids)
+    gone = {key.id for key in plan.judgement.missing.values()} - set(ids)
     left_out = [one for one in plan.left_out() if one.node_id not in gone]
     if gone:
         yield (
@@ -195,7 +195,7 @@ def _nodes(ids: Any) -> str:
 
 def to_json(plan: Plan, files: ReadableFiles) -> dict[str, Any]:
     """Return the whole plan."""
-    found: dict[str, Any] = {
+    document: dict[str, Any] = {
         "keep": list(plan.request.keep),
         "refusals": [
             {"code": one.code, "text": one.text, "wayOn": one.way_on} for one in plan.refusals
@@ -205,10 +205,10 @@ def to_json(plan: Plan, files: ReadableFiles) -> dict[str, Any]:
         "afterwards": [],
     }
     if plan.source < 0 or not plan.keepers:
-        return found
-    found["source"] = plan.log_source.path
-    found["endOffset"] = plan.end_offset
-    found["losses"] = [
+        return document
+    document["source"] = plan.log_source.path
+    document["endOffset"] = plan.end_offset
+    document["losses"] = [
         {
             "nodeId": plan.directories[loss.number].node_id,
             "startOffset": loss.start,
@@ -218,10 +218,10 @@ def to_json(plan: Plan, files: ReadableFiles) -> dict[str, Any]:
         for loss in plan.losses
     ]
     if plan.refusals:
-        return found
+        return document
     if plan.epoch >= 0:
-        found["epoch"] = plan.epoch
-    return found | {
+        document["epoch"] = plan.epoch
+    return document | {
         "batch": plan.batch.hex(),
         "voters": voters_json(plan.voters),
         "isStatic": plan.is_static,

@@ -104,7 +104,7 @@ class Plan(msgspec.Struct, kw_only=True):
     and ``withdrawn_voters`` are in force then.
     """
 
-    found: Judgement
+    judgement: Judgement
     request: Request
     source: int = NONE
     keepers: list[int] = []  # Numbers of directories.
@@ -122,7 +122,7 @@ class Plan(msgspec.Struct, kw_only=True):
     @property
     def directories(self) -> Sequence[Directory]:
         """The directories, by their numbers."""
-        return self.found.directories
+        return self.judgement.directories
 
     @property
     def log_source(self) -> Directory:
@@ -151,13 +151,13 @@ class Plan(msgspec.Struct, kw_only=True):
 
 
 def plan_of(
-    found: Judgement, request: Request, files: ReadableFiles, in_use: Sequence[int] = ()
+    judgement: Judgement, request: Request, files: ReadableFiles, in_use: Sequence[int] = ()
 ) -> Plan:
     """Choose the cure; ``in_use`` are the numbers of directories that a process has locked."""
-    plan = Plan(found=found, request=request)
-    plan.refusals += refused_directories(found)
+    plan = Plan(judgement=judgement, request=request)
+    plan.refusals += refused_directories(judgement)
     for id_ in request.keep:
-        numbers = [at for at, one in enumerate(found.directories) if one.node_id == id_]
+        numbers = [at for at, one in enumerate(judgement.directories) if one.node_id == id_]
         plan.keepers += numbers[:1]
         if not numbers:
             plan.refusals.append(refusal("not-given", f"no directory is that of node {id_}"))
@@ -167,7 +167,7 @@ def plan_of(
     if request.withdraws_voters and not plan.refusals:
         _check_elections(plan)
         if not plan.refusals:
-            withdrawal = find_withdrawal(found, plan.source, plan.keepers)
+            withdrawal = find_withdrawal(judgement, plan.source, plan.keepers)
             plan.withdrawn_at, plan.withdrawn_voters = withdrawal.offset, withdrawal.voters
             plan.refusals += withdrawal.refusals
     if not plan.refusals:
@@ -201,7 +201,7 @@ def _has_cure(plan: Plan, number: int, source: int) -> bool:
     batch = forced_at_end(plan.directories[number].log)
     ends = {
         plan.directories[source].log.end_offset,
-        plan.found.comparison.agree_until(number, source),
+        plan.judgement.comparison.agree_until(number, source),
     }
     return batch is not None and ends == {batch.base_offset}
 
@@ -269,7 +269,7 @@ def _adopting(plan: Plan, number: int) -> Voter | None:
     """Return a node whose log is the beginning of another's: blank, or a graft that was begun."""
     one = plan.directories[number]
     others = set(range(len(plan.directories))) - set(plan.keepers)
-    ends = [plan.found.comparison.agree_until(number, at) for at in others]
+    ends = [plan.judgement.comparison.agree_until(number, at) for at in others]
     return Voter(one.key, (), _NEW_VERSIONS) if one.log.end_offset in ends else None
 
 
@@ -387,7 +387,7 @@ def _graft(plan: Plan, number: int, files: ReadableFiles) -> Change:
     if number == plan.source:
         change.cut_at = plan.withdrawn_at
         return change
-    comparison = plan.found.comparison
+    comparison = plan.judgement.comparison
     one, source = plan.directories[number], plan.log_source
     own, kept = one.log, source.log
     agreed = min(comparison.agree_until(number, plan.source), plan.end_offset)
@@ -425,7 +425,7 @@ def _graft(plan: Plan, number: int, files: ReadableFiles) -> Change:
 
 def _check_elections(plan: Plan) -> None:
     """Refuse where a leader can be elected without any of this."""
-    electable = [one for one in plan.found.candidates if one.is_electable]
+    electable = [one for one in plan.judgement.candidates if one.is_electable]
     if plan.is_begun:
         # Who has the batch needs only the nodes to keep; what is left is done in any case.
         electable = [one for one in electable if one.number not in plan.keepers]
@@ -449,7 +449,7 @@ def _has_moved(plan: Plan) -> bool:
 
 
 def _check_losses(plan: Plan) -> None:
-    comparison = plan.found.comparison
+    comparison = plan.judgement.comparison
     for at, one in enumerate(plan.directories):
         agreed = comparison.agree_until(at, plan.source)
         start = min(agreed, plan.end_offset)  # What is before its log is in its checkpoint.

@@ -241,7 +241,7 @@ def voters_history(checkpoints: list[Checkpoint], log: Log) -> tuple[list[Voters
 
     The last one is what a node finds when it starts: its latest checkpoint, then the log.
     """
-    found: list[VotersInForce] = []
+    entries: list[VotersInForce] = []
     levels = [(NONE - 1, 0)]
     for batch in log.controls:
         for offset, record in batch.records:
@@ -249,7 +249,7 @@ def voters_history(checkpoints: list[Checkpoint], log: Log) -> tuple[list[Voters
                 levels.append((offset, record.level))
             elif isinstance(record, Voters):
                 origin = Origin("log", offset, batch.epoch)
-                found.append(VotersInForce(offset, record.voters, origin))
+                entries.append(VotersInForce(offset, record.voters, origin))
     for checkpoint in checkpoints:
         end_offset, epoch = checkpoint.id
         if checkpoint.problem:
@@ -257,10 +257,10 @@ def voters_history(checkpoints: list[Checkpoint], log: Log) -> tuple[list[Voters
         levels.append((end_offset - 1, checkpoint.kraft_version or 0))
         if checkpoint.voters is not None:
             origin = Origin("checkpoint", end_offset, epoch)
-            found.append(VotersInForce(end_offset - 1, checkpoint.voters, origin))
-    found.sort(key=lambda entry: entry.offset)  # Of one offset, the checkpoint comes last.
+            entries.append(VotersInForce(end_offset - 1, checkpoint.voters, origin))
+    entries.sort(key=lambda entry: entry.offset)  # Of one offset, the checkpoint comes last.
     history: list[VotersInForce] = []
-    for entry in found:
+    for entry in entries:
         if not history or entry.voters != history[-1].voters or entry.origin.kind == "log":
             history.append(entry)
     return history, max(levels, key=lambda level: level[0])[1]

@@ -84,10 +84,10 @@ def refusal(code: str, text: str) -> Refusal:
     return Refusal(code=code, text=text)
 
 
-def refused_directories(found: Judgement) -> Iterator[Refusal]:
+def refused_directories(judgement: Judgement) -> Iterator[Refusal]:
     """Yield what of the judgement forbids to touch any of these directories."""
-    for verdict in found.verdicts:
+    for verdict in judgement.verdicts:
         if verdict.code in _VERDICTS:
             yield refusal(verdict.code, verdict.text)
-    if not found.is_still:
+    if not judgement.is_still:
         yield refusal("running", "a node wrote to its directory while it was read")

@@ -25,9 +25,9 @@ LINES_MAX: Final = 50  # Of records in doubt; kraftspec dump-log shows them all.
 _NO_OP: Final = '"type":"NO_OP_RECORD"'
 
 
-def to_json(found: Judgement, files: ReadableFiles) -> dict[str, Any]:
+def to_json(judgement: Judgement, files: ReadableFiles) -> dict[str, Any]:
     """Return the whole judgement."""
-    directories = found.directories
+    directories = judgement.directories
     proofs = [
         {
             "endOffset": proof.end_offset,
@@ -36,20 +36,20 @@ def to_json(found: Judgement, files: ReadableFiles) -> dict[str, Any]:
             "kind": proof.kind,
             "why": proof.text,
         }
-        for proof in found.proofs
+        for proof in judgement.proofs
     ]
     return {
-        "still": found.is_still,
+        "still": judgement.is_still,
         "directories": [_directory(one) for one in directories],
-        "leaders": leaders_of(found),
-        "partings": list(_partings(found)),
-        "candidates": [_candidate(one) for one in found.candidates],
-        "votersNotGiven": [_key(key) for key in found.missing.values()],
+        "leaders": leaders_of(judgement),
+        "partings": list(_partings(judgement)),
+        "candidates": [_candidate(one) for one in judgement.candidates],
+        "votersNotGiven": [_key(key) for key in judgement.missing.values()],
         "committed": {
             "certainly": proofs[0] if proofs else None,
-            "atMost": found.perhaps_end,
+            "atMost": judgement.perhaps_end,
             "proofs": proofs,
-            "inDoubt": records_in_doubt(found, files),
+            "inDoubt": records_in_doubt(judgement, files),
         },
         "verdicts": [
             {
@@ -59,16 +59,16 @@ def to_json(found: Judgement, files: ReadableFiles) -> dict[str, Any]:
                 "advice": one.advice,
                 "nodes": list(one.nodes),
             }
-            for one in found.verdicts
+            for one in judgement.verdicts
         ],
-        "exitCode": found.exit_code,
+        "exitCode": judgement.exit_code,
     }
 
 
 def _key(key: ReplicaKey) -> dict[str, Any]:
-    found: dict[str, Any] = {"id": key.id}
+    fields: dict[str, Any] = {"id": key.id}
     return (
-        found if key.directory_id == ZERO_UUID else found | {"directoryId": str(key.directory_id)}
+        fields if key.directory_id == ZERO_UUID else fields | {"directoryId": str(key.directory_id)}
     )
 
 
@@ -81,11 +81,11 @@ def voters_json(voters: VoterSet) -> list[dict[str, Any]]:
 
 
 def _directory(one: Directory) -> dict[str, Any]:
-    found: dict[str, Any] = {"path": one.path}
+    fields: dict[str, Any] = {"path": one.path}
     if one.meta is None:
-        return found | {"problem": one.formatting_problem}
+        return fields | {"problem": one.formatting_problem}
     log, vote, entry = one.log, one.vote, one.in_force
-    found |= {
+    fields |= {
         "nodeId": one.node_id,
         "directoryId": str(one.directory_id),
         "clusterId": one.meta.cluster_id,
@@ -126,20 +126,20 @@ def _directory(one: Directory) -> dict[str, Any]:
         "problem": one.formatting_problem or one.vote_problem or None,
     }
     if vote is not None:
-        found["quorumState"] = {
+        fields["quorumState"] = {
             "dataVersion": vote.version,
             "leaderEpoch": vote.epoch,
             "leaderId": vote.leader_id,
             "voted": None if vote.voted is None else _key(vote.voted),
             "voters": list(vote.voters),
         }
-    return found
+    return fields
 
 
-def leaders_of(found: Judgement) -> list[dict[str, Any]]:
+def leaders_of(judgement: Judgement) -> list[dict[str, Any]]:
     """Return who led, by the LeaderChange records of all logs, each with the nodes that have it."""
     led: dict[tuple[int, int, int], dict[str, Any]] = {}
-    for one in found.directories:
+    for one in judgement.directories:
         for batch in one.log.controls:
             change = batch.find(LeaderChange)
             if change is None:
@@ -161,11 +161,11 @@ def leaders_of(found: Judgement) -> list[dict[str, Any]]:
     return [led[place] for place in sorted(led)]
 
 
-def _partings(found: Judgement) -> Iterator[dict[str, Any]]:
-    directories = found.directories
+def _partings(judgement: Judgement) -> Iterator[dict[str, Any]]:
+    directories = judgement.directories
     for a, one in enumerate(directories):
         for b in range(a + 1, len(directories)):
-            parting = found.comparison.parting(a, b)
+            parting = judgement.comparison.parting(a, b)
             if parting is not None:
                 yield {
                     "nodes": [one.node_id, directories[b].node_id],
@@ -185,15 +185,15 @@ def _candidate(one: Candidate) -> dict[str, Any]:
     }
 
 
-def records_in_doubt(found: Judgement, files: ReadableFiles) -> list[str]:
+def records_in_doubt(judgement: Judgement, files: ReadableFiles) -> list[str]:
     """Return the records behind what is certainly committed, of the longest log, in words.
 
     The lines are those of ``dump-log --cluster-metadata-decoder``; the last one says how many more.
     """
-    if found.reference < 0:
+    if judgement.reference < 0:
         return []
-    directory = found.directories[found.reference]
-    start = max(found.certain.end_offset if found.certain else 0, directory.log.first)
+    directory = judgement.directories[judgement.reference]
+    start = max(judgement.certain.end_offset if judgement.certain else 0, directory.log.first)
     return record_lines(directory, files, start, directory.log.end_offset)
 
 

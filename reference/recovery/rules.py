@@ -26,17 +26,17 @@ def _verdict(severity: Severity, code: str, text: str, *nodes: int) -> Verdict:
 _ERROR, _WARNING, _UNKNOWN, _NOTE = Severity
 
 
-def verdicts_of(found: Judgement) -> Iterator[Verdict]:
+def verdicts_of(judgement: Judgement) -> Iterator[Verdict]:
     """Yield what all rules say."""
-    for directory in found.directories:
+    for directory in judgement.directories:
         yield from _directory(directory)
-    yield from _identities(found)
-    yield from _leaders(found)
-    yield from _leader_changes(found)
-    yield from _partings(found)
-    yield from _elections(found)
-    yield from _observers(found)
-    yield from _voters(found)
+    yield from _identities(judgement)
+    yield from _leaders(judgement)
+    yield from _leader_changes(judgement)
+    yield from _partings(judgement)
+    yield from _elections(judgement)
+    yield from _observers(judgement)
+    yield from _voters(judgement)
 
 
 # ---- one directory -----------------------------------------------------------------------------
@@ -79,12 +79,12 @@ def _directory(one: Directory) -> Iterator[Verdict]:
 # ---- all of them -------------------------------------------------------------------------------
 
 
-def _formatted(found: Judgement) -> list[Directory]:
-    return [one for one in found.directories if not one.formatting_problem]
+def _formatted(judgement: Judgement) -> list[Directory]:
+    return [one for one in judgement.directories if not one.formatting_problem]
 
 
-def _identities(found: Judgement) -> Iterator[Verdict]:
-    formatted = _formatted(found)
+def _identities(judgement: Judgement) -> Iterator[Verdict]:
+    formatted = _formatted(judgement)
     clusters = {one.meta.cluster_id: one.node_id for one in formatted if one.meta is not None}
     if len(clusters) > 1:
         listed = ", ".join(f"{name} (node {node})" for name, node in clusters.items())
@@ -107,29 +107,29 @@ def _identities(found: Judgement) -> Iterator[Verdict]:
         yield _verdict(_WARNING, "static-voters-differ", f"the static voters are {listed}")
 
 
-def _leaders(found: Judgement) -> Iterator[Verdict]:
+def _leaders(judgement: Judgement) -> Iterator[Verdict]:
     """Look for two leaders of one epoch, in logs and in quorum-state."""
     led: dict[int, tuple[int, str]] = {}
-    for one in _formatted(found):
-        said = []
+    for one in _formatted(judgement):
+        sources = []
         for batch in one.log.controls:
             change = batch.find(LeaderChange)
             if change is not None:
-                said.append((batch.epoch, change.leader_id, f"the log of node {one.node_id}"))
+                sources.append((batch.epoch, change.leader_id, f"the log of node {one.node_id}"))
         if one.vote is not None and one.vote.leader_id >= 0:
             source = f"the quorum-state of node {one.node_id}"
-            said.append((one.vote.epoch, one.vote.leader_id, source))
-        for epoch, leader, source in said:
+            sources.append((one.vote.epoch, one.vote.leader_id, source))
+        for epoch, leader, source in sources:
             known = led.setdefault(epoch, (leader, source))
             if known[0] != leader:
                 text = f"epoch {epoch} was led by {known[0]} ({known[1]}) and {leader} ({source})"
                 yield _verdict(_ERROR, "two-leaders", text, known[0], leader)
 
 
-def _leader_changes(found: Judgement) -> Iterator[Verdict]:
+def _leader_changes(judgement: Judgement) -> Iterator[Verdict]:
     """Hold each LeaderChange against the voters in force where it stands."""
-    said: dict[tuple[str, str], list[int]] = {}
-    for one in _formatted(found):
+    violations: dict[tuple[str, str], list[int]] = {}
+    for one in _formatted(judgement):
         for batch in one.log.controls:
             change = batch.find(LeaderChange)
             if change is None or batch.is_forced:
@@ -143,22 +143,22 @@ def _leader_changes(found: Judgement) -> Iterator[Verdict]:
                     f"{where} was elected by voters {_ids(named)}; in force are "
                     f"{_ids(entry.voters.ids)}, by {entry.origin}"
                 )
-                said.setdefault(("leader-by-other-voters", text), []).append(one.node_id)
+                violations.setdefault(("leader-by-other-voters", text), []).append(one.node_id)
             granting = set(change.granting_voters) & set(named)
             if change.granting_voters and len(granting) <= len(named) // 2:
                 text = (
                     f"{where} has the votes of {_ids(change.granting_voters)} alone, of voters "
                     f"{_ids(named)}"
                 )
-                said.setdefault(("leader-without-majority", text), []).append(one.node_id)
-    for (code, text), nodes in said.items():
+                violations.setdefault(("leader-without-majority", text), []).append(one.node_id)
+    for (code, text), nodes in violations.items():
         yield _verdict(_ERROR, code, f"{text}: in the logs of nodes {_ids(nodes)}", *nodes)
 
 
-def _partings(found: Judgement) -> Iterator[Verdict]:
-    directories = found.directories
+def _partings(judgement: Judgement) -> Iterator[Verdict]:
+    directories = judgement.directories
     for a, b in combinations(range(len(directories)), 2):
-        parting = found.comparison.parting(a, b)
+        parting = judgement.comparison.parting(a, b)
         one, other = directories[a], directories[b]
         if parting is None or one.formatting_problem or other.formatting_problem:
             continue
@@ -175,7 +175,7 @@ def _partings(found: Judgement) -> Iterator[Verdict]:
                 f"epoch {parting.epoch} and epoch {parting.other_epoch}"
             )
             yield _verdict(_NOTE, "logs-part", text, *nodes)
-    pair = committed.contradiction(found.proofs, found.comparison)
+    pair = committed.contradiction(judgement.proofs, judgement.comparison)
     if pair is not None:
         texts = [
             f"up to {proof.end_offset} by node {directories[proof.number].node_id}: {proof.text}"
@@ -184,14 +184,14 @@ def _partings(found: Judgement) -> Iterator[Verdict]:
         nodes = (directories[pair[0].number].node_id, directories[pair[1].number].node_id)
         text = f"two branches were committed: {'; '.join(texts)}"
         yield _verdict(_ERROR, "two-committed-branches", text, *nodes)
-    for batch, holders in _forced(found):
+    for batch, holders in _forced(judgement):
         listed = _ids(sorted(one.node_id for one in holders))
         text = (
             f"at offset {batch.base_offset} the quorum was recovered by force, in epoch "
             f"{batch.epoch}: nodes {listed}"
         )
         yield _verdict(_NOTE, "forced-recovery", text)
-        for one in _formatted(found):
+        for one in _formatted(judgement):
             is_behind = one.log.end_offset <= batch.base_offset
             if one not in holders and not is_behind and one.log.last_epoch < batch.epoch:
                 text = (
@@ -201,9 +201,9 @@ def _partings(found: Judgement) -> Iterator[Verdict]:
                 yield _verdict(_WARNING, "left-of-forced-recovery", text, one.node_id)
 
 
-def _forced(found: Judgement) -> Iterator[tuple[ControlBatch, list[Directory]]]:
+def _forced(judgement: Judgement) -> Iterator[tuple[ControlBatch, list[Directory]]]:
     seen: dict[tuple[int, int], tuple[ControlBatch, list[Directory]]] = {}
-    for one in _formatted(found):
+    for one in _formatted(judgement):
         for batch in one.log.controls:
             if batch.is_forced:
                 place = (batch.base_offset, batch.epoch)
@@ -211,14 +211,14 @@ def _forced(found: Judgement) -> Iterator[tuple[ControlBatch, list[Directory]]]:
     yield from seen.values()
 
 
-def _elections(found: Judgement) -> Iterator[Verdict]:
-    candidates, directories = found.candidates, found.directories
+def _elections(judgement: Judgement) -> Iterator[Verdict]:
+    candidates, directories = judgement.candidates, judgement.directories
     electable = [one for one in candidates if one.is_electable]
     for one in electable:
         lost = [
             proof
-            for proof in found.proofs
-            if not found.comparison.holds(one.number, proof.number, proof.end_offset)
+            for proof in judgement.proofs
+            if not judgement.comparison.holds(one.number, proof.number, proof.end_offset)
             and directories[one.number].log.first <= proof.end_offset
         ]
         if lost:
@@ -244,10 +244,10 @@ def _elections(found: Judgement) -> Iterator[Verdict]:
         if readable:
             text = "no directory says who the voters are"
             yield _verdict(_UNKNOWN, "no-voters-known", text)
-    elif found.missing:
-        listed = _ids(found.missing)
+    elif judgement.missing:
+        listed = _ids(judgement.missing)
         text = f"whether a leader can be elected depends on voters that were not given: {listed}"
-        yield _verdict(_UNKNOWN, "too-few-directories", text, *found.missing)
+        yield _verdict(_UNKNOWN, "too-few-directories", text, *judgement.missing)
     else:
         whys = [
             f"node {one.key.id} needs {one.needed} votes: "
@@ -263,8 +263,8 @@ def _elections(found: Judgement) -> Iterator[Verdict]:
         yield _verdict(_ERROR, "nobody-electable", text)
 
 
-def _observers(found: Judgement) -> Iterator[Verdict]:
-    readable = [one for one in found.directories if one.is_readable]
+def _observers(judgement: Judgement) -> Iterator[Verdict]:
+    readable = [one for one in judgement.directories if one.is_readable]
     voters = [one for one in readable if one.is_voter]
     newest = max(readable, key=lambda one: one.log.position, default=None)
     if newest is not None:
@@ -276,7 +276,7 @@ def _observers(found: Judgement) -> Iterator[Verdict]:
                     f"{voter.key.directory_id}"
                 )
                 yield _verdict(_WARNING, "directory-id-differs", text, one.node_id)
-    if not voters or found.missing:
+    if not voters or judgement.missing:
         return
     last = max(one.log.position for one in voters)
     epoch = max(one.epoch for one in voters)
@@ -284,7 +284,7 @@ def _observers(found: Judgement) -> Iterator[Verdict]:
         if one.is_voter:
             continue
         # Beside live nodes it may have been read later than they were.
-        if one.log.position > last and (found.is_still or one.log.last_epoch > last[0]):
+        if one.log.position > last and (judgement.is_still or one.log.last_epoch > last[0]):
             text = (
                 f"node {one.node_id}, which does not vote, has the log to {one.log.end_offset} of "
                 f"epoch {one.log.last_epoch}; the voters' end at {last[1]} of epoch {last[0]}"
@@ -295,23 +295,23 @@ def _observers(found: Judgement) -> Iterator[Verdict]:
             yield _verdict(_WARNING, "observer-epoch-ahead", text, one.node_id)
 
 
-def _voters(found: Judgement) -> Iterator[Verdict]:
-    if found.missing and any(one.is_electable for one in found.candidates):
-        text = f"not given: voters {_ids(found.missing)}"
-        yield _verdict(_NOTE, "voters-not-given", text, *found.missing)
-    if found.reference < 0:
+def _voters(judgement: Judgement) -> Iterator[Verdict]:
+    if judgement.missing and any(one.is_electable for one in judgement.candidates):
+        text = f"not given: voters {_ids(judgement.missing)}"
+        yield _verdict(_NOTE, "voters-not-given", text, *judgement.missing)
+    if judgement.reference < 0:
         return
-    newest = found.directories[found.reference]
+    newest = judgement.directories[judgement.reference]
     entry = newest.in_force
     count = len(entry.voters)
     if 0 < count < VOTERS_MIN:
         text = f"the quorum has {count} {'voter' if count == 1 else 'voters'}: it survives no loss"
         yield _verdict(_NOTE, "few-voters", text)
-    certain = found.certain
+    certain = judgement.certain
     if entry.origin.kind == "log" and (certain is None or certain.end_offset <= entry.offset):
         text = f"{entry.origin} is not known to be committed: change no voters now"
         yield _verdict(_NOTE, "change-in-doubt", text)
-    for one in _formatted(found):
+    for one in _formatted(judgement):
         theirs = one.in_force
         if len(theirs.voters) and theirs.voters.ids != entry.voters.ids:
             text = (

@@ -30,7 +30,7 @@ def judge(directories: Sequence[Directory], files: ReadableFiles, *, is_still: b
     """Judge readings; ChangedMeanwhileError where a log is not what was read of it any more."""
     comparison = Comparison(directories, files)
     candidates = candidates_of(directories)
-    found = Judgement(
+    judgement = Judgement(
         directories=list(directories),
         comparison=comparison,
         candidates=candidates,
@@ -40,10 +40,10 @@ def judge(directories: Sequence[Directory], files: ReadableFiles, *, is_still: b
         perhaps_end=common_end(candidates, comparison) if is_still else None,
         is_still=is_still,
     )
-    found.verdicts = sorted(
-        rules.verdicts_of(found), key=lambda one: list(Severity).index(one.severity)
+    judgement.verdicts = sorted(
+        rules.verdicts_of(judgement), key=lambda one: list(Severity).index(one.severity)
     )
-    return found
+    return judgement
 
 
 def verify(paths: Sequence[str], files: ReadableFiles | None = None) -> Judgement:
@@ -57,21 +57,23 @@ def verify(paths: Sequence[str], files: ReadableFiles | None = None) -> Judgemen
     for _ in range(_TRIES):
         is_still = all(is_as_read(one, files) for one in directories)
         try:
-            found = judge(directories, files, is_still=is_still)
+            judgement = judge(directories, files, is_still=is_still)
         except ChangedMeanwhileError:
-            found = None
-        if found is not None:
-            wrong = {one.identity for one in found.verdicts if one.severity is not Severity.NOTE}
+            judgement = None
+        if judgement is not None:
+            wrong = {
+                one.identity for one in judgement.verdicts if one.severity is not Severity.NOTE
+            }
             seen.append(wrong)
             lasting = set.intersection(*seen)
-            if found.is_still or not lasting or len(seen) == _READINGS:
-                if not found.is_still:
-                    found.verdicts = [
+            if judgement.is_still or not lasting or len(seen) == _READINGS:
+                if not judgement.is_still:
+                    judgement.verdicts = [
                         one
-                        for one in found.verdicts
+                        for one in judgement.verdicts
                         if one.severity is Severity.NOTE or one.identity in lasting
                     ]
-                return found
+                return judgement
         time.sleep(_PAUSE_S)
         directories = [
             one if is_as_read(one, files) else read_directory(one.path, files)

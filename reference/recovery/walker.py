@@ -117,15 +117,15 @@ def is_as_read(directory: Directory, files: ReadableFiles) -> bool:
 def _stamp_of(files: ReadableFiles, where: str) -> tuple[object, ...]:
     """Return the names and sizes of what is read, and quorum-state; empty for what goes away."""
     try:
-        found: list[object] = []
+        stamp: list[object] = []
         for name in files.names(where):
             if _is_read(name):
                 file = files.open(f"{where}/{name}")
-                found += [name, file.size()]
+                stamp += [name, file.size()]
                 file.close()
             elif name == QUORUM_STATE_NAME:
-                found.append(read_whole(files, f"{where}/{name}"))
-        return tuple(found)
+                stamp.append(read_whole(files, f"{where}/{name}"))
+        return tuple(stamp)
     except OSError:
         return ()
 
@@ -202,15 +202,15 @@ def _read_vote(files: ReadableFiles, where: str) -> StoredVote | None:
 def _checkpoint(files: ReadableFiles, path: str, id_: SnapshotId, name: str) -> Checkpoint:
     file = files.open(path)
     try:
-        found = Checkpoint(id=id_, name=name, size_bytes=file.size())
-        _read_checkpoint(file, found)
+        checkpoint = Checkpoint(id=id_, name=name, size_bytes=file.size())
+        _read_checkpoint(file, checkpoint)
     finally:
         file.close()
-    return found
+    return checkpoint
 
 
-def _read_checkpoint(file: File, found: Checkpoint) -> None:
-    walk = Walk(file.read_at, 0, found.size_bytes)
+def _read_checkpoint(file: File, checkpoint: Checkpoint) -> None:
+    walk = Walk(file.read_at, 0, checkpoint.size_bytes)
     first = last = None
     try:
         for header in walk:
@@ -223,25 +223,25 @@ def _read_checkpoint(file: File, found: Checkpoint) -> None:
                     first = last
                     message = decode_control_record(record)
                     if isinstance(message, SnapshotHeaderRecord):
-                        found.last_timestamp_ms = message.last_contained_log_timestamp
-                _note_checkpoint(found, record)
+                        checkpoint.last_timestamp_ms = message.last_contained_log_timestamp
+                _note_checkpoint(checkpoint, record)
         if walk.error is not None:
             raise walk.error
     except CodecError as error:
-        found.problem = f"byte {walk.position}: {detail_of(error)}"
+        checkpoint.problem = f"byte {walk.position}: {detail_of(error)}"
         return
     if first != ControlRecordType.SNAPSHOT_HEADER:
-        found.problem = "it does not begin with a SnapshotHeader record"
+        checkpoint.problem = "it does not begin with a SnapshotHeader record"
     elif last != ControlRecordType.SNAPSHOT_FOOTER:
-        found.problem = "it does not end with a SnapshotFooter record"
+        checkpoint.problem = "it does not end with a SnapshotFooter record"
 
 
-def _note_checkpoint(found: Checkpoint, record: Record) -> None:
+def _note_checkpoint(checkpoint: Checkpoint, record: Record) -> None:
     known = decode_control(control_type_of(record), record.value or b"")
     if isinstance(known, KRaftVersion):
-        found.kraft_version = known.level
+        checkpoint.kraft_version = known.level
     elif isinstance(known, Voters):
-        found.voters = known.voters
+        checkpoint.voters = known.voters
 
 
 # ---- the log -----------------------------------------------------------------------------------
@@ -272,12 +272,12 @@ class LogReader:
                     f"offset {self._due}"
                 )
                 break
-            found = self._segment(number, base_offset, is_last)
-            log.end_position = found.end
+            recovery = self._segment(number, base_offset, is_last)
+            log.end_position = recovery.end
             if log.problem:
                 break
-            if found.zero_bytes or found.torn_bytes:
-                self._tail(base_offset, found, is_last)
+            if recovery.zero_bytes or recovery.torn_bytes:
+                self._tail(base_offset, recovery, is_last)
                 break
         log.last_epoch = max(self._epoch, 0)
         if log.segments:
@@ -297,16 +297,16 @@ class LogReader:
                 self._place = (number << PLACE_BITS) + start
                 read = partial(_read_from, file, start)
                 left = max(file.size() - start, 0)
-                found = find_end(read, left, self._due, self._visit, is_log=True)
-                start += found.end
-                self._log.size_bytes += found.end
-                if not (found.is_corrupt or (found.torn_bytes and not is_last)):
+                recovery = find_end(read, left, self._due, self._visit, is_log=True)
+                start += recovery.end
+                self._log.size_bytes += recovery.end
+                if not (recovery.is_corrupt or (recovery.torn_bytes and not is_last)):
                     break
                 if look + 1 < _LOOKS:
                     time.sleep(_LOOK_AGAIN_S)
         finally:
             file.close()
-        return found._replace(end=start)
+        return recovery._replace(end=start)
 
     def _visit(self, header: BatchHeader, position: int) -> str:
         """Note a batch, or say why it cannot be the next."""
@@ -352,15 +352,17 @@ class LogReader:
             )
         )
 
-    def _tail(self, base_offset: int, found: Recovery, is_last: bool) -> None:
+    def _tail(self, base_offset: int, recovery: Recovery, is_last: bool) -> None:
         path = segment_path(self._where, base_offset)
-        is_corrupt = found.is_corrupt or not is_last
-        reason = found.reason or "" if is_last else found.reason or "zeros, and a segment follows"
+        is_corrupt = recovery.is_corrupt or not is_last
+        reason = (
+            recovery.reason or "" if is_last else recovery.reason or "zeros, and a segment follows"
+        )
         self._log.tail = Tail(
-            path, found.end, found.torn_bytes, found.zero_bytes, reason, is_corrupt
+            path, recovery.end, recovery.torn_bytes, recovery.zero_bytes, reason, is_corrupt
         )
         if is_corrupt:
-            self._log.problem = f"{path}, byte {found.end}: {reason}"
+            self._log.problem = f"{path}, byte {recovery.end}: {reason}"
 
 
 def _read_from(file: File, start: int, position: int, size: int) -> bytes:

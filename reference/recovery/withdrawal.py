@@ -26,9 +26,9 @@ class Withdrawal(NamedTuple):
     refusals: list[Refusal]
 
 
-def find_withdrawal(found: Judgement, source: int, keepers: Sequence[int]) -> Withdrawal:
+def find_withdrawal(judgement: Judgement, source: int, keepers: Sequence[int]) -> Withdrawal:
     """Let the log of directory ``source`` end before its last change of voters, or say why not."""
-    one = found.directories[source]
+    one = judgement.directories[source]
     batches = [batch for batch in one.log.controls if batch.find(Voters) is not None]
     change = batches[-1] if batches else None
     before = None if change is None else one.voters_at(change.base_offset)
@@ -36,16 +36,16 @@ def find_withdrawal(found: Judgement, source: int, keepers: Sequence[int]) -> Wi
     if change is None or before is None or is_first:
         text = f"the log of node {one.node_id} ends with no change of voters"
         return Withdrawal(NONE, VoterSet(), [refusal("withdraw-nothing", text)])
-    refusals = list(_refused(found, source, keepers, change, before.voters))
+    refusals = list(_refused(judgement, source, keepers, change, before.voters))
     return Withdrawal(change.base_offset, before.voters, refusals)
 
 
 def _refused(
-    found: Judgement, source: int, keepers: Sequence[int], change: ControlBatch, old: VoterSet
+    judgement: Judgement, source: int, keepers: Sequence[int], change: ControlBatch, old: VoterSet
 ) -> Iterator[Refusal]:
     new: VoterSet = change.find(Voters).voters
     at, end = change.base_offset, change.last_offset + 1
-    numbers = {one.key: number for number, one in enumerate(found.directories)}
+    numbers = {one.key: number for number, one in enumerate(judgement.directories)}
     keys: set[ReplicaKey] = {voter.key for voters in (old, new) for voter in voters}
     if not_given := sorted(key.id for key in keys if key not in numbers):
         text = (
@@ -54,12 +54,12 @@ def _refused(
         )
         yield refusal("withdraw-not-given", text)
         return
-    holders = {key for key in keys if found.comparison.holds(numbers[key], source, end)}
-    is_proven = found.certain is not None and found.certain.end_offset > at
+    holders = {key for key in keys if judgement.comparison.holds(numbers[key], source, end)}
+    is_proven = judgement.certain is not None and judgement.certain.end_offset > at
     if is_proven or sum(voter.key in holders for voter in new) >= new.majority:
         text = f"the change of voters at offset {at} may be committed"
         yield refusal("withdraw-committed", text)
-    kept = {found.directories[number].key for number in keepers}
+    kept = {judgement.directories[number].key for number in keepers}
     if others := sorted(key.id for key in holders - kept):
         text = f"the change is also in the logs of nodes {', '.join(map(str, others))}"
         yield refusal("withdraw-not-kept", text)

@@ -131,21 +131,21 @@ def record_node(name: str, out: Path | None, repeats: int, as_json: bool) -> Non
 
     try:
         with progress("Recording") as advance:
-            made = make_node_vectors(out or vectors_root(), name, advance, repeats=repeats)
+            recording = make_node_vectors(out or vectors_root(), name, advance, repeats=repeats)
     except (ClusterError, OSError, ValueError) as error:
         notes = "\n".join([str(error), *getattr(error, "__notes__", ())])
         raise no_verdict(notes) from error
-    if not made.vectors:
+    if not recording.vectors:
         raise click.BadParameter(f"no scenario has {name!r} in its id", param_hint="--filter")
     if as_json:
-        emit_json(asdict(made))
+        emit_json(asdict(recording))
     else:
-        for failure in made.unrepeated:
+        for failure in recording.unrepeated:
             click.echo(f"not repeated: {printable(str(failure))}", err=True)
-        for variant, why in made.unasked.items():
+        for variant, why in recording.unasked.items():
             click.echo(f"not asked: {variant}: {printable(why)}", err=True)
         click.echo(
-            f"{counted(made.vectors, 'vector')}, {counted(made.requests, 'request')}: "
-            f"{counted(len(made.changed), 'file')} changed"
+            f"{counted(recording.vectors, 'vector')}, {counted(recording.requests, 'request')}: "
+            f"{counted(len(recording.changed), 'file')} changed"
         )
-    raise click.exceptions.Exit(EXIT_FINDINGS if made.unrepeated else 0)
+    raise click.exceptions.Exit(EXIT_FINDINGS if recording.unrepeated else 0)

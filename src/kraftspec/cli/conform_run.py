@@ -224,16 +224,16 @@ def _adapters(
     from kraftspec.conformance.runner.run import adapter_exec
 
     if command is not None:
-        made = [adapter_exec(command) for _ in range(jobs)]
+        pool = [adapter_exec(command) for _ in range(jobs)]
     else:
         spec = find(name or "")
         with progress(f"Building {spec.name}, where it has changed") as advance:
             advance("", 0, 1)
-            made = [spec.adapter() for _ in range(jobs)]
-    for adapter in made:
+            pool = [spec.adapter() for _ in range(jobs)]
+    for adapter in pool:
         adapter.timeout_s = timeout_s or TIMEOUT_S
         adapter.timeout_again_s = None if timeout_s else TIMEOUT_AGAIN_S
-    return made
+    return pool
 
 
 def _make_room(path: Path) -> None:

@@ -163,8 +163,8 @@ async def _until_told(
     click.echo(f"node {config.node_id} of {cluster}: {where}")
     ended = loop.create_task(running.wait())
     ended.add_done_callback(_taken)
-    asked = loop.create_task(told.wait())
-    await asyncio.wait({ended, asked}, return_when=asyncio.FIRST_COMPLETED)
+    waiting = loop.create_task(told.wait())
+    await asyncio.wait({ended, waiting}, return_when=asyncio.FIRST_COMPLETED)
     if not ended.done():
         leaving = loop.create_task(running.stop())
         leaving.add_done_callback(_taken)
@@ -175,7 +175,7 @@ async def _until_told(
             click.echo(f"node {config.node_id} stops at once")
             await running.end_now()
     await asyncio.wait({ended})
-    asked.cancel()
+    waiting.cancel()
     return running.failure
 
 

@@ -200,10 +200,10 @@ def console(*, stderr: bool = False) -> Console:
     """
     from rich.console import Console
 
-    made = Console(stderr=stderr, highlight=False, emoji=False, markup=False)
-    if not made.is_terminal and not os.environ.get("COLUMNS", "").isdecimal():
-        made.width = PLAIN_WIDTH
-    return made
+    new = Console(stderr=stderr, highlight=False, emoji=False, markup=False)
+    if not new.is_terminal and not os.environ.get("COLUMNS", "").isdecimal():
+        new.width = PLAIN_WIDTH
+    return new
 
 
 @contextmanager

@@ -341,8 +341,8 @@ def _on_spark(
     except (PySparkException, Py4JError, ConnectionError) as error:
         names = {store.name(unit): unit.cases for unit in units}
         done = store.count_done(names)[0]
-        said = printable(str(error)).strip().splitlines() or [type(error).__name__]
-        click.echo("\n".join(said[:20]), err=True)
+        lines = printable(str(error)).strip().splitlines() or [type(error).__name__]
+        click.echo("\n".join(lines[:20]), err=True)
         raise no_verdict(
             f"Spark did not finish: {done:,} of {counted(len(units), 'unit')} are done and kept. "
             "Run the same command again to continue"

@@ -348,10 +348,10 @@ def _say(report: Report, taken: _Taken, how: str) -> None:
     """Say on stderr what was read, what became of it, and what was left out."""
     batches = f"{report.batches:,} {'batch' if report.batches == 1 else 'batches'}"
     records = taken.rows - taken.damage_rows
-    said = f"read {counted(report.rows, 'row')} of {batches}, {records:,} {how}"
+    summary = f"read {counted(report.rows, 'row')} of {batches}, {records:,} {how}"
     if taken.damage_rows:
-        said += f", and {counted(taken.damage_rows, 'row')} of damage"
-    click.echo(printable(said), err=True)
+        summary += f", and {counted(taken.damage_rows, 'row')} of damage"
+    click.echo(printable(summary), err=True)
     if taken.is_cut:
         click.echo(
             f"stopped at the limit of {counted(taken.rows, 'row')}: the rest was not read "

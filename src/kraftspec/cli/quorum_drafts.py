@@ -263,8 +263,8 @@ def add_voter(
         raise click.UsageError("give --voter-id ID, or --config FILE")
     with _client(context, given, parts_of(profile).admin) as admin:
         if voter_uuid is None:
-            found = admin.describe_quorum()
-            voter_uuid = _uuid_of(voter_id, found.observers, found.voters)
+            quorum = admin.describe_quorum()
+            voter_uuid = _uuid_of(voter_id, quorum.observers, quorum.voters)
         admin.add_voter(voter_id, voter_uuid, endpoints)
     _tell("add", "Added", voter_id, voter_uuid, as_json=as_json)
 
@@ -302,10 +302,10 @@ def _joiner(config: Path) -> tuple[int, Uuid, tuple[Endpoint, ...]]:
     from kraftspec.reference.profiles.kip_853.admin import draft_joiner_of
 
     try:
-        found = draft_joiner_of(config)
+        joiner = draft_joiner_of(config)
     except (OSError, ValueError) as error:
         raise click.ClickException(printable(f"{config}: {error}")) from error
-    return found.node_id, found.directory_id, found.endpoints
+    return joiner.node_id, joiner.directory_id, joiner.endpoints
 
 
 def _uuid_of(voter_id: int, *groups: Sequence[DraftReplica]) -> Uuid:

@@ -35,7 +35,7 @@ def _endpoints(
     from kraftspec.reference.admin.added_controller import parse_endpoint
     from kraftspec.reference.raft.types import Endpoint
 
-    found: dict[int, tuple[Endpoint, ...]] = {}
+    by_node: dict[int, tuple[Endpoint, ...]] = {}
     for text in texts:
         id_, equals, address = text.partition("=")
         if not id_.isdecimal() or not equals:
@@ -44,9 +44,9 @@ def _endpoints(
             at = parse_endpoint("--endpoint", address)
         except ValueError as error:
             raise click.BadParameter(str(error)) from error
-        known = found.get(int(id_), ())
-        found[int(id_)] = (*known, Endpoint(at.name, at.host, at.port))
-    return dict(found)
+        known = by_node.get(int(id_), ())
+        by_node[int(id_)] = (*known, Endpoint(at.name, at.host, at.port))
+    return dict(by_node)
 
 
 @click.command()

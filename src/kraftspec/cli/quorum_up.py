@@ -168,8 +168,8 @@ def _home(directory: Path | None) -> Iterator[Path]:
         return
     import tempfile
 
-    with tempfile.TemporaryDirectory(prefix="kraftspec-quorum-") as made:
-        yield Path(made)
+    with tempfile.TemporaryDirectory(prefix="kraftspec-quorum-") as name:
+        yield Path(name)
 
 
 async def _run(quorum: LocalQuorum, options: Any, view: _View) -> None:
@@ -287,8 +287,10 @@ def _cells(node: dict[str, Any]) -> list[str]:
 def _summary_line(state: dict[str, Any]) -> str:
     if state["leaderId"] is None:
         elected = any(node["role"] == "leader" for node in state["nodes"])
-        found = "a leader is elected, and has committed nothing yet" if elected else "no leader"
-        return f"{state['seconds']:8.1f} s  {found}"
+        state_text = (
+            "a leader is elected, and has committed nothing yet" if elected else "no leader"
+        )
+        return f"{state['seconds']:8.1f} s  {state_text}"
     return (
         f"{state['seconds']:8.1f} s  leader {state['leaderId']}, epoch {state['leaderEpoch']}, "
         f"high watermark {state['highWatermark']}, {state['acknowledged']:,} acknowledged"

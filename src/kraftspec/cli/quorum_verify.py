@@ -43,12 +43,12 @@ def verify(directories: tuple[str, ...], as_json: bool) -> None:
 
     with verdicts("Interrupted: there is no verdict.", (OSError,)):
         files = ReadOnlyFiles()
-        found = examine(log_directories(directories), files)
+        judgement = examine(log_directories(directories), files)
         if as_json:
-            emit_json(to_json(found, files))
+            emit_json(to_json(judgement, files))
         else:
-            _show(found, console())
-    raise click.exceptions.Exit(found.exit_code)
+            _show(judgement, console())
+    raise click.exceptions.Exit(judgement.exit_code)
 
 
 def log_directories(paths: Iterable[str]) -> list[str]:
@@ -68,26 +68,26 @@ def log_directories(paths: Iterable[str]) -> list[str]:
     return named
 
 
-def _show(found: Judgement, out: Console) -> None:
+def _show(judgement: Judgement, out: Console) -> None:
     from kraftspec.reference.log.files import ReadOnlyFiles
     from kraftspec.reference.recovery.report import records_in_doubt
 
-    _show_directories(found, out)
-    _show_voters(found, out)
-    _show_picture(found, out)
-    _show_leaders(found, out)
-    _show_elections(found, out)
-    _show_committed(found, out)
-    lines = records_in_doubt(found, ReadOnlyFiles())
+    _show_directories(judgement, out)
+    _show_voters(judgement, out)
+    _show_picture(judgement, out)
+    _show_leaders(judgement, out)
+    _show_elections(judgement, out)
+    _show_committed(judgement, out)
+    lines = records_in_doubt(judgement, ReadOnlyFiles())
     if lines:
-        node = found.directories[found.reference].node_id
+        node = judgement.directories[judgement.reference].node_id
         out.print(f"Not certainly committed, of the log of node {node}:")
         for line in lines:
             out.print(f"  {printable(line)}")
-    _show_verdicts(found, out)
+    _show_verdicts(judgement, out)
 
 
-def _show_directories(found: Judgement, out: Console) -> None:
+def _show_directories(judgement: Judgement, out: Console) -> None:
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
@@ -98,7 +98,7 @@ def _show_directories(found: Judgement, out: Console) -> None:
         table.add_column(head, justify="right", no_wrap=True)
     for head in ("Checkpoints", "Quorum-state"):
         table.add_column(head, overflow="fold")
-    for one in found.directories:
+    for one in judgement.directories:
         if one.formatting_problem:
             continue
         log = one.log
@@ -109,11 +109,11 @@ def _show_directories(found: Judgement, out: Console) -> None:
             " ".join(ends[-2:]) or "-", _vote_text(one),
         )  # fmt: skip
     out.print(table)
-    for one in found.directories:
+    for one in judgement.directories:
         out.print(f"node {'?' if one.meta is None else one.node_id}: {printable(one.path)}")
-    clusters = dict.fromkeys(one.meta.cluster_id for one in found.directories if one.meta)
+    clusters = dict.fromkeys(one.meta.cluster_id for one in judgement.directories if one.meta)
     out.print(f"cluster: {printable(', '.join(clusters)) or '?'}")
-    if not found.is_still:
+    if not judgement.is_still:
         out.print("Some of these nodes run: what is said of them is of the moment of reading.")
 
 
@@ -126,10 +126,10 @@ def _vote_text(one: Directory) -> str:
     return f"epoch {vote.epoch}, {leader}{voted}"
 
 
-def _show_voters(found: Judgement, out: Console) -> None:
+def _show_voters(judgement: Judgement, out: Console) -> None:
     """Say which voters are in force, by whose log: once for those that agree."""
     views: dict[str, list[int]] = {}
-    for one in found.directories:
+    for one in judgement.directories:
         entry = one.in_force
         if one.formatting_problem:
             continue
@@ -139,17 +139,17 @@ def _show_voters(found: Judgement, out: Console) -> None:
         out.print(f"voters: {text} ({_nodes(nodes)})")
 
 
-def _show_picture(found: Judgement, out: Console) -> None:
+def _show_picture(judgement: Judgement, out: Console) -> None:
     """Draw who holds what: a line a node, a column from each offset of interest to the next."""
     from itertools import pairwise
 
     from rich.table import Table
 
-    directories = found.directories
+    directories = judgement.directories
     numbers = [at for at, one in enumerate(directories) if not one.formatting_problem]
     if not numbers:
         return
-    marks = _marks(found, numbers)
+    marks = _marks(judgement, numbers)
     table = Table(box=None, pad_edge=False, padding=(0, 0, 0, 0))
     table.add_column("offset ", justify="left")
     for mark in marks:
@@ -157,7 +157,8 @@ def _show_picture(found: Judgement, out: Console) -> None:
     drawn: dict[int, list[int]] = {start: [] for start in marks}  # Whose log filled a column first.
     for at in sorted(numbers, key=lambda at: directories[at].log.position, reverse=True):
         cells = [
-            _cell(found, at, start, end, drawn[start]) * max(len(str(start)) + 1, _CELL_CHARS_MIN)
+            _cell(judgement, at, start, end, drawn[start])
+            * max(len(str(start)) + 1, _CELL_CHARS_MIN)
             for start, end in pairwise(marks)
         ]
         table.add_row(f"node {directories[at].node_id} ", *cells, "")
@@ -167,42 +168,42 @@ def _show_picture(found: Judgement, out: Console) -> None:
         out.print(f"({', '.join(_BRANCHES[:shades])}: logs that part)")
 
 
-def _cell(found: Judgement, at: int, start: int, end: int, drawn: list[int]) -> str:
+def _cell(judgement: Judgement, at: int, start: int, end: int, drawn: list[int]) -> str:
     """Return what fills a column of a node: another shade for each branch."""
-    log = found.directories[at].log
+    log = judgement.directories[at].log
     if start < log.start_offset:
         return "·"  # A checkpoint has it.
     if start >= log.end_offset:
         return " "
     for branch, other in enumerate(drawn):
-        until = min(end, log.end_offset, found.directories[other].log.end_offset)
-        if found.comparison.agree_until(at, other) >= until:
+        until = min(end, log.end_offset, judgement.directories[other].log.end_offset)
+        if judgement.comparison.agree_until(at, other) >= until:
             return _BRANCHES[min(branch, len(_BRANCHES) - 1)]
     drawn.append(at)
     return _BRANCHES[min(len(drawn), len(_BRANCHES)) - 1]
 
 
-def _marks(found: Judgement, numbers: list[int]) -> list[int]:
+def _marks(judgement: Judgement, numbers: list[int]) -> list[int]:
     """Return the offsets where something begins or ends; the last ones, if there are many."""
-    directories = found.directories
+    directories = judgement.directories
     offsets = {0}
     for at in numbers:
         log = directories[at].log
         offsets |= {log.start_offset, log.end_offset}
         for other in numbers:
-            parting = found.comparison.parting(at, other)
+            parting = judgement.comparison.parting(at, other)
             if parting is not None:
                 offsets.add(parting.offset)
-    if found.certain is not None:
-        offsets.add(found.certain.end_offset)
+    if judgement.certain is not None:
+        offsets.add(judgement.certain.end_offset)
     listed = sorted(offsets)
     return listed if len(listed) <= _MARKS_MAX else [listed[0], *listed[1 - _MARKS_MAX :]]
 
 
-def _show_leaders(found: Judgement, out: Console) -> None:
+def _show_leaders(judgement: Judgement, out: Console) -> None:
     from kraftspec.reference.recovery.report import leaders_of
 
-    led = leaders_of(found)
+    led = leaders_of(judgement)
     if led:
         shown = [
             f"{one['epoch']}: {one['leaderId']} from {one['offset']}"
@@ -212,8 +213,8 @@ def _show_leaders(found: Judgement, out: Console) -> None:
         out.print(f"leaders by epoch: {'… ' if len(led) > len(shown) else ''}{'; '.join(shown)}")
 
 
-def _show_elections(found: Judgement, out: Console) -> None:
-    for one in found.candidates:
+def _show_elections(judgement: Judgement, out: Console) -> None:
+    for one in judgement.candidates:
         out.print(_candidate_text(one))
 
 
@@ -227,8 +228,8 @@ def _candidate_text(one: Candidate) -> str:
     return text + "".join(f"; {voter} refuses: {why}" for voter, why in one.refused.items())
 
 
-def _show_committed(found: Judgement, out: Console) -> None:
-    certain = found.certain
+def _show_committed(judgement: Judgement, out: Console) -> None:
+    certain = judgement.certain
     if certain is None:
         out.print("committed: nothing is certain")
     else:
@@ -236,27 +237,27 @@ def _show_committed(found: Judgement, out: Console) -> None:
             f"committed: certainly all before {certain.end_offset} (epoch {certain.epoch}): "
             f"{certain.text}"
         )
-    if not found.is_still:
+    if not judgement.is_still:
         out.print("committed at most: the logs grow, so nobody can say")
-    elif found.perhaps_end is None:
+    elif judgement.perhaps_end is None:
         out.print("committed at most: nobody can say, voters that were not given may have more")
     else:
         out.print(
-            f"committed at most: all before {found.perhaps_end}, which every node has that could "
-            f"be elected"
+            f"committed at most: all before {judgement.perhaps_end}, which every node has that "
+            f"could be elected"
         )
 
 
-def _show_verdicts(found: Judgement, out: Console) -> None:
+def _show_verdicts(judgement: Judgement, out: Console) -> None:
     from rich.padding import Padding
 
-    for one in found.verdicts:
+    for one in judgement.verdicts:
         out.print(
             f"{one.severity}: {one.code}: {printable(one.text)}", style=_COLOURS[one.severity]
         )
         if one.advice:
             out.print(Padding(one.advice, (0, 0, 0, 4), expand=False))
-    if found.exit_code == 0:
+    if judgement.exit_code == 0:
         out.print("Nothing is wrong.")
 
 

@@ -88,19 +88,19 @@ def _release(known: History, release: str, as_json: bool) -> None:
 def _overview(known: History, as_json: bool) -> None:
     from kraftspec.codegen.history.view import overviews
 
-    found = list(overviews(known))
+    releases = list(overviews(known))
     if as_json:
-        emit_json({"releases": [asdict(entry) for entry in found]})
+        emit_json({"releases": [asdict(entry) for entry in releases]})
         return
     head = ("release", "messages", "APIs", "pairs", "new", "changed", "removed")
     counts = (
         (entry.messages, entry.apis, entry.pairs, len(entry.new), entry.changed, len(entry.gone))
-        for entry in found
+        for entry in releases
     )
     # Of the first release that there is everything is new.
     lines = [
         (entry.release, *(str(count or "") for count in numbers))
-        for entry, numbers in zip(found, counts, strict=True)
+        for entry, numbers in zip(releases, counts, strict=True)
     ]
     _table(head, lines)
 

@@ -331,7 +331,7 @@ def recover_the_rest(wreck: Wreck, files: MemoryFiles, backup: str, number: int)
     plan = recover(wreck.paths, wreck.request, files, backup=backup)
     if {one.code for one in plan.refusals} == {"could-elect"}:
         # A graft that is complete: the nodes elect by themselves.
-        assert electable(plan.found) == set(wreck.request.keep)
+        assert electable(plan.judgement) == set(wreck.request.keep)
     else:
         assert not plan.refusals, (number, plan.refusals)
 
