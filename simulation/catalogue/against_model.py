@@ -161,15 +161,16 @@ def judge(todo: list[tuple[str, int, Trace]], events: int) -> list[Judged]:
 def table(judged: list[Judged]) -> str:
     """Return what became of each bug, as rows of a page, and the sentence above them."""
     controls = {one.seed: one.stuck_at is None for one in judged if not one.bug}
-    found = {one.bug: one for one in rejections(judged) if controls.get(one.seed)}
+    rejected = {one.bug: one for one in rejections(judged) if controls.get(one.seed)}
     rows: dict[str, str] = {}
     outside = []
     for name, bug in (all_bugs() | later_bugs()).items():
         of_it = [one for one in judged if one.bug == name]
-        if name in OUTSIDE and name not in found:
+        if name in OUTSIDE and name not in rejected:
             outside.append(f"| `{name}` | {bug.sentence} | {OUTSIDE[name]} |")
         elif of_it:
-            which = f"{found[name].seed} | {found[name].stuck_at}" if name in found else "**no** |"
+            first = rejected.get(name)
+            which = "**no** |" if first is None else f"{first.seed} | {first.stuck_at}"
             acts = sum(one.acts for one in of_it)
             rows[name] = f"| `{name}` | {bug.sentence} | {len(of_it)} | {acts} | {which} |"
     head = (
@@ -178,10 +179,10 @@ def table(judged: list[Judged]) -> str:
     )
     late = rows.keys() & later_bugs().keys()
     return "\n".join([
-        f"{len(found.keys() - late)} of {len(rows) - len(late)} bugs of the catalogue are "
+        f"{len(rejected.keys() - late)} of {len(rows) - len(late)} bugs of the catalogue are "
         f"rejected; {len(outside)} more are in what the model leaves out. Of those made after it "
-        f"was done, {len(found.keys() & late)} of {len(late)} are rejected. Of the runs without a "
-        f"bug, {sum(controls.values())} of {len(controls)} are explained.",
+        f"was done, {len(rejected.keys() & late)} of {len(late)} are rejected. Of the runs without "
+        f"a bug, {sum(controls.values())} of {len(controls)} are explained.",
         "", head, *(row for name, row in rows.items() if name not in late),
         "", "Bugs that were made after the model was done:",
         "", head, *(row for name, row in rows.items() if name in late),

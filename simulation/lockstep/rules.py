@@ -61,35 +61,35 @@ class Rule(NamedTuple):
         return self.page.startswith("KS-")
 
 
-def _names(found: Differences, *names: str) -> set[str]:
-    return {name for name in names if name in found}
+def _names(differences: Differences, *names: str) -> set[str]:
+    return {name for name in names if name in differences}
 
 
-def _first_leader(step: Step, found: Differences) -> set[str]:
-    ours, kafkas = found.get("leader", (None, None))
+def _first_leader(step: Step, differences: Differences) -> set[str]:
+    ours, kafkas = differences.get("leader", (None, None))
     is_first = step.command == "start" and kafkas is None
     return {"leader"} if is_first and ours == [(step.ours.state["epoch"], -1)] else NOTHING
 
 
-def _leader_once(step: Step, found: Differences) -> set[str]:
-    ours, kafkas = found.get("leader", (None, None))
+def _leader_once(step: Step, differences: Differences) -> set[str]:
+    ours, kafkas = differences.get("leader", (None, None))
     if ours and kafkas and ours[-1] == kafkas[-1] and len(kafkas) < len(ours):
         return {"leader"} if all(told[1] == -1 for told in ours[:-1]) else NOTHING
     return NOTHING
 
 
-def _snapshot_handed(step: Step, found: Differences) -> set[str]:
-    if "loaded" not in found:
+def _snapshot_handed(step: Step, differences: Differences) -> set[str]:
+    if "loaded" not in differences:
         return NOTHING
-    ours, kafkas = found["loaded"]
+    ours, kafkas = differences["loaded"]
     if kafkas is None:  # Ours at the start.
         return {"loaded"} if step.command == "start" else NOTHING
     # Kafka's once there is a high watermark, and the checkpoint 0-0, too.
     return {"loaded"} if ours is None and len(kafkas) == 1 else NOTHING
 
 
-def _torn_batch(step: Step, found: Differences) -> set[str]:
-    return _all_answers(step, found, _is_longer_by_a_part)
+def _torn_batch(step: Step, differences: Differences) -> set[str]:
+    return _all_answers(step, differences, _is_longer_by_a_part)
 
 
 def _is_longer_by_a_part(request: Request, message: Message, mine: bytes, theirs: bytes) -> bool:
@@ -109,26 +109,28 @@ def _is_longer_by_a_part(request: Request, message: Message, mine: bytes, theirs
     return a == b and bool(ours) and kafkas.startswith(ours) and is_part
 
 
-def _answers(step: Step, found: Differences) -> Iterator[tuple[Request, Message, bytes, bytes]]:
+def _answers(
+    step: Step, differences: Differences
+) -> Iterator[tuple[Request, Message, bytes, bytes]]:
     """Yield the answers that differ: the request, and ours and Kafka's; nothing if one is none."""
-    ours, kafkas = found.get("answered", (None, None))
+    ours, kafkas = differences.get("answered", (None, None))
     if ours and kafkas and [one[0] for one in ours] == [one[0] for one in kafkas]:
         for (token, mine), (_, theirs) in zip(ours, kafkas, strict=True):
             if mine != theirs:
                 yield *step.asked[token], mine, theirs
 
 
-def _all_answers(step: Step, found: Differences, is_so: Callable[..., bool]) -> set[str]:
-    verdicts = [is_so(*one) for one in _answers(step, found)]
+def _all_answers(step: Step, differences: Differences, is_so: Callable[..., bool]) -> set[str]:
+    verdicts = [is_so(*one) for one in _answers(step, differences)]
     return {"answered"} if verdicts and all(verdicts) else NOTHING
 
 
-def _api_versions(step: Step, found: Differences) -> set[str]:
-    return _all_answers(step, found, lambda request, *_: request.__class__ is ApiVersions)
+def _api_versions(step: Step, differences: Differences) -> set[str]:
+    return _all_answers(step, differences, lambda request, *_: request.__class__ is ApiVersions)
 
 
-def _error_text(step: Step, found: Differences) -> set[str]:
-    return _all_answers(step, found, _is_other_text)
+def _error_text(step: Step, differences: Differences) -> set[str]:
+    return _all_answers(step, differences, _is_other_text)
 
 
 def _is_other_text(request: Request, message: Message, mine: bytes, theirs: bytes) -> bool:
@@ -145,8 +147,8 @@ def _is_other_text(request: Request, message: Message, mine: bytes, theirs: byte
     return bool(ours == kafkas)
 
 
-def _order_of_observers(step: Step, found: Differences) -> set[str]:
-    return _all_answers(step, found, _has_other_order)
+def _order_of_observers(step: Step, differences: Differences) -> set[str]:
+    return _all_answers(step, differences, _has_other_order)
 
 
 def _has_other_order(request: Request, message: Message, mine: bytes, theirs: bytes) -> bool:
@@ -162,8 +164,8 @@ def _has_other_order(request: Request, message: Message, mine: bytes, theirs: by
     return bool(answers[0] == answers[1])
 
 
-def _unheard_observer(step: Step, found: Differences) -> set[str]:
-    return _all_answers(step, found, _is_without_unheard)
+def _unheard_observer(step: Step, differences: Differences) -> set[str]:
+    return _all_answers(step, differences, _is_without_unheard)
 
 
 def _is_without_unheard(request: Request, message: Message, mine: bytes, theirs: bytes) -> bool:
@@ -176,8 +178,9 @@ def _is_without_unheard(request: Request, message: Message, mine: bytes, theirs:
     return _has_other_order(request, message, mine, kafkas.encode(message.version))
 
 
-def _rejected_snapshot(step: Step, found: Differences) -> set[str]:
-    (ours, none), (no, kafkas) = found.get("answered", (0, 0)), found.get("dropped", (0, 0))
+def _rejected_snapshot(step: Step, differences: Differences) -> set[str]:
+    ours, none = differences.get("answered", (0, 0))
+    no, kafkas = differences.get("dropped", (0, 0))
     if none or no or not ours or not kafkas or [(one[0],) for one in ours] != kafkas:
         return NOTHING
     for token, body in ours:
@@ -190,95 +193,95 @@ def _rejected_snapshot(step: Step, found: Differences) -> set[str]:
     return {"answered", "dropped"}
 
 
-def _asks_at_once(step: Step, found: Differences) -> set[str]:
-    ours, kafkas = found.get("sent", (None, None))
-    is_rejected = 0 <= step.rejected_ms <= RETRY_BACKOFF_MS and len(found) == 1
+def _asks_at_once(step: Step, differences: Differences) -> set[str]:
+    ours, kafkas = differences.get("sent", (None, None))
+    is_rejected = 0 <= step.rejected_ms <= RETRY_BACKOFF_MS and len(differences) == 1
     return {"sent"} if is_rejected and len(kafkas or ()) >= len(ours or (None,)) else NOTHING
 
 
-def _delayed_fetches(step: Step, found: Differences) -> set[str]:
+def _delayed_fetches(step: Step, differences: Differences) -> set[str]:
     """Ours answers fetches that waited as it stops leading; Kafka's later, or not at all."""
     if step.before.get("role") != LEADER or step.ours.state["role"] == LEADER:
         return NOTHING
-    ours, kafkas = found.get("answered", (None, None))
+    ours, kafkas = differences.get("answered", (None, None))
     more = [one for one in ours or () if one not in (kafkas or ())]
     is_all = bool(more) and all(one in ours for one in kafkas or ())
     waited = all(step.asked[token][0].__class__ is Fetch for token, _ in more)
     return {"answered"} if is_all and waited else NOTHING
 
 
-def _late_timers(step: Step, found: Differences) -> set[str]:
-    ours, kafkas = found.get("answered", (None, None))
+def _late_timers(step: Step, differences: Differences) -> set[str]:
+    ours, kafkas = differences.get("answered", (None, None))
     is_late = step.command == "tick" and step.late_ms > 0 and step.before.get("role") == LEADER
     same = ours and kafkas and [one[0] for one in ours] == [one[0] for one in kafkas]
     return {"answered"} if is_late and same else NOTHING
 
 
-def _resigned(step: Step, found: Differences) -> set[str]:
+def _resigned(step: Step, differences: Differences) -> set[str]:
     is_resigned = step.ours.state["role"] == step.kafkas.state["role"] == RESIGNED
-    if is_resigned and found.get("state.high_watermark", (0, 0))[1] == -1:
-        return _names(found, "high_watermark", "state.high_watermark")
+    if is_resigned and differences.get("state.high_watermark", (0, 0))[1] == -1:
+        return _names(differences, "high_watermark", "state.high_watermark")
     return NOTHING
 
 
-def _ends(step: Step, found: Differences, *said: str) -> bool:
+def _ends(step: Step, differences: Differences, *expected: str) -> bool:
     """Whether Kafka's node ends in the step, and says one of these; ours goes on."""
     texts = " ".join(step.kafkas.texts())
-    return found.get("fatal") == (None, True) and any(one in texts for one in said)
+    return differences.get("fatal") == (None, True) and any(one in texts for one in expected)
 
 
-def _ks_2026_04(step: Step, found: Differences) -> set[str]:
-    said = ("inconsistent with current leader", "Unknown leader endpoints")
-    is_so = step.command in ("request", "reply") and _ends(step, found, *said)
+def _ks_2026_04(step: Step, differences: Differences) -> set[str]:
+    texts = ("inconsistent with current leader", "Unknown leader endpoints")
+    is_so = step.command in ("request", "reply") and _ends(step, differences, *texts)
     return {ALL} if is_so else NOTHING
 
 
-def _ks_2026_12(step: Step, found: Differences) -> set[str]:
-    is_so = step.command == "reply" and _ends(step, found, "acknowledgement from non-voter")
+def _ks_2026_12(step: Step, differences: Differences) -> set[str]:
+    is_so = step.command == "reply" and _ends(step, differences, "acknowledgement from non-voter")
     return {ALL} if is_so else NOTHING
 
 
-def _ks_2026_11(step: Step, found: Differences) -> set[str]:
-    is_so = step.command in ("clean", "tick") and _ends(step, found, "above the high watermark")
+def _ks_2026_11(step: Step, differences: Differences) -> set[str]:
+    is_so = step.command in ("clean", "tick")
+    return {ALL} if is_so and _ends(step, differences, "above the high watermark") else NOTHING
+
+
+def _ks_2026_10(step: Step, differences: Differences) -> set[str]:
+    is_so = step.command == "reply" and _ends(step, differences, "Expected to be Follower")
     return {ALL} if is_so else NOTHING
 
 
-def _ks_2026_10(step: Step, found: Differences) -> set[str]:
-    is_so = step.command == "reply" and _ends(step, found, "Expected to be Follower")
-    return {ALL} if is_so else NOTHING
-
-
-def _ks_2026_06(step: Step, found: Differences) -> set[str]:
-    roles = found.get("state.role")
+def _ks_2026_06(step: Step, differences: Differences) -> set[str]:
+    roles = differences.get("state.role")
     is_start = step.command == "start" and roles in ((FOLLOWER, CANDIDATE), (FOLLOWER, LEADER))
     if is_start and step.ours.state["voted_id"] == step.node:
         return {ALL}
     return NOTHING
 
 
-def _ks_2026_07(step: Step, found: Differences) -> set[str]:
+def _ks_2026_07(step: Step, differences: Differences) -> set[str]:
     is_leader = step.ours.state["role"] == step.kafkas.state["role"] == LEADER
-    return _names(found, "answered") if is_leader and step.voters == 1 else NOTHING
+    return _names(differences, "answered") if is_leader and step.voters == 1 else NOTHING
 
 
-def _ks_2026_05(step: Step, found: Differences) -> set[str]:
-    ours, kafkas = found.get("voters", (None, None))
+def _ks_2026_05(step: Step, differences: Differences) -> set[str]:
+    ours, kafkas = differences.get("voters", (None, None))
     if ours is not None and kafkas is None and {"appended", "reset"} & step.kafkas.told.keys():
-        return {"voters"} | _names(found, "state.is_voter", "state.kraft_version")
+        return {"voters"} | _names(differences, "state.is_voter", "state.kraft_version")
     return NOTHING
 
 
-def _vote_without_directory(step: Step, found: Differences) -> set[str]:
+def _vote_without_directory(step: Step, differences: Differences) -> set[str]:
     state = step.kafkas.state
     if state["voted_id"] == step.node:
-        ours, kafkas = found.get("state.voted_directory", (None, None))
+        ours, kafkas = differences.get("state.voted_directory", (None, None))
         return {"state.voted_directory"} if ours == bytes(16) != kafkas else NOTHING
     return NOTHING
 
 
-def _cleans_itself(step: Step, found: Differences) -> set[str]:
-    if step.command == "tick" and found.get("start_moved", (True, None))[0] is None:
-        return _names(found, "start_moved", "state.log_start")
+def _cleans_itself(step: Step, differences: Differences) -> set[str]:
+    if step.command == "tick" and differences.get("start_moved", (True, None))[0] is None:
+        return _names(differences, "start_moved", "state.log_start")
     return NOTHING
 
 
@@ -318,9 +321,9 @@ def _rules() -> tuple[Rule, ...]:
 RULES: Final = _rules()
 
 
-def explain(step: Step, found: Differences) -> tuple[list[Rule], dict[str, tuple[Any, Any]]]:
+def explain(step: Step, differences: Differences) -> tuple[list[Rule], dict[str, tuple[Any, Any]]]:
     """Return the rules that explain differences of a step, and the differences that are left."""
-    left = dict(found)
+    left = dict(differences)
     used = []
     for rule in RULES:
         names = rule.explains(step, left) if left else NOTHING

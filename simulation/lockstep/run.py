@@ -150,11 +150,11 @@ class PairCores(RunCores):
         earlier.append(step)
         role = step.role_before
         counts.by_input[OWN if is_ours else self.core.name, role, step.command] += 1
-        found = step.differences()
-        if not found:
+        differences = step.differences()
+        if not differences:
             counts.equal += 1
             return True
-        rules, left = explain(step, found)
+        rules, left = explain(step, differences)
         counts.rules.update(rule.name for rule in rules)
         if not left:
             counts.explained += 1

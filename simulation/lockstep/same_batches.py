@@ -23,14 +23,14 @@ def pairs(ours: bytes, kafkas: bytes) -> list[tuple[bytes, bytes]] | None:
     mine, theirs = list(iterate_headers(ours)), list(iterate_headers(kafkas))
     if len(mine) != len(theirs):
         return None
-    found = []
+    differing = []
     for a, b in zip(mine, theirs, strict=True):
         batches = ours[a.position : a.end], kafkas[b.position : b.end]
         if batches[0] != batches[1]:
             if not (a.is_control and b.is_control) or _meaning(ours, a) != _meaning(kafkas, b):
                 return None
-            found.append(batches)
-    return found
+            differing.append(batches)
+    return differing
 
 
 def _meaning(data: bytes, header: BatchHeader) -> list[Any]:
@@ -40,16 +40,16 @@ def _meaning(data: bytes, header: BatchHeader) -> list[Any]:
     ]  # fmt: skip
     for record in decode_batch(data, header.position):
         kind, value = control_type_of(record), record.value or b""
-        said: Any = value
+        content: Any = value
         if kind == ControlRecordType.KRAFT_VOTERS:
-            said = sorted(VotersRecord.decode(value, 0).voters, key=lambda one: one.voter_id)
+            content = sorted(VotersRecord.decode(value, 0).voters, key=lambda one: one.voter_id)
         elif kind == ControlRecordType.LEADER_CHANGE:
             change = LeaderChangeMessage.decode(value, int.from_bytes(value[:2]))
-            said = [change.leader_id, *(
+            content = [change.leader_id, *(
                 sorted(voter.voter_id for voter in voters)
                 for voters in (change.voters, change.granting_voters)
             )]  # fmt: skip
-        meaning.append((record.offset, record.timestamp, kind, said))
+        meaning.append((record.offset, record.timestamp, kind, content))
     return meaning
 
 
@@ -71,9 +71,9 @@ class SameBatches:
         ]
         if appended[0] == appended[1]:
             return 0
-        found = pairs(appended[0], appended[1]) or []
-        self._drivers.update((theirs, mine) for mine, theirs in found)
-        return len(found)
+        differing = pairs(appended[0], appended[1]) or []
+        self._drivers.update((theirs, mine) for mine, theirs in differing)
+        return len(differing)
 
     def translated(self, events: list[Event]) -> list[Event]:
         """Return the events of the shadow, with the driver's batches in them."""

@@ -134,23 +134,23 @@ class Step(NamedTuple):
     def differences(self) -> dict[str, tuple[Any, Any]]:
         """Return what differs: the name of an event, or state.FIELD → ours, Kafka's."""
         ours, kafkas = self.ours, self.kafkas
-        found: dict[str, tuple[Any, Any]] = {}
+        differences: dict[str, tuple[Any, Any]] = {}
         if ours.told != kafkas.told:
             for name in sorted(ours.told.keys() | kafkas.told.keys()):
                 if self.command != "start" or name not in _OF_OPENING:
-                    _note(found, name, ours.told.get(name), kafkas.told.get(name))
+                    _note(differences, name, ours.told.get(name), kafkas.told.get(name))
         if ours.state != kafkas.state:
             # Of a node that is down only that it is down; what its disk has shows when it starts.
             names = STATE_FIELDS if ours.is_up or kafkas.is_up else ("status",)
             for name in names:
                 if name not in NOT_COMPARED:
-                    _note(found, f"state.{name}", ours.state[name], kafkas.state[name])
-        return found
+                    _note(differences, f"state.{name}", ours.state[name], kafkas.state[name])
+        return differences
 
 
-def _note(found: dict[str, tuple[Any, Any]], name: str, ours: Any, kafkas: Any) -> None:
+def _note(differences: dict[str, tuple[Any, Any]], name: str, ours: Any, kafkas: Any) -> None:
     if ours != kafkas:
-        found[name] = (ours, kafkas)
+        differences[name] = (ours, kafkas)
 
 
 Judge = Callable[[Step, bool], bool]
