@@ -278,7 +278,7 @@ class Connection:
         if self.shared.watch is not None:
             self._client_id = client_id_at(view, at) or self._client_id
             who = Key(self._client_id, self.target.name, exchange.name, version)
-            exchange.asked = self.shared.watch.asked(who, end - at)
+            exchange.waiting = self.shared.watch.note_request(who, end - at)
         if is_answered:
             if len(self.pending) >= UNANSWERED_MAX:
                 self.pending.pop(next(iter(self.pending)))
@@ -328,8 +328,8 @@ class Connection:
             self._engine.report(f"{self.target.name} answers what was not asked")
             return self.to_client.waits_for_next
         self._stats.count("response", exchange, end - at)
-        if exchange.asked is not None:
-            exchange.asked.answered(end - at)
+        if exchange.waiting is not None:
+            exchange.waiting.note_answer(end - at)
         wanted = self.to_client.waits_for_next or self._engine.wants(
             "response", exchange.api_key, exchange.version
         )

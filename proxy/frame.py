@@ -15,7 +15,7 @@ from kraftspec.reference.wire.frames import SIZE_BYTES, UNSUPPORTED_VERSION
 
 if TYPE_CHECKING:
     from kraftspec.fastpath.message import Message
-    from kraftspec.proxy.watch import Asked
+    from kraftspec.proxy.watch import WaitingRequest
 
 Direction = Literal["request", "response"]
 Part = bytes | memoryview
@@ -59,7 +59,7 @@ class Exchange:
     answers by itself; it waits until all requests before this one are answered.
     """
 
-    __slots__ = ("answer", "api", "api_key", "asked", "correlation_id", "request", "version")
+    __slots__ = ("answer", "api", "api_key", "correlation_id", "request", "version", "waiting")
 
     def __init__(self, api_key: int, version: int, correlation_id: int, api: Api | None) -> None:
         self.api_key = api_key
@@ -68,7 +68,7 @@ class Exchange:
         self.api = api
         self.request: Frame | None = None
         self.answer: Fate | None = None
-        self.asked: Asked | None = None  # For somebody who looks.
+        self.waiting: WaitingRequest | None = None  # For somebody who looks.
 
     @property
     def name(self) -> str:

@@ -29,7 +29,7 @@ class Talk:
         self.waited_s = 0.0  # From the last request that was answered to its answer.
 
 
-class Asked:
+class WaitingRequest:
     """A request that waits for its answer."""
 
     __slots__ = ("_at_s", "_talk")
@@ -38,7 +38,7 @@ class Asked:
         self._talk = talk
         self._at_s = time.monotonic()
 
-    def answered(self, size: int) -> None:
+    def note_answer(self, size: int) -> None:
         """Note the node's answer."""
         talk = self._talk
         talk.answers += 1
@@ -52,7 +52,7 @@ class Watch:
     def __init__(self) -> None:
         self.talks: dict[Key, Talk] = {}
 
-    def asked(self, key: Key, size: int) -> Asked:
+    def note_request(self, key: Key, size: int) -> WaitingRequest:
         """Note a request."""
         talk = self.talks.get(key)
         if talk is None:
@@ -61,4 +61,4 @@ class Watch:
             talk = self.talks[key] = Talk()
         talk.requests += 1
         talk.bytes += size
-        return Asked(talk)
+        return WaitingRequest(talk)

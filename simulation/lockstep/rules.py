@@ -117,7 +117,7 @@ def _answers(
     if ours and kafkas and [one[0] for one in ours] == [one[0] for one in kafkas]:
         for (token, mine), (_, theirs) in zip(ours, kafkas, strict=True):
             if mine != theirs:
-                yield *step.asked[token], mine, theirs
+                yield *step.unanswered[token], mine, theirs
 
 
 def _all_answers(step: Step, differences: Differences, is_so: Callable[..., bool]) -> set[str]:
@@ -184,7 +184,7 @@ def _rejected_snapshot(step: Step, differences: Differences) -> set[str]:
     if none or no or not ours or not kafkas or [(one[0],) for one in ours] != kafkas:
         return NOTHING
     for token, body in ours:
-        request, message = step.asked[token]
+        request, message = step.unanswered[token]
         if request.__class__ is not FetchSnapshot:
             return NOTHING
         answer = FetchSnapshotResponse.decode(body, message.version)
@@ -206,7 +206,7 @@ def _delayed_fetches(step: Step, differences: Differences) -> set[str]:
     ours, kafkas = differences.get("answered", (None, None))
     more = [one for one in ours or () if one not in (kafkas or ())]
     is_all = bool(more) and all(one in ours for one in kafkas or ())
-    waited = all(step.asked[token][0].__class__ is Fetch for token, _ in more)
+    waited = all(step.unanswered[token][0].__class__ is Fetch for token, _ in more)
     return {"answered"} if is_all and waited else NOTHING
 
 

@@ -106,7 +106,7 @@ class Step(NamedTuple):
     ``before`` is the state of the driver before it, empty at a start. ``rejected_ms`` is how long
     ago an answer told this node nothing that it could use, ``voters`` how many voters it knows of,
     ``late_ms`` how long ago the deadline of a tick was,
-    and ``asked`` has the requests that it has not answered, by token.
+    and ``unanswered`` has the requests that it has not answered, by token.
     """
 
     node: int
@@ -119,7 +119,7 @@ class Step(NamedTuple):
     rejected_ms: int
     voters: int
     late_ms: int
-    asked: Mapping[int, tuple[Request, Message]]
+    unanswered: Mapping[int, tuple[Request, Message]]
 
     @property
     def role_before(self) -> str:

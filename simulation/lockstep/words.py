@@ -84,9 +84,9 @@ def _sent(sent: Sent) -> str:
 
 
 def _answer(step: Step, token: int, body: bytes) -> str:
-    if token not in step.asked:
+    if token not in step.unanswered:
         return f"{token}: {_clip(body)}"
-    request, message = step.asked[token]
+    request, message = step.unanswered[token]
     return f"{token}: {_clip(_profile().decode_reply(request, message.version, body))}"
 
 

@@ -74,7 +74,7 @@ def test_who_says_what_to_whom() -> None:
 def test_what_is_kept_has_a_bound() -> None:
     seen = watch.Watch()
     for number in range(watch.TALKS_MAX + 5):
-        seen.asked(watch.Key(str(number), "n", "Fetch", 4), 10)
+        seen.note_request(watch.Key(str(number), "n", "Fetch", 4), 10)
     assert len(seen.talks) == watch.TALKS_MAX
 
 
