@@ -16,6 +16,7 @@ from kraftspec.fastpath.batch_reader import decode_batch
 from kraftspec.fastpath.records import CRC_AT, BatchHeader
 from kraftspec.fastpath.walk import iterate_headers
 from kraftspec.generated.control_records import ControlRecordType
+from kraftspec.generated.kafka import DescribeQuorumRequest
 from kraftspec.reference.host import PowerLostError
 from kraftspec.reference.log.control import control_type_of
 from kraftspec.reference.log.directory import METADATA_NAME
@@ -39,6 +40,17 @@ DOWN, UP, SHUT_DOWN, NO_POWER, FATAL, FAILED_DISK, FULL_DISK = range(7)
 # `fault` of disk_fault.
 HEALTHY, FAILS, IS_FULL, CUTS = range(4)
 SEED_MASK = (1 << 47) - 1
+
+
+# Properties of what a harness can only do with a capability.
+_NEED = {
+    "pre_vote": ("pre_vote_changes_nothing",),
+    "dynamic_voters": (
+        "one_voter_change", "change_was_asked_for", "answered_change_is_committed",
+        "new_voter_is_caught_up", "reconfiguration_finishes", "voters_are_found",
+    ),
+    "snapshots": ("snapshot_is_prefix", "leader_loads_no_snapshot"),
+}  # fmt: skip
 
 
 class HarnessNode(Replica):
@@ -66,6 +78,10 @@ class HarnessNode(Replica):
         self.has_pre_votes = "pre_vote" in process.capabilities
         if "disk_faults" in process.capabilities:
             self.unseen -= {"corruption_is_detected"}
+        for capability in _NEED.keys() - process.capabilities:
+            self.unseen |= frozenset(_NEED[capability])
+        if self.api_max.get(DescribeQuorumRequest.API_KEY, -1) < 0:
+            self.unseen |= {"description_is_true"}
         self._batches: list[bytes] = []  # Beside `log_model`, whose ends are theirs.
         self._snapshots: dict[SnapshotId, bytes] = {}
         self._begun: list[Event] = []  # Of the start, after it was recovered.

@@ -117,16 +117,28 @@ class HarnessProcess:
             head = b"".join(encode("forget", gone, 0) for gone in self._forgotten)
             self._forgotten.clear()
         answers: list[list[Event]] = [[]]
-        for of_run, of_node, event in decode_events(self._exchange(head + b"".join(commands))):
+        data = self._exchange(head + b"".join(commands))
+        try:
+            events = decode_events(data)
+        except HarnessError as error:
+            told = f"{self.command[0]}, in an answer of node {node}"
+            raise HarnessError(f"{told}: {error}") from error
+        for of_run, of_node, event in events:
             if event[0] == "wrong":
                 raise HarnessError(f"{self.implementation} did not understand: {event[1][0]}")
             if (of_run, of_node) != (run, node):
-                raise HarnessError(f"{event[0]} is of node {of_node} of run {of_run}, not {node}")
+                raise HarnessError(
+                    f"{self.command[0]} answers a command of node {node} of run {run} by "
+                    f"{event[0]} of node {of_node} of run {of_run}"
+                )
             answers[-1].append(event)
             if event[0] == "state":
                 answers.append([])
         if answers.pop() or len(answers) != len(commands):
-            raise HarnessError(f"{len(commands)} commands, and {len(answers)} states")
+            raise HarnessError(
+                f"{self.command[0]} answers {len(commands)} commands of node {node} by "
+                f"{len(answers)} states; each answer ends with one"
+            )
         if self.record is not None:
             self.record += map(Exchange, decode_commands(b"".join(commands)), answers)
         return answers

@@ -193,6 +193,8 @@ def _decode(data: bytes, layouts: dict[int, tuple[str, Any]]) -> list[tuple[int,
         while at < end:
             begin = at
             code, run, node, size = HEAD.unpack_from(data, at)
+            if code not in layouts:
+                raise HarnessError(f"the message at byte {begin} has the unknown code {code}")
             name, decode = layouts[code]
             at += HEAD.size
             values, after = decode(data, at)
@@ -200,6 +202,6 @@ def _decode(data: bytes, layouts: dict[int, tuple[str, Any]]) -> list[tuple[int,
                 raise HarnessError(f"{name} at byte {begin} has {size} bytes, not {after - at}")
             at = after
             out.append((run, node, (name, values)))
-    except (struct.error, KeyError) as error:
-        raise HarnessError(f"no message can be read at byte {begin}: {error!r}") from error
+    except struct.error as error:
+        raise HarnessError(f"the message at byte {begin} is too short: {error}") from error
     return out

@@ -112,7 +112,6 @@ class HarnessReplica(HarnessNode):
                 core.log.kraft_versions.replace([(state[8], state[12])])
         else:  # It ended in the step: of its memory is known what it had stored by then.
             core.deadline_us = NEVER_US
-            self.storing = election_of(*state[2:6])  # It may be there, untold.
             for name, values in events:
                 if name == "persisted":
                     core.epoch, core.leader_id = values[:2]
@@ -123,6 +122,8 @@ class HarnessReplica(HarnessNode):
                 self._on_voters(*values)
         for name, values in events:
             HANDLERS[name](self, *values)
+        if status != UP:  # After what was stored before it in the step.
+            self.storing = election_of(*state[2:6])  # It may be there, untold.
         if status == UP:
             core.high_watermark = state[6]
         elif status != SHUT_DOWN:

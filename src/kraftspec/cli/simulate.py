@@ -344,7 +344,7 @@ def _print(results: list[Result], explained: Result | None, trace: list[str]) ->
     for result in results:
         if result.violation is not None and result.is_failure:
             name, text = result.violation
-            whose = f" ({', '.join(result.cores)})" if result.cores else ""
+            whose = f" (seen at {', '.join(result.cores)})" if result.cores else ""
             out.print(f"\nSeed {result.seed} breaks {name}{whose}: {text}", style="bold red")
             for line in trace:
                 out.print(line)

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from kraftspec.fastpath.types import ZERO_UUID
+from kraftspec.reference.host import PowerLostError
 from kraftspec.reference.profiles import profile_named
+from kraftspec.reference.raft.types import NEVER_US
+from kraftspec.reference.raft.voters import VoterSet
 from kraftspec.simulation.harness.cores import Core, close_processes, parse_cores
+from kraftspec.simulation.harness.node import NO_POWER
+from kraftspec.simulation.harness.replica import HarnessReplica
+from kraftspec.simulation.harness.shown import CoreShown, election_of
 from kraftspec.simulation.run import Result, simulate
 
 KAFKA = profile_named("kafka")
@@ -100,3 +109,17 @@ def test_kafka_notices_that_bits_of_its_log_have_flipped() -> None:
         assert result.violation is None
         assert result.faults["bit corruption"] > 0
         assert result.to_json()["invariants"]["corruption_is_detected"] == "held"
+
+
+def test_what_was_being_stored_when_the_power_went_may_be_there() -> None:
+    """Though quorum-state was stored before it in the same step."""
+    replica = object.__new__(HarnessReplica)
+    told: Any = SimpleNamespace(persisted=lambda *_: None)
+    replica.core, replica.hooks = CoreShown(VoterSet()), told
+    replica.has_own_clock, replica.world = False, cast("Any", SimpleNamespace(now_us=0))
+    zero = ZERO_UUID
+    state = (NO_POWER, 0, 5, -1, 1, zero, -1, 0, 0, 0, NEVER_US, False, 0)
+    with pytest.raises(PowerLostError):
+        replica._take([("persisted", (5, -1, -1, zero)), ("state", state)])
+    assert replica.stored == election_of(5, -1, -1, zero)
+    assert replica.storing == election_of(5, -1, 1, zero)
