@@ -106,6 +106,11 @@ CAMPAIGNS = (
         for spec in adapters()
         if spec.homepage
     ),
+    Campaign(
+        "commands",
+        "commands of the pages that take minutes do what is said of them",
+        (sys.executable, "tests/cli/long_commands.py"),
+    ),
     Campaign("recover-matrix", "wrecked quorums of Kafka are recovered", make("recover-matrix")),
     Campaign("verify-live", "quorum verify gives no false alarm", make("verify-live")),
     Campaign("fuzz", "two million changed inputs for each decoder", make("fuzz")),

@@ -13,6 +13,8 @@ SECONDS = re.compile(r"\d+\.\d s$", re.MULTILINE)
 # How many tests there are is for the page's writer to bring up to date, and no reason to fail.
 COUNTS = re.compile(r"\d+(?= (?:vectors|passed|skipped))|(?<=^skipped )\d+", re.MULTILINE)
 COMMAND_S = 300.0
+ANY = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+HERE = re.compile(r"<<-?'?(\w+)'?")
 
 
 def commands(block: str) -> list[str]:
@@ -24,6 +26,35 @@ def commands(block: str) -> list[str]:
         elif line.startswith("> "):
             typed[-1] += f"\n{line[2:]}"
     return typed
+
+
+def lines(block: str) -> list[str]:
+    """Return the commands of a block that shows nothing else: continued lines are one."""
+    typed: list[str] = []
+    end: str | None = None  # Of a text that is typed into the command.
+    for line in block.replace("\\\n", " ").splitlines():
+        if end is not None:
+            typed[-1] += f"\n{line}"
+            end = None if line == end else end
+        elif line.strip():
+            typed.append(line)
+            found = HERE.search(line)
+            end = found and found[1]
+    return typed
+
+
+def all_commands(page: str) -> list[tuple[str, str]]:
+    """Return what a page has to type: the language of the block, ``sh`` or ``console``, and that.
+
+    A ``sh`` block has commands and nothing else, a ``console`` block what they print, too.
+    """
+    read = {"sh": lines, "console": commands}
+    return [
+        (block[1], command)
+        for block in ANY.finditer(page)
+        if block[1] in read
+        for command in read[block[1]](block[2])
+    ]
 
 
 def session(block: str, directory: Path) -> str:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -65,6 +68,27 @@ def judge(python: Path, wheel: Path, out: Path) -> None:
     print(f"{vectors.name}: {vectors.stat().st_size:,} bytes; our codec passes VoteRequest")
 
 
+def type_installs(wheels: Path, out: Path) -> None:
+    """Type each `pip install` of the pages, with the wheel, for no registry has kraftspec.
+
+    uv's pip does it, where there is one: its cache has the packages.
+    """
+    uv = shutil.which("uv") or ROOT / ".venv/bin/uv"
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    lines = {
+        line
+        for page in pages
+        for line in re.findall(r"^pip install (.*kraftspec\[.*)$", page.read_text("utf-8"), re.M)
+    }
+    assert len(lines) >= 4, lines
+    for line in sorted(lines):
+        words = shlex.split(line.replace("/path/to/kraftspec", str(ROOT)))
+        run(uv, "venv", "--clear", out)
+        run(uv, "pip", "install", "--python", out, "--find-links", wheels, *words)
+        run(out / "bin/kraftspec", "--version")
+        print(f"pip install {line}: kraftspec starts")
+
+
 def main() -> None:
     """Build both distributions as `python -m build` does, and use each as a stranger would."""
     with tempfile.TemporaryDirectory() as folder:
@@ -94,6 +118,7 @@ def main() -> None:
         print(f"{wheel.name}: {size:,} bytes; a venv with it was ready in {took:.1f} s")
         print(run(python, "-P", SMOKE, "native"), end="")
         judge(python, wheel, out)
+        type_installs(out, out / "typed")
         # setuptools goes on when an optional module does not compile; `false` is no compiler.
         pure = install(sdist, out / "pure", CC="false", CXX="false")
         print(run(pure, "-P", SMOKE, "pure"), end="")

@@ -40,7 +40,7 @@ def commands() -> list[tuple[str, str]]:
         for block in BLOCK.finditer(text):
             whole = block[2].replace("\\\n", " ")
             typed = re.findall(r"^(?:\$ )?(kraftspec .*)", whole, re.MULTILINE)
-            lines += [(name, line) for line in typed if block[1] in ("", "text", "console")]
+            lines += [(name, line) for line in typed if block[1] in ("sh", "console")]
         spans = re.findall(r"`(kraftspec [^`]+)`", BLOCK.sub("", text))
         lines += [(name, span) for span in spans]
     return lines

@@ -83,7 +83,7 @@ def lines() -> dict[str, str]:
             typed = re.findall(
                 r"^(?:\$ )?kraftspec (.*)", block[2].replace("\\\n", " "), re.MULTILINE
             )
-            for line in typed if block[1] in ("", "text", "console") else ():
+            for line in typed if block[1] in ("sh", "console") else ():
                 plain = re.split(r" (?:\||>|2>|#)|;", line)[0].strip()
                 places.setdefault(plain, f"{name} {block[1]}".strip())
     return places

@@ -115,7 +115,7 @@ def commands(text: str) -> list[str]:
     return [
         line
         for match in BLOCK.finditer(text)
-        if match[1] == ""
+        if match[1] == "sh"
         for line in match[2].splitlines()
         if line.startswith("kraftspec ")
     ]

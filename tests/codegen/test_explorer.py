@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import re
 import struct
-import threading
+import subprocess
+import sys
 from collections.abc import Iterable, Iterator
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any
@@ -45,21 +44,28 @@ DECODE_FILE = """async (kind) => {
 pytestmark = [pytest.mark.peers, pytest.mark.browser]
 
 
-class Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, *_: object) -> None:
-        """Say nothing of requests."""
-
-
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The site as the command writes it, served on loopback as files."""
     out = tmp_path_factory.mktemp("explorer")
-    result = CliRunner().invoke(main, ["spec", "explorer", "--out", str(out)])
+    result = CliRunner().invoke(main, ["spec", "explorer", "--out", str(out / "explorer")])
     assert result.exit_code == 0, result.output
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=out)) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/"
-        server.shutdown()
+    # As the page serves it, at a free port.
+    words = ["-u", "-m", "http.server", "--directory", "explorer", "0", "--bind", "127.0.0.1"]
+    with subprocess.Popen(
+        [sys.executable, *words],
+        cwd=out,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as server:
+        try:
+            assert server.stdout is not None
+            found = re.search(r"http://127\.0\.0\.1:\d+/", server.stdout.readline())
+            assert found is not None
+            yield found[0]
+        finally:
+            server.terminate()
 
 
 @pytest.fixture

@@ -184,7 +184,9 @@ def test_executors_do_the_same(
 # -- The page of the documentation -----------------------------------------------------------------
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "audit.md").read_text("utf-8")
-SHOWN = re.compile(r"^```\nkraftspec pipeline audit (\S+)\n```\n\n```text\n(.*?)^```", re.M | re.S)
+SHOWN = re.compile(
+    r"^```sh\nkraftspec pipeline audit (\S+)\n```\n\n```text\n(.*?)^```", re.M | re.S
+)
 
 
 def test_the_documented_command_prints_what_the_page_says(

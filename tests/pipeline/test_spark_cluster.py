@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -23,6 +25,7 @@ from kraftspec.pipeline.source.reports import read_report
 from .campaigns import FUZZ, UNIT_CASES, UNITS, WAIT_S, check_all, processes, results, started, wait
 from .segment_files import batch, write_segment
 
+PAGE = (Path(__file__).resolve().parents[2] / "docs/pipeline.md").read_text("utf-8")
 HOME = Path(pyspark.__file__).parent
 PACKAGE = Path(__file__).resolve().parents[2] / "src/kraftspec"
 START_TIMEOUT_S = 180.0  # Seconds on a quiet machine, and minutes on one that builds meanwhile.
@@ -59,6 +62,13 @@ rows = table.option("report", report).load(log).rdd.mapPartitions(dies_once)
 sums = rows.map(lambda row: (row.partition, (1, row.offset)))
 sums = sums.reduceByKey(lambda one, other: (one[0] + other[0], one[1] + other[1]))
 print(json.dumps(sorted(sums.collect())))
+"""
+
+QUERY = """
+def where(rows):
+    yield sys.prefix, sum(1 for _ in rows)
+
+print(json.dumps(table.load(log).rdd.mapPartitions(where).collect()))
 """
 
 ZIP = """
@@ -201,6 +211,32 @@ def test_a_campaign_whose_executor_dies_counts_each_case_once(
     assert (report["resumed"], report["cases"]) == (0, UNITS * UNIT_CASES)
     assert re.search(r"Lost executor \d+ on 127\.0\.0\.1", complained)
     check_all(tmp_path)
+
+
+@pytest.mark.kafka
+def test_spark_submit_with_an_environment(cluster: _Cluster, log: Path, tmp_path: Path) -> None:
+    """The page's line; the archive is an environment that has this one's packages."""
+    (line,) = re.findall(r"^(PYSPARK_PYTHON=.* query\.py)$", PAGE.replace("\\\n", ""), re.MULTILINE)
+    venv = tmp_path / "job"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
+    (packages,) = venv.glob("lib/python3.*/site-packages")
+    there = [place for place in sys.path if place and place != str(packages)]
+    (packages / "there.pth").write_text("\n".join(there), "utf-8")
+    shutil.make_archive(str(venv), "gztar", venv)
+    (tmp_path / "query.py").write_text(SETUP + QUERY, "utf-8")
+    words = line.replace("spark://host:7077", cluster.url)
+    path = f"{HOME / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    arguments = [cluster.url, log, "", tmp_path / "report", ""]
+    done = subprocess.run(
+        ["bash", "-c", f"{words} {shlex.join(map(str, arguments))}"],
+        cwd=tmp_path, env={**os.environ, "PATH": path, "SPARK_LOCAL_IP": "127.0.0.1"},
+        capture_output=True, check=False, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-4_000:]
+    pythons = json.loads(done.stdout.splitlines()[-1])
+    assert sum(count for _, count in pythons) == 5 * BATCHES * PARTITIONS
+    # Each executor has its own copy, in its directory of the application.
+    assert all(re.search(r"/work-\w+/app-.*/job$", python) for python, _ in pythons), pythons
 
 
 @pytest.mark.kafka

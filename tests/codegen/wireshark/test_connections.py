@@ -23,6 +23,7 @@ from .tshark import frames, run, tshark
 
 pytestmark = pytest.mark.wireshark
 
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "wireshark.md"
 ASKED = Sent(
     messages()["MetadataRequest"],
     9,
@@ -189,6 +190,16 @@ def test_every_name_is_one_that_filters_accept(dissector: Path, tmp_path: Path) 
     assert len(names) == len(set(names)) > 2_000
     assert all(re.fullmatch(r"[a-z0-9_.]+", name) for name in names)
     assert "kraftspec.fetch.topics.partitions.fetch_offset" in names
+
+
+def test_tshark_as_the_page_types_it(dissector: Path, tmp_path: Path) -> None:
+    line = "tshark -r capture.pcap -X lua_script:kraftspec.lua -O kraftspec"
+    assert f"\n{line}\n" in PAGE.read_text("utf-8")
+    exchange(9092).write(tmp_path / "capture.pcap")
+    (tmp_path / "kraftspec.lua").write_bytes(dissector.read_bytes())
+    words = [tshark(), *line.split()[1:]]
+    shown = subprocess.run(words, cwd=tmp_path, capture_output=True, check=True, timeout=600)
+    assert shown.stdout.count(b"Apache Kafka (kraftspec), Metadata v") == 2
 
 
 def test_the_command_writes_it(dissector: Path, tmp_path: Path) -> None:

@@ -7,11 +7,11 @@ import os
 import re
 import subprocess
 import sys
-import tarfile
 import zipfile
 from pathlib import Path
 
 import pytest
+from tests.consoles import lines
 
 from kraftspec.conformance import artefacts
 from kraftspec.conformance.artefacts import GO_PATH, make_artefacts
@@ -117,6 +117,14 @@ def example(language: str) -> str:
     return str(block)
 
 
+def typed(language: str, made: Path, cwd: Path, **environment: str) -> None:
+    """Type what the page has before its example in a language, beside the packages."""
+    (found,) = re.findall(rf"^```sh\n([^`]*?)^```\n\n```{language}$", PAGE, re.MULTILINE)
+    (cwd / "build").mkdir()
+    (cwd / "build" / "artefacts").symlink_to(made)
+    run("bash", "-e", "-c", "\n".join(lines(found)), cwd=cwd, **environment)
+
+
 def assert_all(printed: bytes) -> None:
     assert hashlib.sha256(printed).hexdigest() == all_vectors(), printed[:200]
 
@@ -130,16 +138,16 @@ def test_python(packages: Path, tmp_path: Path) -> None:
     assert wheel.name == "kraftspec_vectors-4.4.0.1-py3-none-any.whl"
     run(sys.executable, "-m", "venv", "empty", cwd=tmp_path)
     python = tmp_path / "empty" / "bin" / "python"
-    run(python, "-m", "pip", "install", "-q", "--no-index", wheel, cwd=tmp_path)
+    path = f"{python.parent}{os.pathsep}{os.environ['PATH']}"
+    typed("py", packages, tmp_path, PATH=path, PIP_NO_INDEX="1")
     assert_all(run(python, "-I", "-c", PYTHON, cwd=tmp_path))
     shown = run(python, "-I", "-c", example("py"), cwd=tmp_path)
     assert shown.count(b"\n") > 90_000
 
 
 def test_npm(packages: Path, tmp_path: Path) -> None:
-    package = packages / f"kraftspec-vectors-{SEMVER}.tgz"
     (tmp_path / "package.json").write_text('{"name": "empty", "private": true}', "utf-8")
-    run("npm", "install", "--offline", "--no-audit", "--no-fund", package, cwd=tmp_path)
+    typed("js", packages, tmp_path, NPM_CONFIG_OFFLINE="true")
     (tmp_path / "reads.mjs").write_text(NODE, "utf-8")
     assert_all(run("node", "reads.mjs", cwd=tmp_path))
     (tmp_path / "shown.mjs").write_text(example("js"), "utf-8")
@@ -148,31 +156,22 @@ def test_npm(packages: Path, tmp_path: Path) -> None:
 
 def test_cargo(packages: Path, tmp_path: Path) -> None:
     """Cargo installs no archive by its path: it is unpacked, as a registry's are."""
-    with tarfile.open(packages / f"kraftspec-vectors-{SEMVER}.crate") as archive:
-        archive.extractall(tmp_path, filter="data")
-    path = tmp_path / f"kraftspec-vectors-{SEMVER}"
     (tmp_path / "Cargo.toml").write_text(
-        '[package]\nname = "empty"\nversion = "0.0.0"\nedition = "2021"\n'
-        f'[dependencies]\nkraftspec-vectors = {{ path = "{path.name}" }}\n',
-        "utf-8",
+        '[package]\nname = "empty"\nversion = "0.0.0"\nedition = "2021"\n', "utf-8"
     )
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "main.rs").write_text(RUST, "utf-8")
+    typed("rust", packages, tmp_path)
     assert_all(run("cargo", "run", "--quiet", cwd=tmp_path, CARGO_TARGET_DIR=str(tmp_path / "to")))
 
 
 def test_go(packages: Path, tmp_path: Path) -> None:
     module = f"{GO_PATH}/v4"
     (tmp_path / "main.go").write_text(GO.replace("MODULE", module), "utf-8")
-    environment = {
-        "GOPROXY": f"file://{packages / 'go'}",
-        "GOSUMDB": "off",
-        "GOFLAGS": "-modcacherw",
-        "GOMODCACHE": str(tmp_path / "modules"),
-    }
+    environment = {"GOFLAGS": "-modcacherw", "GOMODCACHE": str(tmp_path / "modules")}
     run("go", "mod", "init", "empty", cwd=tmp_path, **environment)
-    run("go", "get", f"{module}@v{SEMVER}", cwd=tmp_path, **environment)
-    assert_all(run("go", "run", ".", cwd=tmp_path, **environment))
+    typed("go", packages, tmp_path, **environment)
+    assert_all(run("go", "run", ".", cwd=tmp_path, GOPROXY="off", **environment))
 
 
 def test_java(packages: Path, tmp_path: Path) -> None:
@@ -183,6 +182,10 @@ def test_java(packages: Path, tmp_path: Path) -> None:
         assert archive.namelist()[0] == "META-INF/MANIFEST.MF"
     (tmp_path / "Reads.java").write_text(JAVA, "utf-8")
     assert_all(run("java", "-cp", jar, "Reads.java", cwd=tmp_path))
+    (tmp_path / jar.name).symlink_to(jar)
+    body = f"public static void main(String[] a) throws Exception {{ {example('java')} }}"
+    (tmp_path / "Tests.java").write_text(f"class Tests {{ {body} }}", "utf-8")
+    typed("java", packages, tmp_path)
 
 
 def test_the_same_vectors_are_the_same_packages(packages: Path, tmp_path: Path) -> None:
