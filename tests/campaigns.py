@@ -107,6 +107,11 @@ CAMPAIGNS = (
         if spec.homepage
     ),
     Campaign(
+        "aarch64",
+        "the compiled modules for ARMv8 pass golden vectors under an emulator",
+        ("tests/aarch64.sh",),
+    ),
+    Campaign(
         "commands",
         "commands of the pages that take minutes do what is said of them",
         (sys.executable, "tests/cli/long_commands.py"),

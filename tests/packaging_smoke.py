@@ -68,10 +68,10 @@ def judge(python: Path, wheel: Path, out: Path) -> None:
     print(f"{vectors.name}: {vectors.stat().st_size:,} bytes; our codec passes VoteRequest")
 
 
-def type_installs(wheels: Path, out: Path) -> None:
-    """Type each `pip install` of the pages, with the wheel, for no registry has kraftspec.
+def type_installs(wheels: Path, sources: Path, out: Path) -> None:
+    """Type each `pip install` of the pages, by uv, whose cache has the packages that it brings.
 
-    uv's pip does it, where there is one: its cache has the packages.
+    No registry has kraftspec: it is that of ``wheels``, or the unpacked sdist.
     """
     uv = shutil.which("uv") or ROOT / ".venv/bin/uv"
     pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
@@ -82,9 +82,10 @@ def type_installs(wheels: Path, out: Path) -> None:
     }
     assert len(lines) >= 4, lines
     for line in sorted(lines):
-        words = shlex.split(line.replace("/path/to/kraftspec", str(ROOT)))
+        words = shlex.split(line.replace("/path/to/kraftspec", str(sources)))
         run(uv, "venv", "--clear", out)
-        run(uv, "pip", "install", "--python", out, "--find-links", wheels, *words)
+        install = [uv, "pip", "install", "--python", out, *words]
+        run(*install, UV_FIND_LINKS=str(wheels), CC="false", CXX="false")  # No need to compile.
         run(out / "bin/kraftspec", "--version")
         print(f"pip install {line}: kraftspec starts")
 
@@ -118,7 +119,10 @@ def main() -> None:
         print(f"{wheel.name}: {size:,} bytes; a venv with it was ready in {took:.1f} s")
         print(run(python, "-P", SMOKE, "native"), end="")
         judge(python, wheel, out)
-        type_installs(out, out / "typed")
+        with tarfile.open(sdist) as archive:
+            archive.extractall(out / "sources", filter="data")
+        (unpacked,) = (out / "sources").iterdir()
+        type_installs(out, unpacked, out / "typed")
         # setuptools goes on when an optional module does not compile; `false` is no compiler.
         pure = install(sdist, out / "pure", CC="false", CXX="false")
         print(run(pure, "-P", SMOKE, "pure"), end="")

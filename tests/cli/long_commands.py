@@ -30,8 +30,17 @@ def main() -> int:
     failed = 0
     with tempfile.TemporaryDirectory() as folder:
         wheels = Path(folder, "wheels")
-        build = [sys.executable, "-m", "uv", "build", "--quiet", "--wheel", "--out-dir", wheels]
-        subprocess.run([*build, ROOT], check=True)
+        build = [
+            sys.executable,
+            "-m",
+            "uv",
+            "build",
+            "--quiet",
+            "--wheel",
+            "--out-dir",
+            str(wheels),
+        ]
+        subprocess.run([*build, str(ROOT)], check=True)
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         environment = {**os.environ, "PATH": path, "PIP_FIND_LINKS": str(wheels)}
         for command, wanted in LONG.items():
