@@ -21,6 +21,7 @@ LONG = {
     f"{REPRODUCE} fetch-snapshot-rejected --release 4.4.0": 1,
     f"{REPRODUCE} fetch-snapshot-without-topic --release 4.3.1": 1,
     f"{REPRODUCE} fetch-snapshot-without-topic --release 4.4.0": 0,
+    f"{REPRODUCE} busy-observer --release 4.4.0": 1,
     f"{REPRODUCE} gridlock --release 4.4.0 --observe 300": 1,
 }
 
