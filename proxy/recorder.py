@@ -39,3 +39,4 @@ class Recorder:
             line["error"] = str(error)
             line["hex"] = frame.data.hex()
         self._file.write(msgspec.json.encode(line).decode() + "\n")
+        self._file.flush()  # People follow it, and a proxy that is killed has written all.

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import json
+from pathlib import Path
 from typing import Any
 
 from tests.proxy.peers import APIS, answer_filled, request_frame, stage
@@ -17,8 +17,9 @@ from kraftspec.proxy.rules import Rule
 from kraftspec.reference.wire.frames import sized
 
 
-def test_every_message_is_recorded_as_it_came() -> None:
-    file = io.StringIO()
+def test_every_message_is_recorded_as_it_came(tmp_path: Path) -> None:
+    """At once: the file is read while it is open."""
+    path = tmp_path / "record.ndjson"
 
     async def run() -> str:
         async with stage([Rule(api="Heartbeat", set={"generationId": 99})]) as scene:
@@ -33,8 +34,10 @@ def test_every_message_is_recorded_as_it_came() -> None:
             await client.frame()
             return scene.link.target.name
 
-    node = asyncio.run(run())
-    lines: list[dict[str, Any]] = [json.loads(line) for line in file.getvalue().splitlines()]
+    with path.open("w", encoding="utf-8") as file:
+        node = asyncio.run(run())
+        text = path.read_text(encoding="utf-8")
+    lines: list[dict[str, Any]] = [json.loads(line) for line in text.splitlines()]
     names = ["Heartbeat", "Fetch", "Vote", "Produce", "Metadata", "Metadata"]
     assert [line["api"] for line in lines] == [name for name in names for _ in range(2)]
     assert [line["direction"] for line in lines] == ["request", "response"] * 6
