@@ -203,6 +203,8 @@ class _TraceReplay(Replay):
         hw_max = self._hw_max[step.node] = max(self._hw_max.get(step.node, 0), step.hw)
         if step.role == "leader":
             self._has_led.add(step.node)
+        elif step.hw == hw_max:
+            self._has_led.discard(step.node)  # It knows again what it knew.
         # It knows none after a start, or as a leader that has committed nothing of its epoch.
         step.is_forgotten = step.hw < hw_max and (not step.hw or step.node in self._has_led)
         shown = self._shown.get(step.node)
