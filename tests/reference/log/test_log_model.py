@@ -269,7 +269,7 @@ class LogMachine(RuleBasedStateMachine):
         self.reopen()
         recovery = self.log.recovery
         assert recovery.stale_indexes == []
-        # Of a log that has its first segment still, nothing says that it had begun later; and of one
+        # Of a log that has its first segment still, nothing says that it had begun later; of one
         # without a batch, nothing but that file says which epoch its start had.
         is_untold = self.log.segment_offsets[0] == 0 or start == self.model.end_offset
         assert recovery.epochs_were_stale <= (start > 0 and is_untold)
