@@ -42,9 +42,9 @@ from kraftspec.conformance.live.scenario_files import (
 from kraftspec.conformance.live.target import Target, TargetError
 from kraftspec.conformance.live.transcript import Transcript
 from kraftspec.conformance.making.exchanges import requests as rq
-from kraftspec.fastpath.batch_reader import read_header
 from kraftspec.fastpath.errors import CodecError
 from kraftspec.fastpath.message import Message
+from kraftspec.fastpath.walk import iterate_headers
 from kraftspec.generated.errors import ErrorCode
 from kraftspec.generated.kafka import ApiVersionsResponse
 from kraftspec.reference.wire.blocking import ask
@@ -54,6 +54,7 @@ from kraftspec.reference.wire.frames import WireError, sized
 START_S = 180.0  # For a machine that is busy; a start takes a few seconds.
 SLACK_S = 60.0  # Added to each deadline, for the same reason. Waits end when what is due comes.
 POLL_S = 0.05
+COMMIT_S = 1.0  # For the leader's own disk. Without a majority no commit comes.
 TIMEOUTS = ("election", "fetch", "request")
 FETCHES_MAX = 100
 
@@ -321,7 +322,8 @@ class Player:
         self.peers.reply(request, answer)
 
     def _replicate(self, peer: Peer) -> None:
-        """Fetch as a follower does, until there is nothing more."""
+        """Fetch as a follower does, until there is nothing more; a voter until the commit."""
+        deadline_s = time.monotonic() + (COMMIT_S if peer in (2, 3) else 0.0)
         for _ in range(FETCHES_MAX):
             self.at_step = dict(self.known)
             self._send(Send(api="Fetch", sender=peer))
@@ -331,15 +333,14 @@ class Player:
                 raise Unmet(f"a Fetch of {peer} from {self.at_step['end']} is answered {answer}")
             records = bytes(part.records or b"")
             if not records:
-                return
-            position = 0
-            while position < len(records):
-                header = read_header(records, position)
+                if part.high_watermark >= self.at_step["end"] or time.monotonic() > deadline_s:
+                    return
+                time.sleep(POLL_S)
+            for header in iterate_headers(records):
                 self.known |= {
                     "end": header.last_offset + 1,
                     "last_epoch": header.partition_leader_epoch,
                 }
-                position = header.end
         raise Unmet(f"after {FETCHES_MAX} fetches there is still more")
 
     def _restart(self, restart: Restart) -> None:
