@@ -11,6 +11,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from kraftspec.codegen.model import Message
 from kraftspec.fastpath.message import header_version_of
+from kraftspec.words import between_marks
 
 Kind = Literal["request", "response"]
 
@@ -112,12 +113,7 @@ def write_page(page: Path, apis: list[ApiHeaders]) -> bool:
     Raises ``ValueError`` if the page has no marks.
     """
     text = page.read_text("utf-8")
-    before, _, rest = text.partition(BEGIN)
-    _, mark, after = rest.partition(END)
-    if not mark:
-        raise ValueError(f"{page} has no lines {BEGIN!r} and {END!r}: nowhere to write to")
-    body = "\n".join(["", "", *_markdown(apis), "", ""])
-    written = f"{before}{BEGIN}{body}{END}{after}"
+    written = between_marks(text, BEGIN, END, "\n".join(_markdown(apis)))
     if written != text:
         page.write_text(written, "utf-8")
     return written != text

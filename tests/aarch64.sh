@@ -10,7 +10,7 @@ host=$PWD/.venv/bin/python
 home=$PWD/build/aarch64
 version=$("$host" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 rm -rf "$home"
-mkdir -p "$home/apt/lists/partial" "$home/cache/archives/partial" "$home/debs" "$home/root" "$home/site" "$home/tree"
+mkdir -p "$home/apt/lists/partial" "$home/cache/archives/partial" "$home/debs" "$home/sysroot" "$home/site" "$home/tree"
 touch "$home/apt/status"
 
 apt() {
@@ -20,14 +20,14 @@ apt() {
 apt update
 (cd "$home/debs" && apt download "python$version-minimal" "libpython$version-minimal" "libpython$version-stdlib" \
     "libpython$version-dev" libc6 libgcc-s1 libstdc++6 libexpat1 zlib1g libffi8 libbz2-1.0 liblzma5 libuuid1 libcrypt1)
-for package in "$home"/debs/*.deb; do dpkg-deb -x "$package" "$home/root"; done
+for package in "$home"/debs/*.deb; do dpkg-deb -x "$package" "$home/sysroot"; done
 
 "$host" -m uv pip install --quiet --python-platform aarch64-manylinux_2_28 --python-version "$version" \
     --only-binary :all: --target "$home/site" msgspec click rich
 git archive HEAD | tar -x -C "$home/tree"
 (
     cd "$home/tree"
-    CC="aarch64-linux-gnu-gcc -I$home/root/usr/include/python$version -I$home/root/usr/include" \
+    CC="aarch64-linux-gnu-gcc -I$home/sysroot/usr/include/python$version -I$home/sysroot/usr/include" \
         LDSHARED="aarch64-linux-gnu-gcc -shared" \
         "$host" setup.py -q build_ext --build-lib "$home/built" --build-temp "$home/temp"
 )
@@ -38,7 +38,7 @@ done
 
 cat > "$home/python" <<END
 #!/bin/sh
-PYTHONPATH=$home/tree/src:$home/site exec qemu-aarch64 -L $home/root $home/root/usr/bin/python$version "\$@"
+PYTHONPATH=$home/tree/src:$home/site exec qemu-aarch64 -L $home/sysroot $home/sysroot/usr/bin/python$version "\$@"
 END
 chmod +x "$home/python"
 "$home/python" -c 'import platform; assert platform.machine() == "aarch64"'

@@ -13,6 +13,8 @@ import xml.etree.ElementTree as ET
 from collections import defaultdict
 from pathlib import Path
 
+from kraftspec.words import between_marks
+
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "testing.md"
 ROWS = 18
 
@@ -39,12 +41,7 @@ def table(path: Path) -> str:
 
 def replaced(page: str, tier: str, rows: str) -> str:
     """Return the page with a tier's table, which stands between two marks."""
-    begin, end = f"<!-- {tier} -->\n", f"<!-- end of {tier} -->"
-    before, _, rest = page.partition(begin)
-    _, mark, after = rest.partition(end)
-    if not mark:
-        raise SystemExit(f"{PAGE}: no marks for the tier {tier!r}")
-    return f"{before}{begin}\n{rows}\n\n{end}{after}"
+    return between_marks(page, f"<!-- {tier} -->", f"<!-- end of {tier} -->", rows)
 
 
 if __name__ == "__main__":

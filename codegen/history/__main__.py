@@ -15,6 +15,7 @@ from kraftspec.codegen.history.states import State, history_of, history_text, re
 from kraftspec.codegen.history.view import table
 from kraftspec.codegen.importer import SpecImportError
 from kraftspec.codegen.releases import HISTORY, ReleaseError, published_releases, read_release
+from kraftspec.words import between_marks
 
 PAGE = HISTORY.resolve().parents[1] / "docs" / "releases.md"
 MARKS = ("<!-- releases -->", "<!-- end of releases -->")
@@ -29,11 +30,10 @@ def state_of(release: str) -> State:
 
 def with_table(page: str, rows: str) -> str:
     """Return the page with the table between its marks. Raises ``HistoryError`` without marks."""
-    before, first, rest = page.partition(MARKS[0])
-    _, last, after = rest.partition(MARKS[1])
-    if not last:
-        raise HistoryError(f"the page of releases has no lines {MARKS[0]} and {MARKS[1]}")
-    return f"{before}{first}\n\n{rows}\n\n{last}{after}"
+    try:
+        return between_marks(page, *MARKS, rows)
+    except ValueError as error:
+        raise HistoryError(str(error)) from error
 
 
 def update(*, scratch: bool, history: Path = HISTORY, page: Path = PAGE) -> list[str]:

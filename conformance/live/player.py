@@ -29,6 +29,7 @@ from kraftspec.conformance.live.messages import (
 from kraftspec.conformance.live.peers import Asked, LivePeers
 from kraftspec.conformance.live.scenario_files import (
     NEVER_MS,
+    VOTERS,
     Arrival,
     Outcome,
     Peer,
@@ -323,7 +324,7 @@ class Player:
 
     def _replicate(self, peer: Peer) -> None:
         """Fetch as a follower does, until there is nothing more; a voter until the commit."""
-        deadline_s = time.monotonic() + (COMMIT_S if peer in (2, 3) else 0.0)
+        deadline_s = time.monotonic() + (COMMIT_S if peer in VOTERS else 0.0)
         for _ in range(FETCHES_MAX):
             self.at_step = dict(self.known)
             self._send(Send(api="Fetch", sender=peer))

@@ -16,14 +16,13 @@ from typing import Any, Literal
 from kraftspec.conformance.cluster.guard import Guard
 from kraftspec.conformance.cluster.node import HOST, free_port
 from kraftspec.conformance.live.player import Player, Unmet
-from kraftspec.conformance.live.scenario_files import NEVER_MS, RoleSetup, Scenario, Step
+from kraftspec.conformance.live.scenario_files import NEVER_MS, VOTERS, RoleSetup, Scenario, Step
 from kraftspec.conformance.live.target import Target
 from kraftspec.conformance.live.transcript import Transcript
 from kraftspec.conformance.making.exchanges import requests as rq
 from kraftspec.conformance.runner.known import KnownFailures
 
 CONTROLLER = "CONTROLLER"
-VOTERS = (1, 2, 3)
 PORT_TRIES = 5
 # Nothing happens by itself, unless a role or a scenario shortens a time-out.
 PROPERTIES = {

@@ -27,6 +27,7 @@ NEVER_MS = 3_600_000  # A time-out that does not end.
 ROLES_NAME = "roles.yaml"
 Fields = dict[str, Any]
 Peer = Literal[2, 3, 4]
+VOTERS = (1, 2, 3)  # At the start; 1 is the node itself, 4 an observer.
 Role = Literal[
     "unattached", "prospective", "candidate", "leader", "follower", "fetching", "voted", "resigned"
 ]

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kraftspec.conformance.strength import Strength, Survivor
+from kraftspec.words import between_marks
 
 BEGIN = "<!-- kraftspec conform strength --write: from here -->"
 END = "<!-- to here -->"
@@ -19,11 +20,7 @@ def write_page(page: Path, strength: Strength) -> bool:
     Raises ``ValueError`` if the page has no marks.
     """
     text = page.read_text(encoding="utf-8")
-    if text.count(BEGIN) != 1 or text.count(END) != 1 or text.index(END) < text.index(BEGIN):
-        raise ValueError(f"{page} has no lines {BEGIN!r} and {END!r}: nowhere to write to")
-    before, after = text.split(BEGIN)[0], text.split(END)[1]
-    body = "\n".join(["", "", *_lines(strength), "", ""])
-    written = f"{before}{BEGIN}{body}{END}{after}"
+    written = between_marks(text, BEGIN, END, "\n".join(_lines(strength)))
     if written != text:
         page.write_text(written, encoding="utf-8")
     return written != text

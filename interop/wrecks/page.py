@@ -8,6 +8,7 @@ from typing import Final
 
 from kraftspec.interop.wrecks.cells import PASSED, Cell
 from kraftspec.interop.wrecks.kinds import KINDS
+from kraftspec.words import between_marks
 
 PAGE: Final = Path("docs/quorum-recover.md")
 BEGIN: Final = "<!-- cells: made by interop/wrecks/page.py -->"
@@ -20,11 +21,7 @@ HEAD: Final = (
 
 def with_cells(page: str, cells: Sequence[Cell]) -> str:
     """Return the page with what came of these cells."""
-    head, begin, rest = page.partition(BEGIN)
-    _, end, tail = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"{PAGE} has no place for the table: {BEGIN}, and {END}")
-    return f"{head}{BEGIN}\n\n{_text(cells)}\n\n{END}{tail}"
+    return between_marks(page, BEGIN, END, _text(cells))
 
 
 def _text(cells: Sequence[Cell]) -> str:

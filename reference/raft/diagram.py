@@ -13,6 +13,7 @@ from xml.sax.saxutils import escape
 
 from kraftspec.reference.raft.transitions import TRANSITIONS, Cause, Transitions
 from kraftspec.reference.raft.types import RoleName
+from kraftspec.words import between_marks
 
 DRAWING = "raft-roles.svg"
 PAGE = "raft.md"
@@ -128,11 +129,7 @@ def listing(table: Transitions = TRANSITIONS) -> str:
 
 def with_listing(page: str) -> str:
     """Return a page with the table between its marks renewed; ValueError if it has none."""
-    before, _, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not end:
-        raise ValueError(f"the page lacks {BEGIN!r} … {END!r}")
-    return f"{before}{BEGIN}\n\n{listing()}\n\n{END}{after}"
+    return between_marks(page, BEGIN, END, listing())
 
 
 def main(docs: Path) -> None:

@@ -23,8 +23,9 @@ from kraftspec.model.traces import Trace, check
 from kraftspec.reference.profiles.kafka.profile import KafkaProfile
 from kraftspec.simulation.catalogue import all_bugs, later_bugs, planted
 from kraftspec.simulation.model_trace import record
+from kraftspec.words import between_marks
 
-BEGIN, END = "<!-- bugs -->\n", "<!-- end of bugs -->"
+BEGIN, END = "<!-- bugs -->", "<!-- end of bugs -->"
 EVENTS = 1_500  # Many runs have no leader before 500.
 RUNS_PER_TLC = 12
 IDLE_MAX = 20  # Seeds in which a bug does nothing, before the other bugs have their turn.
@@ -218,10 +219,8 @@ def main() -> None:
     if options.page is None:
         sys.stdout.write(table(judged) + "\n")
     else:
-        before, _, rest = options.page.read_text("utf-8").partition(BEGIN)
-        _, _, after = rest.partition(END)
-        text = f"{before}{BEGIN}\n{table(judged)}\n\n{END}{after}"
-        options.page.write_text(text, "utf-8")
+        page = options.page.read_text("utf-8")
+        options.page.write_text(between_marks(page, BEGIN, END, table(judged)), "utf-8")
 
 
 if __name__ == "__main__":

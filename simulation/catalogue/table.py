@@ -11,6 +11,7 @@ from statistics import median
 from kraftspec.reference.profiles.kafka.profile import KafkaProfile
 from kraftspec.simulation.catalogue import all_bugs
 from kraftspec.simulation.catalogue.measure import SECONDS_MAX, SearchResult, search, shrink
+from kraftspec.words import between_marks
 
 BEGIN = "<!-- catalogue -->"
 END = "<!-- /catalogue -->"
@@ -49,9 +50,7 @@ def render(results: list[SearchResult]) -> str:
 
 def write(page: Path, table: str) -> None:
     """Put the table between its two marks in a page."""
-    head, _, rest = page.read_text("utf-8").partition(BEGIN)
-    _, _, tail = rest.partition(END)
-    page.write_text(f"{head}{BEGIN}\n\n{table}\n\n{END}{tail}", "utf-8")
+    page.write_text(between_marks(page.read_text("utf-8"), BEGIN, END, table), "utf-8")
 
 
 def main() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from kraftspec.simulation.lockstep.rules import RULES
+from kraftspec.words import between_marks
 
 PAGE: Final = "lock-step.md"
 BEGIN: Final = "<!-- rules: made by simulation/lockstep/table.py -->"
@@ -25,8 +26,7 @@ def table() -> str:
 
 def with_table(page: str) -> str:
     """Return the page with the table of today."""
-    head, _, rest = page.partition(BEGIN)
-    return f"{head}{BEGIN}\n\n{table()}\n\n{END}{rest.partition(END)[2]}"
+    return between_marks(page, BEGIN, END, table())
 
 
 if __name__ == "__main__":

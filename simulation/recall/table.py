@@ -11,6 +11,7 @@ import msgspec
 
 from kraftspec.simulation.recall.search import Found
 from kraftspec.simulation.recall.searches import Search
+from kraftspec.words import between_marks
 
 RESULTS: Final = "results.json"
 BEGIN: Final = "<!-- found: made by simulation/recall/table.py -->"
@@ -64,5 +65,4 @@ def _cells(search: Search, result: Found) -> tuple[str, ...]:
 
 def with_table(page: str, text: str) -> str:
     """Return the page with this table."""
-    head, _, rest = page.partition(BEGIN)
-    return f"{head}{BEGIN}\n\n{text}\n\n{END}{rest.partition(END)[2]}"
+    return between_marks(page, BEGIN, END, text)

@@ -10,6 +10,18 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
+def between_marks(page: str, begin: str, end: str, text: str) -> str:
+    """Return a page whose lines between two marks are ``text``.
+
+    Raises ValueError if it has not the first mark once, and the second behind it.
+    """
+    before, _, rest = page.partition(begin)
+    _, mark, after = rest.partition(end)
+    if page.count(begin) != 1 or not mark:
+        raise ValueError(f"the page has no lines {begin!r} and {end!r}: nowhere to write to")
+    return f"{before}{begin}\n\n{text}\n\n{end}{after}"
+
+
 def alike(name: str, names: Iterable[str]) -> str:
     """Return what a person may have meant, to end a sentence with; nothing if nothing is near."""
     meant = " or ".join(nearest(name, names))

@@ -342,5 +342,5 @@ def test_the_page_is_up_to_date() -> None:
     assert table(packaged_history()) in page
     empty = "before " + " ".join(program.MARKS) + " after"
     assert program.with_table(empty, "ROWS") == empty.replace("> <", ">\n\nROWS\n\n<")
-    with pytest.raises(HistoryError, match="no lines <!-- releases -->"):
+    with pytest.raises(HistoryError, match="no lines '<!-- releases -->'"):
         program.with_table("no marks", "ROWS")

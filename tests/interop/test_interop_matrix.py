@@ -214,7 +214,7 @@ def test_the_page_says_of_which_seeds_a_kind_is_as_it_must_be() -> None:
     assert "old" not in page
     (row,) = (line for line in page.splitlines() if line.startswith("| `majority-left`"))
     assert row.endswith("| refused: `could-elect` | 0-1, 5 | 3 | 6 |")
-    with pytest.raises(ValueError, match="no place"):
+    with pytest.raises(ValueError, match="nowhere to write to"):
         with_cells("a page", cells)
 
 
