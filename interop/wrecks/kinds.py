@@ -31,25 +31,19 @@ CLEANED_S = 300.0  # A node looks once a minute for what snapshots made superflu
 
 def leader_kept(making: Making) -> Plan:
     """Of three controllers the leader is left, and all brokers."""
-    making.start(controllers=3)
-    making.add_topics()
-    making.settle()
+    making.start_with_topics(controllers=3)
     return making.keep([making.leader()])
 
 
 def follower_kept(making: Making) -> Plan:
     """Of three controllers a follower is left, and all brokers."""
-    making.start(controllers=3)
-    making.add_topics()
-    making.settle()
+    making.start_with_topics(controllers=3)
     return making.keep([making.draw.choice(making.followers())])
 
 
 def _behind(making: Making, properties: Mapping[str, str] = {}) -> Node:
     """Stop a follower of three controllers; what the others then append is not in its log."""
-    making.start(controllers=3, properties=properties)
-    making.add_topics()
-    making.settle()
+    making.start_with_topics(controllers=3, properties=properties)
     laggard = making.draw.choice(making.followers())
     laggard.pause()
     making.tell(f"SIGSTOP {laggard.id}, whose log ends at {log_end(laggard)}")
@@ -93,17 +87,13 @@ def _log_start(node: Node) -> int:
 
 def two_of_five(making: Making) -> Plan:
     """Of five controllers two are left."""
-    making.start(controllers=5)
-    making.add_topics()
-    making.settle()
+    making.start_with_topics(controllers=5)
     return making.keep(making.draw.sample(making.cluster.controllers, 2))
 
 
 def static_kept(making: Making) -> Plan:
     """Of three static voters (kraft.version 0) one is left."""
-    making.start(controllers=3, quorum="static")
-    making.add_topics()
-    making.settle()
+    making.start_with_topics(controllers=3, quorum="static")
     plan = making.keep([making.draw.choice(making.cluster.controllers)])
     plan.options = ["--endpoint"]  # No log of theirs has it, and the properties need it.
     return plan
@@ -168,9 +158,7 @@ def lost_voters_return(making: Making) -> Plan:
 
 def lost_voters_return_higher(making: Making) -> Plan:
     """As lost-voters-return; without the one that is kept, they led on in higher epochs."""
-    making.start(controllers=3)
-    making.add_topics()
-    making.settle()
+    making.start_with_topics(controllers=3)
     keeper = making.draw.choice(making.cluster.controllers)
     for node in [keeper, *making.cluster.brokers]:
         node.kill()
@@ -190,9 +178,7 @@ def lost_voters_return_higher(making: Making) -> Plan:
 
 def lost_voters_return_before(making: Making) -> Plan:
     """All controllers were down; the other two run again when one is to be recovered: refused."""
-    making.start(controllers=3)
-    making.add_topics()
-    making.settle()
+    making.start_with_topics(controllers=3)
     keeper = making.draw.choice(making.cluster.controllers)
     plan = making.keep(making.cluster.controllers, keepers=[keeper])
     plan.live = [node for node in plan.given if node is not keeper]
@@ -202,9 +188,7 @@ def lost_voters_return_before(making: Making) -> Plan:
 
 def gridlock(making: Making) -> Plan:
     """Two voters; the leader removes itself, and stops before the other one knows."""
-    making.start(controllers=2)
-    making.add_topics()
-    making.settle()
+    making.start_with_topics(controllers=2)
     leader = making.leader()
     (other,) = making.followers()
     other.pause()
@@ -215,9 +199,7 @@ def gridlock(making: Making) -> Plan:
 
 def broker_only(making: Making) -> Plan:
     """All controllers are lost; there is a broker, and a controller that was just formatted."""
-    making.start(controllers=3)
-    making.add_topics()
-    making.settle()
+    making.start_with_topics(controllers=3)
     blank = making.cluster.add_node("controller", start=False)
     making.tell(f"format {blank.id} without voters")
     plan = making.keep([blank])
@@ -227,9 +209,7 @@ def broker_only(making: Making) -> Plan:
 
 def addresses_changed(making: Making) -> Plan:
     """All three controllers are there, and each has another port."""
-    making.start(controllers=3)
-    making.add_topics()
-    making.settle()
+    making.start_with_topics(controllers=3)
     plan = making.keep(making.cluster.controllers)
     plan.moved = True
     plan.options = ["--endpoint"]
@@ -262,9 +242,7 @@ def gridlock_forced(making: Making) -> Plan:
 
 def stale_voters(making: Making) -> Plan:
     """A controller is left that missed the removal of another; the brokers know."""
-    making.start(controllers=4)
-    making.add_topics()
-    making.settle()
+    making.start_with_topics(controllers=4)
     leader = making.leader()
     laggard, removed = making.draw.sample(making.followers(), 2)
     laggard.pause()
@@ -314,9 +292,7 @@ def never_fetched(making: Making) -> Plan:
 
 def majority_left(making: Making) -> Plan:
     """Two of three controllers are left, which elect by themselves: refused."""
-    making.start(controllers=3)
-    making.add_topics()
-    making.settle()
+    making.start_with_topics(controllers=3)
     left = making.draw.sample(making.cluster.controllers, 2)
     plan = making.keep(left, keepers=left[:1])
     plan.expect = "could-elect"

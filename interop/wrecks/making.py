@@ -105,6 +105,14 @@ class Making:
         leader = self.leader()
         return [node for node in self.cluster.controllers if node is not leader]
 
+    def start_with_topics(
+        self, *, controllers: int, quorum: Quorum = "initial", properties: Mapping[str, str] = {}
+    ) -> None:
+        """Start the quorum and its brokers, with topics that all nodes have."""
+        self.start(controllers=controllers, quorum=quorum, properties=properties)
+        self.add_topics()
+        self.settle()
+
     def add_topics(self) -> None:
         """Create some topics, and append records that all replicas acknowledge."""
         port = self.cluster.brokers[0].listener().port
