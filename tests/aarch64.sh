@@ -24,10 +24,12 @@ for package in "$home"/debs/*.deb; do dpkg-deb -x "$package" "$home/sysroot"; do
 
 "$host" -m uv pip install --quiet --python-platform aarch64-manylinux_2_28 --python-version "$version" \
     --only-binary :all: --target "$home/site" msgspec click rich
+# What builds the modules is no part of .venv.
+"$host" -m uv pip install --quiet -c constraints.txt --target "$home/host" cython setuptools
 git archive HEAD | tar -x -C "$home/tree"
 (
     cd "$home/tree"
-    CC="aarch64-linux-gnu-gcc -I$home/sysroot/usr/include/python$version -I$home/sysroot/usr/include" \
+    PYTHONPATH="$home/host" CC="aarch64-linux-gnu-gcc -I$home/sysroot/usr/include/python$version -I$home/sysroot/usr/include" \
         LDSHARED="aarch64-linux-gnu-gcc -shared" \
         "$host" setup.py -q build_ext --build-lib "$home/built" --build-temp "$home/temp"
 )
