@@ -14,6 +14,7 @@ from kraftspec.reference.raft.profile import Profile
 from kraftspec.simulation.committed_log import Violation
 from kraftspec.simulation.harness.cores import Core, cpu_seconds, lacking_capabilities
 from kraftspec.simulation.harness.known import KnownBreach, known_breach
+from kraftspec.simulation.harness.protocol import HarnessError
 from kraftspec.simulation.invariants import OTHERS
 from kraftspec.simulation.liveness import all_liveness
 from kraftspec.simulation.protocols import protocol_of
@@ -151,6 +152,20 @@ def simulate(
         cores=tuple(core.name for core in blamed),
         known=None if violation is None else known_breach(blamed, violation),
     )
+
+
+def require_repeat(first: Result, again: Result) -> None:
+    """Require that a seed's second run was the first, event by event.
+
+    Raises:
+        HarnessError: it was not: what a node of a core says depends on more than its inputs.
+    """
+    if first.trace_hash != again.trace_hash:
+        raise HarnessError(
+            f"seed {first.seed} was run twice, and the runs differ (traces {first.trace_hash} and "
+            f"{again.trace_hash}): a core is not deterministic. What it says may depend on a "
+            "clock, on random numbers of its own, on a thread or on the order of a hash map"
+        )
 
 
 @contextmanager

@@ -36,9 +36,14 @@ class Core(msgspec.Struct, frozen=True):
     percent: int | None = None  # Of the nodes; None: in turns.
 
     @property
+    def is_program(self) -> bool:
+        """Whether it is a program of the user's."""
+        return "/" in self.name
+
+    @property
     def folder_and_release(self) -> tuple[str, str]:
         """The folder of its harness, and the release; none of a program of the user's."""
-        if "/" in self.name or self.name == OWN:
+        if self.is_program or self.name == OWN:
             return "", ""
         name, _, release = self.name.partition(":")
         return name, release or find(name, FOLDER).version
@@ -50,7 +55,7 @@ class Core(msgspec.Struct, frozen=True):
         Raises:
             HarnessError: there is none of that name, or it cannot be built here.
         """
-        if "/" in self.name:
+        if self.is_program:
             return [self.name]
         name, _, release = self.name.partition(":")
         try:

@@ -243,16 +243,20 @@ def _harness_errors() -> Iterator[None]:
 
 
 def _run(seeds: range, run: _Run) -> list[Result]:
-    """Run seeds, up to the first that fails."""
+    """Run seeds, up to the first that fails; the first twice, where a program is a core."""
+    from kraftspec.simulation.run import require_repeat
     from kraftspec.simulation.run import simulate as run_seed
 
-    results = []
+    def one_run(seed: int) -> Result:
+        return run_seed(seed, run.profile, events=run.events, voters=run.nodes, cores=run.cores)
+
+    results: list[Result] = []
     with progress("Simulating") as advance:
         for number, seed in enumerate(seeds):
             advance(f"seed {seed}", number, len(seeds))
-            results.append(
-                run_seed(seed, run.profile, events=run.events, voters=run.nodes, cores=run.cores)
-            )
+            results.append(one_run(seed))
+            if number == 0 and any(core.is_program for core in run.cores):
+                require_repeat(results[0], one_run(seed))
             if results[-1].is_failure:
                 break
     return results
@@ -271,16 +275,23 @@ def _minimise(failed: Result, run: _Run) -> Minimal | None:
 def _tell(minimal: Minimal, run: _Run, svg: Path | None) -> list[str]:
     """Return a minimised trace in words, and draw it."""
     from kraftspec.simulation.diagram import draw
+    from kraftspec.simulation.harness.cores import RunCores
     from kraftspec.simulation.trace_text import event_text, trace_events
 
-    events, _ = trace_events(minimal.seed, minimal.swarm, run.profile, minimal.decisions, run.cores)
+    cores = RunCores(run.cores, minimal.seed) if run.cores else ()
+    events, _ = trace_events(minimal.seed, minimal.swarm, run.profile, minimal.decisions, cores)
     name, text = minimal.violation
     path = svg or Path(f"simulation-{minimal.seed}.svg")
     title = f"Seed {minimal.seed}: {counted(len(events), 'event')} of {minimal.recorded:,}"
     path.write_text(draw(events, title, f"{name}: {text}"), encoding="utf-8")
     click.echo(f"The diagram: {path}", err=True)
     lines = [event_text(event) for event in events]
-    return [*lines, f"      After this nothing fails. {text}"] if minimal.is_liveness else lines
+    if len(run.cores) > 1:
+        assert isinstance(cores, RunCores)
+        nodes = sorted({event.node for event in events})
+        lines.insert(0, ", ".join(f"node {node}: {cores.core_of(node).name}" for node in nodes))
+    after = "After this nothing fails." if minimal.is_liveness else "This breaks it:"
+    return [*lines, f"      {after} {text}"]
 
 
 def _write_java(minimal: Minimal, run: _Run, folder: Path) -> None:
@@ -315,8 +326,9 @@ def _print(results: list[Result], explained: Result | None, trace: list[str]) ->
         f"{counted(sum(r.acknowledged for r in results), 'append')} acknowledged, "
         f"{counted(sum(r.epochs for r in results), 'epoch')} with a leader."
     )
-    if faults:
-        out.print("Met: " + ", ".join(f"{name} {faults[name]:,}" for name in sorted(faults)))
+    met = [f"{name} {count:,}" for name, count in sorted(faults.items()) if count]
+    if met:
+        out.print(f"Met: {', '.join(met)}")
     unseen = sorted({name for result in results for name in result.unseen})
     if unseen:
         out.print(

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from click.testing import CliRunner
 
+from kraftspec.cli import main
 from kraftspec.reference.profiles import profile_named
 from kraftspec.simulation.harness.cores import (
     Core,
@@ -91,19 +93,46 @@ def test_a_known_breach_is_named_and_is_no_failure() -> None:
     assert not msgspec.structs.replace(result, known=known).is_failure
 
 
+def _program(path: Path, *lines: str) -> Core:
+    """Our own core as the program of a user, after these lines of Python."""
+    path.write_text(
+        "\n".join(
+            (
+                f"#!{sys.executable}",
+                "import sys",
+                "from kraftspec.simulation.harness import hosted",
+                *lines,
+                "hosted.serve(sys.stdin.buffer, sys.stdout.buffer)",
+            )
+        )
+    )
+    path.chmod(0o700)
+    return Core(str(path))
+
+
+@pytest.mark.parametrize(
+    ("line", "exit_code"),
+    [("", 0), ("import random; hosted.Random = lambda _: random.SystemRandom()", 3)],
+    ids=["its-seed", "the-system"],
+)
+def test_a_program_that_takes_its_own_random_numbers_is_told(
+    tmp_path: Path, line: str, exit_code: int
+) -> None:
+    program = _program(tmp_path / "harness", line)
+    arguments = ["simulate", "--core", f"{program.name},kraftspec", "--seeds", "0..1"]
+    result = CliRunner().invoke(main, [*arguments, "--events", "300", "--nodes", "3"])
+    assert result.exit_code == exit_code, result.output
+    assert ("seed 0 was run twice, and the runs differ" in result.output) == (exit_code == 3)
+
+
 @pytest.mark.soak
 def test_nothing_is_asked_of_a_harness_that_it_does_not_claim(tmp_path: Path) -> None:
-    harness = tmp_path / "harness"
-    harness.write_text(
-        f"#!{sys.executable}\n"
-        "import sys\n"
-        "from kraftspec.simulation.harness import hosted\n"
-        "hosted.CAPABILITIES = ('pre_vote',)\n"
-        "hosted.KINDS = ('Vote', 'BeginQuorumEpoch', 'EndQuorumEpoch', 'Fetch')\n"
-        "hosted.serve(sys.stdin.buffer, sys.stdout.buffer)\n"
+    program = _program(
+        tmp_path / "harness",
+        "hosted.CAPABILITIES = ('pre_vote',)",
+        "hosted.KINDS = ('Vote', 'BeginQuorumEpoch', 'EndQuorumEpoch', 'Fetch')",
     )
-    harness.chmod(0o700)
-    cores = (Core(str(harness)), Core("kraftspec"))
+    cores = (program, Core("kraftspec"))
     profile = profile_named("kafka")
     lacking = lacking_capabilities(cores)
     assert {"dynamic_voters", "snapshots", "upgrade", "disk_faults"} <= lacking

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import json
+import re
 import struct
 from pathlib import Path
 from typing import Any
@@ -111,6 +114,17 @@ def test_the_page_lists_types_and_capabilities() -> None:
     page = (ROOT / "docs/node-harness.md").read_text("utf-8")
     for name, about in {**PROTOCOL.types, **PROTOCOL.capabilities}.items():
         assert f"| `{name}` | {about} |" in page
+
+
+def test_the_pages_batch_is_the_one_that_kafka_sent() -> None:
+    page = (ROOT / "docs/node-harness.md").read_text("utf-8")
+    (test_id,) = re.findall(r"test `(\w+)`", page)
+    shown = bytes.fromhex("".join(re.findall(r"^\| `((?:[0-9a-f]{2} ?)+)` \|", page, re.M)))
+    vectors = json.loads((ROOT / "conformance/vectors/captured/FetchResponse.json").read_bytes())
+    (test,) = (test for test in vectors["tests"] if test["id"] == test_id)
+    batch = base64.b64decode(test["value"]["responses"][0]["partitions"][0]["records"])
+    assert batch.startswith(shown)
+    assert len(shown) == 61 + 1 + 44  # A batch's header, and a record behind its length.
 
 
 def test_codes_and_names_are_distinct() -> None:
