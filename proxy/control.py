@@ -165,7 +165,7 @@ class ControlPort:
         ):
             values = [({"rule": rule.name}, getattr(rule, read)) for rule in rules]
             rows.append((name, kind, text, values))
-        held = [({"rule": rule.name}, len(rule.release_hooks)) for rule in rules]
+        held = [({"rule": rule.name}, rule.held) for rule in rules]
         rows.append(("held_messages", "gauge", "Messages that a rule holds.", held))
         reports = sum(proxy.engine.reports.values())
         rows.append(("reports_total", "counter", "What could not be decoded.", [({}, reports)]))
@@ -206,7 +206,7 @@ def _shown(rule: ActiveRule) -> dict[str, Any]:
         "name": rule.name,
         "matched": rule.matched,
         "acted": rule.acted,
-        "held": len(rule.release_hooks),
+        "held": rule.held,
     }
 
 

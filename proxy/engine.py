@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatchcase
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
@@ -21,17 +21,30 @@ from kraftspec.generated import kafka
 from kraftspec.generated.kafka import ApiVersionsResponse, ResponseHeader
 from kraftspec.proxy.addresses import StandIn, Way, rewrite, way_to_addresses
 from kraftspec.proxy.error_answers import error_answer, mark
-from kraftspec.proxy.frame import Api, Direction, Exchange, Fate, Frame, apis_of, encoded
-from kraftspec.proxy.paths import HEADER, REQUEST, Place, Step, parse, places
+from kraftspec.proxy.frame import METADATA, Api, Direction, Exchange, Fate, Frame, apis_of, encoded
+from kraftspec.proxy.paths import (
+    HEADER,
+    NAME_BY_ID,
+    REQUEST,
+    TOPIC_NAMES,
+    PathError,
+    Place,
+    Step,
+    has,
+    parse,
+    places,
+)
 from kraftspec.proxy.rules import Rule, RuleError, apis_named, check_rule, code_of, versions_of
 from kraftspec.reference.wire.frames import UNSUPPORTED_VERSION
 
 if TYPE_CHECKING:
     from kraftspec.fastpath.message import Message
+    from kraftspec.fastpath.types import Uuid
     from kraftspec.proxy.frame import Part
     from kraftspec.proxy.recorder import Recorder
 
 REPORTS_MAX: Final = 1_000  # Of each kind; what comes more often is counted only.
+TOPIC_IDS_FROM: Final = 10  # The first version of answers to Metadata that has them.
 
 log = logging.getLogger("kraftspec.proxy")
 
@@ -39,8 +52,8 @@ log = logging.getLogger("kraftspec.proxy")
 class ActiveRule:
     """A rule of a running proxy: ready to match, with its counts."""
 
-    def __init__(self, rule: Rule, apis: dict[int, Api]) -> None:
-        """Check the rule. Raises RuleError."""
+    def __init__(self, rule: Rule, apis: dict[int, Api], topics: Mapping[Uuid, str]) -> None:
+        """Check the rule. Raises RuleError. ``topics`` are names by ids."""
         check_rule(rule, apis)
         self.rule = rule
         self.name = rule.name
@@ -50,10 +63,12 @@ class ActiveRule:
         self.matched = 0
         self.acted = 0
         self.release_hooks: list[Callable[[], None]] = []
+        self._topics = topics
         self._random = random.Random(rule.seed)
         self._where = [(parse(path), wanted) for path, wanted in rule.where.items()]
         self._set = [(parse(path), value) for path, value in rule.set.items()]
         of_request = any(steps[0].name == REQUEST for steps, _ in self._where)
+        self.names_topics = any(steps[-1].name in TOPIC_NAMES for steps, _ in self._where)
         self.keeps_request = self.direction == "response" and (
             of_request or rule.client_id is not None
         )
@@ -65,18 +80,35 @@ class ActiveRule:
         return self.versions is None or version in self.versions
 
     def takes(self, frame: Frame, node: frozenset[str]) -> bool:
-        """Whether it matches a frame of an API that it covers, and it is this frame's turn."""
+        """Whether it matches a frame of an API that it covers, and it is this frame's turn.
+
+        Raises CodecError, and PathError where that cannot be said.
+        """
         rule = self.rule
         if rule.node is not None and str(rule.node) not in node:
             return False
         if rule.client_id is not None and not self._is_client(frame):
             return False
         for steps, wanted in self._where:
-            values = [place.value for place in _find(frame, steps)]
-            if not any(_agrees(value, wanted) for value in values):
+            if not self._meets(frame, steps, wanted):
                 return False
         self.matched += 1
         return self._is_turn()
+
+    def _meets(self, frame: Frame, steps: tuple[Step, ...], wanted: Any) -> bool:
+        nameless = None
+        for place in _find(frame, steps, by_id=True):
+            value = place.value
+            if place.wire == NAME_BY_ID:
+                topic_id, value = value, self._topics.get(value)
+                if value is None:
+                    nameless = topic_id
+                    continue
+            if _agrees(value, wanted):
+                return True
+        if nameless is not None:
+            raise PathError(f"no answer to Metadata has named the topic {nameless} yet")
+        return False
 
     def _is_client(self, frame: Frame) -> bool:
         request = frame if frame.direction == "request" else frame.exchange.request
@@ -105,14 +137,31 @@ class ActiveRule:
             return True
         return rule.times is not None and self.acted >= rule.times
 
+    @property
+    def held(self) -> int:
+        """How many messages it holds."""
+        return len(self.release_hooks)
+
     # ---- acting --------------------------------------------------------------------------------
 
     def change(self, frame: Frame) -> None:
-        """Set fields of a frame."""
-        for steps, value in self._set:
-            for place in list(_find(frame, steps)):
-                place.put(value)
-                frame.changed = True
+        """Set fields of a frame. Where one cannot be set, none is; raises what is wrong."""
+        was_changed = frame.changed
+        before: list[tuple[Place, Any]] = []
+        try:
+            for steps, value in self._set:
+                if steps[0].name != HEADER and not has(frame.message_class, frame.version, steps):
+                    raise PathError(f"this version has no {'.'.join(step.name for step in steps)}")
+                for place in list(_find(frame, steps)):
+                    before.append((place, getattr(place.owner, place.attr)))
+                    place.put(value)
+                    frame.changed = True
+            frame.parts()  # What does not fit is seen when it is encoded.
+        except Exception:
+            for place, value in reversed(before):
+                setattr(place.owner, place.attr, value)
+            frame.changed = was_changed
+            raise
 
     def spoil(self, fate: Fate) -> None:
         """Corrupt or truncate what is delivered."""
@@ -139,6 +188,7 @@ class Engine:
     def __init__(self, rules: Iterable[Rule] = (), package: ModuleType = kafka) -> None:
         """Check the rules. Raises RuleError."""
         self.apis = apis_of(package)
+        self.topics: dict[Uuid, str] = {}  # Names by ids, as answers to Metadata have them.
         self.rules: list[ActiveRule] = []
         self.reports: Counter[str] = Counter()
         self.on_report: Callable[[str], None] | None = None
@@ -153,7 +203,7 @@ class Engine:
 
     def add(self, rule: Rule) -> ActiveRule:
         """Add a rule after those that there are. Raises RuleError; a name is there once."""
-        active = ActiveRule(rule, self.apis)
+        active = ActiveRule(rule, self.apis, self.topics)
         self._number += 1
         active.name = rule.name or f"rule-{self._number}"
         if any(known.name == active.name for known in self.rules):
@@ -196,7 +246,11 @@ class Engine:
         key = (direction, api_key, version)
         wanted = self._wants.get(key)
         if wanted is None:
-            is_seen = self._recorder is not None or self._way(*key) is not None
+            is_seen = (
+                self._recorder is not None
+                or self._way(*key) is not None
+                or self._names_topics(*key)
+            )
             wanted = self._wants[key] = is_seen or any(
                 rule.covers(api_key, version)
                 and (rule.direction == direction or (direction == "request" and rule.keeps_request))
@@ -209,6 +263,14 @@ class Engine:
         if self.stand_in is None or api is None:
             return None
         return way_to_addresses(api.message(direction), version)
+
+    def _names_topics(self, direction: Direction, api_key: int, version: int) -> bool:
+        """Whether the names and ids of topics in such a message are looked at."""
+        return (
+            (direction, api_key) == ("response", METADATA)
+            and version >= TOPIC_IDS_FROM
+            and (self.stand_in is not None or any(rule.names_topics for rule in self.rules))
+        )
 
     def keeps(self, exchange: Exchange) -> bool:
         """Whether a rule for responses asks about the request."""
@@ -226,20 +288,23 @@ class Engine:
         exchange = frame.exchange
         if self._recorder is not None:
             self._recorder.write(frame, max(node, key=len))  # Its address, not its id.
-        self._rewrite(frame)
+        self._look(frame)
         for active in list(self.rules):
             if active.direction != frame.direction:
                 continue
             if active.is_spent or not active.covers(exchange.api_key, exchange.version):
                 continue
+            is_turn = False
             try:
-                if not active.takes(frame, node):
+                is_turn = active.takes(frame, node)
+                if not is_turn:
                     continue
                 if active.rule.pass_ is True:
                     break
                 fate = fate or Fate([])
                 self._act(active, frame, fate)
             except (CodecError, ValueError, TypeError, KeyError) as error:
+                active.acted -= is_turn
                 self.report(f"{self.named(frame)}, rule {active.name}: {error}")
         if fate is None and not frame.changed:
             return None
@@ -248,14 +313,15 @@ class Engine:
             fate.parts = self._parts(frame)
         return fate
 
-    def _rewrite(self, frame: Frame) -> None:
-        """Put our listeners in the place of the nodes' addresses."""
-        exchange = frame.exchange
-        way = self._way(frame.direction, exchange.api_key, exchange.version)
-        if way is None or self.stand_in is None:
-            return
+    def _look(self, frame: Frame) -> None:
+        """Note the names of topics, and put our listeners in the place of the nodes' addresses."""
+        key = frame.direction, frame.exchange.api_key, frame.exchange.version
+        way = self._way(*key)
         try:
-            frame.changed |= rewrite(frame.message, way, self.stand_in) > 0
+            if self._names_topics(*key):
+                self.topics |= {one.topic_id: one.name for one in frame.message.topics if one.name}
+            if way is not None and self.stand_in is not None:
+                frame.changed |= rewrite(frame.message, way, self.stand_in) > 0
         except CodecError as error:
             self.report(f"{self.named(frame)}, addresses: {error}")
 
@@ -291,9 +357,8 @@ class Engine:
 
     def _throttle(self, frame: Frame, throttle_time_ms: int) -> None:
         message = frame.message
-        if not list(places(message, frame.version, (Step("throttleTimeMs", None),))):
-            self.report(f"{self.named(frame)}: this version has no throttleTimeMs")
-            return
+        if not has(type(message), frame.version, (Step("throttleTimeMs", None),)):
+            raise PathError("this version has no throttleTimeMs")
         message.throttle_time_ms = throttle_time_ms
         frame.changed = True
 
@@ -301,10 +366,9 @@ class Engine:
         exchange = frame.exchange
         code = code_of(rule.error or 0)
         if frame.direction == "response":
-            if mark(frame.message, frame.version, code, rule.error_at):
-                frame.changed = True
-            else:
-                self.report(f"{self.named(frame)}: no place for the error {rule.error}")
+            if not mark(frame.message, frame.version, code, rule.error_at):
+                raise PathError(f"no place for the error {rule.error}")
+            frame.changed = True
             return
         assert exchange.api is not None
         version, response = exchange.version, exchange.api.response
@@ -315,8 +379,7 @@ class Engine:
         else:
             answer = error_answer(frame.message, response, version, code, rule.error_at)
         if answer is None:
-            self.report(f"{self.named(frame)}: no place for the error {rule.error}")
-            return
+            raise PathError(f"no place for the error {rule.error}")
         header = ResponseHeader(correlation_id=exchange.correlation_id)
         fate.parts = encoded(header, response.header_version(version), answer, version)
         fate.is_answer = True
@@ -345,13 +408,13 @@ def _refused_versions(api: Api) -> Message:
     return ApiVersionsResponse(error_code=UNSUPPORTED_VERSION, api_keys=[known])
 
 
-def _find(frame: Frame, steps: tuple[Step, ...]) -> Iterable[Place]:
+def _find(frame: Frame, steps: tuple[Step, ...], *, by_id: bool = False) -> Iterable[Place]:
     if steps[0].name == HEADER:
         return places(frame.header, frame.header_version, steps[1:])
     if frame.direction == "response" and steps[0].name == REQUEST:
         request = frame.exchange.request
-        return () if request is None else _find(request, steps[1:])
-    return places(frame.message, frame.version, steps)
+        return () if request is None else _find(request, steps[1:], by_id=by_id)
+    return places(frame.message, frame.version, steps, by_id=by_id)
 
 
 def _agrees(value: Any, wanted: Any) -> bool:

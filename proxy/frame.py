@@ -21,6 +21,7 @@ Direction = Literal["request", "response"]
 Part = bytes | memoryview
 
 PRODUCE: Final = 0
+METADATA: Final = 3
 API_VERSIONS: Final = 18
 SASL_HANDSHAKE: Final = 17
 CLIENT_ID_AT: Final = SIZE_BYTES + 8

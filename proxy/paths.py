@@ -1,7 +1,8 @@
 """Paths of fields: ``topicData.partitionData[0].index``, or ``header.clientId`` of the header.
 
 Names are those of the schema. An array without an index, and ``[*]``, mean each of its elements;
-``[-1]`` is the last.
+``[-1]`` is the last. Where a version has the id of a topic in the place of its name, the path of the
+name leads there.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kraftspec.fastpath.types import Uuid
 
@@ -19,8 +20,14 @@ if TYPE_CHECKING:
 
 HEADER = "header"
 REQUEST = "request"
+NAME_BY_ID: Final = "name by id"  # The type of a place that has the id of a topic, not its name.
+TOPIC_NAMES: Final = ("name", "topic")  # Of fields that newer versions replace by topicId.
 _STEP = re.compile(r"(?P<name>[A-Za-z_]\w*)(\[(?P<index>\*|-?\d+)\])?")
-_NUMBERS = {"bool", "int8", "int16", "uint16", "int32", "uint32", "int64", "float64"}
+_INTEGERS: Final = {
+    **{f"int{bits}": range(-(1 << bits - 1), 1 << bits - 1) for bits in (8, 16, 32, 64)},
+    **{f"uint{bits}": range(1 << bits) for bits in (16, 32)},
+}
+_NUMBERS: Final = {*_INTEGERS, "bool", "float64"}
 
 
 class PathError(ValueError):
@@ -76,16 +83,26 @@ def parse(text: str) -> tuple[Step, ...]:
     return tuple(steps)
 
 
-def places(message: Message, version: int, steps: tuple[Step, ...]) -> Iterator[Place]:
-    """Yield the fields of a message that a path names; none where the version lacks them."""
+def places(
+    message: Message, version: int, steps: tuple[Step, ...], *, by_id: bool = False
+) -> Iterator[Place]:
+    """Yield the fields of a message that a path names; none where the version lacks them.
+
+    With ``by_id`` the id of a topic is yielded where the version has no name: a NAME_BY_ID.
+    """
     codec = message.CODEC
-    yield from _places(codec, codec.layout(version), message, steps)
+    yield from _places(codec, codec.layout(version), message, steps, by_id=by_id)
 
 
-def _places(codec: Codec, layout: Layout, struct: Any, steps: tuple[Step, ...]) -> Iterator[Place]:
+def _places(
+    codec: Codec, layout: Layout, struct: Any, steps: tuple[Step, ...], *, by_id: bool
+) -> Iterator[Place]:
     step, *rest = steps
     field = _field(layout, step.name)
     if field is None:
+        topic_id = _field(layout, "topicId")
+        if by_id and not rest and step.name in TOPIC_NAMES and topic_id is not None:
+            yield Place(struct, topic_id[0], NAME_BY_ID, None, None)
         return
     attr, wire, element = field
     value = getattr(struct, attr)
@@ -93,10 +110,10 @@ def _places(codec: Codec, layout: Layout, struct: Any, steps: tuple[Step, ...]) 
     if is_array and isinstance(element, int):
         for item in _chosen(value, step.at):
             if rest:
-                yield from _places(codec, codec.layouts[element], item, tuple(rest))
+                yield from _places(codec, codec.layouts[element], item, tuple(rest), by_id=by_id)
     elif rest:
         if isinstance(element, int) and value is not None:
-            yield from _places(codec, codec.layouts[element], value, tuple(rest))
+            yield from _places(codec, codec.layouts[element], value, tuple(rest), by_id=by_id)
     elif is_array and step.at is not None:
         if value is not None and -len(value) <= step.at < len(value):
             yield Place(struct, attr, wire, element, step.at)
@@ -123,11 +140,19 @@ def _field(layout: Layout, name: str) -> tuple[str, str, str | int | None] | Non
 
 
 def problem_of(
-    cls: type[Message], text: str, steps: tuple[Step, ...], versions: range | None = None
+    cls: type[Message],
+    text: str,
+    steps: tuple[Step, ...],
+    versions: range | None = None,
+    *,
+    by_id: bool = False,
 ) -> str | None:
     """Return what is wrong with a path; None if one of these versions of the message has it."""
     codec = cls.CODEC
-    having = [one for one in cls.VALID_VERSIONS if _wire_at(codec, codec.layout(one), steps)]
+    having = [one for one in cls.VALID_VERSIONS if has(cls, one, steps)]
+    if having and by_id and steps[-1].name in TOPIC_NAMES:
+        ids = (*steps[:-1], Step("topicId", None))
+        having += [one for one in cls.VALID_VERSIONS if has(cls, one, ids)]
     if having and (versions is None or set(having) & set(versions)):
         return None
     if having:
@@ -149,22 +174,40 @@ def _names_below(codec: Codec, layout: Layout, steps: tuple[Step, ...]) -> list[
     return [row[0] for row in layout[2]]
 
 
+def has(cls: type[Message], version: int, steps: tuple[Step, ...]) -> bool:
+    """Whether a version of a message has the field that a path names."""
+    return bool(_wire_at(cls.CODEC, cls.CODEC.layout(version), steps))
+
+
 def misfit(cls: type[Message], steps: tuple[Step, ...], value: Any) -> str | None:
     """Return what a field wants in place of a value; None where it may have that."""
     codec = cls.CODEC
     wires = {_wire_at(codec, codec.layout(version), steps) for version in cls.VALID_VERSIONS}
     wanted = set()
     for wire in wires - {""}:
-        if wire == "bool":
-            kind, fits = "true or false", isinstance(value, bool)
-        elif wire in _NUMBERS:
-            kind, fits = "a number", isinstance(value, int | float) and not isinstance(value, bool)
-        else:  # Which texts are ids, or bytes, is seen when one is put there.
-            kind, fits = "a text", wire.endswith("array") or value is None or isinstance(value, str)
+        kind, fits = _kind(wire, value)
         if fits:
             return None
         wanted.add(kind)
     return " or ".join(sorted(wanted)) or None
+
+
+def _kind(wire: str, value: Any) -> tuple[str, bool]:
+    """Return what values a wire type has, for people, and whether this is one of them."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if wire in _INTEGERS:
+        return f"of type {wire}", is_number and value in _INTEGERS[wire]
+    if wire == "bool":
+        return "true or false", isinstance(value, bool)
+    if wire == "float64":
+        return "a number", is_number
+    kind = {"uuid": "a uuid", "string": "a text"}.get(wire.removeprefix("compact_"), "base64")
+    if wire.endswith("array") or value is None:  # Whether it may be null is seen when it is put.
+        return kind, True
+    try:
+        return kind, isinstance(value, str) and _of_json(value, wire) is not None
+    except ValueError:
+        return kind, False
 
 
 def _wire_at(codec: Codec, layout: Layout, steps: tuple[Step, ...]) -> str:

@@ -284,7 +284,8 @@ def _check_path(rule: Rule, field: str, path: str, named: list[Api]) -> None:
                 raise PathError(f"{path!r} names no field of the request")
         versions = versions_of(rule.versions)
         kinds = [api.message(direction) for api in named]
-        problems = [problem_of(kind, path, steps, versions) for kind in kinds]
+        by_id = field == "where"
+        problems = [problem_of(kind, path, steps, versions, by_id=by_id) for kind in kinds]
         if field == "set" and not isinstance(value := rule.set[path], dict):
             misfits = [misfit(kind, steps, value) for kind in kinds]
             if all(misfits):

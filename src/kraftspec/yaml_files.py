@@ -20,6 +20,7 @@ _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]|\[\.\.\.\]")
 
 Steps = list[str | int]
 _Value = TypeVar("_Value")
+_Type = TypeVar("_Type", bound=inspect.Type)
 
 
 class YamlFileError(ValueError):
@@ -85,7 +86,12 @@ class YamlFile:
             text += alike(unknown["name"], _fields_at(kind, below))
             self.problem([*before, *below, unknown["name"]], text, at_key=True)
             return
-        self.problem([*before, *below], match["text"][:1].lower() + match["text"][1:])
+        text = match["text"][:1].lower() + match["text"][1:]
+        choice = _type_at(inspect.type_info(kind), below, inspect.LiteralType)
+        if choice is not None and text.startswith("invalid enum value"):
+            text += f"; there are {', '.join(map(str, choice.values))}"
+        field = f"{below[-1]}: " if below and isinstance(below[-1], str) else ""
+        self.problem([*before, *below], f"{field}{text}")
 
     def _mark(self, steps: Steps, *, at_key: bool) -> tuple[int, int]:
         """Return line and column of the value that steps lead to, or as far as they lead."""
@@ -109,27 +115,26 @@ class YamlFile:
 
 def _fields_at(kind: type, steps: Steps) -> list[str]:
     """Return the names of the fields of the struct that steps lead to, if it is one."""
-    struct = _struct_at(inspect.type_info(kind), steps)
+    struct = _type_at(inspect.type_info(kind), steps, inspect.StructType)
     return [] if struct is None else [field.encode_name for field in struct.fields]
 
 
-def _struct_at(info: inspect.Type, steps: Steps) -> inspect.StructType | None:
+def _type_at(info: inspect.Type, steps: Steps, kind: type[_Type]) -> _Type | None:
+    """Return the type that steps lead to, if it is one of that kind."""
     if isinstance(info, inspect.Metadata):
-        return _struct_at(info.type, steps)
+        return _type_at(info.type, steps, kind)
     if isinstance(info, inspect.UnionType):
-        for one in info.types:
-            if struct := _struct_at(one, steps):
-                return struct
-        return None
+        found = (_type_at(one, steps, kind) for one in info.types)
+        return next((one for one in found if one is not None), None)
     if not steps:
-        return info if isinstance(info, inspect.StructType) else None
+        return info if isinstance(info, kind) else None
     step, *rest = steps
     if isinstance(info, inspect.ListType) and isinstance(step, int):
-        return _struct_at(info.item_type, rest)
+        return _type_at(info.item_type, rest, kind)
     if isinstance(info, inspect.DictType):
-        return _struct_at(info.value_type, rest)
+        return _type_at(info.value_type, rest, kind)
     if isinstance(info, inspect.StructType):
         for field in info.fields:
             if field.encode_name == step:
-                return _struct_at(field.type, rest)
+                return _type_at(field.type, rest, kind)
     return None

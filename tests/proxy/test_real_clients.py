@@ -202,7 +202,7 @@ def test_kafkajs(proxy: Proxy, tmp_path: Path) -> None:
 
 
 def test_kafkas_own_client(cluster: Cluster, proxy: Proxy) -> None:
-    """The console's producer and consumer: Java, of Kafka's 4.3.1."""
+    """The console's producer and consumer: Java, whose requests have topic ids."""
 
     def tool(name: str, *arguments: str, typed: str | None = None) -> str:
         where = ["--bootstrap-server", proxy.bootstrap, "--topic", "java"]
@@ -211,7 +211,7 @@ def test_kafkas_own_client(cluster: Cluster, proxy: Proxy) -> None:
         return run(command, input=typed)
 
     make_topic(cluster.bootstrap(), "java")
-    rule = proxy.get("/rules", REFUSED)["name"]
+    rule = proxy.get("/rules", {**REFUSED, "where": {"topicData.name": "java"}})["name"]
     tool("org.apache.kafka.tools.ConsoleProducer", typed="one\n")
     assert proxy.get(f"/rules/{rule}")["acted"] == 2
     assert proxy.produced() == {"request": 3, "response": 1}
@@ -219,6 +219,7 @@ def test_kafkas_own_client(cluster: Cluster, proxy: Proxy) -> None:
         "name": "closed",
         "api": "Fetch",
         "direction": "response",
+        "where": {"request.topics.topic": "java"},
         "close": "before",
         "nth": 1,
     }

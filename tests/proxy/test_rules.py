@@ -370,7 +370,7 @@ def test_set_uuids_and_what_does_not_fit() -> None:
     uuid = "AAAAAAAAAAAAAAAAAAAAAQ"
     rules = [
         Rule(api="Vote", set={"topics.partitions.replicaDirectoryId": uuid}),
-        Rule(api="Vote", set={"voterId": 1 << 40}),
+        Rule(api="Vote", set={"voterId": {"add": 1 << 40}}),
     ]
 
     async def run() -> None:
@@ -397,7 +397,7 @@ def test_throttle_time() -> None:
             assert (await beat(client)).throttle_time_ms == 1234
             await client.answer(filled(VoteRequest, 2), 2)
             (report,) = scene.proxy.engine.reports
-            assert report == "Vote response 2: this version has no throttleTimeMs"
+            assert report == "Vote response 2, rule rule-1: this version has no throttleTimeMs"
 
     asyncio.run(run())
 

@@ -115,7 +115,7 @@ class ProxyView:
         table = Table("rule", "matched", "acted", "holds", box=None, pad_edge=False)
         rules = self._proxy.engine.rules
         for rule in rules[:RULES_SHOWN]:
-            held = len(rule.release_hooks)
+            held = rule.held
             table.add_row(
                 rule.name, f"{rule.matched:,}", f"{rule.acted:,}", f"{held:,}" if held else ""
             )

@@ -211,3 +211,18 @@ def test_nodes_of_several_releases_are_one_quorum(tmp_path: Path) -> None:
         upgraded.wait_healthy()
         assert newest_metadata_version(upgraded) == newest[RELEASE]
         assert cluster.quorum_of(cluster.leader()) is not None
+
+
+def test_a_broker_to_try_things_with() -> None:
+    """As the page of the proxy has it; SIGTERM leaves nothing behind."""
+    command = [sys.executable, "-m", "kraftspec.conformance.cluster"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        port = int(process.stdout.readline().rpartition(":")[2])
+        answer = ask(port, MetadataRequest(topics=[]), 12, MetadataResponse, timeout_s=60)
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        process.terminate()
+        assert process.wait(GONE_TIMEOUT_S) == 0
+    assert [broker.port for broker in answer.brokers] == [port]
+    assert children
+    assert not [pid for pid in children if alive(int(pid))]
