@@ -1,8 +1,8 @@
 """Paths of fields: ``topicData.partitionData[0].index``, or ``header.clientId`` of the header.
 
 Names are those of the schema. An array without an index, and ``[*]``, mean each of its elements;
-``[-1]`` is the last. Where a version has the id of a topic in the place of its name, the path of the
-name leads there.
+``[-1]`` is the last. Where a version has the id of a topic in the place of its name, the path of
+the name leads there.
 """
 
 from __future__ import annotations
