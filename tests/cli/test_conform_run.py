@@ -212,6 +212,19 @@ def test_what_an_adapter_says_does_not_reach_the_terminal_raw() -> None:
     assert "why\x1b]0;pwned\x07\ud800" in detail
 
 
+def test_a_crash_is_shown_with_the_first_and_the_last_lines_of_standard_error() -> None:
+    """The fake writes a hundred lines."""
+    said = [
+        line.strip()
+        for line in run("run", "--exec", fake("die", first()), *FILTERS).stdout.splitlines()
+    ]
+    begin, end = said.index("Its standard error begins:"), said.index("and ends:")
+    assert said[begin + 1 : end] == [f"line {at}" for at in range(5)]
+    assert said[end + 1] == "…"
+    assert said[end + 2 : end + 10] == [f"line {at}" for at in range(92, 100)]
+    assert said[end + 10].startswith("repeat ")
+
+
 def test_the_table_of_adapters_fits_its_terminal() -> None:
     """Drawn by the command itself on a terminal of 40 columns."""
     ours, theirs = pty.openpty()

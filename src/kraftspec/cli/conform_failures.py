@@ -29,7 +29,8 @@ _BY_FAMILY = ("accepted", "class", "offset")  # An error check that lacks, lacks
 ROW_BYTES = 16
 ROWS_AFTER_MAX = 2  # After the first that differs: what is inserted shifts all that follows.
 PRINTABLE = range(0x20, 0x7F)
-DETAIL_LINES_MAX = 12
+DETAIL_FIRST_LINES = 7  # The adapter's first words with what stands around them,
+DETAIL_LAST_LINES = 8  # and what it said at last.
 WANTED, GIVEN = "green", "red"
 
 
@@ -128,9 +129,9 @@ def show(failure: Failure, console: Console) -> None:
     if is_hex:  # The bytes are drawn below, whole.
         first = re.sub(": ….*… given", "", first)
     lines.append(_fact("what", first))
-    # Of what a process said before it died, the end says most.
-    told = more if len(more) <= DETAIL_LINES_MAX else [more[0], *more[1 - DETAIL_LINES_MAX :]]
-    lines += [Text(f"         {line}") for line in told]
+    if len(more) > DETAIL_FIRST_LINES + DETAIL_LAST_LINES:
+        more[DETAIL_FIRST_LINES:-DETAIL_LAST_LINES] = ["…"]
+    lines += [Text(f"         {line}") for line in more]
     wanted = failure.wanted if isinstance(failure.wanted, str) else None
     given = failure.given if isinstance(failure.given, str) else None
     if is_hex and wanted is not None and given is not None:
