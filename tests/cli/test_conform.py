@@ -141,6 +141,7 @@ def test_no_vectors_prove_nothing() -> None:
     ("filter_", "hint"),
     [
         ("family:unknown-tag", "family is one of alone, bad_magic, batch_length_mismatch"),
+        ("family:unknown-tag", "wrong_type; did you mean unknown-tags"),
         ("message:VoteReqest", "did you mean VoteRequest"),
         ("VoteReqest", "did you mean VoteRequest"),
         ("set:kip-953", "set is one of kafka, kip-595, kip-853, kip-996"),

@@ -193,7 +193,7 @@ def _no_vectors(filters: tuple[str, ...], root: Path | None) -> Iterator[str]:
         if not names or any(fnmatchcase(name, pattern) for name in names):
             continue
         if key in ("set", "family", "flag"):
-            yield f"{text}: {key} is one of {', '.join(sorted(names))}"
+            yield f"{text}: {key} is one of {', '.join(sorted(names))}{alike(pattern, names)}"
         elif meant := alike(pattern, names):
             yield f"{text}{meant}"
 
