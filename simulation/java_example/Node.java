@@ -24,12 +24,14 @@ final class Node {
     final NodeSettings settings;
     final HostedNode host;
     final List<Request> waiting = new ArrayList<>(); // The oldest first.
+    private final Property property;
     private final Events events;
     private long nextToken;
 
     Node(int id, Property property, NodeSettings settings) {
         this.id = id;
         this.settings = settings;
+        this.property = property;
         this.events = new Events(this, property);
         this.host = new HostedNode(id, settings, events);
     }
@@ -92,6 +94,9 @@ final class Node {
     /** The time has come for which its thread waits. */
     void tick(long nowUs) {
         step(nowUs, Life::expire);
+        if (host.isUp()) {
+            property.woken(this, nowUs);
+        }
     }
 
     /** An older release is asked in its own highest version. */
@@ -99,6 +104,7 @@ final class Node {
         short known = (short) Math.min(version, request.highestSupportedVersion());
         byte[] body = bytesOf(request, known);
         long token = nextToken++;
+        property.received(this);
         step(nowUs, life -> life.requests.handle(token, request.apiKey(), known, body));
     }
 

@@ -94,3 +94,27 @@ final class NoFatalError extends Property {
         throw new Broken("node " + node.id + ": " + text);
     }
 }
+
+/** A node that has nothing to do waits: its clock does not wake it again and again in vain. */
+final class IdleNodeWaits extends Property {
+    private static final int WAKES_MAX = 20; // In a row, each at most a millisecond after another.
+    private static final int MILLISECOND_US = 1000;
+    private final Map<Integer, Integer> wakes = new HashMap<>(); // By node.
+
+    @Override void sent(Node node, ApiMessage request) {
+        wakes.remove(node.id);
+    }
+
+    @Override void received(Node node) {
+        wakes.remove(node.id);
+    }
+
+    @Override void woken(Node node, long nowUs) {
+        if (node.state().deadlineUs() - nowUs > MILLISECOND_US) {
+            wakes.remove(node.id);
+        } else if (wakes.merge(node.id, 1, Integer::sum) > WAKES_MAX) {
+            throw new Broken("node " + node.id + " was woken " + wakes.get(node.id)
+                + " times in a row with nothing to do, and would not wait");
+        }
+    }
+}

@@ -19,6 +19,12 @@ abstract class Property {
 
     void fatal(Node node, String text) { }
 
+    /** A request has reached it. */
+    void received(Node node) { }
+
+    /** At the end of a step that is the time for which its thread waited. */
+    void woken(Node node, long nowUs) { }
+
     /** At the end of each step of a node that is up. */
     void stepped(Node node, Life life) { }
 }

@@ -6,16 +6,21 @@ it runs on, and a pom. Without, FILE becomes the sequence of what ``--java`` wro
 
 from __future__ import annotations
 
-import sys
+import argparse
 from pathlib import Path
 
 from kraftspec.simulation.java_example.java_file import bare, refitted, write_whole
 from kraftspec.specs import kafka_release
 
-path, *folders = map(Path, sys.argv[1:])
-text = path.read_text("utf-8")
-if folders:
+parser = argparse.ArgumentParser("python -m kraftspec.simulation.java_example", description=__doc__)
+parser.add_argument("file", type=Path, metavar="FILE")
+parser.add_argument("folder", type=Path, nargs="?", metavar="DIR")
+options = parser.parse_args()
+if not options.file.is_file():
+    parser.error(f"there is no file {options.file}")
+text = options.file.read_text("utf-8")
+if options.folder:
     release = kafka_release()
-    print(write_whole(refitted(text, release), path.stem, release, folders[0]))
+    print(write_whole(refitted(text, release), options.file.stem, release, options.folder))
 else:
-    path.write_text(bare(text), "utf-8")
+    options.file.write_text(bare(text), "utf-8")

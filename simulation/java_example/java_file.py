@@ -188,7 +188,7 @@ _COMMON: Final = frozenset(
 # Each line names the calls to be made; the answer is what a file of them would exit with.
 _TRIAL: Final = """
 final class Trial {
-    static final Property PROPERTY = new %(property)s();
+    static Property PROPERTY; // Anew for each attempt: it remembers what it saw.
     static Node %(nodes)s;
     static final Runnable[] CALLS = {
 %(calls)s
@@ -206,6 +206,7 @@ final class Trial {
 
     static int attempt(String[] kept) {
         %(forgets)s = null;
+        PROPERTY = new %(property)s();
         try {
             for (String call : kept) {
                 CALLS[Integer.parseInt(call)].run();
