@@ -4,6 +4,7 @@ import java.util.HashMap;
 import java.util.Map;
 import java.util.Optional;
 import org.apache.kafka.common.message.FetchRequestData;
+import org.apache.kafka.common.message.VoteRequestData;
 import org.apache.kafka.common.protocol.ApiMessage;
 
 /** Who may vote and fetches from an offset has all before it on its disk: so it acknowledges. */
@@ -67,6 +68,37 @@ final class ReconfigurationFinishes extends Property {
             throw new Broken("node " + node.id + " leads epoch " + node.state().epoch()
                 + ", and the voters " + voters.voterIds() + " of offset " + offset
                 + " are committed: the high watermark is " + node.state().highWatermark());
+        }
+    }
+}
+
+/** A node campaigns for as long as it does not know that the voter set without it is committed. */
+final class RemovedWhenCommitted extends Property {
+    private static final int ELECTION_TIMEOUTS = 10;
+    private Life waiting; // The life in which it asks nobody for a vote,
+    private long sinceMs; // and since when.
+
+    @Override void sent(Node node, ApiMessage request) {
+        if (request instanceof VoteRequestData) {
+            waiting = null;
+        }
+    }
+
+    @Override void stepped(Node node, Life life) {
+        VoterSet voters = life.controlRecords.lastVoterSet();
+        long offset = life.controlRecords.lastVoterSetOffset().orElse(-1);
+        long nowMs = life.time.milliseconds();
+        if (!life.client.quorum().isUnattached() || voters.voterIds().contains(node.id)
+                || offset < node.state().highWatermark()) {
+            waiting = null;
+        } else if (waiting != life) {
+            waiting = life;
+            sinceMs = nowMs;
+        } else if ((nowMs - sinceMs) * 1000
+                >= ELECTION_TIMEOUTS * node.settings.electionTimeoutUs()) {
+            throw new Broken("node " + node.id + " has heard of no leader for "
+                + (nowMs - sinceMs) + " ms, and asks nobody for a vote: it does not know that "
+                + "the voters " + voters.voterIds() + " of offset " + offset + " are committed");
         }
     }
 }
