@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from kraftspec.fastpath.walk import iterate_headers
+from kraftspec.reference.admin.errors import address
 from kraftspec.reference.recovery.report import (
     all_record_lines,
     batch_lines,
+    endpoint_text,
     record_lines,
     voters_json,
 )
@@ -135,7 +137,7 @@ def afterwards(plan: Plan) -> Iterator[str]:
             f"controller.quorum.bootstrap.servers={servers}"
         )
         for id_ in plan.request.endpoints:
-            places = [f"{at.name}://{at.host}:{at.port}" for at in plan.voters.endpoints(id_)]
+            places = [endpoint_text(at) for at in plan.voters.endpoints(id_)]
             yield f"In the properties of node {id_}: advertised.listeners={','.join(places)}"
     server = servers.split(",")[0]
     yield (
@@ -160,7 +162,7 @@ def afterwards(plan: Plan) -> Iterator[str]:
 def _static(plan: Plan, ids: list[int]) -> Iterator[str]:
     known = {id_: plan.voters.endpoints(id_) for id_ in ids}
     voters = ",".join(
-        f"{id_}@{at[0].host}:{at[0].port}" if at else f"{id_}@HOST:PORT"
+        f"{id_}@{address(at[0].host, at[0].port)}" if at else f"{id_}@HOST:PORT"
         for id_, at in known.items()
     )
     yield (
@@ -178,7 +180,7 @@ def _static(plan: Plan, ids: list[int]) -> Iterator[str]:
 
 
 def _addresses(plan: Plan) -> list[str]:
-    return [f"{at.host}:{at.port}" for voter in plan.voters for at in voter.endpoints[:1]]
+    return [address(at.host, at.port) for voter in plan.voters for at in voter.endpoints[:1]]
 
 
 def _kept(plan: Plan) -> list[Directory]:

@@ -18,7 +18,7 @@ _VERDICTS: Final = {
     "can be read of it.",
     "vote-unreadable": "Restore quorum-state from a copy, or leave this directory out.",
     "epochs-used-up": "Nobody can be elected behind the last epoch. Leave out the directory with "
-    "the forged epoch, if it is not that of a node to keep.",
+    "the forged epoch, if it is not that of a node to keep; or leave out --epoch-bump.",
     "checkpoint-damaged": "Take the checkpoint away if an earlier one, or the log, has what it "
     "covers; else leave this directory out.",
     "checkpoint-differs": "Leave this directory out: its checkpoint and its log are of different "

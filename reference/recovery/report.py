@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kraftspec.fastpath.types import ZERO_UUID
 from kraftspec.fastpath.walk import iterate_headers
+from kraftspec.reference.admin.errors import address
 from kraftspec.reference.raft.control import LeaderChange
 from kraftspec.reference.recovery.walker import batches_from
 from kraftspec.reference.tools.dump_batches import Piece
@@ -15,7 +16,7 @@ from kraftspec.reference.tools.dump_lines import DumpOptions, TextLines
 
 if TYPE_CHECKING:
     from kraftspec.reference.log.files import ReadableFiles
-    from kraftspec.reference.raft.types import ReplicaKey
+    from kraftspec.reference.raft.types import Endpoint, ReplicaKey
     from kraftspec.reference.raft.voters import VoterSet
     from kraftspec.reference.recovery.elections import Candidate
     from kraftspec.reference.recovery.judgement import Judgement
@@ -72,11 +73,15 @@ def _key(key: ReplicaKey) -> dict[str, Any]:
     )
 
 
+def endpoint_text(endpoint: Endpoint) -> str:
+    """Return an endpoint as the properties have it."""
+    return f"{endpoint.name}://{address(endpoint.host, endpoint.port)}"
+
+
 def voters_json(voters: VoterSet) -> list[dict[str, Any]]:
     """Return voters as they are printed."""
     return [
-        _key(one.key) | {"endpoints": [f"{at.name}://{at.host}:{at.port}" for at in one.endpoints]}
-        for one in voters
+        _key(one.key) | {"endpoints": [endpoint_text(at) for at in one.endpoints]} for one in voters
     ]
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import pwd
 from pathlib import Path
 
 import pytest
@@ -88,6 +90,51 @@ def test_json(tmp_path: Path) -> None:
     assert [refusal["code"] for refusal in json.loads(output)["refusals"]] == ["not-given"]
 
 
+def test_addresses_are_printed_as_properties_have_them(tmp_path: Path) -> None:
+    one = quorum(tmp_path, *FIRST)[0]
+    code, output = run("--keep", 1, "--endpoint", "1=CONTROLLER://[::1]:9093", one.path)
+    assert code == 0
+    assert "controller.quorum.bootstrap.servers=[::1]:9093\n" in output
+    assert "advertised.listeners=CONTROLLER://[::1]:9093\n" in output
+    assert "--bootstrap-controller [::1]:9093 describe" in output
+
+
+def test_static_voters_are_printed_as_properties_have_them(tmp_path: Path) -> None:
+    one = Node(tmp_path, 1).append(Lead(1, 1, THREE), Data(1)).vote(1, static=THREE)
+    code, output = run("--keep", 1, "--endpoint", "1=CONTROLLER://[::1]:9093", one.path)
+    assert code == 0
+    assert "controller.quorum.voters=1@[::1]:9093\n" in output
+
+
+def test_a_source_is_known_however_it_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = quorum(tmp_path, *FIRST)[0]
+    monkeypatch.chdir(tmp_path)
+    for source in (f"./{one.path.name}/", one.path, one.path / "__cluster_metadata-0"):
+        assert run("--keep", 1, "--source", source, one.path.name)[0] == 0
+
+
+def test_files_of_another_user_are_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = quorum(tmp_path, *FIRST)[0]
+    arguments = ("--keep", 1, "--write", "--backup", tmp_path / "backup", one.path)
+    owner = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
+    code, output = run(*arguments)
+    assert code == 2
+    assert f"{one.path} belongs to {pwd.getpwuid(owner).pw_name}: run this as that" in output
+
+    def nobody(uid: int) -> None:
+        raise KeyError(f"uid not found: {uid}")
+
+    monkeypatch.setattr(pwd, "getpwuid", nobody)  # A container, and the disk of another one.
+    code, output = run(*arguments)
+    assert code == 2
+    assert f"{one.path} belongs to user {owner}: run this as that user" in output
+
+
 @pytest.mark.parametrize(
     "options",
     [
@@ -96,6 +143,7 @@ def test_json(tmp_path: Path) -> None:
         ["--keep", "1", "--write"],
         ["--keep", "1", "--backup", "new"],
         ["--keep", "1", "--endpoint", "1=here"],
+        ["--keep", "1", "--endpoint", "1=CONTROLLER://here:0"],
         ["--keep", "1", "--endpoint", "2=CONTROLLER://here:1"],
         ["--keep", "1", "--epoch-bump", "1"],
         [],

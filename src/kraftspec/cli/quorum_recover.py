@@ -44,6 +44,8 @@ def _endpoints(
             at = parse_endpoint("--endpoint", address)
         except ValueError as error:
             raise click.BadParameter(str(error)) from error
+        if not at.port:
+            raise click.BadParameter(f"{text!r}: port 0 is none that a node can be reached at")
         known = by_node.get(int(id_), ())
         by_node[int(id_)] = (*known, Endpoint(at.name, at.host, at.port))
     return dict(by_node)
@@ -111,7 +113,7 @@ def recover(
         raise click.UsageError("--withdraw-voters forces nothing: no --to-dynamic, no --pad-to.")
     with verdicts("Interrupted: nothing was changed.", (OSError,)):
         paths = log_directories(directories)
-        kept_log = log_directories([source])[0] if source else ""
+        kept_log = _as_given(log_directories([source])[0], paths) if source else ""
     request = Request(
         keep=keep,
         source=kept_log,
@@ -143,6 +145,11 @@ def recover(
     raise click.exceptions.Exit(EXIT_FINDINGS if plan.refusals else 0)
 
 
+def _as_given(source: str, paths: Sequence[str]) -> str:
+    """Return a directory as it is written among the others: ``./a`` is ``a``."""
+    return next((path for path in paths if os.path.samefile(path, source)), source)
+
+
 def _check_backup(backup: str, paths: Sequence[str]) -> None:
     target = Path(backup).resolve()
     if target.exists():
@@ -157,8 +164,12 @@ def _check_user(paths: Sequence[str]) -> None:
     for path in paths:
         meta = Path(path, "meta.properties")
         if meta.exists() and meta.stat().st_uid != os.geteuid():
+            try:
+                owner = meta.owner()
+            except KeyError:  # In a container the host's users have no names.
+                owner = f"user {meta.stat().st_uid}"
             raise click.UsageError(
-                f"{path} belongs to {meta.owner()}: run this as that user, or the node could not "
+                f"{path} belongs to {owner}: run this as that user, or the node could not "
                 f"write to its own files."
             )
 
