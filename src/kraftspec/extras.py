@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 # Module → the extra that brings it.
 EXTRAS = {
     "prompt_toolkit": "node", "prometheus_client": "node", "cryptography": "node",
     "ruamel": "proxy",
-    "jinja2": "codegen", "jsonschema": "codegen", "watchfiles": "codegen",
+    "jinja2": "codegen", "jsonschema": "codegen", "markupsafe": "codegen",
+    "watchfiles": "codegen",
     "kraftspec_vectors": "vectors",
     "pyarrow": "arrow", "fsspec": "arrow", "pyspark": "spark",
 }  # fmt: skip
 
 
 @contextmanager
-def extras_named() -> Iterator[None]:
-    """Say of a package that is missed inside which extra brings it.
+def extras_named(extras: Mapping[str, str] = EXTRAS) -> Iterator[None]:
+    """Say of a package that is missed inside which of the extras brings it.
 
     Raises:
         ModuleNotFoundError: one that an extra brings is missing; or another, as it was raised.
@@ -25,7 +26,7 @@ def extras_named() -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        extra = EXTRAS.get((error.name or "").partition(".")[0])
+        extra = extras.get((error.name or "").partition(".")[0])
         if extra is None:
             raise
         raise ModuleNotFoundError(

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from click.testing import CliRunner
@@ -16,6 +17,7 @@ from ruamel.yaml import YAML
 
 from kraftspec import __version__
 from kraftspec.cli import main
+from kraftspec.cli.conform import conform
 from kraftspec.extras import EXTRAS
 from kraftspec.fastpath import native
 
@@ -148,6 +150,38 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
+@pytest.mark.parametrize("package", ["ruamel", "jinja2", "markupsafe", "jsonschema"])
+def test_conform_names_its_own_extra(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    missing = ModuleNotFoundError("missing", name=f"{package}.part")
+    monkeypatch.setattr(conform.commands["doctor"], "callback", Mock(side_effect=missing))
+    result = CliRunner().invoke(main, ["conform", "doctor"])
+    assert result.exit_code == 3
+    assert result.stderr.endswith("not installed: pip install 'kraftspec[conformance]'\n")
+
+
+def test_what_no_base_install_brings_has_its_extra() -> None:
+    """Programs of adapters and clients run in environments of their own; pytest runs its plugin.
+
+    py4j comes with pyspark; `conform capture` asks for its clients before it begins.
+    """
+    base = {"click", "kraftspec", "msgspec", "rich", "typing_extensions"}
+    base |= {"pytest", "py4j", "kafka", "aiokafka"}
+    elsewhere = re.compile(r"/(adapters|clients|drivers|evidence|template)/[^/]+/")
+    imported = re.compile(r"^ *(?:from (\w+)[\w.]* import |import (\w+)[\w.]*$)", re.MULTILINE)
+    package = ROOT / "src/kraftspec"
+    paths = [*package.glob("*.py")]
+    for room in package.iterdir():
+        paths += room.resolve().rglob("*.py") if room.name != "generated" else ()
+    found = {
+        one or other
+        for path in paths
+        if not elsewhere.search(str(path))
+        for one, other in imported.findall(path.read_text("utf-8"))
+    }
+    assert found >= EXTRAS.keys() - {"kraftspec_vectors", "fsspec"}, "these by import_module"
+    assert found - base - sys.stdlib_module_names - EXTRAS.keys() == set()
+
+
 @pytest.mark.parametrize(
     ("entry", "package", "extra"),
     [
@@ -188,7 +222,8 @@ def test_the_named_extras_exist_and_bring_what_is_missing() -> None:
     page = (ROOT / "docs/install.md").read_text("utf-8")
     assert set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)) == set(extras)
     for module, extra in EXTRAS.items():
-        package = {"ruamel": "ruamel.yaml"}.get(module, module.replace("_", "-"))
+        known = {"ruamel": "ruamel.yaml", "markupsafe": "jinja2"}  # jinja2 brings it.
+        package = known.get(module, module.replace("_", "-"))
         assert any(each.startswith(package) for each in extras[extra]), module
 
 

@@ -347,18 +347,24 @@ def test_search_finds_each_kind_by_the_keyboard_alone(tab: Page, site: str) -> N
     for typed, part in (
         ("fetchrequest", "#/message/FetchRequest"),
         ("preVote", "#/message/VoteRequest/2/preVote"),
+        ("VoteRequest.preVote", "#/message/VoteRequest/2/preVote"),  # As it is shown.
         ("NOT_LEADER", "#/errors/6"),
         ("3.7.0", "#/release/3.7.0"),
     ):
         tab.locator("#main").focus()
         tab.keyboard.press("/")
-        tab.locator("#search").fill(typed)
+        tab.keyboard.type(typed)  # In the place of what was looked for before.
         expect(tab.locator(f'#found li:first-child a[href="{part}"]')).to_be_visible()
         tab.keyboard.press("ArrowDown")
         tab.keyboard.press("Enter")
         shown(tab, part)
     tab.locator("#search").fill("no such thing")
     expect(tab.locator("#count")).to_have_text("Nothing has that name.")
+    tab.locator("#search").fill("vote")
+    expect(tab.locator("#found")).to_be_visible()
+    tab.locator('nav a[href="#/errors"]').click()
+    shown(tab, "#/errors")
+    expect(tab.locator("#found")).to_be_hidden()
 
 
 def test_a_message_shows_its_bytes_its_news_and_its_history(tab: Page, site: str) -> None:

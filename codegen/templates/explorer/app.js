@@ -63,11 +63,11 @@ async function matches (text) {
   }
   for (const name of more.releases) add(rank(name), name, 'release', `#/release/${name}`)
   for (const [name, owners] of Object.entries(more.fields)) {
-    const weight = rank(name)
-    if (weight === 9) continue
+    if (!text.includes('.') && rank(name) === 9) continue
     for (const [owner, version] of owners) {
       const one = messages[owner].name
-      add(weight + 0.5, `${one}.${name}`, 'field', `#/message/${one}/${version}/${name}`)
+      const label = `${one}.${name}`
+      add(rank(text.includes('.') ? label : name) + 0.5, label, 'field', `#/message/${one}/${version}/${name}`)
     }
   }
   return hits.sort((a, b) => a.weight - b.weight || a.label.length - b.label.length)
@@ -109,7 +109,7 @@ search.parentElement.addEventListener('keydown', move)
 document.addEventListener('keydown', (event) => {
   if (event.key !== '/' || event.target.closest('input, textarea, select')) return
   event.preventDefault()
-  search.focus()
+  search.select()
 })
 
 // ----------------------------------------------------------------------------- dark and light
@@ -129,6 +129,7 @@ theme.addEventListener('click', () => {
 dark.addEventListener('change', paint)
 paint()
 addEventListener('hashchange', async () => {
+  close()
   await show()
   if (document.activeElement !== search) main.focus({ preventScroll: true })
 })

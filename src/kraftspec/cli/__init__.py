@@ -34,7 +34,29 @@ _COMMANDS = {
 }
 
 
-class LazyGroup(click.Group):
+class ExtrasGroup(click.Group):
+    """A group whose commands say which extra they lack; ``extras`` are those of its own."""
+
+    def __init__(self, *args: Any, extras: dict[str, str] | None = None, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.extras = EXTRAS | (extras or {})
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command; one that needs an extra which is not installed says which."""
+        if os.environ.get("NO_COLOR"):
+            ctx.color = False
+        try:
+            with extras_named(self.extras):
+                return super().invoke(ctx)
+        except ModuleNotFoundError as error:
+            if (error.name or "").partition(".")[0] not in self.extras:
+                raise
+            from kraftspec.cli.exits import no_verdict
+
+            raise no_verdict(error) from error
+
+
+class LazyGroup(ExtrasGroup):
     """A group whose commands (name → "module:function") are imported when they are asked for."""
 
     def __init__(self, *args: Any, homes: dict[str, str], **options: Any) -> None:
@@ -53,20 +75,6 @@ class LazyGroup(click.Group):
         command = getattr(importlib.import_module(module), name)
         assert isinstance(command, click.Command)
         return command
-
-    def invoke(self, ctx: click.Context) -> Any:
-        """Run a command; one that needs an extra which is not installed says which."""
-        if os.environ.get("NO_COLOR"):
-            ctx.color = False
-        try:
-            with extras_named():
-                return super().invoke(ctx)
-        except ModuleNotFoundError as error:
-            if (error.name or "").partition(".")[0] not in EXTRAS:
-                raise
-            from kraftspec.cli.exits import no_verdict
-
-            raise no_verdict(error) from error
 
 
 def _show_version(context: click.Context, _: click.Parameter, is_requested: bool) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from kraftspec.cli import ExtrasGroup
 from kraftspec.cli.conform_bugs import bugs
 from kraftspec.cli.conform_capture import capture
 from kraftspec.cli.conform_clients import clients
@@ -59,7 +60,11 @@ def adapter(codec: str | None, generated: Path | None) -> None:
     raise click.exceptions.Exit(serve(name, f"codec: {runs}"))
 
 
-@click.group()
+# `conform` has an extra for these together, so that nobody installs them one after another.
+_EXTRAS = dict.fromkeys(("jinja2", "jsonschema", "markupsafe", "ruamel"), "conformance")
+
+
+@click.group(cls=ExtrasGroup, extras=_EXTRAS)
 def conform() -> None:
     """Judge codecs by golden vectors, and make vectors."""
 

@@ -26,7 +26,7 @@ TOOLS = {
 # Structs in tags, nullable structs, floats, uuids, records, and integers that are not in range.
 MESSAGES = ("ApiVersions", "MetadataRe", "Vote", "FetchRe", "ClientQuotas", "UpdateFeatures")
 PATH = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-BUILD_S = 120.0
+BUILD_S = 600.0
 
 
 def shell(command: str, directory: Path) -> str:
