@@ -22,11 +22,12 @@ def junit(target: str, results: Sequence[Result], *, strict: bool = False) -> st
             time=f"{result.seconds:.3f}",
         )  # fmt: skip
         text = "; ".join(
-            f"step {problem.step}: {problem.detail} [{problem.cites}]"
-            for problem in result.problems
+            f"{problem.place}: {problem.detail} [{problem.cites}]" for problem in result.problems
         )
         exchange = xml_text("\n".join(result.transcript.lines()) if result.problems else "")
-        if result.verdict == "known failure":
+        if result.error:
+            Xml.SubElement(case, "error", message=xml_text(result.error), type="no verdict")
+        elif result.verdict == "known failure":
             Xml.SubElement(case, "skipped", message=xml_text(f"known failure: {result.known}"))
         elif result.verdict == "unexpected pass":
             message = f"passes, though it is known to fail: {result.known}"

@@ -24,13 +24,15 @@ from kraftspec.generated.kafka import (
     EndQuorumEpochResponse,
     RequestHeader,
 )
-from kraftspec.proxy.paths import PathError, parse, places
+from kraftspec.proxy.paths import PathError, misfit, parse, places
 from kraftspec.reference.profiles.common.translation import TOPIC
 from kraftspec.reference.wire.frames import peek_request, read_request_head
 from kraftspec.words import alike
 
 NODE = rq.ME
 NAMES = ("epoch", "end", "last_epoch")
+SUMMANDS = dict.fromkeys((*NAMES, *(f"port_{node}" for node in (NODE, 2, 3, 4))), 0)
+TIMEOUTS = ("election", "fetch", "request")
 CRC_FROM = 21  # Of a batch: the CRC is of all from here on, and stands before it.
 CRC_BYTES = 4
 _TERM = re.compile(
@@ -93,6 +95,25 @@ def response_of(api: str, request: Any, peer: int, known: Known, ports: Ports) -
         raise MessageError(f"the runner answers no {api}")
     data = kind.PartitionData(partition_index=0, leader_id=NODE, leader_epoch=epoch)
     return kind(topics=[kind.TopicData(topic_name=TOPIC, partitions=[data])])
+
+
+def learn(message: Message, known: dict[str, int]) -> None:
+    """Take what a message of the node tells of its epoch and of its log."""
+    topics: Any = getattr(message, "topics", None) or getattr(message, "responses", ())
+    for topic in topics:
+        for part in getattr(topic, "partitions", ()):
+            for name in ("replica_epoch", "current_leader_epoch", "leader_epoch"):
+                if hasattr(part, name):  # Threads take messages: an older one may come later.
+                    known["epoch"] = max(known["epoch"], getattr(part, name))
+            leader = getattr(part, "current_leader", None)
+            if leader is not None:
+                known["epoch"] = max(known["epoch"], leader.leader_epoch)
+            if hasattr(part, "last_offset_epoch"):
+                known["last_epoch"] = part.last_offset_epoch
+                known["end"] = part.last_offset
+            elif hasattr(part, "last_fetched_epoch") and hasattr(part, "fetch_offset"):
+                known["last_epoch"] = part.last_fetched_epoch
+                known["end"] = part.fetch_offset
 
 
 def recorded_request(frame: bytes, ports: Ports, *, static: bool) -> bytes:
@@ -262,18 +283,48 @@ def _value(path: str, wire: str, value: Any, known: Known) -> Any:
     return value
 
 
-def check_value(path: str, value: Any) -> None:
+def check_value(api: str, direction: str, path: str, value: Any) -> None:
     """Raise MessageError for a value that no field of that name has."""
-    if path.endswith("errorCode") and isinstance(value, str) and value not in ErrorCode.__members__:
-        raise MessageError(f"there is no error {value!r}{alike(value, ErrorCode.__members__)}")
+    if path.endswith("errorCode") and isinstance(value, str):
+        if value not in ErrorCode.__members__:
+            raise MessageError(f"there is no error {value!r}{alike(value, ErrorCode.__members__)}")
+        return
+    message = (REQUESTS if direction == "request" else RESPONSES)[api]
+    wanted = misfit(message, parse(path), value)
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    if wanted is None or (is_number and wanted in ("a uuid", "base64")):  # Of a node; a size.
+        return
+    if not (isinstance(value, str) and wanted.startswith("of type")):
+        raise MessageError(f"{value!r} is not {wanted}")
+    evaluate(value, SUMMANDS)
 
 
-def check_condition(path: str, condition: Any) -> None:
+def check_condition(api: str, direction: str, path: str, condition: Any) -> None:
     """Raise MessageError for a condition that no field of that name can meet."""
-    for one in condition if isinstance(condition, list) else [condition]:
-        if isinstance(one, dict) and not (one and set(one) <= {"min", "max", "not", "none"}):
-            raise MessageError("min, max, not and none are what a condition may have")
-        check_value(path, one)
+    if isinstance(condition, list):
+        for one in condition:
+            check_condition(api, direction, path, one)
+    elif not isinstance(condition, dict):
+        check_value(api, direction, path, condition)
+    elif not condition or not set(condition) <= {"min", "max", "not", "none"}:
+        raise MessageError("min, max, not and none are what a condition may have")
+    else:
+        for name, value in condition.items():
+            if name in ("min", "max"):
+                evaluate(str(value), SUMMANDS)
+            else:
+                check_condition(api, direction, path, value)
+
+
+def check_duration(text: str) -> None:
+    """Raise MessageError for what is neither a sum of time-outs nor a number of milliseconds."""
+    evaluate(text, dict.fromkeys(TIMEOUTS, 1))
+    numbers = [match["name"] for match in _TERM.finditer(text) if match["name"].isdecimal()]
+    if numbers and text.strip() != numbers[0]:
+        raise MessageError(
+            f"{text!r} has {numbers[0]} milliseconds in a sum: its terms are time-outs, such as "
+            "0.5*election"
+        )
 
 
 def mismatch(

@@ -13,20 +13,18 @@ from kraftspec.conformance.live.messages import (
     NAMES,
     NODE,
     REQUESTS,
-    RESPONSES,
+    TIMEOUTS,
     MessageError,
     evaluate,
     forget_directory,
     header_of,
+    learn,
     mismatch,
-    recorded_batch,
     recorded_request,
-    recorded_response,
     request_of,
-    response_of,
     set_fields,
 )
-from kraftspec.conformance.live.peers import Asked, LivePeers
+from kraftspec.conformance.live.peers import Asked, LivePeers, Standing, answer_to
 from kraftspec.conformance.live.scenario_files import (
     NEVER_MS,
     VOTERS,
@@ -42,12 +40,16 @@ from kraftspec.conformance.live.scenario_files import (
 )
 from kraftspec.conformance.live.target import Target, TargetError
 from kraftspec.conformance.live.transcript import Transcript
-from kraftspec.conformance.making.exchanges import requests as rq
 from kraftspec.fastpath.errors import CodecError
 from kraftspec.fastpath.message import Message
 from kraftspec.fastpath.walk import iterate_headers
 from kraftspec.generated.errors import ErrorCode
-from kraftspec.generated.kafka import ApiVersionsResponse
+from kraftspec.generated.kafka import (
+    ApiVersionsResponse,
+    BeginQuorumEpochResponse,
+    EndQuorumEpochResponse,
+    VoteResponse,
+)
 from kraftspec.reference.wire.blocking import ask
 from kraftspec.reference.wire.client import api_versions_request
 from kraftspec.reference.wire.frames import WireError, sized
@@ -56,8 +58,9 @@ START_S = 180.0  # For a machine that is busy; a start takes a few seconds.
 SLACK_S = 60.0  # Added to each deadline, for the same reason. Waits end when what is due comes.
 POLL_S = 0.05
 COMMIT_S = 1.0  # For the leader's own disk. Without a majority no commit comes.
-TIMEOUTS = ("election", "fetch", "request")
 FETCHES_MAX = 100
+# What the node says of its leader when it is asked.
+ANSWERS = (VoteResponse, BeginQuorumEpochResponse, EndQuorumEpochResponse)
 
 
 class Unmet(AssertionError):  # noqa: N818 # It is a verdict, not an error.
@@ -136,12 +139,15 @@ class Player:
         while not self._answers():
             self._go_on()
             if self.target.exit_code is not None or time.monotonic() > deadline_s:
-                raise TargetError(
-                    f"the node does not serve (exit code {self.target.exit_code}):\n"
-                    f"{self.target.output()}"
-                )
+                raise TargetError(f"{self._why_not()}:\n{self.target.output()}")
             time.sleep(POLL_S)
         self._served_s = time.monotonic()
+
+    def _why_not(self) -> str:
+        code, port = self.target.exit_code, self.ports[NODE]
+        if code is not None:
+            return f"the node ended with exit code {code} before it served"
+        return f"the node runs, and answers no ApiVersions on port {port} after {START_S:g} s"
 
     def serves(self) -> None:
         """Judge whether the node still serves, as after every scenario it must."""
@@ -170,21 +176,11 @@ class Player:
 
     def _learn(self, message: Message) -> dict[str, int]:
         """Take what a message of the node tells of its epoch and of its log."""
-        topics: Any = getattr(message, "topics", None) or getattr(message, "responses", ())
-        for topic in topics:
-            for part in getattr(topic, "partitions", ()):
-                for name in ("replica_epoch", "current_leader_epoch", "leader_epoch"):
-                    if hasattr(part, name):  # Threads take messages: an older one may come later.
-                        self.known["epoch"] = max(self.known["epoch"], getattr(part, name))
-                leader = getattr(part, "current_leader", None)
-                if leader is not None:
-                    self.known["epoch"] = max(self.known["epoch"], leader.leader_epoch)
-                if hasattr(part, "last_offset_epoch"):
-                    self.known["last_epoch"] = part.last_offset_epoch
-                    self.known["end"] = part.last_offset
-                elif hasattr(part, "last_fetched_epoch") and hasattr(part, "fetch_offset"):
-                    self.known["last_epoch"] = part.last_fetched_epoch
-                    self.known["end"] = part.fetch_offset
+        learn(message, self.known)
+        if isinstance(message, ANSWERS):
+            for topic in message.topics:
+                for part in topic.partitions:
+                    self.peers.follow(part.leader_epoch, part.leader_id)
         return dict(self.known)
 
     # ---- what happens --------------------------------------------------------------------------
@@ -197,6 +193,7 @@ class Player:
             return
         self.at_step = dict(self.known)
         self.step_s = time.monotonic()
+        self.peers.standing = None
         try:
             if when.send and when.send.until:
                 self._send_until(when.send)
@@ -215,7 +212,7 @@ class Player:
             elif when.habits:
                 self.peers.adopt(when.habits)
         except MessageError as error:
-            raise TargetError(f"a step of the scenario cannot be: {error}") from error
+            raise TargetError(f"it cannot be: {error}") from error
 
     def _connection(self, sender: int) -> Connection:
         there = self._connections.get(sender)
@@ -253,9 +250,11 @@ class Player:
             whole = sized(frame)
             if send.size is not None:
                 whole = send.size.to_bytes(4, "big", signed=True) + frame
-                self.transcript.raw(send.sender, NODE, "a request of another size", whole)
+                self.transcript.raw(
+                    send.sender, NODE, "a request of another size", whole, connection
+                )
             else:
-                self.transcript.request(send.sender, NODE, frame)
+                self.transcript.request(send.sender, NODE, frame, connection)
             data += whole
             ids.append(send.header.get("correlationId", self._correlation_id))
         connection.send(data, send.pieces)
@@ -293,34 +292,23 @@ class Player:
             old.close()
         connection = self._connection(raw.sender)
         data = bytes.fromhex(raw.hex)
-        self.transcript.raw(raw.sender, NODE, "bytes", data)
+        self.transcript.raw(raw.sender, NODE, "bytes", data, connection)
         connection.send(data)
         if raw.half_close:
             connection.half_close()
         self._last_request = _Answer(connection, "ApiVersions", 0, [-1])
 
     def _reply(self, reply: Reply) -> None:
-        request = self._arrival(
-            Arrival(api=reply.api, at=reply.at, where=reply.where, open=True), since_s=0.0
-        )
-        if reply.body:
-            kind = RESPONSES[reply.api]
-            version = kind.VALID_VERSIONS[-1] if reply.version is None else reply.version
-            answer: Any = recorded_response(
-                reply.api, version, bytes.fromhex(reply.body), self.ports
-            )
-        else:
-            answer = response_of(reply.api, request.message, reply.at, self.known, self.ports)
-        if reply.records == "opening":
-            batch = rq.opening(self.known["epoch"], reply.at, self.known["end"])
-            answer.responses[0].partitions[0].records = batch
-        elif reply.records is not None:
-            batches = [recorded_batch(bytes.fromhex(one), self.ports) for one in reply.records]
-            answer.responses[0].partitions[0].records = b"".join(batches)
-        set_fields(answer, request.version, reply.api, "response", reply.fields, self.known)
+        due = Arrival(api=reply.api, at=reply.at, where=reply.where, open=True)
+        request = self._arrival(due, since_s=0.0)
         # What this step is followed by comes after the answer, not while it was waited for.
         self.step_s = time.monotonic()
-        self.peers.reply(request, answer)
+        if reply.repeat:
+            self.peers.standing = Standing(
+                lambda one: self._is_due(one, due),
+                lambda one: answer_to(one, reply, self.known, self.ports),
+            )
+        self.peers.reply(request, answer_to(request, reply, self.known, self.ports))
 
     def _replicate(self, peer: Peer) -> None:
         """Fetch as a follower does, until there is nothing more; a voter until the commit."""
@@ -348,6 +336,7 @@ class Player:
         self._hang_up()
         self.transcript.note(f"the node ends ({restart.by})")
         self.target.stop(restart.by)
+        self.peers.forget()
         self.step_s = time.monotonic()  # What it asked before is no answer to its restart.
         if restart.properties:
             self.properties |= {key: str(value) for key, value in restart.properties.items()}
@@ -424,10 +413,12 @@ class Player:
                 return None
             if not connection.due:
                 title = "a frame that is no answer"
-                self.transcript.raw(NODE, connection.peer, title, sized(frame))
+                self.transcript.raw(NODE, connection.peer, title, sized(frame), connection)
                 raise Unmet("the node sent a frame, and no answer was due")
             api, version, due = connection.due.popleft()
-            answer = self.transcript.response(NODE, connection.peer, frame, api, version)
+            answer = self.transcript.response(
+                NODE, connection.peer, frame, api, version, connection
+            )
             came = int.from_bytes(frame[:4], "big", signed=True)
             if came != due:
                 raise Unmet(f"the answer is to the request {came}, and {due} is due")
@@ -446,7 +437,7 @@ class Player:
         milliseconds = evaluate(text, self._timeouts()) if text else 0.0
         if milliseconds >= NEVER_MS:
             raise TargetError(
-                f"a step waits for {text!r}, a time-out that never ends here: shorten it in the "
+                f"it waits for {text!r}, a time-out that never ends here: shorten it in the "
                 "properties of the scenario, or leave the wait out"
             )
         return milliseconds / 1000
@@ -460,9 +451,7 @@ class Player:
         others: list[str] = []
 
         def find(request: Asked) -> Asked | None:
-            if request.at_s < since_s or request.api != arrival.api:
-                return None
-            if arrival.at not in (None, request.peer) or (arrival.open and request.is_answered):
+            if request.at_s < since_s or not self._is_meant(request, arrival):
                 return None
             wrong = self._mismatch(request, arrival.where)
             if wrong:
@@ -484,6 +473,15 @@ class Player:
             )
         return request
 
+    @staticmethod
+    def _is_meant(request: Asked, arrival: Arrival) -> bool:
+        """Whether a request is of that API, came to that peer, and is open where it should be."""
+        is_there = request.api == arrival.api and arrival.at in (None, request.peer)
+        return is_there and not (arrival.open and request.is_answered)
+
+    def _is_due(self, request: Asked, arrival: Arrival) -> bool:
+        return self._is_meant(request, arrival) and not self._mismatch(request, arrival.where)
+
     def _mismatch(self, request: Asked, due: Mapping[str, Any]) -> str:
         """Return how a request of the node differs from conditions; empty where it does not."""
         return mismatch(request.message, request.version, request.api, "request", due, self.at_step)
@@ -492,7 +490,8 @@ class Player:
         """Wait; Unmet where such a request comes."""
 
         def find(request: Asked) -> Asked | None:
-            is_meant = request.at_s >= self.step_s and request.api == silence.api
+            is_there = request.api == silence.api and silence.at in (None, request.peer)
+            is_meant = request.at_s >= self.step_s and is_there
             return request if is_meant and not self._mismatch(request, silence.where) else None
 
         request = self.peers.until(find, self._begun_s() + self._seconds(silence.during))

@@ -17,13 +17,15 @@ from kraftspec.conformance.cluster.guard import Guard
 from kraftspec.conformance.cluster.node import HOST, free_port
 from kraftspec.conformance.live.player import Player, Unmet
 from kraftspec.conformance.live.scenario_files import NEVER_MS, VOTERS, RoleSetup, Scenario, Step
-from kraftspec.conformance.live.target import Target
+from kraftspec.conformance.live.target import Target, TargetError
 from kraftspec.conformance.live.transcript import Transcript
 from kraftspec.conformance.making.exchanges import requests as rq
 from kraftspec.conformance.runner.known import KnownFailures
 
 CONTROLLER = "CONTROLLER"
 PORT_TRIES = 5
+BROKEN = 3  # So many scenarios without a verdict, before there is one, and the target has none.
+SETUP = 0  # The step of what goes wrong while the node is brought into its role.
 # Nothing happens by itself, unless a role or a scenario shortens a time-out.
 PROPERTIES = {
     "process.roles": "controller",
@@ -37,17 +39,22 @@ PROPERTIES = {
 }
 
 
-Verdict = Literal["passed", "failed", "known failure", "unexpected pass"]
+Verdict = Literal["passed", "failed", "known failure", "unexpected pass", "no verdict"]
 
 
 @dataclass
 class Problem:
-    """What did not follow, and in which step of the scenario."""
+    """What did not follow, and in which step of the scenario; the first is 1."""
 
     step: int
     level: Literal["must", "should"]
     cites: str
     detail: str
+
+    @property
+    def place(self) -> str:
+        """The step, for people."""
+        return place_of(self.step)
 
 
 @dataclass
@@ -62,6 +69,7 @@ class Result:
     ports: Mapping[int, int] = field(default_factory=dict)
     output: str = ""  # The end of the node's, where something failed.
     known: str | None = None  # Why it is known to fail.
+    error: str = ""  # Why there is no verdict.
 
     @property
     def failed(self) -> bool:
@@ -71,6 +79,8 @@ class Result:
     @property
     def verdict(self) -> Verdict:
         """What came of it, known failures considered."""
+        if self.error:
+            return "no verdict"
         if self.failed:
             return "failed" if self.known is None else "known failure"
         return "passed" if self.known is None else "unexpected pass"
@@ -81,6 +91,7 @@ class Result:
             "scenario": self.scenario,
             "about": self.about,
             "verdict": self.verdict,
+            **({"error": self.error} if self.error else {}),
             **({} if self.known is None else {"known": self.known}),
             "seconds": round(self.seconds, 2),
             "problems": [vars(problem) for problem in self.problems],
@@ -98,29 +109,46 @@ def run_all(
 ) -> Iterator[Result]:
     """Play scenarios, each with a new node, ``jobs`` at a time; yield the results as they come.
 
-    Raises TargetError. When the caller ends it early, what is played then ends too.
+    A scenario that cannot be played has no verdict. Raises TargetError where none of the first has
+    one. When the caller ends it early, what is played then ends too.
     """
     shared = _Shared()
+    last_error: TargetError | None = None
 
     def play(scenario: Scenario) -> Result:
-        return run_scenario(scenario, command, roles[scenario.given.role], shared)
+        nonlocal last_error
+        try:
+            return run_scenario(scenario, command, roles[scenario.given.role], shared)
+        except TargetError as error:
+            last_error = error
+            return Result(scenario.name, scenario.about, error=str(error))
 
     with ThreadPoolExecutor(jobs) as pool:
         futures = [pool.submit(play, scenario) for scenario in scenarios]
+        has_verdict = False
         try:
             for number, future in enumerate(as_completed(futures), 1):
                 result = future.result()
+                has_verdict = has_verdict or not result.error
                 progress(result.scenario, number, len(scenarios))
                 yield result
+                if number >= min(BROKEN, len(scenarios)) and not has_verdict:
+                    assert last_error is not None
+                    raise last_error
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
             shared.abort()
 
 
+def place_of(step: int) -> str:
+    """Return the name of a step, for people."""
+    return f"step {step}" if step else "what brings the node into its role"
+
+
 def excuse(results: Sequence[Result], known: KnownFailures) -> None:
     """Note which scenarios are known to fail: entries for ``live/SCENARIO``."""
     for result in results:
-        entry = known.named(f"live/{result.scenario}")
+        entry = None if result.error else known.named(f"live/{result.scenario}")
         if entry is not None:
             result.known = entry.reason
             entry.failed += result.failed
@@ -185,15 +213,15 @@ def run_scenario(
         player.peers.adopt(setup.habits if setup.steps else scenario.given.habits)
         player.start()
         for step in setup.steps:
-            if not _play(player, step, -1, result):
+            if not _play(player, step, SETUP, result):
                 break
         else:
             player.peers.adopt(scenario.given.habits)
-            for number, step in enumerate(scenario.steps):
+            for number, step in enumerate(scenario.steps, 1):
                 if not _play(player, step, number, result):
                     break
             else:
-                _must(result, len(scenario.steps), "Kafka protocol, Network", player.serves)
+                _must(result, len(scenario.steps) + 1, "Kafka protocol, Network", player.serves)
         if result.problems:
             result.output = target.output()
     result.seconds = time.monotonic() - start_s
@@ -227,6 +255,8 @@ def _play(player: Player, step: Step, number: int, result: Result) -> bool:
     for then in step.then:
         try:
             player.judge(then.outcomes)
+        except TargetError as error:
+            raise TargetError(f"{place_of(number)}: {error}") from error
         except Unmet as unmet:
             level: Literal["must", "should"] = "should" if then.must is None else "must"
             result.problems.append(Problem(number, level, then.cites, str(unmet)))
@@ -239,6 +269,8 @@ def _play(player: Player, step: Step, number: int, result: Result) -> bool:
 def _must(result: Result, number: int, cites: str, act: Callable[[], None]) -> bool:
     try:
         act()
+    except TargetError as error:
+        raise TargetError(f"{place_of(number)}: {error}") from error
     except Unmet as unmet:
         result.problems.append(Problem(number, "must", cites, str(unmet)))
         result.transcript.note(f"not met: {unmet}")

@@ -14,9 +14,9 @@ from kraftspec.conformance.live.messages import (
     REQUESTS,
     MessageError,
     check_condition,
+    check_duration,
     check_header,
     check_value,
-    evaluate,
     resolve,
 )
 from kraftspec.words import alike
@@ -48,7 +48,11 @@ class Habits(_Strict, frozen=True, kw_only=True):
         Literal["grant", "reject", "ignore"] | None, Meta(description="At pre-votes and votes.")
     ] = None
     fetches: Annotated[
-        Literal["empty", "ignore"] | None, Meta(description="At Fetch: no records, or nothing.")
+        Literal["empty", "no-leader", "ignore"] | None,
+        Meta(
+            description="At Fetch: no records; that the peer does not lead and knows no leader, "
+            "unless the node follows it; or nothing."
+        ),
     ] = None
 
 
@@ -136,6 +140,9 @@ class Reply(_Strict, frozen=True, kw_only=True):
         str, Meta(description="A whole answer in hex, without its header, in place of a plain one.")
     ] = ""
     version: Annotated[int | None, Meta(description="Of `body`; the newest by default.")] = None
+    repeat: Annotated[
+        bool, Meta(description="Each such request until the next step, as a leader does.")
+    ] = False
 
 
 class Restart(_Strict, frozen=True, kw_only=True):
@@ -176,6 +183,7 @@ class Silence(_Strict, frozen=True, kw_only=True):
     """No request of that kind arrives."""
 
     api: str
+    at: Annotated[Peer | None, Meta(description="At this peer; at all by default.")] = None
     during: Duration
     where: Fields = {}
 
@@ -342,7 +350,7 @@ def _outcome_problems(
             for field in ("within", "not_before", "during"):
                 if text := getattr(one, field, ""):
                     try:
-                        evaluate(text, dict.fromkeys(("election", "fetch", "request"), 1))
+                        check_duration(text)
                     except MessageError as error:
                         yield [*where, name, field], str(error)
 
@@ -360,7 +368,7 @@ def _field_problems(
     for path, value in fields.items():
         try:
             name = resolve(api, direction, path)
-            (check_condition if is_then else check_value)(name, value)
+            (check_condition if is_then else check_value)(api, direction, name, value)
         except MessageError as error:
             yield [*where, path], str(error)
 

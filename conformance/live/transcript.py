@@ -24,7 +24,7 @@ from kraftspec.reference.wire.frames import (
 )
 
 HEX_ROW_BYTES = 32
-CLIENT_PORT = 1_000  # Of a peer's connections in a capture, its id is added.
+CLIENT_PORT = 1_000  # Who opened a connection in a capture, the number of it is added.
 LANE_CHARS = 10
 HEX_BYTES_MAX = 512  # Of a longer frame, only the beginning is printed; --json has all.
 
@@ -40,6 +40,7 @@ class Entry:
     data: bytes = b""
     fields: Any = None
     asked_by: int = NODE  # Who opened the connection.
+    connection: int = 0  # Its number.
     is_whole: bool = False  # The data begins with its size, or with what stands in its place.
 
     def to_json(self) -> dict[str, Any]:
@@ -49,6 +50,7 @@ class Entry:
             "from": self.sender,
             "to": self.receiver,
             "what": self.title,
+            **({"connection": self.connection} if self.data else {}),
             "hex": self.data.hex(),
             "fields": self.fields,
         }
@@ -60,6 +62,7 @@ class Transcript:
     def __init__(self) -> None:
         self.entries: list[Entry] = []
         self._lock = threading.Lock()
+        self._connections: dict[object, int] = {}
         self._start_s = time.monotonic()
         self._start_us = time.time_ns() // 1_000
 
@@ -67,8 +70,11 @@ class Transcript:
         """Add an event at the node."""
         self._add(NODE, NODE, title)
 
-    def request(self, sender: int, receiver: int, frame: bytes) -> Message | None:
+    def request(
+        self, sender: int, receiver: int, frame: bytes, connection: object
+    ) -> Message | None:
         """Add a request, its size left out; return it, or None where it cannot be read."""
+        opened = (sender, self._number(connection))
         try:
             key, version, correlation_id = peek_request(frame)
             name = API_NAMES.get(key, f"API {key}")
@@ -76,33 +82,38 @@ class Transcript:
             message = REQUESTS[name]
             body = frame[read_request_head(frame, message).body_at :]
             read: Message = message.decode(body, version, copy=True)
-            self._add(sender, receiver, title, frame, lambda: read.to_json(version), sender)
+            self._add(sender, receiver, title, frame, lambda: read.to_json(version), opened)
         except (CodecError, KeyError, ValueError) as error:
             title = f"a request that cannot be read: {error}"
-            self._add(sender, receiver, title, frame, asked_by=sender)
+            self._add(sender, receiver, title, frame, opened=opened)
             return None
         return read
 
     def response(
-        self, sender: int, receiver: int, frame: bytes, api: str, version: int
+        self, sender: int, receiver: int, frame: bytes, api: str, version: int, connection: object
     ) -> Message | None:
         """Add a response, its size left out; return it, or None where it cannot be read."""
+        opened = (receiver, self._number(connection))
         message = RESPONSES[api]
         title = f"{api} v{version} response {read_correlation_id(frame)}"
         try:
             read: Message = read_response(frame, message, version)
             shown = answer_version(frame, message, version)
-            self._add(sender, receiver, title, frame, lambda: read.to_json(shown), receiver)
+            self._add(sender, receiver, title, frame, lambda: read.to_json(shown), opened)
         except CodecError as error:
             title = f"{title} that cannot be read: {error}"
-            self._add(sender, receiver, title, frame, asked_by=receiver)
+            self._add(sender, receiver, title, frame, opened=opened)
             return None
         return read
 
-    def raw(self, sender: int, receiver: int, title: str, data: bytes) -> None:
+    def raw(self, sender: int, receiver: int, title: str, data: bytes, connection: object) -> None:
         """Add bytes that are no message, those of a size among them."""
-        asked_by = receiver if sender == NODE else sender
-        self._add(sender, receiver, title, data, asked_by=asked_by, is_whole=True)
+        opened = (receiver if sender == NODE else sender, self._number(connection))
+        self._add(sender, receiver, title, data, opened=opened, is_whole=True)
+
+    def _number(self, connection: object) -> int:
+        with self._lock:
+            return self._connections.setdefault(connection, len(self._connections) + 1)
 
     def _add(
         self,
@@ -111,11 +122,11 @@ class Transcript:
         title: str,
         data: bytes = b"",
         fields: Callable[[], Any] = lambda: None,
-        asked_by: int = NODE,
+        opened: tuple[int, int] = (NODE, 0),
         *,
         is_whole: bool = False,
     ) -> None:
-        entry = Entry(0.0, sender, receiver, title, data, fields(), asked_by, is_whole)
+        entry = Entry(0.0, sender, receiver, title, data, fields(), *opened, is_whole)
         with self._lock:
             entry.at_s = time.monotonic() - self._start_s
             self.entries.append(entry)
@@ -133,7 +144,9 @@ class Transcript:
                 lines.append(f"{at}{_arrow(lanes, NODE, NODE)}--- {entry.title}")
                 continue
             arrow = _arrow(lanes, entry.sender, entry.receiver)
-            lines.append(f"{at}{arrow}{entry.title}, {len(entry.data)} bytes")
+            lines.append(
+                f"{at}{arrow}{entry.title}, connection {entry.connection}, {len(entry.data)} bytes"
+            )
             if entry.fields is not None:
                 lines.append(f"{'':13}{json.dumps(entry.fields, ensure_ascii=False)}")
             shown = entry.data[:HEX_BYTES_MAX]
@@ -145,22 +158,19 @@ class Transcript:
         return lines
 
     def pcap(self, ports: Ports) -> bytes:
-        """Return the exchange as a capture: the connections of each peer to the node are one.
-
-        So are those of the node to a peer. Packets are frames, each at the time it was noted.
-        """
+        """Return the exchange as a capture. Packets are frames, each at the time it was noted."""
         packets = [FILE_HEADER]
-        connections: dict[tuple[int, int], Tcp] = {}
+        connections: dict[int, Tcp] = {}
         for entry in list(self.entries):
             if not entry.data:
                 continue
             at_us = self._start_us + int(entry.at_s * 1e6)
             opener = entry.asked_by
             other = entry.receiver if entry.sender == opener else entry.sender
-            tcp = connections.get((opener, other))
+            tcp = connections.get(entry.connection)
             if tcp is None:
-                source, target = (HOST, CLIENT_PORT + opener), (HOST, ports[other])
-                tcp = connections[opener, other] = Tcp((end_of(source), end_of(target)))
+                source, target = (HOST, CLIENT_PORT + entry.connection), (HOST, ports[other])
+                tcp = connections[entry.connection] = Tcp((end_of(source), end_of(target)))
                 for side, flags in ((0, SYN), (1, SYN | ACK), (0, ACK)):
                     packets.append(record(tcp.packet(side, flags=flags), at_us))
             data = entry.data if entry.is_whole else sized(entry.data)

@@ -83,7 +83,8 @@ class YamlFile:
         unknown = _UNKNOWN.search(match["text"])
         if unknown:
             text = f"there is no field {unknown['name']!r}"
-            text += alike(unknown["name"], _fields_at(kind, below))
+            fields = _fields_at(kind, below)
+            text += alike(unknown["name"], fields) or f": {', '.join(fields)}"
             self.problem([*before, *below, unknown["name"]], text, at_key=True)
             return
         text = match["text"][:1].lower() + match["text"][1:]

@@ -5,11 +5,12 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from pathlib import Path
+from shutil import which
 from typing import TYPE_CHECKING, TextIO
 
 import click
 
-from kraftspec.cli.exits import UNEXPECTED_PASS, no_verdict, verdicts
+from kraftspec.cli.exits import NO_VERDICT, UNEXPECTED_PASS, no_verdict, verdicts
 from kraftspec.cli.output import (
     EXIT_FINDINGS,
     alike,
@@ -124,6 +125,7 @@ def live(
 
     command = _command(target)
     excuses = _excuses(known)
+    repeat = _repeat(target or "", paths, known)
     results, ended_early = _played(chosen, command, jobs)
     excuse(results, excuses)
     if junit is not None:
@@ -131,7 +133,7 @@ def live(
     if html is not None:
         from kraftspec.conformance.live.page import page
 
-        html.write(page(target or "", _repeat(target or "", paths), results))
+        html.write(page(target or "", repeat, results))
     if pcap is not None:
         pcap.mkdir(parents=True, exist_ok=True)
         for result in results:
@@ -144,7 +146,7 @@ def live(
     if as_json:
         emit_json({"target": target, "scenarios": [result.to_json() for result in results]})
     else:
-        _print(target or "", paths, results)
+        _print(target or "", repeat, results)
     if ended_early:
         raise ended_early
     raise click.exceptions.Exit(_exit_code(results, strict=strict, warnings=warnings))
@@ -187,6 +189,8 @@ def _exit_code(results: list[Result], *, strict: bool, warnings: list[str]) -> i
     """Return the exit code; with ``strict`` a warning and an advice that is not met count."""
     verdicts = {result.verdict for result in results}
     advised = any(result.problems and result.verdict == "passed" for result in results)
+    if "no verdict" in verdicts:
+        return NO_VERDICT
     if "failed" in verdicts or (strict and (advised or warnings)):
         return EXIT_FINDINGS
     return UNEXPECTED_PASS if "unexpected pass" in verdicts else 0
@@ -214,24 +218,31 @@ def _command(target: str | None) -> list[str]:
         )
     program, *rest = shlex.split(target[5:])
     path = Path(program)
+    if not path.exists() and which(program) is None:
+        raise click.BadParameter(f"there is no program {program!r}", param_hint="--target")
     # Not resolved: the interpreter of a virtual environment is a link, and says which by its path.
     return [str(path.absolute()) if path.exists() else program, *rest]
 
 
-def _repeat(target: str, paths: tuple[Path, ...]) -> str:
+def _repeat(target: str, paths: tuple[Path, ...], known: Path | None) -> str:
     files = "".join(f" --scenarios {shlex.quote(str(path))}" for path in paths)
+    files += f" --known {shlex.quote(str(known))}" if known else ""
     return f"kraftspec conform live --target {shlex.quote(target)}{files}"
 
 
-def _print(target: str, paths: tuple[Path, ...], results: list[Result]) -> None:
+def _print(target: str, repeat: str, results: list[Result]) -> None:
     shown = console()
     for result in results:
+        if result.error:
+            shown.print(
+                f"NO VERDICT {result.scenario}, {printable(result.error.strip())}", soft_wrap=True
+            )
         for problem in result.problems:
             verdict = "should"
             if problem.level == "must":
                 verdict = "FAILED" if result.known is None else "known"
             shown.print(
-                f"{verdict} {result.scenario}, step {problem.step}: "
+                f"{verdict} {result.scenario}, {problem.place}: "
                 f"{printable(problem.detail)} [{problem.cites}]",
                 soft_wrap=True,
             )
@@ -241,7 +252,7 @@ def _print(target: str, paths: tuple[Path, ...], results: list[Result]) -> None:
                 f"{printable(result.known or '')}",
                 soft_wrap=True,
             )
-        if not result.problems:
+        if not result.problems or result.verdict == "known failure":
             continue
         for line in result.transcript.lines():
             shown.print(f"  {printable(line)}", soft_wrap=True)
@@ -249,13 +260,13 @@ def _print(target: str, paths: tuple[Path, ...], results: list[Result]) -> None:
             shown.print("  the node's own output ends so:")
             for line in result.output.splitlines()[-10:]:
                 shown.print(f"    {printable(line)}", soft_wrap=True)
-        repeat = _repeat(target, paths)
         shown.print(f"  repeat: {repeat} --filter {result.scenario}", soft_wrap=True)
     number: Counter[str] = Counter(result.verdict for result in results)
     known = "".join(
         f"{number[verdict]} {words}, "
         for verdict, words in (
             ("known failure", "known to fail"), ("unexpected pass", "passed unexpectedly"),
+            ("no verdict", "without a verdict"),
         )
         if number[verdict]
     )  # fmt: skip
@@ -263,6 +274,6 @@ def _print(target: str, paths: tuple[Path, ...], results: list[Result]) -> None:
     seconds = sum(result.seconds for result in results)
     shown.print(
         f"{target}: {counted(len(results), 'scenario')}: {number['passed']} passed, "
-        f"{number['failed']} failed, {known}{advice} not as it should be, {seconds:.0f} s",
+        f"{number['failed']} failed, {known}{advice} `should` not met, {seconds:.0f} s",
         soft_wrap=True,
     )

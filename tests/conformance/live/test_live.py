@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import json
+import socket
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import jsonschema
 import pytest
 from ruamel.yaml import YAML
 
+from kraftspec.conformance.cluster.node import HOST, free_port
 from kraftspec.conformance.live.messages import (
+    NAMES,
     MessageError,
     evaluate,
     recorded_batch,
     recorded_request,
     resolve,
 )
+from kraftspec.conformance.live.peers import Asked, LivePeers
 from kraftspec.conformance.live.recorded import own_scenarios
 from kraftspec.conformance.live.run import Result, run_scenario
 from kraftspec.conformance.live.scenario_files import (
@@ -27,10 +33,14 @@ from kraftspec.conformance.live.scenario_files import (
     schema_text,
 )
 from kraftspec.conformance.live.target import BUILT_IN, TargetError
+from kraftspec.conformance.live.transcript import Transcript
 from kraftspec.conformance.making.exchanges import requests as rq
 from kraftspec.conformance.runner.node import read_node_vectors
 from kraftspec.fastpath.batch_reader import decode_batch
 from kraftspec.proxy.capture import FILE_HEADER
+from kraftspec.reference.wire.blocking import receive_frames
+from kraftspec.reference.wire.frames import FrameReader, read_correlation_id, sized
+from kraftspec.simulation import live_scenarios
 from kraftspec.yaml_files import YamlFileError
 
 WRONG = [sys.executable, str(Path(__file__).with_name("wrong_target.py"))]
@@ -94,6 +104,32 @@ def test_the_schema_takes_the_scenarios() -> None:
             "- when: {send: {api: Vote, fields: {replicaEpok: 1}}}",
             "8:58: VoteRequest has no field 'replicaEpok'; did you mean replicaEpoch?",
         ),
+        (
+            "- when: {send: {api: Vote, fields: {replicaEpoch: abc}}}",
+            "8:58: there is no 'abc': epoch, end, last_epoch, port_1",
+        ),
+        (
+            "- when: {send: {api: Vote, fields: {preVote: 1}}}",
+            "8:58: 1 is not true or false",
+        ),
+        (
+            "- when: {send: {api: Vote, sender: 5}}",
+            "8:58: sender: invalid enum value 5; there are 2, 3, 4",
+        ),
+        (
+            "- when: {restart: {by: reboot}}",
+            "8:58: by: invalid enum value 'reboot'; there are kill, stop",
+        ),
+        ("- when: {restart: {at: 3}}", "8:58: there is no field 'at': by, properties"),
+        (
+            "- then: [{must: {no_request: {api: Vote, during: fetch - 3}}, cites: KIP-595}]",
+            "8:58: 'fetch - 3' has 3 milliseconds in a sum",
+        ),
+        (
+            "- then: [{must: {answer: {leaderEpoch: {min: x}}}, cites: KIP-595}]\n"
+            "        when: {send: {api: Vote}}",
+            "8:58: there is no 'x': epoch, end",
+        ),
     ],
 )
 def test_a_mistake_has_its_place(line: str, place: str) -> None:
@@ -104,9 +140,8 @@ scenarios:
     steps:
       - when: {{restart: {{by: kill}}}}
         then: [{{must: {{request: {{api: Vote}}}}, cites: KIP-595}}]
-        {line.replace("- when", "# ")}
+      {line}
 """
-    text = text.replace("        # ", "      - when", 1)
     with pytest.raises(YamlFileError) as caught:
         parse_scenarios(text, "it.yaml")
     assert place.partition(": ")[2] in str(caught.value)
@@ -137,6 +172,33 @@ def test_a_wrong_node_fails() -> None:
     assert result.to_json()["exchange"]
 
 
+def test_a_connection_is_answered_in_order() -> None:
+    port = free_port(set())
+    transcript = Transcript()
+    peers = LivePeers({2: port}, transcript, lambda _: dict.fromkeys(NAMES, 0))
+    requests = {"Fetch": rq.fetch(17, 0, 0, last_epoch=0), "Vote": rq.vote(2, 1, last=(0, 0))}
+    try:
+        with socket.create_connection((HOST, port)) as node:
+            for number, message in enumerate(requests.values(), 1):
+                version = type(message).VALID_VERSIONS[-1]
+                node.sendall(sized(rq.frame_of(message, version, number)))
+            came = {api: peers.until(named(api), time.monotonic() + 60) for api in requests}
+            fetch, vote = came.values()
+            assert fetch is not None
+            assert vote is not None
+            peers.reply(vote, rq.vote_answer(1, granted=True))
+            assert not any("response" in entry.title for entry in transcript.entries)
+            peers.reply(fetch, rq.fetch_answer(0, 2, 0))
+            frames = receive_frames(node, FrameReader())
+            assert [read_correlation_id(next(frames)) for _ in requests] == [1, 2]
+    finally:
+        peers.close()
+
+
+def named(api: str) -> Callable[[Asked], Asked | None]:
+    return lambda request: request if request.api == api else None
+
+
 def test_no_step_waits_for_what_never_ends() -> None:
     text = """
 scenarios:
@@ -159,12 +221,14 @@ OURS = (
     "fetched-record-survives-kill", "leader-deposed-by-vote", "observer-does-not-campaign",
     "prospective-hears-of-leader", "recorded-candidate-votes", "recorded-follower-grown-static",
     "recorded-leader-fetches", "recorded-wire-other-logs-vote", "requests-in-one-write",
-    "resigned-leader-does-not-lead-again", "unknown-version-of-api-versions",
-    "vote-survives-kill", "vote-survives-kill-static", "voter-is-removed",
+    "resigned-leader-does-not-lead-again", "simulated-29-0", "simulated-7-0",
+    "unknown-version-of-api-versions", "vote-survives-kill", "vote-survives-kill-static",
+    "voter-is-removed",
 )  # fmt: skip
 KAFKA = (
     "elected-by-peers", "fetched-record-survives-kill", "leader-deposed-by-vote",
     "observer-does-not-campaign", "recorded-follower-grown-static", "recorded-voted-votes",
+    "simulated-7-0",
     "tagged-fields-without-end", "vote-survives-kill", "voter-is-removed",
 )  # fmt: skip
 
@@ -182,3 +246,9 @@ def test_our_node_passes(name: str) -> None:
 def test_kafka_passes(name: str) -> None:
     result = play(name, BUILT_IN["kafka"])
     assert result.problems == [], "\n".join(result.transcript.lines())
+
+
+@pytest.mark.kafka
+@pytest.mark.soak
+def test_simulated_scenarios_are_what_their_seeds_give() -> None:
+    assert live_scenarios.FILE.read_text("utf-8") == live_scenarios.make()

@@ -75,7 +75,7 @@ def test_results_as_junit(scenarios: Path, tmp_path: Path) -> None:
     files = ("--junit", junit, "--html", page, "--pcap", captures)
     result = run(scenarios, *files, "--jobs", "2")
     assert result.exit_code == 1
-    assert "2 scenarios: 1 passed, 1 failed, 0 not as it should be" in result.output
+    assert "2 scenarios: 1 passed, 1 failed, 0 `should` not met" in result.output
     schema = xmlschema.XMLSchema(Path(__file__).parents[1] / "report" / "junit.xsd")
     schema.validate(junit)
     suite = ElementTree.parse(junit).getroot()[0]
@@ -85,7 +85,7 @@ def test_results_as_junit(scenarios: Path, tmp_path: Path) -> None:
     assert cases[PASSED].find("failure") is None
     failure = cases[FAILED].find("failure")
     assert failure is not None
-    assert failure.get("message") == "step 0: voteGranted is True, not False [KIP-595]"
+    assert failure.get("message") == "step 1: voteGranted is True, not False [KIP-595]"
     assert '"voteGranted": true' in (failure.text or "")
     assert "voteGranted is True, not False" in page.read_text()
     assert f"--filter {FAILED}" in page.read_text()
@@ -99,6 +99,7 @@ def test_a_known_failure_is_0_and_its_pass_is_2(scenarios: Path, tmp_path: Path)
     rows = json.loads(result.stdout)["scenarios"]
     assert [row["verdict"] for row in rows] == ["passed", "known failure"]
     assert rows[1]["known"] == "every vote is granted"
+    assert "Vote v2 request" not in run(scenarios, "--known", known(scenarios, FAILED)).stdout
     suite = ElementTree.parse(junit).getroot()[0]
     assert (suite.get("failures"), suite.get("skipped")) == ("0", "1")
     result = run(scenarios, "--known", known(scenarios, "*"), "--filter", PASSED, "--junit", junit)
@@ -111,7 +112,7 @@ def test_an_expired_one_fails_where_it_is_strict(scenarios: Path) -> None:
     expired = known(scenarios, FAILED, "2020-01-01")
     result = run(scenarios, "--filter", FAILED, "--known", expired)
     assert result.exit_code == 0
-    assert "0 passed, 0 failed, 1 known to fail, 0 not as it should be" in result.stdout
+    assert "0 passed, 0 failed, 1 known to fail, 0 `should` not met" in result.stdout
     assert f"known failure live/{FAILED} expired on 2020-01-01" in result.stderr
     assert run(scenarios, "--filter", FAILED, "--known", expired, "--strict").exit_code == 1
 
@@ -121,6 +122,39 @@ def test_a_file_that_cannot_be_used(scenarios: Path) -> None:
     result = run(scenarios, "--known", bad)
     assert result.exit_code == 2
     assert f"the entry live/{FAILED} expires on 'soon'" in " ".join(result.stderr.split())
+
+
+BAD = """
+  - name: waits-for-ever
+    about: Nobody has shortened the time-out in which a vote is due.
+    steps:
+      - when: {send: {api: ApiVersions, sender: 2}}
+        then: [{must: {request: {api: Vote, within: fetch}}, cites: KIP-595}]
+"""
+
+
+def test_a_scenario_that_cannot_be_played_leaves_the_others(
+    scenarios: Path, tmp_path: Path
+) -> None:
+    scenarios.write_text(SCENARIOS + BAD)
+    junit = tmp_path / "junit.xml"
+    result = run(scenarios, "--junit", junit)
+    assert result.exit_code == 3
+    assert "NO VERDICT waits-for-ever, step 1: it waits for 'fetch', a time-out" in result.stdout
+    assert "3 scenarios: 1 passed, 1 failed, 1 without a verdict" in result.stdout
+    suite = ElementTree.parse(junit).getroot()[0]
+    assert (suite.get("failures"), suite.get("errors")) == ("1", "1")
+    scenarios.write_text(f"scenarios:{BAD}")
+    result = run(scenarios)
+    assert result.exit_code == 3
+    assert "Error: step 1: it waits for 'fetch'" in result.stderr
+
+
+def test_a_target_that_is_not_there(scenarios: Path) -> None:
+    words = ["conform", "live", "--target", "exec:./no-such-target", "--scenarios", str(scenarios)]
+    result = CliRunner().invoke(main, words)
+    assert result.exit_code == 2
+    assert "there is no program './no-such-target'" in result.stderr
 
 
 def _begun(properties: Path) -> bool:
@@ -147,6 +181,6 @@ def test_what_is_known_when_it_is_interrupted(scenarios: Path, tmp_path: Path) -
         finally:
             process.kill()
     assert process.returncode == 130
-    assert "2 scenarios: 1 passed, 1 failed, 0 not as it should be" in printed
+    assert "2 scenarios: 1 passed, 1 failed, 0 `should` not met" in printed
     assert [case.get("name") for case in ElementTree.parse(junit).getroot()[0]] == [PASSED, FAILED]
     assert list(home.iterdir()) == []
