@@ -1,0 +1,238 @@
+package org.apache.kafka.raft;
+
+
+/**
+ * No message and no fault of a disk lets a node end with an error of its own. Here it is not so,
+ * with Apache Kafka 4.4.0.
+ *
+ * <p>It calls {@code KafkaRaftClient} itself, as its thread and its network would. Disk, clock and
+ * network are stand-ins in memory, further down in this file; other nodes are played by the
+ * sequence.
+ *
+ * <p>Run it by {@code mvn -q compile exec:java}. It says what happens in each step, and ends with 1
+ * where the fault is there, 0 where it is not, and 3 where the sequence cannot be followed.
+ * {@code -Dkafka.version} names another release of the same interfaces.
+ *
+ * <p>Written by hand.
+ */
+public final class CleansBeforeItHearsOfALeader {
+    private static final Property PROPERTY = new NoFatalError();
+    private static int stepCount;
+
+    private static void sequence() {
+        Node node0 = new Node(0, PROPERTY, new NodeSettings(
+            Uuid.fromString("AQEBAQEBAQEBAQEBAQEBAQ"), // directoryId
+            "c2ltdWxhdGlvbnMtY2x1cw", // clusterId
+            9_000, // portBase
+            true, // canBecomeVoter
+            false, // autoJoin
+            List.of(), // staticVoters
+            List.of(0, 1, 2), // bootstrapServers
+            1_000_000, // electionTimeoutUs
+            2_000_000, // fetchTimeoutUs
+            1_000_000, // electionBackoffMaxUs
+            2_000_000, // requestTimeoutUs
+            20_000, // retryBackoffUs
+            25_000, // appendLingerUs
+            1_048_576, // fetchMaxBytes
+            1_048_576, // fetchSnapshotMaxBytes
+            1)); // retentionBytes
+
+        step("Node 0: is formatted with the voters 0, 1 and 2, and starts.");
+        node0.install(
+            0,
+            0,
+            Batches.control(
+                0, 0,
+                new SnapshotHeaderRecord(),
+                new KRaftVersionRecord().setKRaftVersion((short) 1),
+                new VotersRecord()
+                    .setVoters(List.of(
+                        new VotersRecord.Voter()
+                            .setVoterDirectoryId(Uuid.fromString("AQEBAQEBAQEBAQEBAQEBAQ"))
+                            .setEndpoints(new VotersRecord.EndpointCollection(List.of(
+                                new VotersRecord.Endpoint()
+                                    .setName("CONTROLLER")
+                                    .setHost("localhost")
+                                    .setPort(9000)).iterator()))
+                            .setKRaftVersionFeature(new VotersRecord.KRaftVersionFeature()
+                                .setMaxSupportedVersion((short) 1)),
+                        new VotersRecord.Voter()
+                            .setVoterId(1)
+                            .setVoterDirectoryId(Uuid.fromString("AgICAgICAgICAgICAgICAg"))
+                            .setEndpoints(new VotersRecord.EndpointCollection(List.of(
+                                new VotersRecord.Endpoint()
+                                    .setName("CONTROLLER")
+                                    .setHost("localhost")
+                                    .setPort(9001)).iterator()))
+                            .setKRaftVersionFeature(new VotersRecord.KRaftVersionFeature()
+                                .setMaxSupportedVersion((short) 1)),
+                        new VotersRecord.Voter()
+                            .setVoterId(2)
+                            .setVoterDirectoryId(Uuid.fromString("AwMDAwMDAwMDAwMDAwMDAw"))
+                            .setEndpoints(new VotersRecord.EndpointCollection(List.of(
+                                new VotersRecord.Endpoint()
+                                    .setName("CONTROLLER")
+                                    .setHost("localhost")
+                                    .setPort(9002)).iterator()))
+                            .setKRaftVersionFeature(new VotersRecord.KRaftVersionFeature()
+                                .setMaxSupportedVersion((short) 1)))),
+                new SnapshotFooterRecord()));
+        node0.start(0, 1);
+        // → recovers a log of 0; stores epoch 0; acts on the voters of its start; sends FETCH
+        //   to node 1; is unattached of epoch 0
+
+        step("Node 0: its clock strikes: it has heard of no leader.");
+        node0.tick(5_000_000);
+        // → sends VOTE to node 1; sends VOTE to node 2; is prospective of epoch 0
+
+        step("Node 0: node 1 grants the pre-vote.");
+        node0.receiveReply(
+            5_001_000,
+            1,
+            new VoteResponseData()
+                .setTopics(List.of(
+                    new VoteResponseData.TopicData()
+                        .setTopicName("__cluster_metadata")
+                        .setPartitions(List.of(
+                            new VoteResponseData.PartitionData()
+                                .setLeaderId(-1)
+                                .setVoteGranted(true))))));
+        // → stores epoch 1, voted for 0; sends VOTE to node 1; sends VOTE to node 2; is
+        //   candidate of epoch 1
+
+        step("Node 0: node 1 grants the vote.");
+        node0.receiveReply(
+            5_002_000,
+            1,
+            new VoteResponseData()
+                .setTopics(List.of(
+                    new VoteResponseData.TopicData()
+                        .setTopicName("__cluster_metadata")
+                        .setPartitions(List.of(
+                            new VoteResponseData.PartitionData()
+                                .setLeaderId(-1)
+                                .setLeaderEpoch(1)
+                                .setVoteGranted(true))))));
+        // → stores epoch 1, leader 0; log to 3, epoch 1; durable to 3; sends BEGIN_QUORUM_EPOCH
+        //   to node 1; sends BEGIN_QUORUM_EPOCH to node 2; acts on the voters of offset 2; is
+        //   leader of epoch 1
+
+        step("Node 0: node 1 fetches to the end of its log.");
+        node0.receive(
+            5_003_000,
+            17,
+            new FetchRequestData()
+                .setClusterId("c2ltdWxhdGlvbnMtY2x1cw")
+                .setReplicaState(new FetchRequestData.ReplicaState().setReplicaId(1))
+                .setMaxBytes(1048576)
+                .setTopics(List.of(
+                    new FetchRequestData.FetchTopic()
+                        .setTopicId(Uuid.fromString("AAAAAAAAAAAAAAAAAAAAAQ"))
+                        .setPartitions(List.of(
+                            new FetchRequestData.FetchPartition()
+                                .setCurrentLeaderEpoch(1)
+                                .setFetchOffset(3L)
+                                .setLastFetchedEpoch(1)
+                                .setReplicaDirectoryId(Uuid.fromString("AgICAgICAgICAgICAgICAg")))))));
+        // → high watermark 3; its state machine loads snapshot 0-0; its state machine reads to
+        //   3; answers FETCH; its state machine is told to lead epoch 1
+
+        step("Node 0: its state machine appends two records.");
+        node0.append(5_004_000, 1, "a", "b");
+        node0.tick(5_029_000);
+        // → takes the records as offsets 3 to 4; log to 5, epoch 1; durable to 5
+
+        step("Node 0: node 1 fetches to the end of its log.");
+        node0.receive(
+            5_030_000,
+            17,
+            new FetchRequestData()
+                .setClusterId("c2ltdWxhdGlvbnMtY2x1cw")
+                .setReplicaState(new FetchRequestData.ReplicaState().setReplicaId(1))
+                .setMaxBytes(1048576)
+                .setTopics(List.of(
+                    new FetchRequestData.FetchTopic()
+                        .setTopicId(Uuid.fromString("AAAAAAAAAAAAAAAAAAAAAQ"))
+                        .setPartitions(List.of(
+                            new FetchRequestData.FetchPartition()
+                                .setCurrentLeaderEpoch(1)
+                                .setFetchOffset(5L)
+                                .setLastFetchedEpoch(1)
+                                .setReplicaDirectoryId(Uuid.fromString("AgICAgICAgICAgICAgICAg")))))));
+        // → high watermark 5; its state machine reads to 5; answers FETCH
+
+        step("Node 0: its state machine writes a snapshot.");
+        node0.snapshot(5_031_000, 5, 1);
+        // → has snapshot 5-1
+
+        step("Node 0: its state machine appends two more.");
+        node0.append(5_032_000, 1, "c", "d");
+        node0.tick(5_057_000);
+        // → takes the records as offsets 5 to 6; log to 7, epoch 1; durable to 7
+
+        step("Node 0: node 1 fetches to the end of its log.");
+        node0.receive(
+            5_058_000,
+            17,
+            new FetchRequestData()
+                .setClusterId("c2ltdWxhdGlvbnMtY2x1cw")
+                .setReplicaState(new FetchRequestData.ReplicaState().setReplicaId(1))
+                .setMaxBytes(1048576)
+                .setTopics(List.of(
+                    new FetchRequestData.FetchTopic()
+                        .setTopicId(Uuid.fromString("AAAAAAAAAAAAAAAAAAAAAQ"))
+                        .setPartitions(List.of(
+                            new FetchRequestData.FetchPartition()
+                                .setCurrentLeaderEpoch(1)
+                                .setFetchOffset(7L)
+                                .setLastFetchedEpoch(1)
+                                .setReplicaDirectoryId(Uuid.fromString("AgICAgICAgICAgICAgICAg")))))));
+        // → high watermark 7; its state machine reads to 7; answers FETCH
+
+        step("Node 0: its state machine writes another snapshot.");
+        node0.snapshot(5_059_000, 7, 1);
+        // → has snapshot 7-1
+
+        step("Node 0: its process ends, and starts again.");
+        node0.kill();
+        node0.start(6_000_000, 1);
+        // → recovers a log of 7; stores epoch 1, leader 0; acts on the voters of offset 6;
+        //   sends END_QUORUM_EPOCH to node 1; sends END_QUORUM_EPOCH to node 2; is resigned of
+        //   epoch 1
+
+        step("Node 0: a minute later it has heard of no leader, and cleans its log.");
+        node0.clean(66_000_000);
+        // → ends with an error of its own:
+        //   org.apache.kafka.common.errors.OffsetOutOfRangeException: the log cannot begin at
+        //   5, above the high watermark 0
+    }
+
+    private static void step(String words) {
+        System.out.println(++stepCount + ". " + words);
+    }
+
+    public static void main(String[] arguments) {
+        System.exit(judge());
+    }
+
+    private static int judge() {
+        try {
+            sequence();
+        } catch (Property.Broken breach) {
+            System.out.println("The fault is there: " + breach.getMessage());
+            return 1;
+        } catch (NotFollowed difference) {
+            System.out.println("The sequence cannot be followed: " + difference.getMessage());
+            return 3;
+        } catch (RuntimeException | Error error) { // Of the stand-ins, or of a message.
+            error.printStackTrace(System.out);
+            return 3;
+        }
+        System.out.println("The fault is not there.");
+        return 0;
+    }
+
+    // ---- what Kafka's raft client runs on, and how the sequence reaches it
+    // python -m kraftspec.simulation.java_example FILE DIR adds them, and a pom.
+}
