@@ -127,8 +127,9 @@ def is_refused(home: Path, manifest: Manifest, running: Collection[int] = ()) ->
     before = _contents(home, still)
     code, output = recover(home, manifest, "--write", "--backup", str(home / "backup"))
     codes = {one["code"] for one in output.get("refusals", [])}
+    due = {manifest.expect, *(["running"] if running else [])}
     problems = []
-    if code != REFUSED or not codes or codes - {manifest.expect, *(["running"] if running else [])}:
+    if code != REFUSED or not codes & due or codes - due - set(manifest.beside):
         problems.append(f"exit code {code}, refusals {sorted(codes)}: not {manifest.expect}")
     if _contents(home, still) != before or (home / "backup").exists():
         problems.append("it was refused, and files were changed")

@@ -108,11 +108,26 @@ def blanks_first(making: Making) -> Plan:
         making.cluster.format(node)
         node.start()
     leader = making.leader()
-    wait_until("both have its log", lambda: all(log_end(node) > 0 for node in blanks))
+    wait_until("both have records of it", lambda: all(map(_has_data, blanks)))
     making.tell(f"new disks of {', '.join(str(node.id) for node in blanks)}; {leader.id} leads")
     for node in blanks:
         node.kill()
     return plan
+
+
+def blanks_given(making: Making) -> Plan:
+    """As blanks-first, and the directories with the empty leader's log are given: refused."""
+    plan = blanks_first(making)
+    plan.given += [node for node in making.cluster.controllers if node not in plan.given]
+    plan.live = []
+    plan.expect = "two-committed-branches"
+    # It depends on the epochs of both, and on who led them.
+    plan.beside = ["same-epoch-two-contents", "two-leaders"]
+    return plan
+
+
+def _has_data(node: Node) -> bool:
+    return any(not batch.is_control for batch in batches_of(node.metadata_log))
 
 
 def open_transaction(making: Making) -> Plan:
@@ -328,6 +343,6 @@ KINDS: dict[str, Kind] = {
         lost_voters_return, lost_voters_return_higher, lost_voters_return_before,
         gridlock, gridlock_withdrawn, gridlock_forced, broker_only, addresses_changed,
         static_to_dynamic, blanks_first, stale_voters, loss_accepted, padded, never_fetched,
-        majority_left, same_epoch,
+        majority_left, same_epoch, blanks_given,
     )
 }  # fmt: skip

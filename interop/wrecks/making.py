@@ -50,6 +50,7 @@ class Plan:
     moved: bool = False
     is_killed: bool = False
     expect: str = "recovered"
+    beside: list[str] = field(default_factory=list)
     options: list[str] = field(default_factory=list)
 
 
@@ -188,6 +189,7 @@ class Making:
             keep=[node.id for node in plan.keep],
             returning=[node.id for node in plan.returning],
             expect=plan.expect,
+            beside=plan.beside,
             options=plan.options,
             nodes=nodes,
             # What was acknowledged since is in no log that is kept, or only perhaps.

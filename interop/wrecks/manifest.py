@@ -55,7 +55,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
     ``keep`` are the ids for ``--keep``; ``options`` are others that recover needs, without
     the paths and addresses that are known only where it is done; ``expect`` is ``recovered`` or the
-    code of a refusal. ``returning`` are lost nodes that are started after the recovery.
+    code of a refusal, which those of ``beside`` may come with. ``returning`` are lost nodes that
+    are started after the recovery.
     If it ``is_killed``, the command is, amid each of its changes in turn.
     ``story`` is what was done, step by step.
     """
@@ -73,6 +74,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     truth: Truth
     story: list[str]
     is_killed: bool = False
+    beside: list[str] = []
 
     def node(self, id: int) -> NodeFacts:
         """Return the node of that id."""

@@ -85,6 +85,18 @@ def test_a_refusal_has_its_code_and_changes_nothing(tmp_path: Path) -> None:
     assert is_refused(tmp_path, manifest) == []
     other = msgspec.structs.replace(manifest, expect="loss")
     assert is_refused(tmp_path, other) == ["exit code 1, refusals ['could-elect']: not loss"]
+    beside = msgspec.structs.replace(other, beside=["could-elect"])  # Alone it will not do.
+    assert is_refused(tmp_path, beside) == is_refused(tmp_path, other)
+
+
+def test_a_refusal_may_come_with_others(tmp_path: Path) -> None:
+    one = quorum(tmp_path, *FIRST)[0]
+    new = Node(tmp_path, 2, name="new").append(Lead(1, 2, THREE), Data(1, 2)).vote(1)
+    manifest = a_wreck(tmp_path, [one, new], expect="two-committed-branches")
+    (problem,) = is_refused(tmp_path, manifest)
+    assert "'same-epoch-two-contents', 'two-committed-branches', 'two-leaders'" in problem
+    others = ["same-epoch-two-contents", "two-leaders"]
+    assert is_refused(tmp_path, msgspec.structs.replace(manifest, beside=others)) == []
 
 
 def test_a_voter_that_runs_is_refused(tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ def test_the_command_refuses(arguments: list[str]) -> None:
 
 
 def test_each_kind_says_what_it_is() -> None:
-    assert len(KINDS) == 25
+    assert len(KINDS) == 26
     for name, kind in KINDS.items():
         assert kind.__name__ == name.replace("-", "_")
         assert kind.__doc__
