@@ -115,6 +115,8 @@ def read_batches(
     batches = []
     try:
         for header in iterate_headers(view):
+            if header.last_offset_delta < 0:  # It ends before it begins.
+                break
             position = header.position
             control = _controls(view, position, decode) if header.attributes & CONTROL else ()
             batches.append(

@@ -10,6 +10,7 @@ import pytest
 from tests.reference.raft.network import CLUSTER, LISTENER, directory, voter
 
 from kraftspec.fastpath import encode_batch
+from kraftspec.fastpath.crc import crc32c
 from kraftspec.fastpath.errors import CodecError
 from kraftspec.fastpath.types import ZERO_UUID
 from kraftspec.generated.control_records import ControlRecordType
@@ -31,6 +32,7 @@ from kraftspec.reference.raft.voters import VoterSet
 
 CAPTURED = Path(__file__).resolve().parents[3] / "conformance" / "vectors" / "captured"
 PROFILE = KafkaProfile(LISTENER)
+CRC, LAST_OFFSET_DELTA = slice(17, 21), slice(23, 27)  # Where they stand in a batch.
 APIS = {api.name: PROFILE._by_key[key] for key, api in PROFILE.apis.items()}
 MESSAGE_IN_DESCRIBE_QUORUM = 2  # The first version that has an error message.
 QUORUM_ONLY = sorted(set(APIS) - {"ApiVersions"})  # In that one each node names its own software.
@@ -428,4 +430,16 @@ def test_batches_are_read_up_to_the_first_that_is_damaged_or_cut() -> None:
     damaged[70] ^= 1
     assert read_batches(bytes(damaged)) == ()
     assert read_batches(b"") == ()
+
+
+def test_a_batch_that_ends_before_it_begins_is_damaged() -> None:
+    good, bad = (
+        bytearray(
+            encode_batch([b"value"], timestamps=0, base_offset=base, partition_leader_epoch=3)
+        )
+        for base in (5, 6)
+    )
+    bad[LAST_OFFSET_DELTA] = (-1).to_bytes(4, "big", signed=True)
+    bad[CRC] = crc32c(bad[CRC.stop :]).to_bytes(4, "big")
+    assert [batch.last_offset for batch in read_batches(bytes(good + bad))] == [5]
     assert bytes(16) == ZERO_UUID
