@@ -100,7 +100,10 @@ class Capture:
 
 
 class CapturedTransport:
-    """An asyncio transport whose bytes are captured. Side 0 is ours, side 1 the peer's."""
+    """An asyncio transport whose bytes are captured. Side 0 is ours, side 1 the peer's.
+
+    Whoever wants them otherwise overrides ``note_bytes`` and ``note_end``.
+    """
 
     def __init__(self, capture: Capture, transport: Any, *, is_accepted: bool) -> None:
         self._capture = capture
@@ -116,40 +119,42 @@ class CapturedTransport:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)
 
-    def _bytes(self, sender: int, data: bytes | memoryview) -> None:
+    def note_bytes(self, sender: int, data: bytes | memoryview) -> None:
+        """Note bytes that a side sends."""
         view = memoryview(data)
         for at in range(0, len(view), SEGMENT_BYTES_MAX):
             self._capture.write(self._tcp.packet(sender, view[at : at + SEGMENT_BYTES_MAX]))
 
-    def _end(self, sender: int, flags: int) -> None:
+    def note_end(self, sender: int, flags: int) -> None:
+        """Note that a side sends no more: by FIN or RST."""
         if not self._ended[sender]:
             self._ended[sender] = True
             self._capture.write(self._tcp.packet(sender, flags=flags | ACK))
 
     def write(self, data: bytes | memoryview) -> None:
         """Send bytes."""
-        self._bytes(0, data)
+        self.note_bytes(0, data)
         self._transport.write(data)
 
     def write_eof(self) -> None:
         """Send no more."""
-        self._end(0, FIN)
+        self.note_end(0, FIN)
         self._transport.write_eof()
 
     def close(self) -> None:
         """Close, after what was sent."""
-        self._end(0, FIN)
+        self.note_end(0, FIN)
         self._transport.close()
 
     def abort(self) -> None:
         """Close by a reset."""
-        self._end(0, RST)
+        self.note_end(0, RST)
         self._transport.abort()
 
     def received(self, data: bytes) -> None:
         """Note bytes of the peer."""
-        self._bytes(1, data)
+        self.note_bytes(1, data)
 
     def peer_ended(self, *, is_reset: bool) -> None:
         """Note that the peer sends no more."""
-        self._end(1, RST if is_reset else FIN)
+        self.note_end(1, RST if is_reset else FIN)

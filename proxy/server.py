@@ -104,7 +104,11 @@ class FaultProxy:
 
         The file should be unbuffered; it may be closed after the proxy is.
         """
-        self._shared.capture = Capture(file, self.engine.report)
+        self.capture_by(Capture(file, self.engine.report))
+
+    def capture_by(self, capture: Capture) -> None:
+        """Let it see the bytes of connections that come from now on."""
+        self._shared.capture = capture
 
     def watch(self) -> Watch:
         """Count from now on who says what to whom; return the counts."""

@@ -14,6 +14,7 @@ from typing import Any
 from kraftspec.conformance.clients import batches
 from kraftspec.conformance.clients.answers import Script, encoded
 from kraftspec.conformance.clients.exchange_files import Exchange, versions_of
+from kraftspec.conformance.clients.tape import Tape, transcript_of_client
 from kraftspec.fastpath import decode_batch, read_header
 from kraftspec.fastpath.errors import CodecError
 from kraftspec.fastpath.types import Uuid
@@ -58,6 +59,7 @@ class ScriptedCluster:
         self.given = given
         self.script = Script(exchange.answers)
         self.requests: list[tuple[str, int]] = []  # API and version of each.
+        self.transcript = transcript_of_client()
         self.client_s = client_s
         self.topics: dict[str, Uuid] = {}
         if given.topic:
@@ -151,13 +153,25 @@ class _Session:
     def __init__(self, cluster: ScriptedCluster, node: int, writer: asyncio.StreamWriter) -> None:
         self.cluster, self.node, self.writer = cluster, node, writer
         self.is_trusted = cluster.given.sasl is None
+        self.tape = Tape(cluster.transcript, node)
 
     async def run(self, reader: asyncio.StreamReader) -> None:
         frames = FrameReader(bytes_min=8)
-        while data := await reader.read(1 << 16):
-            frames.feed(data)
-            while (frame := frames.take()) is not None:
-                await self._serve(frame)
+        is_ended = False
+        try:
+            while data := await reader.read(1 << 16):
+                self.tape.received(data)
+                frames.feed(data)
+                while (frame := frames.take()) is not None:
+                    await self._serve(frame)
+            is_ended = True
+        finally:
+            self.tape.end(by_client=is_ended)
+
+    async def _send(self, data: bytes) -> None:
+        self.tape.sent(data)
+        self.writer.write(data)
+        await self.writer.drain()
 
     async def _serve(self, frame: bytes) -> None:
         cluster = self.cluster
@@ -191,12 +205,10 @@ class _Session:
                 data += data
             if answer.pieces_ms:
                 for at in range(len(data) - 1):
-                    self.writer.write(data[at : at + 1])
-                    await self.writer.drain()
+                    await self._send(data[at : at + 1])
                     await asyncio.sleep(answer.pieces_ms / 1000)
                 data = data[-1:]
-        self.writer.write(data)
-        await self.writer.drain()
+        await self._send(data)
         if any(answer.close for answer in acting):
             raise WireError("closed by the script")
 

@@ -31,7 +31,7 @@ _WATCH_S = 0.01
 _OUTPUT_BYTES_MAX = 1 << 20
 # The line that says why a process ended, as Go, Rust, Java, JavaScript and Python write it.
 _WHY = re.compile(
-    r"(panic|fatal error|thread .* panicked at|[\w.]*(Error|Exception)\b.*):|.*OutOfMemory"
+    r"((panic|fatal error|[\w.]*(Error|Exception)\b.*):|thread .* panicked at|.*OutOfMemory).*"
 )
 Missing = Literal["idempotent", "acks", "admin", "consume", "sasl", "tls", "zstd", "lz4", "snappy"]
 
@@ -104,12 +104,15 @@ class Driver:
         self._process: subprocess.Popen[bytes] | None = None
         self._lines: queue.Queue[bytes | None] = queue.Queue()
         self._base = 0
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - of all processes, until the end
+        self._began = 0  # Where in it those of this process begin.
 
     def __enter__(self) -> Driver:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.kill()
+        self._errors.close()
         self._guard.close()
 
     @property
@@ -120,7 +123,7 @@ class Driver:
     def start(self, timeout_s: float) -> Greeting:
         """Start the process. Raises DriverError where it does not greet in time."""
         self.kill()
-        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - as long as the process
+        self._began = self.mark()
         try:
             self._process = subprocess.Popen(
                 self.command,
@@ -178,8 +181,19 @@ class Driver:
             with suppress(OSError):
                 if pipe is not None:
                     pipe.close()
-        self._errors.close()
         self._process = None
+
+    def mark(self) -> int:
+        """Return how much was written to stderr until now."""
+        return os.fstat(self._errors.fileno()).st_size
+
+    def output(self, since: int) -> list[str]:
+        """Return the lines that were written to stderr since a mark; of much, the last."""
+        size = self.mark()
+        at = max(since, size - _OUTPUT_BYTES_MAX)
+        # Not read(): a process that still runs would write where we have read to.
+        data = os.pread(self._errors.fileno(), size - at, at)
+        return data.decode(errors="replace").strip().splitlines()
 
     def _line(self, timeout_s: float) -> bytes:
         process = self._process
@@ -202,12 +216,13 @@ class Driver:
         process = self._process
         assert process is not None
         code = process.wait()
-        self._errors.seek(0)
-        text = self._errors.read(_OUTPUT_BYTES_MAX).decode(errors="replace").strip()
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
-        lines = text.splitlines() or ["it said nothing"]
-        why = [line.strip() for line in lines if _WHY.match(line)] or lines
-        return f"it ended with {how}: {why[-1]}"
+        lines = self.output(self._began) or ["it said nothing"]
+        why = [at for at, line in enumerate(lines) if _WHY.match(line)] or [len(lines) - 1]
+        text = lines[why[-1]].strip()
+        if text.endswith(":"):  # What Rust says stands in the next line.
+            text = " ".join([text, *lines[why[-1] + 1 : why[-1] + 2]])
+        return f"it ended with {how}: {text}"
 
 
 def _read(process: subprocess.Popen[bytes], lines: queue.Queue[bytes | None]) -> None:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from kraftspec.conformance.clients.faults import FAULTS
 from kraftspec.generated import kafka
 from kraftspec.generated.errors import ErrorCode
 from kraftspec.proxy.engine import Engine
@@ -170,7 +171,10 @@ class Exchange(_Strict, frozen=True, kw_only=True):
     rules: Annotated[list[Rule], Meta(description="Of the fault proxy, docs/proxy.md.")] = []
     answers: list[Answer] = []
     steps: Annotated[list[Step], Meta(min_length=1)]
-    requests: Annotated[dict[str, Requests], Meta(description="API to how many may come.")] = {}
+    requests: Annotated[
+        dict[str, Requests | Annotated[int, Meta(ge=0)]],
+        Meta(description="API to how many may come: a number, or min and max."),
+    ] = {}
     client_waits: Annotated[
         bool, Meta(description="A client sees the error by its own time-out alone.")
     ] = False
@@ -250,6 +254,9 @@ def _problems(exchange: Exchange) -> Iterator[tuple[Steps, str]]:
             versions_of(text)
         except ValueError:
             yield below, f"{text!r} is none of 4, 3-7 and none"
+    if exchange.broken and exchange.broken not in FAULTS:
+        text = f"there is no fault {exchange.broken!r}{alike(exchange.broken, FAULTS)}"
+        yield ["broken"], text
     for api in exchange.requests:
         if api not in known:
             yield ["requests", api], f"there is no API {api!r}{alike(api, known)}"

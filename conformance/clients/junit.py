@@ -24,7 +24,8 @@ def junit(client: str, results: Sequence[Result]) -> str:
         elif result.verdict in NOT_JUDGED or result.known is not None:
             Xml.SubElement(case, "skipped", message=text)
         elif not result.passed:
-            Xml.SubElement(case, "failure", message=text, type="conformance")
+            failure = Xml.SubElement(case, "failure", message=text, type="conformance")
+            failure.text = xml_text("\n".join([*result.diagram, *result.output]))
         elif result.detail:
             Xml.SubElement(case, "system-out").text = text
     return document(root, sum(result.seconds for result in results))

@@ -6,6 +6,7 @@ As it is, it passes every exchange. With a switch (``--break NAME``, or a line `
 
 from __future__ import annotations
 
+import argparse
 import socket
 import ssl
 import sys
@@ -17,7 +18,7 @@ import msgspec
 
 from kraftspec import __version__
 from kraftspec.conformance.clients.driver import PROTOCOL, Ask
-from kraftspec.conformance.clients.faults import Faulty
+from kraftspec.conformance.clients.faults import FAULTS, Faulty
 from kraftspec.fastpath import encode_batch
 from kraftspec.fastpath.errors import CodecError
 from kraftspec.fastpath.message import API_VERSIONS_KEY
@@ -319,7 +320,14 @@ def _name(code: int) -> str:
 
 def main(arguments: list[str]) -> None:
     """Answer lines until there are no more."""
-    faulty = Faulty(arguments[1] if arguments[:1] == ["--break"] else "")
+    parser = argparse.ArgumentParser(
+        prog="python -m kraftspec.conformance.clients.reference",
+        description="The driver of the suite's own client: a line of JSON each way.",
+        epilog="The faults:\n" + "\n".join(f"  {name:18} {text}" for name, text in FAULTS.items()),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--break", dest="fault", metavar="FAULT", default="", choices=FAULTS)
+    faulty = Faulty(parser.parse_args(arguments).fault)
     _say(protocol=PROTOCOL, client="kraftspec", version=__version__, language="python", cannot=[])
     client: Client | None = None
     for line in sys.stdin.buffer:

@@ -31,6 +31,7 @@ Verdict = Literal[
 NOT_JUDGED: tuple[Verdict, ...] = ("not supported", "not reached", "no verdict")
 DISCLOSED_LATER: tuple[Verdict, ...] = ("hangs", "exhausts", "crashes")
 START_S = 120.0
+OUTPUT_LINES_MAX = 10
 _WAIT_S = 600.0  # For what runs in the thread of the brokers.
 
 
@@ -44,6 +45,10 @@ class Result(msgspec.Struct, kw_only=True):
     known: str | None = None  # Why it is expected to fail so.
     seconds: float = 0.0
     requests: list[tuple[str, int]] = []
+    # Of a failure: every frame, in hex and by its fields; the same for people; the driver's stderr.
+    exchanged: list[dict[str, Any]] = []
+    diagram: list[str] = []
+    output: list[str] = []
 
 
 class Timing(msgspec.Struct, frozen=True):
@@ -94,6 +99,7 @@ class Player:
                 exchange=exchange.name, verdict="not supported", passed=True, detail=detail
             )
         port = self._kafka_port if exchange.given.broker == "either" else None
+        mark = self.driver.mark()
         with Stage(
             self._thread, exchange, kafka_port=port, certificates=self._certificates,
             client_s=self.timing.client_s,
@@ -106,6 +112,10 @@ class Player:
             except Exception as error:  # It is not the client's.
                 result.verdict, result.passed = "no verdict", False
                 result.detail = f"the scripted broker failed: {type(error).__name__}: {error}"
+        if not result.passed:
+            result.exchanged = [entry.to_json() for entry in stage.transcript.entries]
+            result.diagram = stage.transcript.lines()
+            result.output = self.driver.output(mark)[-OUTPUT_LINES_MAX:]
         result.seconds = time.monotonic() - began
         return result
 
@@ -253,9 +263,10 @@ class _Judge:
     def _judge_requests(self) -> None:
         number = Counter(api for api, _ in self.stage.requests())
         for api, bound in self.exchange.requests.items():
-            if not bound.min <= number[api] <= (number[api] if bound.max is None else bound.max):
-                most = "" if bound.max is None else f" and at most {bound.max}"
-                text = f"{number[api]} {api} requests; at least {bound.min}{most} are right"
+            least, most = (bound, bound) if isinstance(bound, int) else (bound.min, bound.max)
+            if not least <= number[api] <= (number[api] if most is None else most):
+                at_most = "" if most is None else f" and at most {most}"
+                text = f"{number[api]} {api} requests; at least {least}{at_most} are right"
                 self.problems.append(("wrong", text))
 
 

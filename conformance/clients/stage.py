@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from kraftspec.conformance.clients.broker import TOPIC, ScriptedCluster
 from kraftspec.conformance.clients.exchange_files import Exchange
+from kraftspec.conformance.clients.tape import ProxyTape, transcript_of_client
 from kraftspec.fastpath import iterate_records
 from kraftspec.generated.kafka import (
     CreateTopicsRequest,
@@ -25,6 +26,7 @@ from kraftspec.proxy.server import FaultProxy
 from kraftspec.reference.wire.blocking import ask
 
 if TYPE_CHECKING:
+    from kraftspec.conformance.report.transcript import Transcript
     from kraftspec.proxy.frame import Frame
 
 _READY_S = 60.0
@@ -65,6 +67,7 @@ class Stage:
         self._cluster: ScriptedCluster | None = None
         self._proxy: FaultProxy | None = None
         self._counter = _Counter()
+        self._at_proxy = transcript_of_client()
         self.topic = TOPIC if kafka_port is None else f"{exchange.name}-{time.time_ns()}"
 
     def __enter__(self) -> Stage:
@@ -93,6 +96,13 @@ class Stage:
             return self._counter.requests
         return [] if self._cluster is None else self._cluster.requests
 
+    @property
+    def transcript(self) -> Transcript:
+        """What the client has sent and got."""
+        if self._proxy is not None or self._cluster is None:
+            return self._at_proxy
+        return self._cluster.transcript
+
     def values(self) -> list[str]:
         """Return the values in the log that the client has produced."""
         if self._cluster is not None:
@@ -118,8 +128,16 @@ class Stage:
         if self.exchange.rules or self._kafka_port is not None:
             self._proxy = FaultProxy(self.exchange.rules, must_rewrite=True)
             self._proxy.engine.record_to(self._counter)
+            self._proxy.capture_by(ProxyTape(self._at_proxy, self._broker_at))
             port = (await self._proxy.listen(("127.0.0.1", port))).address[1]
         self.bootstrap = f"127.0.0.1:{port}"
+
+    def _broker_at(self, port: int) -> int:
+        """Return the id of the broker behind a port of the proxy; Kafka's is 1."""
+        assert self._proxy is not None
+        behind = {link.address[1]: link.target.address[1] for link in self._proxy.links}
+        ports = {} if self._cluster is None else self._cluster.ports
+        return next((node for node, one in ports.items() if one == behind[port]), 1)
 
     async def _close(self) -> None:
         if self._proxy is not None:

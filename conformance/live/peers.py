@@ -23,9 +23,9 @@ from kraftspec.conformance.live.messages import (
     set_fields,
 )
 from kraftspec.conformance.live.scenario_files import Habits, Reply
-from kraftspec.conformance.live.transcript import Transcript
 from kraftspec.conformance.making.exchanges import requests as rq
 from kraftspec.conformance.making.exchanges.peers import Peers, PendingRequest, versions_answer
+from kraftspec.conformance.report.transcript import Transcript
 from kraftspec.fastpath.message import Message
 from kraftspec.generated.errors import ErrorCode
 from kraftspec.reference.wire.frames import response_header, sized
@@ -100,7 +100,7 @@ class LivePeers(Peers):
     def _take(self, request: PendingRequest) -> None:
         peer = self._node_by_port[request.port]
         message = self._transcript.request(NODE, peer, request.frame, request.connection)
-        if message is None:
+        if message is None or request.api_key not in API_NAMES:
             return
         known = self._learn(message)
         api = API_NAMES[request.api_key]

@@ -39,7 +39,7 @@ from kraftspec.conformance.live.scenario_files import (
     When,
 )
 from kraftspec.conformance.live.target import Target, TargetError
-from kraftspec.conformance.live.transcript import Transcript
+from kraftspec.conformance.report.transcript import Transcript
 from kraftspec.fastpath.errors import CodecError
 from kraftspec.fastpath.message import Message
 from kraftspec.fastpath.walk import iterate_headers

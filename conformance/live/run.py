@@ -18,8 +18,8 @@ from kraftspec.conformance.cluster.node import HOST, free_port
 from kraftspec.conformance.live.player import Player, Unmet
 from kraftspec.conformance.live.scenario_files import NEVER_MS, VOTERS, RoleSetup, Scenario, Step
 from kraftspec.conformance.live.target import Target, TargetError
-from kraftspec.conformance.live.transcript import Transcript
 from kraftspec.conformance.making.exchanges import requests as rq
+from kraftspec.conformance.report.transcript import Transcript
 from kraftspec.conformance.runner.known import KnownFailures
 
 CONTROLLER = "CONTROLLER"
@@ -65,7 +65,7 @@ class Result:
     about: str
     seconds: float = 0.0
     problems: list[Problem] = field(default_factory=list)
-    transcript: Transcript = field(default_factory=Transcript)
+    transcript: Transcript = field(default_factory=lambda: Transcript(rq.ME, "node"))
     ports: Mapping[int, int] = field(default_factory=dict)
     output: str = ""  # The end of the node's, where something failed.
     known: str | None = None  # Why it is known to fail.

@@ -1,8 +1,8 @@
 """What people read of a run: the results' JSON is the truth, and everything here is made from it.
 
 ``matrix`` is the page (implementation by message by version), ``page`` what every page of the
-project is made with, ``junit`` what build servers read,
-``badge`` a picture of one figure, and ``compare`` what changed from one run to the next.
+project is made with, ``junit`` what build servers read, ``badge`` a picture of one figure,
+``compare`` what changed from one run to the next, and ``transcript`` what was sent to whom.
 """
 
 from __future__ import annotations

@@ -35,6 +35,19 @@ def test_a_client_with_a_fault_fails() -> None:
     assert result.exit_code == 1, result.output
     assert "not-leader-twice" in result.stdout
     assert "gives up" in result.stdout
+    lines = result.stdout.splitlines()
+    sent = next(number for number, line in enumerate(lines) if "Produce v" in line)
+    assert "│────────>│" in lines[sent]
+    assert '"topicData": [{"name": "events"' in lines[sent + 1]
+    assert '"errorCode": 6' in result.stdout  # What the proxy answered, not the broker.
+    repeat = next(line for line in lines if line.startswith("  repeat: "))
+    assert repeat.endswith("--timeout-s 5 --patience-s 30 --filter not-leader-twice")
+    as_json = run("--client", faulty, "--filter", "not-leader-twice", "--json")
+    [exchange] = json.loads(as_json.stdout)["exchanges"]
+    produce = [one for one in exchange["exchanged"] if one["what"].startswith("Produce")]
+    assert [(one["from"], one["to"]) for one in produce] == [(0, 1), (1, 0)]
+    assert bytes.fromhex(produce[0]["hex"]).startswith(b"\0\0\0")  # The key of Produce is 0.
+    assert produce[0]["fields"]["acks"] == -1
 
 
 def test_a_known_failure_is_no_failure(tmp_path: Path) -> None:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from kraftspec.conformance.clients.run import Result
     from kraftspec.conformance.runner.known import KnownFailures
 
+LINES_AT_ENDS = 150  # Of the diagram of a failure.
+
 
 @click.command()
 @click.option(
@@ -143,7 +145,11 @@ def clients(
         rows = [msgspec.to_builtins(result) for result in results]
         emit_json({"client": client, "named": name, "exchanges": rows})
     else:
-        _print(client, name, paths, results)
+        options = [word for path in paths for word in ("--exchanges", str(path))]
+        options += ["--kafka"] if kafka else []
+        options += ["--timeout-s", f"{timeout_s:g}", "--patience-s", f"{patience_s:g}"]
+        options += [] if known is None else ["--known", str(known)]
+        _print(client, name, shlex.join(options), results)
     for line in [f"{test} does not fail any more: take it out" for test in mended] + [
         *excuses.warnings(whole=False)
     ]:
@@ -220,7 +226,15 @@ def _chosen(exchanges: list[Exchange], filters: tuple[str, ...]) -> list[Exchang
     return chosen
 
 
-def _print(client: str, name: str, paths: tuple[Path, ...], results: list[Result]) -> None:
+def _beginning_and_end(lines: list[str]) -> list[str]:
+    """Return lines; of many, those at both ends: a client may ask for the same without end."""
+    if len(lines) <= 2 * LINES_AT_ENDS:
+        return lines
+    between = f"… {len(lines) - 2 * LINES_AT_ENDS:,} lines more; --json has all …"
+    return [*lines[:LINES_AT_ENDS], between, *lines[-LINES_AT_ENDS:]]
+
+
+def _print(client: str, name: str, options: str, results: list[Result]) -> None:
     shown = console()
     for result in results:
         if result.passed:
@@ -232,10 +246,13 @@ def _print(client: str, name: str, paths: tuple[Path, ...], results: list[Result
         )
         if result.known is not None:
             continue
-        sent = " ".join(f"{api}:{version}" for api, version in result.requests[:20])
-        shown.print(f"  it sent {printable(sent) or 'nothing'}", soft_wrap=True)
-        files = "".join(f" --exchanges {shlex.quote(str(path))}" for path in paths)
-        repeat = f"kraftspec conform clients --client {shlex.quote(client)}{files}"
+        for line in _beginning_and_end(result.diagram):
+            shown.print(f"  {printable(line)}", soft_wrap=True)
+        if result.output:
+            shown.print("  the driver's own output ends so:")
+            for line in result.output:
+                shown.print(f"    {printable(line)}", soft_wrap=True)
+        repeat = f"kraftspec conform clients --client {shlex.quote(client)} {options}"
         shown.print(f"  repeat: {repeat} --filter {result.exchange}", soft_wrap=True)
     number: Counter[str] = Counter(result.verdict for result in results)
     failed = sum(not result.passed and result.known is None for result in results)

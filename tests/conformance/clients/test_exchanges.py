@@ -134,7 +134,7 @@ def test_mistakes_have_their_places() -> None:
     answers: [{api: Produse}]
     given: {versions: {Fetch: many}}
     steps: [{}]
-    broken: abort
+    broken: aborts
 """
     with pytest.raises(YamlFileError) as error:
         parse_exchanges(text, "wrong.yaml")
@@ -142,4 +142,5 @@ def test_mistakes_have_their_places() -> None:
         "wrong.yaml:5:21: there is no API 'Produse'; did you mean Produce?",
         "wrong.yaml:6:31: 'many' is none of 4, 3-7 and none",
         "wrong.yaml:7:13: one of connect, produce, consume and admin",
+        "wrong.yaml:8:13: there is no fault 'aborts'; did you mean abort?",
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -64,6 +65,49 @@ def test_what_the_broker_did_not_keep_is_lost(player: Player) -> None:
         player, "answers: [{api: Produce, unserved: true}], steps: [{produce: {values: [a]}}]"
     )
     assert (result.verdict, result.passed) == ("loses", False)
+
+
+@pytest.mark.parametrize(
+    ("requests", "verdict"),
+    [("1", "correct"), ("2", "wrong"), ("{min: 1}", "correct"), ("{max: 0}", "wrong")],
+)
+def test_how_many_requests_may_come(player: Player, requests: str, verdict: Verdict) -> None:
+    player.timing = Timing(30, 60)
+    result = played(
+        player, f"requests: {{Produce: {requests}}}, steps: [{{produce: {{values: [a]}}}}]"
+    )
+    assert result.verdict == verdict, result
+
+
+DYING = """
+import json, sys
+print(json.dumps(dict(protocol=1, client="dying", version="0", language="python")), flush=True)
+for line in sys.stdin:
+    if json.loads(line)["verb"] == "produce":
+        for number in range(12):
+            print("thread main panicked at it.rs:1:" if number == 5 else number, file=sys.stderr)
+        sys.exit(3)
+    print(json.dumps(dict(ok=True)), flush=True)
+"""
+
+
+def test_the_end_of_what_a_driver_wrote_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "dying.py"
+    path.write_text(DYING)
+    with Driver([sys.executable, str(path)]) as driver, Player(driver, Timing(30, 60)) as player:
+        results = [played(player, "steps: [{produce: {values: [a]}}]") for _ in range(2)]
+    for result in results:  # The second process has its own.
+        assert result.verdict == "crashes"
+        assert result.detail.endswith("ended with exit code 3: thread main panicked at it.rs:1: 6")
+        assert result.output == [
+            "2",
+            "3",
+            "4",
+            "thread main panicked at it.rs:1:",
+            *"6789",
+            "10",
+            "11",
+        ]
 
 
 def failed(exchange: str, verdict: Verdict) -> Result:

@@ -33,8 +33,8 @@ from kraftspec.conformance.live.scenario_files import (
     schema_text,
 )
 from kraftspec.conformance.live.target import BUILT_IN, TargetError
-from kraftspec.conformance.live.transcript import Transcript
 from kraftspec.conformance.making.exchanges import requests as rq
+from kraftspec.conformance.report.transcript import Transcript
 from kraftspec.conformance.runner.node import read_node_vectors
 from kraftspec.fastpath.batch_reader import decode_batch
 from kraftspec.proxy.capture import FILE_HEADER
@@ -174,7 +174,7 @@ def test_a_wrong_node_fails() -> None:
 
 def test_a_connection_is_answered_in_order() -> None:
     port = free_port(set())
-    transcript = Transcript()
+    transcript = Transcript(NODE, "node")
     peers = LivePeers({2: port}, transcript, lambda _: dict.fromkeys(NAMES, 0))
     requests = {"Fetch": rq.fetch(17, 0, 0, last_epoch=0), "Vote": rq.vote(2, 1, last=(0, 0))}
     try:

@@ -1,19 +1,19 @@
-"""The exchange of a scenario: what was sent to whom, decoded and in hex, and how it is printed."""
+"""An exchange: what was sent to whom, decoded and in hex, and how it is printed."""
 
 from __future__ import annotations
 
 import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kraftspec.conformance.cluster.node import HOST
-from kraftspec.conformance.live.messages import API_NAMES, NODE, REQUESTS, RESPONSES, Ports
 from kraftspec.fastpath.errors import CodecError
 from kraftspec.fastpath.message import Message
+from kraftspec.generated import kafka
 from kraftspec.proxy.capture import ACK, FILE_HEADER, SEGMENT_BYTES_MAX, SYN, Tcp, end_of, record
+from kraftspec.proxy.frame import apis_of
 from kraftspec.reference.wire.frames import (
     answer_version,
     peek_request,
@@ -23,24 +23,26 @@ from kraftspec.reference.wire.frames import (
     sized,
 )
 
+HOST = "127.0.0.1"  # Of all in a capture.
 HEX_ROW_BYTES = 32
 CLIENT_PORT = 1_000  # Who opened a connection in a capture, the number of it is added.
 LANE_CHARS = 10
 HEX_BYTES_MAX = 512  # Of a longer frame, only the beginning is printed; --json has all.
+FIELDS_CHARS_MAX = 4_000  # Likewise of a message's fields.
 
 
 @dataclass
 class Entry:
-    """A frame, or an event: ``data`` is empty then. ``at_s`` counts from the node's first start."""
+    """A frame, or an event: ``data`` is empty then. ``at_s`` counts from the beginning."""
 
     at_s: float
     sender: int
     receiver: int
     title: str
-    data: bytes = b""
-    fields: Any = None
-    asked_by: int = NODE  # Who opened the connection.
-    connection: int = 0  # Its number.
+    data: bytes
+    fields: Any
+    asked_by: int  # Who opened the connection.
+    connection: int  # Its number.
     is_whole: bool = False  # The data begins with its size, or with what stands in its place.
 
     def to_json(self) -> dict[str, Any]:
@@ -57,9 +59,11 @@ class Entry:
 
 
 class Transcript:
-    """What happened, in order; several threads add to it."""
+    """What happened to ``subject``, in order; several threads add to it."""
 
-    def __init__(self) -> None:
+    def __init__(self, subject: int, name: str) -> None:
+        """Begin; ``name`` is what people call the subject."""
+        self.subject, self.name = subject, name
         self.entries: list[Entry] = []
         self._lock = threading.Lock()
         self._connections: dict[object, int] = {}
@@ -67,8 +71,8 @@ class Transcript:
         self._start_us = time.time_ns() // 1_000
 
     def note(self, title: str) -> None:
-        """Add an event at the node."""
-        self._add(NODE, NODE, title)
+        """Add an event at the subject."""
+        self._add(self.subject, self.subject, title)
 
     def request(
         self, sender: int, receiver: int, frame: bytes, connection: object
@@ -77,9 +81,10 @@ class Transcript:
         opened = (sender, self._number(connection))
         try:
             key, version, correlation_id = peek_request(frame)
-            name = API_NAMES.get(key, f"API {key}")
+            api = apis_of(kafka).get(key)
+            name = api.name if api else f"API {key}"
             title = f"{name} v{version} request {correlation_id}"
-            message = REQUESTS[name]
+            message = apis_of(kafka)[key].request
             body = frame[read_request_head(frame, message).body_at :]
             read: Message = message.decode(body, version, copy=True)
             self._add(sender, receiver, title, frame, lambda: read.to_json(version), opened)
@@ -94,7 +99,7 @@ class Transcript:
     ) -> Message | None:
         """Add a response, its size left out; return it, or None where it cannot be read."""
         opened = (receiver, self._number(connection))
-        message = RESPONSES[api]
+        message = {one.name: one.response for one in apis_of(kafka).values()}[api]
         title = f"{api} v{version} response {read_correlation_id(frame)}"
         try:
             read: Message = read_response(frame, message, version)
@@ -108,7 +113,7 @@ class Transcript:
 
     def raw(self, sender: int, receiver: int, title: str, data: bytes, connection: object) -> None:
         """Add bytes that are no message, those of a size among them."""
-        opened = (receiver if sender == NODE else sender, self._number(connection))
+        opened = (receiver if sender == self.subject else sender, self._number(connection))
         self._add(sender, receiver, title, data, opened=opened, is_whole=True)
 
     def _number(self, connection: object) -> int:
@@ -122,7 +127,7 @@ class Transcript:
         title: str,
         data: bytes = b"",
         fields: Callable[[], Any] = lambda: None,
-        opened: tuple[int, int] = (NODE, 0),
+        opened: tuple[int, int] = (0, 0),
         *,
         is_whole: bool = False,
     ) -> None:
@@ -134,21 +139,25 @@ class Transcript:
     def lines(self) -> list[str]:
         """Return the exchange for people: a lane for each node, an arrow for each frame."""
         entries = list(self.entries)
-        peers = {node for one in entries for node in (one.sender, one.receiver)} - {NODE}
-        lanes = [NODE, *sorted(peers)]
-        heads = "".join(f"{'node' if node == NODE else node!s:<{LANE_CHARS}}" for node in lanes)
+        peers = {node for one in entries for node in (one.sender, one.receiver)} - {self.subject}
+        lanes = [self.subject, *sorted(peers)]
+        heads = "".join(
+            f"{self.name if node == self.subject else node!s:<{LANE_CHARS}}" for node in lanes
+        )
         lines = [f"{'':13}{heads}".rstrip()]
         for entry in entries:
             at = f"{entry.at_s:9.3f} s  "
             if not entry.data:
-                lines.append(f"{at}{_arrow(lanes, NODE, NODE)}--- {entry.title}")
+                lines.append(f"{at}{_arrow(lanes, self.subject, self.subject)}--- {entry.title}")
                 continue
             arrow = _arrow(lanes, entry.sender, entry.receiver)
             lines.append(
                 f"{at}{arrow}{entry.title}, connection {entry.connection}, {len(entry.data)} bytes"
             )
             if entry.fields is not None:
-                lines.append(f"{'':13}{json.dumps(entry.fields, ensure_ascii=False)}")
+                fields = json.dumps(entry.fields, ensure_ascii=False)
+                more = "…" if len(fields) > FIELDS_CHARS_MAX else ""
+                lines.append(f"{'':13}{fields[:FIELDS_CHARS_MAX]}{more}")
             shown = entry.data[:HEX_BYTES_MAX]
             for offset in range(0, len(shown), HEX_ROW_BYTES):
                 row = shown[offset : offset + HEX_ROW_BYTES].hex(" ", 4)
@@ -157,7 +166,7 @@ class Transcript:
                 lines.append(f"{'':13}and {len(entry.data) - len(shown)} bytes more")
         return lines
 
-    def pcap(self, ports: Ports) -> bytes:
+    def pcap(self, ports: Mapping[int, int]) -> bytes:
         """Return the exchange as a capture. Packets are frames, each at the time it was noted."""
         packets = [FILE_HEADER]
         connections: dict[int, Tcp] = {}
