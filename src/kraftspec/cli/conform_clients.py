@@ -145,11 +145,7 @@ def clients(
         rows = [msgspec.to_builtins(result) for result in results]
         emit_json({"client": client, "named": name, "exchanges": rows})
     else:
-        options = [word for path in paths for word in ("--exchanges", str(path))]
-        options += ["--kafka"] if kafka else []
-        options += ["--timeout-s", f"{timeout_s:g}", "--patience-s", f"{patience_s:g}"]
-        options += [] if known is None else ["--known", str(known)]
-        _print(client, name, shlex.join(options), results)
+        _print(name, _repeat(client, paths, kafka, (timeout_s, patience_s), known), results)
     for line in [f"{test} does not fail any more: take it out" for test in mended] + [
         *excuses.warnings(whole=False)
     ]:
@@ -234,7 +230,23 @@ def _beginning_and_end(lines: list[str]) -> list[str]:
     return [*lines[:LINES_AT_ENDS], between, *lines[-LINES_AT_ENDS:]]
 
 
-def _print(client: str, name: str, options: str, results: list[Result]) -> None:
+def _repeat(
+    client: str,
+    paths: tuple[Path, ...],
+    kafka: bool,
+    timing: tuple[float, float],
+    known: Path | None,
+) -> str:
+    """Return the command that plays exchanges in the same way again."""
+    words = ["kraftspec", "conform", "clients", "--client", client]
+    words += [word for path in paths for word in ("--exchanges", str(path))]
+    words += ["--kafka"] if kafka else []
+    words += ["--timeout-s", f"{timing[0]:g}", "--patience-s", f"{timing[1]:g}"]
+    words += [] if known is None else ["--known", str(known)]
+    return shlex.join(words)
+
+
+def _print(name: str, repeat: str, results: list[Result]) -> None:
     shown = console()
     for result in results:
         if result.passed:
@@ -252,7 +264,6 @@ def _print(client: str, name: str, options: str, results: list[Result]) -> None:
             shown.print("  the driver's own output ends so:")
             for line in result.output:
                 shown.print(f"    {printable(line)}", soft_wrap=True)
-        repeat = f"kraftspec conform clients --client {shlex.quote(client)} {options}"
         shown.print(f"  repeat: {repeat} --filter {result.exchange}", soft_wrap=True)
     number: Counter[str] = Counter(result.verdict for result in results)
     failed = sum(not result.passed and result.known is None for result in results)

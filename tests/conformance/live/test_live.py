@@ -174,7 +174,7 @@ def test_a_wrong_node_fails() -> None:
 
 def test_a_connection_is_answered_in_order() -> None:
     port = free_port(set())
-    transcript = Transcript(NODE, "node")
+    transcript = Transcript(rq.ME, "node")
     peers = LivePeers({2: port}, transcript, lambda _: dict.fromkeys(NAMES, 0))
     requests = {"Fetch": rq.fetch(17, 0, 0, last_epoch=0), "Vote": rq.vote(2, 1, last=(0, 0))}
     try:
