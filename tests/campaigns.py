@@ -97,6 +97,14 @@ CAMPAIGNS = (
             "tests/conformance/clients/test_exchanges.py",
         ),
     ),
+    Campaign(
+        "proxy-4.3.1",
+        "the proxy's rules between nodes of the release before",
+        (
+            *("env", "KRAFTSPEC_BROKERS=4.3.1", sys.executable, "-m", "pytest", "-q", "-n", "0"),
+            *(f"tests/proxy/test_real{part}.py" for part in ("", "_rules", "_quorum", "_clients")),
+        ),
+    ),
     *(
         Campaign(
             f"codec-{spec.name}",

@@ -1,14 +1,17 @@
-"""A request of each of some APIs that a healthy node of Kafka's answers."""
+"""A request of each of some APIs that a healthy node of Kafka answers, and which Kafka it is."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
+from kraftspec.conformance.cluster import RELEASE
 from kraftspec.fastpath.batch_writer import encode_batch
 from kraftspec.generated import kafka as k
 
 TOPIC = "ruled"
+BROKERS = os.environ.get("KRAFTSPEC_BROKERS", RELEASE)  # Campaigns have another release.
 
 # Of each API a version, and a request that a healthy node answers without an error, but for Vote.
 ASKED: dict[str, tuple[int, Callable[[], Any]]] = {

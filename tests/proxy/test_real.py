@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 import pytest
+from tests.proxy.asked import BROKERS
 
 from kraftspec.conformance.cluster import Cluster
 from kraftspec.proxy.background import BackgroundProxy
@@ -25,7 +26,8 @@ TIMEOUT_S = 120.0
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with Cluster(tmp_path_factory.mktemp("proxied"), controllers=1, brokers=2) as cluster:
+    directory = tmp_path_factory.mktemp("proxied")
+    with Cluster(directory, controllers=1, brokers=2, release=BROKERS) as cluster:
         yield cluster
 
 

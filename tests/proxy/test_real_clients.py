@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 from tests.conftest import cannot_run
+from tests.proxy.asked import BROKERS
 from tests.proxy.test_real import TIMEOUT_S, make_topic, read
 
 with warnings.catch_warnings():  # Of kafka-python's imports.
@@ -108,7 +109,9 @@ def of_page(language: str, control: str) -> dict[str, str]:
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     directory = tmp_path_factory.mktemp("clients")
     alice = ["--add-scram", "SCRAM-SHA-256=[name=alice,password=wonderland]"]
-    with Cluster(directory, brokers=1, sasl=True, format_arguments=alice) as cluster:
+    with Cluster(
+        directory, brokers=1, sasl=True, format_arguments=alice, release=BROKERS
+    ) as cluster:
         make_topic(cluster.bootstrap(), "orders")
         yield cluster
 

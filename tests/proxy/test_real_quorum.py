@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
+from tests.proxy.asked import BROKERS
 
 from kraftspec.conformance.cluster import Cluster
 from kraftspec.conformance.cluster.cluster import CONTROLLER
@@ -38,7 +39,7 @@ def test_rules_between_controllers_and_a_broker(
         return int(address.rpartition(":")[2])
 
     directory = tmp_path_factory.mktemp("behind")
-    with Cluster(directory, controllers=3, brokers=1, front=front) as cluster:
+    with Cluster(directory, controllers=3, brokers=1, front=front, release=BROKERS) as cluster:
         with (
             proxy.error("BrokerHeartbeat", "NOT_CONTROLLER", times=2) as refused,
             proxy.rule(api="Fetch", client_id="raft-client-*", delay_ms=20, times=5) as delayed,

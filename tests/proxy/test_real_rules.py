@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import msgspec
 import pytest
-from tests.proxy.asked import ASKED, TOPIC
+from tests.proxy.asked import ASKED, BROKERS, TOPIC
 from tests.proxy.peers import APIS, TIMEOUT_S, Client, request_frame
 
 from kraftspec.conformance.cluster import Cluster
@@ -103,7 +103,8 @@ def play(cluster: Cluster, rules: list[Rule], work: Callable[[Scene], Awaitable[
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with Cluster(tmp_path_factory.mktemp("ruled"), controllers=1, brokers=1) as cluster:
+    directory = tmp_path_factory.mktemp("ruled")
+    with Cluster(directory, controllers=1, brokers=1, release=BROKERS) as cluster:
         play(cluster, [], lambda scene: scene.ask("CreateTopics"))
 
         async def leads(scene: Scene) -> None:

@@ -109,6 +109,7 @@ def _verify(adapter: str, set_name: str) -> dict[str, Any]:
     from kraftspec.conformance.adapters.harness import AdapterError
     from kraftspec.conformance.runner.run import adapter_named, run
 
+    click.echo(f"Verifying {adapter} with the vectors of {set_name}.", err=True)
     try:
         with progress(f"Verifying {adapter}") as advance:
             filters = [f"set:{set_name}"]
