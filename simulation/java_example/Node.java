@@ -147,7 +147,7 @@ final class Node {
 
     /** Snapshots and log that retention allows to delete are deleted. */
     void clean(long nowUs) {
-        step(nowUs, life -> life.log.maybeClean());
+        step(nowUs, Life::clean);
     }
 
     void resign(long nowUs, int epoch) {

@@ -241,11 +241,6 @@ def _ks_2026_12(step: Step, differences: Differences) -> set[str]:
     return {ALL} if is_so else NOTHING
 
 
-def _ks_2026_11(step: Step, differences: Differences) -> set[str]:
-    is_so = step.command in ("clean", "tick")
-    return {ALL} if is_so and _ends(step, differences, "above the high watermark") else NOTHING
-
-
 def _ks_2026_10(step: Step, differences: Differences) -> set[str]:
     is_so = step.command == "reply" and _ends(step, differences, "Expected to be Follower")
     return {ALL} if is_so else NOTHING
@@ -279,6 +274,13 @@ def _vote_without_directory(step: Step, differences: Differences) -> set[str]:
     return NOTHING
 
 
+def _cleans_unheard(step: Step, differences: Differences) -> set[str]:
+    is_refused = any("above the high watermark" in text for text in step.kafkas.texts())
+    if step.command == "clean" and is_refused:
+        return _names(differences, "start_moved", "state.log_start")
+    return NOTHING
+
+
 def _cleans_itself(step: Step, differences: Differences) -> set[str]:
     if step.command == "tick" and differences.get("start_moved", (True, None))[0] is None:
         return _names(differences, "start_moved", "state.log_start")
@@ -301,12 +303,12 @@ _EXPLAINS: Final[Mapping[str, Explains]] = {
     "resigned": _resigned,
     "KS-2026-04": _ks_2026_04,
     "KS-2026-10": _ks_2026_10,
-    "KS-2026-11": _ks_2026_11,
     "KS-2026-12": _ks_2026_12,
     "KS-2026-06": _ks_2026_06,
     "KS-2026-07": _ks_2026_07,
     "KS-2026-05": _ks_2026_05,
     "vote-without-directory": _vote_without_directory,
+    "cleans-unheard": _cleans_unheard,
     "cleans-itself": _cleans_itself,
 }
 

@@ -210,7 +210,7 @@ final class Commands {
                 return life -> life.snapshot(snapshot, values);
             }
             case 12 -> {
-                return life -> life.log.maybeClean();
+                return Life::clean;
             }
             case 13 -> {
                 int epoch = fields.readInt32();

@@ -118,6 +118,15 @@ final class Life {
         }
     }
 
+    /** The client's own cleaner logs what goes wrong, and tries again a minute later. */
+    void clean() {
+        try {
+            log.maybeClean();
+        } catch (RuntimeException error) {
+            events.note("does not clean its log: " + Diagnosis.of(error));
+        }
+    }
+
     void resign(int epoch) {
         try {
             client.resign(epoch);
