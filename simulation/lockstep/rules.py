@@ -160,8 +160,15 @@ def _has_other_order(request: Request, message: Message, mine: bytes, theirs: by
         for topic in answer.topics:
             for partition in topic.partitions:
                 for replicas in (partition.current_voters, partition.observers):
-                    replicas.sort(key=lambda one: (one.replica_id, one.replica_directory_id))
+                    replicas.sort(key=_described)  # Versions 0 and 1 have no directory id.
     return bool(answers[0] == answers[1])
+
+
+def _described(replica: DescribeQuorumResponse.ReplicaState) -> tuple[Any, ...]:
+    return (
+        replica.replica_id, replica.replica_directory_id, replica.log_end_offset,
+        replica.last_fetch_timestamp,
+    )  # fmt: skip
 
 
 def _unheard_observer(step: Step, differences: Differences) -> set[str]:
