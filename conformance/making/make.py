@@ -24,13 +24,19 @@ from kraftspec.conformance.making.families import Candidate, candidates
 from kraftspec.conformance.making.make_batches import MESSAGE as BATCH
 from kraftspec.conformance.making.make_batches import batch_tests
 from kraftspec.conformance.making.make_invalid import (
-    UNKNOWN,
     invalid_batch_tests,
     invalid_tests,
     unknown_message_tests,
 )
 from kraftspec.conformance.making.policies import notes_of
-from kraftspec.conformance.vectors import KAFKA, SCHEMA_VERSION, dumps, test_id, write_vectors
+from kraftspec.conformance.vectors import (
+    KAFKA,
+    NO_MESSAGE,
+    SCHEMA_VERSION,
+    dumps,
+    test_id,
+    write_vectors,
+)
 from kraftspec.specs import kafka_release
 
 # Messages whose newest version has vectors with lengths of many kilobytes; all have the short ones.
@@ -91,10 +97,10 @@ def make(
                 _make_file(kafka, message_set, path, message, out, report)
             if message_set.name == KAFKA and name.lower() in BATCH.lower():
                 _make_batches(kafka, out, report)
-            if message_set.name == KAFKA and name.lower() in UNKNOWN.lower():
+            if message_set.name == KAFKA and name.lower() in NO_MESSAGE.lower():
                 _make_unknown(kafka, out, report)
             if not name:
-                kept = {BATCH, UNKNOWN, *(message.name for message in messages.values())}
+                kept = {BATCH, NO_MESSAGE, *(message.name for message in messages.values())}
                 for file in (out / message_set.name).glob("*.json"):
                     if file.stem not in kept:  # The set has no such message any more.
                         file.unlink()
@@ -121,10 +127,10 @@ def _make_batches(kafka: KafkaAdapter, out: Path, report: MakeReport) -> None:
 def _make_unknown(kafka: KafkaAdapter, out: Path, report: MakeReport) -> None:
     """Make the tests of a message that there is not."""
     tests, wrong = unknown_message_tests(kafka)
-    head: dict[str, Any] = {"schemaVersion": SCHEMA_VERSION, "message": UNKNOWN}
+    head: dict[str, Any] = {"schemaVersion": SCHEMA_VERSION, "message": NO_MESSAGE}
     head |= {"source": {"kafka": report.release}, "notes": notes_of(tests)}
-    if write_vectors(out / KAFKA / f"{UNKNOWN}.json", head, tests):
-        report.changed.append(f"{KAFKA}/{UNKNOWN}")
+    if write_vectors(out / KAFKA / f"{NO_MESSAGE}.json", head, tests):
+        report.changed.append(f"{KAFKA}/{NO_MESSAGE}")
     report.tests += len(tests)
     report.refused += wrong
 

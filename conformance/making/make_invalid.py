@@ -16,13 +16,12 @@ from kraftspec.conformance.making.invalid_values import encode_faults, fields_of
 from kraftspec.conformance.making.make_batches import MESSAGE as BATCH
 from kraftspec.conformance.making.make_batches import VERSION as BATCH_VERSION
 from kraftspec.conformance.making.policies import Op, policy_of
-from kraftspec.conformance.vectors import KAFKA, dumps, test_id
+from kraftspec.conformance.vectors import KAFKA, NO_MESSAGE, dumps, test_id
 from kraftspec.fastpath.records import COMPRESSION_MASK
 
 if TYPE_CHECKING:
     from kraftspec.conformance.adapters.kafka import KafkaAdapter
 
-UNKNOWN: Final = "NoSuchMessage"
 VERSION_MAX: Final = (1 << 15) - 1
 _BEFORE_BYTES: Final = ("unsupported_version", "unknown_message")  # No byte is looked at.
 # Kafka's own words are kept; those of the JDK differ from release to release.
@@ -108,7 +107,7 @@ def unknown_message_tests(kafka: KafkaAdapter) -> TestsAndErrors:
         Fault("unknown_message", "no message has this name", value=value)
         for value in ({}, {"name": "text"})
     ]
-    return judged(kafka, KAFKA, UNKNOWN, 0, faults)
+    return judged(kafka, KAFKA, NO_MESSAGE, 0, faults)
 
 
 def _unlike(

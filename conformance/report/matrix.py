@@ -21,7 +21,7 @@ from kraftspec.conformance.raw.results import Counts, Failure, Results, Unexpect
 from kraftspec.conformance.raw.vectors import Note
 from kraftspec.conformance.report import set_and_message
 from kraftspec.conformance.report.page import render
-from kraftspec.conformance.vectors import KAFKA, vector_paths
+from kraftspec.conformance.vectors import KAFKA, NO_MESSAGE, vector_paths
 from kraftspec.fastpath.record_batch import RecordBatch
 from kraftspec.words import counted
 
@@ -188,6 +188,8 @@ def _valid_versions(spec: str, message: str) -> range | None:
     """Return the versions of a message in our specs; None if it is unknown."""
     if (spec, message) == (KAFKA, "RecordBatch"):
         return RecordBatch.VALID_VERSIONS
+    if (spec, message) == (KAFKA, NO_MESSAGE):
+        return range(0)
     try:
         catalogue = import_module(f"kraftspec.generated.{spec.replace('-', '_')}").CATALOGUE
     except ModuleNotFoundError:

@@ -21,6 +21,7 @@ from kraftspec.conformance.raw.vectors import Test, VectorFile
 SCHEMA_VERSION = 1
 REVISION = 1  # Of the set for one release of Kafka; the next one when a published set changes.
 KAFKA = "kafka"  # The set of a file that names none.
+NO_MESSAGE = "NoSuchMessage"  # Of vectors with a name that no message has.
 NODE = "node"  # The directory of the vectors of nodes.
 
 

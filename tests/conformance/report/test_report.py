@@ -384,6 +384,12 @@ def test_compare_tells_of_a_regression(runs: tuple[Path, Path]) -> None:
     assert {one["direction"] for one in comparison["newlyFailing"]} == {"encode"}
 
 
+def test_a_message_that_there_is_not_has_no_version_to_count() -> None:
+    """Its vectors pass if they are refused; a run does not count them as a pair, either."""
+    kafka = {"VoteRequest": {"1": counts(passed=1)}, "NoSuchMessage": {"0": counts(passed=1)}}
+    assert "2 messages, 1 pair of message and version" in page([results(kafka)], flags={})
+
+
 def test_report_and_badge_of_real_runs(runs: tuple[Path, Path], tmp_path: Path) -> None:
     out = tmp_path / "deep" / "report.html"
     result = cli("conform", "report", *runs, "--out", out)
