@@ -150,20 +150,34 @@ class LivePeers(Peers):
             request.is_answered = True
 
     def _deny(self, request: Asked) -> None:
-        """Answer a Fetch that does not go to the leader that the node follows: it is none."""
+        """Answer a Fetch that does not go to the leader that the node follows."""
         if (request.epoch, request.peer) != self.followed:
-            known = {"epoch": request.epoch, "end": 0}
-            answer = response_of("Fetch", request.message, -1, known, self._ports_by_node)
-            answer.responses[0].partitions[0].error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
-            answer.node_endpoints = []
-            self.reply(request, answer)
+            self._reject(request)
+
+    def _reject(self, request: Asked) -> None:
+        """Answer a Fetch as who does not lead, and knows no leader."""
+        known = {"epoch": request.epoch, "end": 0}
+        answer = response_of("Fetch", request.message, -1, known, self._ports_by_node)
+        answer.responses[0].partitions[0].error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        answer.node_endpoints = []
+        self.reply(request, answer)
 
     def reply(self, request: Asked, response: Message) -> None:
-        """Answer a request once; a node that has gone hears nothing."""
+        """Answer a request once; a node that has gone hears nothing.
+
+        Fetches before a Fetch on its connection, which nobody answered, are rejected: they have
+        come before the node knew the leader.
+        """
         with self._arrived:
             if request.is_answered:
                 return
             request.is_answered = True
+        if request.api == "Fetch":
+            with self._sending:
+                came = list(self._waiting[request.pending.connection])
+            for older in came[: came.index(request)]:
+                if older.api == "Fetch":
+                    self._reject(older)
         kind = RESPONSES[request.api]
         header = response_header(kind, request.version, request.pending.correlation_id)
         answer = header + response.encode(request.version)

@@ -172,31 +172,37 @@ def test_a_wrong_node_fails() -> None:
     assert result.to_json()["exchange"]
 
 
-def test_a_connection_is_answered_in_order() -> None:
+@pytest.mark.parametrize("second", ["Vote", "Fetch"])
+def test_a_connection_is_answered_in_order(second: str) -> None:
     port = free_port(set())
     transcript = Transcript(rq.ME, "node")
     peers = LivePeers({2: port}, transcript, lambda _: dict.fromkeys(NAMES, 0))
-    requests = {"Fetch": rq.fetch(17, 0, 0, last_epoch=0), "Vote": rq.vote(2, 1, last=(0, 0))}
+    first = rq.fetch(17, 0, 0, last_epoch=0)
+    later = rq.vote(2, 1, last=(0, 0)) if second == "Vote" else rq.fetch(17, 1, 0, last_epoch=0)
     try:
         with socket.create_connection((HOST, port)) as node:
-            for number, message in enumerate(requests.values(), 1):
+            for number, message in enumerate((first, later), 1):
                 version = type(message).VALID_VERSIONS[-1]
                 node.sendall(sized(rq.frame_of(message, version, number)))
-            came = {api: peers.until(named(api), time.monotonic() + 60) for api in requests}
-            fetch, vote = came.values()
-            assert fetch is not None
-            assert vote is not None
-            peers.reply(vote, rq.vote_answer(1, granted=True))
-            assert not any("response" in entry.title for entry in transcript.entries)
-            peers.reply(fetch, rq.fetch_answer(0, 2, 0))
+            came = [peers.until(numbered(number), time.monotonic() + 60) for number in (1, 2)]
+            assert came[0] is not None
+            assert came[1] is not None
+            if second == "Vote":
+                peers.reply(came[1], rq.vote_answer(1, granted=True))
+                assert not any("response" in entry.title for entry in transcript.entries)
+                peers.reply(came[0], rq.fetch_answer(0, 2, 0))
+            else:
+                peers.reply(came[1], rq.fetch_answer(1, 2, 0))
             frames = receive_frames(node, FrameReader())
-            assert [read_correlation_id(next(frames)) for _ in requests] == [1, 2]
+            assert [read_correlation_id(next(frames)) for _ in came] == [1, 2]
+            rejected = '"errorCode": 6' in "\n".join(transcript.lines())
+            assert rejected == (second == "Fetch")
     finally:
         peers.close()
 
 
-def named(api: str) -> Callable[[Asked], Asked | None]:
-    return lambda request: request if request.api == api else None
+def numbered(number: int) -> Callable[[Asked], Asked | None]:
+    return lambda request: request if request.pending.correlation_id == number else None
 
 
 def test_no_step_waits_for_what_never_ends() -> None:
