@@ -186,11 +186,13 @@ Follows(s, epoch, leader) ==
     [Becomes(s, "follower") EXCEPT
         !.epoch = epoch, !.leader = leader, !.vote = IF epoch > s.epoch THEN None ELSE @]
 
-\* What a node makes of an epoch and a leader that a message has. None of an older epoch counts.
+\* What a node makes of an epoch and a leader that a message has. None of an older epoch counts. Who
+\* started with a leader that is none of its voters has had no address of it until now.
 Learned(s, epoch, leader) ==
     LET isOther == leader \notin {None, s.id}
+        isNews == s.leader = None \/ (s.role = "unattached" /\ s.leader = leader)
     IN CASE epoch > s.epoch -> IF isOther THEN Follows(s, epoch, leader) ELSE Unattached(s, epoch)
-         [] epoch = s.epoch /\ isOther /\ s.leader = None -> Follows(s, epoch, leader)
+         [] epoch = s.epoch /\ isOther /\ isNews -> Follows(s, epoch, leader)
          [] OTHER -> s
 
 \* A leader resigns in memory: quorum-state names it as before.

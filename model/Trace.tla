@@ -47,35 +47,45 @@ FormattedFor(n, directory) ==
 \* What a node may become in a step.
 
 \* What a message makes of it. An answer is not looked at by who gave the request up; each tells,
-\* before anything else, who leads.
+\* before anything else, who leads. EndQuorumEpoch may not say where: who does not know the leader
+\* learns the epoch alone.
 Received(s, m) ==
-    CASE m.kind \in {"vote", "begin", "end", "fetch"} -> {On(s, m).now}
+    CASE m.kind \in {"vote", "begin", "fetch"} -> {On(s, m).now}
+      [] m.kind = "end" ->
+            {On(s, m).now} \cup IF \E key \in Voters(s) : key[1] = m.from THEN {}
+                               ELSE {Learned(s, m.epoch, None)}
       [] m.kind = "part" -> {s}
-      [] m.kind = "snapshot" -> {s, Learned(s, m.epoch, m.leader)}
+      [] m.kind = "snapshot" ->
+            LET t == Learned(s, m.epoch, m.leader)
+            IN {s, t} \cup IF IsAwaited(t, m) THEN {[t EXCEPT !.fetched = TRUE]} ELSE {}
       [] OTHER -> {s, On(Learned(s, m.epoch, m.leader), m).now}
 
 \* A snapshot that was offered is there as a whole, some steps later.
 Loaded(s, m) == IF IsAwaited(s, m) THEN {OnSnapshot(s, m).now} ELSE {}
 
-\* How much of its log a node may have when it starts.
-StartsWith(s, e) == {e.keep} \cap (s.synced..End(s))
+\* How much of its log a node may have when it starts: more than it showed, if it lost its power as it
+\* was appending, and less than it shows now, if it leads at once.
+StartsWith(s, e) == (e.keep..(e.keep + Len(e.new))) \cap (s.synced..End(s))
+
+\* What was deleted from the beginning of its log may be there again: no disk syncs a deletion.
+Restored(s, e) == [s EXCEPT !.start = Min(@, e.start)]
 
 \* What the event itself makes of it.
 Happened(s, e) ==
     CASE e.what = "receives" -> Received(s, flight[e.gets])
       [] e.what = "syncs" -> {SyncedTo(s, Min(Max(e.to, s.synced), End(s)))}
-      [] e.what = "starts" -> {Crashed(s, end) : end \in StartsWith(s, e)}
+      [] e.what = "starts" -> {Crashed(Restored(s, e), end) : end \in StartsWith(s, e)}
       [] e.what = "wipes" -> {FormattedFor(s.id, s.dir + 1)}
       [] e.what = "runs" -> {s}
       [] e.what = "fails" -> {}  \* No node ends by itself.
 
 \* Where the power went between a snapshot and the end of the log that it replaces, the start
-\* replaces it.
+\* replaces it, if that was not done yet.
 Firsts(s, e) ==
     IF e.loads = 0 THEN Happened(s, e)
     ELSE UNION {Loaded(t, flight[e.loads]) : t \in Happened(s, e)}
-         \cup IF e.what = "starts" THEN {Crashed(t, End(t)) : t \in Loaded(s, flight[e.loads])}
-              ELSE {}
+         \cup IF e.what # "starts" THEN {}
+              ELSE Happened(s, e) \cup {Crashed(t, End(t)) : t \in Loaded(s, flight[e.loads])}
 
 \* What a timer that expires, or a wish of its state machine, makes of it.
 Expired(s) ==
@@ -95,16 +105,17 @@ MayReplaceVoters(s, voters, asked) ==
        /\ \A key \in new : MayAdd(s, key) /\ <<"add", key[1], key[2]>> \in asked
        /\ \A key \in old : <<"remove", key[1], key[2]>> \in asked
 
-\* A leader appends as many records as its log then has: of clients, or a change of the voters.
+\* A leader appends as many records as its log then has: of clients, or a change of the voters. Where
+\* it loses its power in the step, it has or has not.
 Written(s, e) ==
     LET count == e.keep + Len(e.new) - End(s)
         voters(i) == e.new[Len(e.new) - count + i].voters
         record(i) == Record(s, IF voters(i) = {} THEN "data" ELSE "voters", voters(i))
         changes == {i \in 1..count : voters(i) # {}}
-    IN IF s.role # "leader" \/ ~e.isShown \/ count <= 0 THEN {s}
-       ELSE IF count > Len(e.new) \/ Cardinality(changes) > 1
-               \/ \E i \in changes : ~MayReplaceVoters(s, voters(i), e.asked) THEN {}
-       ELSE {Advanced(Appended(s, [i \in 1..count |-> record(i)]))}
+        isAllowed == /\ count <= Len(e.new) /\ Cardinality(changes) <= 1
+                     /\ \A i \in changes : MayReplaceVoters(s, voters(i), e.asked)
+        all == IF isAllowed THEN {Advanced(Appended(s, [i \in 1..count |-> record(i)]))} ELSE {}
+    IN IF s.role # "leader" \/ count <= 0 THEN {s} ELSE IF e.isShown THEN all ELSE {s} \cup all
 
 \* What is done with the disk by the end of a step: a sync that took none of the time of others, a
 \* snapshot of what is committed, and the start of the log at one.
@@ -178,7 +189,7 @@ Shown(s, e) ==
 \* Whether the vote that a message is about was on the disk as it left, or a higher epoch.
 IsOnDisk(x, voted) == x.storedEpoch > x.epoch \/ (x.storedEpoch = x.epoch /\ x.storedVote = voted)
 
-Asks(t, x) ==
+Asks(s, t, x) ==
     LET key == KeyOf(x.to, x.dir)
         vote == Vote(t, key)
         fetch == [Fetch(t, x.to) EXCEPT !.hw = -1]  \* It is answered also where nothing is new.
@@ -192,8 +203,9 @@ Asks(t, x) ==
                 IF t.role = "leader" /\ key \in Voters(t) /\ t.epoch = x.epoch
                 THEN {Begin(t, key)} ELSE {}
          [] x.kind = "end" ->
-                IF t.role = "resigned" /\ t.epoch = x.epoch
-                THEN {EndsEpoch(t, key, FALSE)} ELSE {}
+                LET isOfIt(u) == u.role = "resigned" /\ u.epoch = x.epoch
+                IN IF isOfIt(s) \/ isOfIt(t)
+                   THEN {EndsEpoch(IF isOfIt(s) THEN s ELSE t, key, FALSE)} ELSE {}
          [] x.kind = "fetch" ->
                 IF /\ t.role # "leader" /\ (IsDurable(t) \/ t.id \in Run.observers)
                    /\ fetch.epoch = x.epoch /\ fetch.at = x.at /\ fetch.lastEpoch = x.last
@@ -236,7 +248,7 @@ Answers(s, f, t, e, x) ==
          [] x.kind = "snapshot" ->
                 {r \in served : r.kind = "snapshot" /\ Len(r.prefix) = x.end}
 
-Made(s, f, t, e, x) == IF x.re = 0 THEN Asks(t, x) ELSE Answers(s, f, t, e, x)
+Made(s, f, t, e, x) == IF x.re = 0 THEN Asks(s, t, x) ELSE Answers(s, f, t, e, x)
 
 AllMade(s, pair, e) == [i \in 1..Len(e.sends) |-> Made(s, pair[1], pair[2], e, e.sends[i])]
 

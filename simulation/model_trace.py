@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from kraftspec.fastpath.types import ZERO_UUID
-from kraftspec.model.traces import NOBODY, SHOWN, Key, Trace, TracedStep
+from kraftspec.model.traces import NOBODY, SHOWN, Key, Trace, TracedStep, Verdict, words
 from kraftspec.reference.raft import ElectionState, ReplicaKey, SnapshotId
 from kraftspec.reference.raft.messages import (
     BeginEpoch,
@@ -49,8 +49,9 @@ from kraftspec.simulation.world import Decision
 # Conditions that traces do not have: they are switched off.
 _WITHOUT = ("upgrade_period_us", "old_nodes")
 _WHAT = {kinds.FLUSH: "syncs", kinds.START: "starts", kinds.REPLACE: "wipes"}
-# The node ended by itself: the world says so, whatever is judged.
-_FAILURES = ("no_fatal_error", "opens_its_disk", "no_exception")
+# The node ended by itself, or has fetched another snapshot than it was offered: the world says so,
+# whatever is judged.
+_FAILURES = ("no_fatal_error", "opens_its_disk", "no_exception", "fetched_whole")
 _NO_STEPS = (kinds.CRASH, kinds.BOUNDARY, kinds.CUT, kinds.DISK)  # A crash is told at the start.
 
 
@@ -104,13 +105,15 @@ def record(
     )
 
 
-def told(recorded: Recorded, step: TracedStep, profile: Profile) -> str:
-    """Return the event of a step as a line, as the simulator tells its traces."""
+def unexplained(recorded: Recorded, verdict: Verdict, profile: Profile) -> list[str]:
+    """Return in words the step that nothing explains, first its event as traces have it."""
+    assert verdict.stuck_at is not None
+    step = recorded.trace.steps[verdict.stuck_at]
     last = recorded.decisions[: step.index + 1]
     events, _ = trace_events(
         recorded.seed, recorded.swarm, profile, last, recorded.cores, is_judged=False
     )
-    return event_text(events[-1])
+    return [event_text(events[-1]), *words(step, verdict)]
 
 
 class _TraceReplay(Replay):
@@ -128,7 +131,6 @@ class _TraceReplay(Replay):
         self._logs: dict[int, WholeLog] = {}  # As they were after the last step.
         self._shown: dict[int, TracedStep] = {}
         self._hw_max: dict[int, int] = {}  # Since the node started.
-        self._has_led: set[int] = set()  # Since the node started.
         self._snapshots: dict[tuple[int, SnapshotId], frozenset[Key]] = {}
         self._whole = WholeLogs()
         self._notes = StepNotes(self._whole)
@@ -197,17 +199,17 @@ class _TraceReplay(Replay):
 
     def _note(self, step: TracedStep) -> None:
         """Note a step, unless nothing has happened in it."""
-        if step.what in ("starts", "wipes"):
-            self._hw_max[step.node] = step.start  # What its snapshot has was committed.
-            self._has_led.discard(step.node)
-        hw_max = self._hw_max[step.node] = max(self._hw_max.get(step.node, 0), step.hw)
-        if step.role == "leader":
-            self._has_led.add(step.node)
-        elif step.hw == hw_max:
-            self._has_led.discard(step.node)  # It knows again what it knew.
-        # It knows none after a start, or as a leader that has committed nothing of its epoch.
-        step.is_forgotten = step.hw < hw_max and (not step.hw or step.node in self._has_led)
         shown = self._shown.get(step.node)
+        begins = step.what in ("starts", "wipes")
+        if begins:
+            self._hw_max[step.node] = step.start  # What its snapshot has was committed.
+        hw_max = self._hw_max[step.node] = max(self._hw_max.get(step.node, 0), step.hw)
+        # It may know less after a start, or when it begins or ends to lead; from then on more and
+        # more, until it knows again what it knew.
+        roles = {step.role, shown.role if shown is not None else step.role}
+        may_forget = begins or (len(roles) > 1 and "leader" in roles)
+        goes_on = shown is not None and shown.is_forgotten and step.hw >= shown.hw
+        step.is_forgotten = step.hw < hw_max and (may_forget or goes_on)
         is_new = shown is None or _facts(shown) != _facts(step)
         if step.what != "runs" or step.sends or step.loads or step.new or is_new or _is_noted(step):
             self.steps.append(step)
@@ -220,6 +222,8 @@ class _TraceReplay(Replay):
         step.keep = before.same_as(log)
         step.new = log.batches[step.keep :]
         step.to = log.count(replica.durable_end)
+        if replica.has_untold_sync:  # A segment was sealed: it counts as synced when it is told.
+            step.to = min(step.to, self._shown[replica.id].to)
         step.start = log.count(replica.log_model.start_offset)
         step.is_shown = replica.is_up
         if step.is_shown:

@@ -301,6 +301,11 @@ class OwnReplica(Host, Replica):
         """Whether a sync is under way."""
         return self.is_syncing
 
+    @property
+    def has_untold_sync(self) -> bool:
+        """Whether a sync was ended by another one: the core hears of it when it was to end."""
+        return self._flushed is not None
+
     def begin_sync(self) -> None:
         """Begin to sync what is there now; the scheduler says when the disk is done."""
         log: Any = self.storage.log

@@ -235,6 +235,11 @@ class Replica(ABC):
         """Whether its disk is syncing the log, or about to."""
         return self.flush_wanted is not None
 
+    @property
+    def has_untold_sync(self) -> bool:
+        """Whether its disk has synced what the core does not know to be synced."""
+        return False
+
     # Faults of a disk: whoever has none of its own here overrides none of these.
 
     @property

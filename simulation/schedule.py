@@ -11,7 +11,7 @@ from kraftspec.reference.raft.profile import Profile
 from kraftspec.reference.raft.types import NEVER_US
 from kraftspec.simulation.clients import OPERATOR
 from kraftspec.simulation.harness.cores import Core, RunCores
-from kraftspec.simulation.invariants import all_invariants
+from kraftspec.simulation.invariants import Invariant, all_invariants
 from kraftspec.simulation.network import Message
 from kraftspec.simulation.protocols import protocol_of
 from kraftspec.simulation.replica import Replica
@@ -25,6 +25,16 @@ STALE = 200  # Appends of 10,000 in an epoch that the state machine leads no lon
 LAG_MAX = 1_000  # Records that the slowest node lacks.
 STRAGGLES = 100  # How much longer a straggler takes.
 FALLEN_US = 20 * S  # The longest that a node is down by itself.
+
+
+class _Committed(Invariant):
+    """Judges nothing, and notes what is committed: state machines wait for it."""
+
+    def high_watermark_changed(self, replica: Replica, old: int, new: int) -> None:
+        """Note the chain at the new offset."""
+        chain = replica.log_model.chain_at(new)
+        if chain is not None:
+            self.committed_log.commit(new, chain)
 
 
 class Schedule(Timeline):
@@ -44,7 +54,9 @@ class Schedule(Timeline):
         if cores:
             self.cores = cores if isinstance(cores, RunCores) else RunCores(cores, seed)
         protocol = protocol_of(profile, self.cores)
-        invariants = all_invariants(protocol.invariants) if is_judged else []
+        invariants: list[Invariant] = [_Committed()]
+        if is_judged:
+            invariants = all_invariants(protocol.invariants)
         world = World(protocol, invariants, self, swarm.log_config)
         super().__init__(world, swarm, Rng(seed))
         self.seed = seed

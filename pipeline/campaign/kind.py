@@ -15,7 +15,7 @@ import pyarrow as pa
 
 # Suffixes of files that decide a result: code, compiled modules, specs, vectors, manifests.
 _SOURCES: Final = {".py", ".pyx", ".pxd", ".h", ".so", ".json", ".java", ".go", ".rs", ".js",
-                   ".mjs", ".toml", ".xml", ".mod", ".sum", ".lock", ".jinja"}  # fmt: skip
+                   ".mjs", ".toml", ".xml", ".mod", ".sum", ".lock", ".jinja", ".tla"}  # fmt: skip
 
 # A row is a ``tally`` (a number of cases with one outcome), a ``finding``, or the ``unit`` itself;
 # its count is the sum of its tallies. The first column is added by the store.

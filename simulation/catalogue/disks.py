@@ -167,7 +167,7 @@ def forgets_voters_at_restart(plant: Planter) -> None:
 
 def reads_no_vote(plant: Planter) -> None:
     """A node that starts does not look into quorum-state."""
-    plant(storage.Storage, "election", property(lambda self: None))
+    plant(storage.Storage, "state", property(lambda self: None))
 
 
 def starts_with_half_a_vote(plant: Planter) -> None:

@@ -280,11 +280,20 @@ def follower_votes(plant: Planter) -> None:
 
 def observers_campaign(plant: Planter) -> None:
     """A node that is no voter stands for election when it hears from nobody."""
+    poll = unattached.Unattached.poll
+
+    def eager(self: Any, now_us: int) -> int:
+        if self.core.is_voter or now_us < self.election_deadline_us:
+            return int(poll(self, now_us))
+        self.core.move(Cause.ELECTION_TIMEOUT)
+        return 0
+
     plant(
         role.QuorumState,
         "election_deadline_us",
         lambda self: self.now_us + self.policy.election_timeout_us(self),
     )
+    plant(unattached.Unattached, "poll", eager)
 
 
 def never_campaigns(plant: Planter) -> None:

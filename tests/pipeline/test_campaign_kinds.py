@@ -33,6 +33,7 @@ from kraftspec.pipeline.campaign.codec import CodecFuzz
 from kraftspec.pipeline.campaign.conform import Conform
 from kraftspec.pipeline.campaign.differential import DifferentialFuzz
 from kraftspec.pipeline.campaign.kind import RESULTS, Kind, Result, digest, release
+from kraftspec.pipeline.campaign.model_check import ModelChecks
 from kraftspec.pipeline.campaign.simulate import Simulations
 from kraftspec.pipeline.campaign.store import MixedError, alone, open_store
 from kraftspec.pipeline.campaign.summary import Found, Summary, write
@@ -172,6 +173,29 @@ def test_simulations_find_what_is_planted_and_make_it_small() -> None:
     clean = Simulations(seeds=1, events=1_000).run(units[0])
     assert clean.findings == []
     assert {tally.class_ for tally in clean.tallies} == {"clean"}
+
+
+def test_runs_are_divided_for_the_model() -> None:
+    units = ModelChecks(seeds=5, first_seed=3, events=100, unit_seeds=2).plan()
+    assert [unit.work for unit in units] == [
+        {"first": 3, "count": 2}, {"first": 5, "count": 2}, {"first": 7, "count": 1},
+    ]  # fmt: skip
+    with pytest.raises(ValueError, match="absent"):
+        ModelChecks(seeds=1, bugs=("absent",)).plan()
+
+
+@pytest.mark.kafka
+@pytest.mark.soak
+def test_the_model_does_not_explain_what_is_planted() -> None:
+    kind = ModelChecks(seeds=2, events=500, bugs=("wins_with_half",))
+    result = kind.run(kind.plan()[0])
+    assert {tally.class_ for tally in result.tallies} == {"explained", "unexplained"}
+    [finding] = result.findings
+    assert finding.title.startswith("seed 1: nothing explains step ")
+    assert "the model's node before: " in finding.example
+    assert finding.reproduce == (
+        "kraftspec simulate --model-check --seed 1 --events 500 --bug wins_with_half"
+    )
 
 
 def simulate_with(bug: str, seed: int) -> Run:
@@ -462,6 +486,9 @@ def test_documented_campaigns_run(arguments: list[str], monkeypatch: pytest.Monk
         assert done.output == "No error.\n"
         return
     [kind] = kinds
+    if isinstance(kind, ModelChecks):  # A unit of it needs a Java, and has a test of its own.
+        assert len(kind.plan()) == kind.seeds / kind.unit_seeds
+        return
     if isinstance(kind, CodecFuzz):
         small: Kind = CodecFuzz(cases=40, targets=kind.targets[-1:], one_in=kind.one_in)
     elif isinstance(kind, DifferentialFuzz):

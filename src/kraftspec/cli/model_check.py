@@ -30,7 +30,7 @@ def model_check(
     """Run seeds, let TLC explain them by behaviours of the model, and print what it cannot."""
     from kraftspec.model import TlcError
     from kraftspec.model.traces import check
-    from kraftspec.simulation.model_trace import record
+    from kraftspec.simulation.model_trace import record, unexplained
     from kraftspec.simulation.protocols import protocol_of
 
     if not protocol_of(profile).is_modelled:
@@ -51,7 +51,7 @@ def model_check(
                 raise no_verdict(error) from error
             pairs = zip(recorded, verdicts, strict=True)
             stuck += [pair for pair in pairs if pair[1].stuck_at is not None]
-    told = [(one.seed, verdict, _words(one, verdict, profile)) for one, verdict in stuck]
+    told = [(one.seed, verdict, unexplained(one, verdict, profile)) for one, verdict in stuck]
     if as_json:
         emit_json(_to_json(seeds, steps, told))
     else:
@@ -67,15 +67,6 @@ def model_check(
                 out.print(line, markup=False)
     if stuck:
         raise click.exceptions.Exit(EXIT_FINDINGS)
-
-
-def _words(recorded: Recorded, verdict: Verdict, profile: Profile) -> Sequence[str]:
-    from kraftspec.model.traces import words
-    from kraftspec.simulation.model_trace import told
-
-    assert verdict.stuck_at is not None
-    step = recorded.trace.steps[verdict.stuck_at]
-    return [told(recorded, step, profile), *words(step, verdict)]
 
 
 def _to_json(
