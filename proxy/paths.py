@@ -149,10 +149,7 @@ def problem_of(
 ) -> str | None:
     """Return what is wrong with a path; None if one of these versions of the message has it."""
     codec = cls.CODEC
-    having = [one for one in cls.VALID_VERSIONS if has(cls, one, steps)]
-    if having and by_id and steps[-1].name in TOPIC_NAMES:
-        ids = (*steps[:-1], Step("topicId", None))
-        having += [one for one in cls.VALID_VERSIONS if has(cls, one, ids)]
+    having = versions_with(cls, steps, by_id=by_id)
     if having and (versions is None or set(having) & set(versions)):
         return None
     if having:
@@ -172,6 +169,15 @@ def _names_below(codec: Codec, layout: Layout, steps: tuple[Step, ...]) -> list[
             return []
         layout = codec.layouts[field[2]]
     return [row[0] for row in layout[2]]
+
+
+def versions_with(cls: type[Message], steps: tuple[Step, ...], *, by_id: bool = False) -> list[int]:
+    """Return the versions of a message that have the field that a path names."""
+    having = [one for one in cls.VALID_VERSIONS if has(cls, one, steps)]
+    if having and by_id and steps[-1].name in TOPIC_NAMES:
+        ids = (*steps[:-1], Step("topicId", None))
+        having += [one for one in cls.VALID_VERSIONS if one not in having and has(cls, one, ids)]
+    return having
 
 
 def has(cls: type[Message], version: int, steps: tuple[Step, ...]) -> bool:

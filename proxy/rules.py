@@ -15,7 +15,15 @@ from msgspec import UNSET, Meta, UnsetType
 from kraftspec.generated.errors import ErrorCode
 from kraftspec.proxy.error_answers import Level
 from kraftspec.proxy.frame import Api, Direction
-from kraftspec.proxy.paths import HEADER, REQUEST, PathError, misfit, parse, problem_of
+from kraftspec.proxy.paths import (
+    HEADER,
+    REQUEST,
+    PathError,
+    misfit,
+    parse,
+    problem_of,
+    versions_with,
+)
 from kraftspec.words import alike
 
 Count = Annotated[int, Meta(ge=1)]
@@ -260,6 +268,25 @@ def check_rule(rule: Rule, apis: dict[int, Api]) -> None:
     for path, value in rule.set.items():
         if isinstance(value, dict) and not (value and _are_numbers(value, {"add"})):
             raise RuleError(f"set.{path}", "give it a value, or {add: number}")
+
+
+def notes(rule: Rule, apis: dict[int, Api]) -> list[str]:
+    """Return which versions of the API that a rule names cannot meet its conditions."""
+    lines = []
+    named = [] if rule.api is None else apis_named(rule, apis)
+    for path in rule.where if len(named) == 1 else ():
+        direction, steps = rule.effective_direction, parse(path)
+        if steps[0].name == HEADER:
+            continue
+        if direction == "response" and steps[0].name == REQUEST:
+            direction, steps = "request", steps[1:]
+        kind = named[0].message(direction)
+        lacking = set(versions_of(rule.versions) or kind.VALID_VERSIONS) & {*kind.VALID_VERSIONS}
+        lacking -= {*versions_with(kind, steps, by_id=True)}
+        if lacking:
+            shown = ", ".join(map(str, sorted(lacking)))
+            lines.append(f"{kind.__name__} has no {path} in versions {shown}: they do not match")
+    return lines
 
 
 def _are_numbers(values: dict[str, Any], names: set[str]) -> bool:

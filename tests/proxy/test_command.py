@@ -75,6 +75,7 @@ def test_before_a_node(tmp_path: Path, number: signal.Signals) -> None:
         (["--set", "none"], 2, "there is no set 'none'"),
         (["--rules", "{bad}", "--check"], 1, "Error: {bad}:2:8: there is no API 'X'"),
         (["--rules", "{good}", "--check"], 0, ""),
+        (["--rules", "{some}", "--check"], 0, "Note: MetadataRequest has no topics.topicId in"),
         (["--listen", "a:0", "--to", "a:1", "--to-config", "{secure}"], 1, "sasl.mechanism=GSSAPI"),
         (["--listen", "a:0", "--to", "a:1", "--listen-config", "{secure}"], 1, "sasl.jaas.config"),
         (["--schema"], 0, '"title": "Rules of kraftspec proxy"'),
@@ -85,9 +86,11 @@ def test_options(tmp_path: Path, arguments: list[str], code: int, expected: str)
     bad, good = tmp_path / "bad.yaml", tmp_path / "good.yaml"
     bad.write_text("rules:\n- api: X\n  drop: true\n")
     good.write_text(RULES)
+    some = tmp_path / "some.yaml"
+    some.write_text("rules:\n- {api: Metadata, where: {topics.topicId: a}, drop: true}\n")
     secure = tmp_path / "secure.properties"
     secure.write_text("security.protocol=SASL_PLAINTEXT\n")
-    paths = {"bad": bad, "good": good, "secure": secure}
+    paths = {"bad": bad, "good": good, "some": some, "secure": secure}
     given = [one.format(**paths) for one in arguments]
     result = CliRunner().invoke(main, ["proxy", *given])
     assert result.exit_code == code, result.output

@@ -9,13 +9,15 @@ import pytest
 from tests.proxy.peers import APIS, Client, Node, answer_filled
 
 from kraftspec.fastpath.types import Uuid
+from kraftspec.generated import kafka
 from kraftspec.generated.kafka import (
     FetchRequest,
     MetadataRequest,
     MetadataResponse,
     ProduceRequest,
 )
-from kraftspec.proxy.rules import Rule, RuleError
+from kraftspec.proxy.frame import apis_of
+from kraftspec.proxy.rules import Rule, RuleError, notes
 from kraftspec.proxy.server import FaultProxy
 from kraftspec.reference.wire.frames import response_header, sized
 
@@ -142,6 +144,26 @@ def test_a_field_that_a_version_lacks_is_not_set() -> None:
     ]
     assert proxy.engine.rules[0].acted == 0
     assert node.requests()[0][2].topic_data[0].topic_id == UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("fields", "note"),
+    [
+        ({"where": {"topicData.name": "a"}}, []),  # By its id since 13.
+        ({"where": {"topicData.topicId": "a"}, "versions": "11+"}, ["topicId in versions 11, 12:"]),
+        ({"where": {"header.clientId": "a"}}, []),
+        ({"where": {"acks": 1}}, []),
+        (
+            {"where": {"request.topicData.topicId": "a"}, "direction": "response"},
+            ["topicId in versions 3, 4, 5, 6, 7, 8, 9, 10, 11, 12:"],
+        ),
+    ],
+    ids=str,
+)
+def test_which_versions_cannot_match(fields: dict[str, Any], note: list[str]) -> None:
+    found = notes(Rule(api="Produce", drop=True, **fields), apis_of(kafka))
+    assert len(found) == len(note)
+    assert all(text in line for text, line in zip(note, found, strict=True))
 
 
 @pytest.mark.parametrize(

@@ -139,6 +139,7 @@ def proxy(
     from kraftspec.proxy.frame import apis_of
     from kraftspec.proxy.recorder import Recorder
     from kraftspec.proxy.rule_files import RuleFile, read_rules, schema_text
+    from kraftspec.proxy.rules import notes
     from kraftspec.proxy.server import FaultProxy
 
     package = _package(set_name)
@@ -150,6 +151,9 @@ def proxy(
     except (ValueError, OSError) as error:
         raise RefusedError(error) from error
     if check:
+        for rule in rules.rules:
+            for line in notes(rule, apis_of(package)):
+                click.echo(f"Note: {line}", err=True)
         return
     if len(listen) != len(to):
         raise click.UsageError("give one --listen for each --to")
