@@ -157,6 +157,10 @@ class _Case:
             accepts_loss=rng.pick((True, False)),
             source=_path(shortest) if rng.below(3) == 0 else "",
         )
+        is_static = all(one.kraft_version == 0 for one in judgement.directories)
+        if is_static and rng.pick((True, False)):
+            endpoints = {id_: world.replicas[id_].config.endpoints for id_ in keep}
+            request = msgspec.structs.replace(request, to_dynamic=True, endpoints=endpoints)
         plan = self._recover([_path(one) for one in given], request)
         if plan is not None:
             self._start(plan, list(keep), [one for one in given if one not in _moved_away(plan)])
@@ -199,7 +203,12 @@ class _Case:
         again = self._again(plan, paths, "")
         if not again.is_done:
             raise Violation("recovered_once", f"{again.refusals} {again.changes}")
-        kinds = {"forced": bool(plan.batch), "static": plan.is_static, "begun": plan.is_begun}
+        kinds = {
+            "forced": bool(plan.batch),
+            "made dynamic": request.to_dynamic,
+            "static": plan.is_static,
+            "begun": plan.is_begun,
+        }
         names = [name for name, is_so in kinds.items() if is_so] or ["graft"]
         self.done[f"recovered: {' '.join(names)}"] += 1
         return plan

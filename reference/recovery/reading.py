@@ -209,10 +209,14 @@ class Directory(msgspec.Struct, kw_only=True):
 
     @property
     def static_ids(self) -> tuple[int, ...]:
-        """The static voters that the node was last told, as far as it has written them down."""
+        """The static voters that the node was last told, as far as it has written them down.
+
+        A node that is told none writes down none, though its log may begin under static voters:
+        a new controller that has not fetched the change to kraft.version 1 yet.
+        """
         if self.kraft_version or self.history:
             return ()
-        if self.vote is not None and self.vote.voters:
+        if self.vote is not None:
             return self.vote.voters
         for batch in reversed(self.log.controls):
             change = batch.find(LeaderChange)

@@ -16,12 +16,19 @@ from kraftspec.simulation.recovered import check
 SEEDS_MAX = 60  # A wrong cure that a seed below does not show is not looked for.
 # The version of first voters was in no log: nodes that came later made snapshots without voters.
 WITHOUT_VERSION = (130, 139)
+# New controllers with ids of the former static voters were taken for these, and for electable.
+MADE_DYNAMIC = 111
 
 
 def test_a_few_seeds() -> None:
     done = sum((check(seed) for seed in (0, 1, 2, *WITHOUT_VERSION)), Counter[str]())
     assert done["elected, and committed more"] >= 3
     assert done["the power failed in the cure"] >= 1
+
+
+def test_static_voters_become_those_of_the_log() -> None:
+    done = check(MADE_DYNAMIC)
+    assert done["recovered: forced made dynamic"] == done["elected, and committed more"] == 1
 
 
 @pytest.mark.soak

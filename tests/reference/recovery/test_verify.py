@@ -299,6 +299,26 @@ def test_static_voters_that_were_upgraded(tmp_path: Path) -> None:
     assert proofs == []  # An upgrade is written without a look at what is committed.
 
 
+def test_new_controllers_behind_the_upgrade_are_no_voters(tmp_path: Path) -> None:
+    """They have ids of static voters, and are told of none: with these they cannot be elected."""
+    steps = (*FIRST, Change(1, (1,), level=1), Data(1, 2))
+    nodes = [Node(tmp_path, 1).append(*steps).vote(1, leader=1)]
+    for id in (2, 3):
+        new = Node(tmp_path, id).append(*FIRST)
+        state = (  # As Kafka writes it without controller.quorum.voters, and kraft.version 0.
+            b'{"clusterId":"","leaderId":1,"leaderEpoch":1,"votedId":-1,"appliedOffset":0,'
+            b'"currentVoters":[],"data_version":0}'
+        )
+        (new.metadata / "quorum-state").write_bytes(state)
+        nodes.append(new)
+    judgement = judged(nodes)
+    assert electable(judgement) == {1}
+    assert judgement.exit_code == 0, codes(judgement)
+    (nodes[1].metadata / "quorum-state").unlink()
+    (nodes[2].metadata / "quorum-state").unlink()
+    assert electable(judged(nodes)) == {1, 2, 3}  # Now nobody knows: the properties decide.
+
+
 def test_a_second_change_proves_the_first(tmp_path: Path) -> None:
     node = Node(tmp_path, 1, (1, 2)).append(
         Lead(1, 1, (1, 2)), Change(1, THREE), Change(1, (1, 2, 3, 4))
