@@ -99,7 +99,6 @@ def test_a_known_failure_is_0_and_its_pass_is_2(scenarios: Path, tmp_path: Path)
     rows = json.loads(result.stdout)["scenarios"]
     assert [row["verdict"] for row in rows] == ["passed", "known failure"]
     assert rows[1]["known"] == "every vote is granted"
-    assert "Vote v2 request" not in run(scenarios, "--known", known(scenarios, FAILED)).stdout
     suite = ElementTree.parse(junit).getroot()[0]
     assert (suite.get("failures"), suite.get("skipped")) == ("0", "1")
     result = run(scenarios, "--known", known(scenarios, "*"), "--filter", PASSED, "--junit", junit)
@@ -113,6 +112,7 @@ def test_an_expired_one_fails_where_it_is_strict(scenarios: Path) -> None:
     result = run(scenarios, "--filter", FAILED, "--known", expired)
     assert result.exit_code == 0
     assert "0 passed, 0 failed, 1 known to fail, 0 `should` not met" in result.stdout
+    assert "Vote v2 request" not in result.stdout
     assert f"known failure live/{FAILED} expired on 2020-01-01" in result.stderr
     assert run(scenarios, "--filter", FAILED, "--known", expired, "--strict").exit_code == 1
 
@@ -138,12 +138,13 @@ def test_a_scenario_that_cannot_be_played_leaves_the_others(
 ) -> None:
     scenarios.write_text(SCENARIOS + BAD)
     junit = tmp_path / "junit.xml"
-    result = run(scenarios, "--junit", junit)
+    options = ("--filter", PASSED, "--filter", "waits-for-ever", "--jobs", "2")
+    result = run(scenarios, "--junit", junit, *options)
     assert result.exit_code == 3
     assert "NO VERDICT waits-for-ever, step 1: it waits for 'fetch', a time-out" in result.stdout
-    assert "3 scenarios: 1 passed, 1 failed, 1 without a verdict" in result.stdout
+    assert "2 scenarios: 1 passed, 0 failed, 1 without a verdict" in result.stdout
     suite = ElementTree.parse(junit).getroot()[0]
-    assert (suite.get("failures"), suite.get("errors")) == ("1", "1")
+    assert (suite.get("failures"), suite.get("errors")) == ("0", "1")
     scenarios.write_text(f"scenarios:{BAD}")
     result = run(scenarios)
     assert result.exit_code == 3
