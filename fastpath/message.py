@@ -87,8 +87,19 @@ class Struct(msgspec.Struct, kw_only=True, gc=False):
     """A struct of a message: typed, mutable, compared by value.
 
     Not tracked by the cyclic collector: a message is a tree. Views of the input (``records``)
-    become bytes when a struct is pickled or copied deeply.
+    become bytes when a struct is pickled or copied deeply. A list is equal to a tuple of the same
+    elements: ``encode`` takes either, and ``decode`` returns one of them.
     """
+
+    def __eq__(self, other: object) -> bool:
+        equal = super().__eq__(other)
+        if equal is NotImplemented or equal:
+            return equal
+        return all(
+            _is_same(getattr(self, name), getattr(other, name)) for name in self.__struct_fields__
+        )
+
+    __hash__ = None  # type: ignore[assignment] # It is mutable.
 
     def __reduce__(self) -> tuple[Any, ...]:
         fields = {name: getattr(self, name) for name in self.__struct_fields__}
@@ -96,6 +107,12 @@ class Struct(msgspec.Struct, kw_only=True, gc=False):
             if isinstance(value, memoryview):
                 fields[name] = bytes(value)
         return _rebuild, (type(self), fields)
+
+
+def _is_same(a: Any, b: Any) -> bool:
+    if isinstance(a, list | tuple) and isinstance(b, list | tuple):
+        return len(a) == len(b) and all(map(_is_same, a, b))
+    return bool(a == b)
 
 
 def _rebuild(cls: type[Struct], fields: dict[str, Any]) -> Struct:

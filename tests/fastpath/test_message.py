@@ -247,6 +247,22 @@ def test_equality_is_by_value() -> None:
     assert view == plain
 
 
+def test_a_list_is_equal_to_a_tuple_of_the_same() -> None:
+    partition = kafka.MetadataResponse.MetadataResponsePartition
+    topic = kafka.MetadataResponse.MetadataResponseTopic
+
+    def message(replicas: Any, kind: Any) -> kafka.MetadataResponse:
+        partitions = kind([partition(replica_nodes=replicas)])
+        return kafka.MetadataResponse(topics=kind([topic(partitions=partitions)]))
+
+    given = message([1, 2], tuple)
+    assert given == kafka.MetadataResponse.decode(given.encode(9), 9) == message((1, 2), list)
+    assert given != message([1, 3], tuple)
+    assert given != message([1], tuple)
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(given)
+
+
 def test_defaults_are_not_shared() -> None:
     one = VoteRequest()
     one.topics.append(VoteRequest.TopicData())
