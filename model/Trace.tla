@@ -127,7 +127,17 @@ OnDisk(s, e) ==
        ELSE IF e.start > s.start /\ e.start <= written.snapshot THEN StartsAt(written, e.start)
        ELSE written
 
-Ends(s, e) == {OnDisk(t, e) : t \in Written(s, e)}
+\* A Fetch that waited is looked at once more when it is answered: what it asked from counts again,
+\* also where one that came late has said less since.
+Heard(s, e) ==
+    LET answered == {flight[e.sends[i].re] : i \in {i \in 1..Len(e.sends) :
+                                                        e.sends[i].re \notin {0, e.gets}}}
+        fetches == {m \in answered : m.kind = "fetch" /\ m.epoch = s.epoch}
+        heard(key) == Largest({m.at : m \in {m \in fetches : m.key = key}})
+    IN IF s.role # "leader" \/ fetches = {} THEN {s}
+       ELSE {s, Advanced([s EXCEPT !.match = [key \in {m.key : m \in fetches} |-> heard(key)] @@ @])}
+
+Ends(s, e) == {OnDisk(u, e) : u \in UNION {Heard(t, e) : t \in Written(s, e)}}
 
 VotedFor(t) == IF t.vote = None THEN None ELSE t.vote[1]
 
@@ -218,10 +228,14 @@ Asks(s, t, x) ==
 AsItLed(s, t) == IF s.role = "leader" /\ t.role = "resigned" /\ IsDismissed(t)
                  THEN {[s EXCEPT !.hw = t.hw]} ELSE {}
 
+\* Of requests that waited, the first is answered before the others count again.
+BeforeItHeard(f, t) == IF f.role = "leader" /\ t.role = "leader" /\ f.epoch = t.epoch
+                       THEN {[t EXCEPT !.hw = f.hw, !.match = f.match]} ELSE {}
+
 \* An answer, by what the node was before, in, or after the step.
 Answers(s, f, t, e, x) ==
     LET m == flight[x.re]
-        known == {s, f, t} \cup AsItLed(s, f)
+        known == {s, f, t} \cup AsItLed(s, f) \cup BeforeItHeard(f, t)
         granted == IF m.kind = "vote" /\ e.gets = x.re
                    THEN {r \in OnVote(s, m).sends :
                             /\ r.kind = "granted"
