@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -128,9 +129,12 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
         assert self.directory is not None
         files = files_of(self._inner(self.directory))
         if not files:
+            parent = Path(self.directory)
+            inside = sorted(str(one.parent) for one in parent.glob(f"*/{METADATA_NAME}"))
             raise ValueError(
                 f"{self.directory} holds no metadata log: no {METADATA_NAME}, "
                 "and no segment or checkpoint"
+                + (f"; name one of its log directories: {', '.join(inside)}" if inside else "")
             )
         return files
 

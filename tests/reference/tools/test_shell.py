@@ -22,6 +22,7 @@ from kraftspec.fastpath.types import Uuid
 from kraftspec.generated import kafka
 from kraftspec.reference.log import LogDirectory, MetaProperties
 from kraftspec.reference.log.control import control_value, encode_control_values
+from kraftspec.reference.log.directory import METADATA_NAME
 from kraftspec.reference.metadata import reader
 from kraftspec.reference.raft.types import SnapshotId
 from kraftspec.reference.tools.shell import paths
@@ -266,6 +267,9 @@ def test_what_is_no_log(tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.mkdir()
     with pytest.raises(ValueError, match="holds no metadata log"):
+        of(empty)
+    (empty / "node-1" / METADATA_NAME).mkdir(parents=True)
+    with pytest.raises(ValueError, match=f"name one of its log directories: {empty / 'node-1'}$"):
         of(empty)
     with pytest.raises(IsADirectoryError, match="give it as --directory"):
         Session(Source(snapshot=str(empty)))
