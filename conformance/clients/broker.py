@@ -112,7 +112,7 @@ class ScriptedCluster:
         for server in self._servers:  # One that is closed loses a connection just accepted.
             for listening in server.sockets:
                 loop.remove_reader(listening)
-        for _ in range(_ACCEPTED_TURNS):
+        for _turn in range(_ACCEPTED_TURNS):
             await asyncio.sleep(0)
         for server in self._servers:
             server.close()
