@@ -31,7 +31,39 @@ const classed = inflate => (data, max) => {
 }
 
 decompressors.set(1, classed((data, maxOutputLength) => gunzipSync(data, { maxOutputLength })))
-decompressors.set(4, classed(byPieces(Decompress)))
+
+const ZSTD_MAGIC = 0xfd2fb528
+const DICTIONARY_BYTES = [0, 1, 2, 4]
+const CONTENT_SIZE_BYTES = [0, 2, 4, 8]
+const RUN_OF_ONE_BYTE = 1 // The kind of a block, whose size is not that of its bytes.
+
+/** Returns where the frame of zstd at `at` ends (RFC 8878); beyond the data where it is cut. */
+function zstdEnd (data, at) {
+  const flags = data[at + 4]
+  const isSingle = flags >> 5 & 1
+  at += 5 + DICTIONARY_BYTES[flags & 3] +
+    (isSingle ? CONTENT_SIZE_BYTES[flags >> 6] || 1 : 1 + CONTENT_SIZE_BYTES[flags >> 6])
+  for (let isLast = 0; !isLast && at < data.length;) {
+    const block = data[at] | data[at + 1] << 8 | data[at + 2] << 16
+    isLast = block & 1
+    at += 3 + ((block >> 1 & 3) === RUN_OF_ONE_BYTE ? 1 : block >> 3)
+  }
+  return at + (flags >> 2 & 1 ? 4 : 0)
+}
+
+// The package takes bytes after the last frame for the beginning of a cut one.
+const zstd = (data, max) => {
+  const view = new DataView(data.buffer, data.byteOffset, data.length)
+  const isFrame = at => at + 4 <= data.length && view.getUint32(at, true) === ZSTD_MAGIC
+  let at = 0
+  while (isFrame(at)) at = zstdEnd(data, at)
+  if (at > 0 && at < data.length) {
+    const detail = `${data.length - at} bytes after the last frame of zstd`
+    throw new CodecError('trailing', detail, '', at)
+  }
+  return byPieces(Decompress)(data, max)
+}
+decompressors.set(4, classed(zstd))
 
 const KAFKA = 'kafka'
 const BATCH = 'RecordBatch' // Has no schema, and is served as one of the set.
