@@ -220,8 +220,8 @@ scenarios:
 
 
 # A part that is played by the tests, of every file and every way in which a node is brought into a
-# role. `make live` and `make live-kafka` play all. Of those made of simulated runs, one of Kafka's is
-# here: our node has been silent in one once, and it is not known why.
+# role. `make live` and `make live-kafka` play all. Ours plays none of those made of simulated runs
+# here: it was silent in one once, and it is not known why.
 OURS = (
     "added-voter-is-asked-after-kill", "alone-adds-a-voter", "array-longer-than-its-frame",
     "candidate-gives-no-vote-in-its-epoch", "diverging-log-is-cut", "elected-by-peers",
