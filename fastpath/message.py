@@ -92,7 +92,7 @@ class Struct(msgspec.Struct, kw_only=True, gc=False):
     """
 
     def __eq__(self, other: object) -> bool:
-        equal = super().__eq__(other)
+        equal = super().__eq__(other)  # First: it is ten times as fast, and most are equal.
         if equal is NotImplemented or equal:
             return equal
         return all(

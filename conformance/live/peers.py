@@ -133,6 +133,17 @@ class LivePeers(Peers):
         timer.daemon = True
         timer.start()
 
+    def stand(self, meets: Callable[[Asked], bool], answer: Callable[[Asked], Message]) -> None:
+        """Answer so what ``meets`` the conditions, of what is there and of what comes.
+
+        A leader leaves no request open. A node may have sent one on another connection before it
+        knew the leader; it awaits the answer to the later one.
+        """
+        self.standing = standing = Standing(meets, answer)
+        for request in list(self.requests):
+            if standing.meets(request):
+                self.reply(request, standing.answer(request))
+
     def follow(self, epoch: int, leader: int) -> None:
         """Note whom the node follows now; what it fetched before is answered by habit."""
         if self.followed == (epoch, leader):

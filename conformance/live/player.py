@@ -24,7 +24,7 @@ from kraftspec.conformance.live.messages import (
     request_of,
     set_fields,
 )
-from kraftspec.conformance.live.peers import Asked, LivePeers, Standing, answer_to
+from kraftspec.conformance.live.peers import Asked, LivePeers, answer_to
 from kraftspec.conformance.live.scenario_files import (
     NEVER_MS,
     VOTERS,
@@ -304,11 +304,12 @@ class Player:
         # What this step is followed by comes after the answer, not while it was waited for.
         self.step_s = time.monotonic()
         if reply.repeat:
-            self.peers.standing = Standing(
+            self.peers.stand(
                 lambda one: self._is_due(one, due),
                 lambda one: answer_to(one, reply, self.known, self.ports),
             )
-        self.peers.reply(request, answer_to(request, reply, self.known, self.ports))
+        else:
+            self.peers.reply(request, answer_to(request, reply, self.known, self.ports))
 
     def _replicate(self, peer: Peer) -> None:
         """Fetch as a follower does, until there is nothing more; a voter until the commit."""

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from kraftspec.fastpath.errors import CodecError
@@ -99,7 +100,7 @@ class Transcript:
     ) -> Message | None:
         """Add a response, its size left out; return it, or None where it cannot be read."""
         opened = (receiver, self._number(connection))
-        message = {one.name: one.response for one in apis_of(kafka).values()}[api]
+        message = _response_classes()[api]
         title = f"{api} v{version} response {read_correlation_id(frame)}"
         try:
             read: Message = read_response(frame, message, version)
@@ -188,6 +189,11 @@ class Transcript:
                 side = 0 if entry.sender == opener else 1
                 packets.append(record(tcp.packet(side, part), at_us))
         return b"".join(packets)
+
+
+@cache
+def _response_classes() -> dict[str, type[Message]]:
+    return {one.name: one.response for one in apis_of(kafka).values()}
 
 
 def _arrow(lanes: list[int], sender: int, receiver: int) -> str:

@@ -33,6 +33,7 @@ const classed = inflate => (data, max) => {
 decompressors.set(1, classed((data, maxOutputLength) => gunzipSync(data, { maxOutputLength })))
 
 const ZSTD_MAGIC = 0xfd2fb528
+const ZSTD_SKIPPED = 0x184d2a5 // All but the last four bits of what begins a frame without content.
 const DICTIONARY_BYTES = [0, 1, 2, 4]
 const CONTENT_SIZE_BYTES = [0, 2, 4, 8]
 const RUN_OF_ONE_BYTE = 1 // The kind of a block, whose size is not that of its bytes.
@@ -54,9 +55,13 @@ function zstdEnd (data, at) {
 // The package takes bytes after the last frame for the beginning of a cut one.
 const zstd = (data, max) => {
   const view = new DataView(data.buffer, data.byteOffset, data.length)
-  const isFrame = at => at + 4 <= data.length && view.getUint32(at, true) === ZSTD_MAGIC
   let at = 0
-  while (isFrame(at)) at = zstdEnd(data, at)
+  while (at + 8 <= data.length) {
+    const magic = view.getUint32(at, true)
+    if (magic === ZSTD_MAGIC) at = zstdEnd(data, at)
+    else if (magic >>> 4 === ZSTD_SKIPPED) at += 8 + view.getUint32(at + 4, true)
+    else break
+  }
   if (at > 0 && at < data.length) {
     const detail = `${data.length - at} bytes after the last frame of zstd`
     throw new CodecError('trailing', detail, '', at)
