@@ -10,7 +10,6 @@ import msgspec
 import pytest
 
 from kraftspec.conformance.adapters.registry import find
-from kraftspec.conformance.runner.known import KnownFailures, known_file
 from kraftspec.conformance.runner.run import OURS, run
 from kraftspec.conformance.vectors import vectors_root
 
@@ -29,11 +28,9 @@ def codecs() -> str:
 
 def test_every_vector_of_every_message_passes_with_class_and_offset() -> None:
     assert NAME in OURS  # Or classes and offsets would not count.
-    known = KnownFailures.read(known_file(NAME))
-    results = run(find(NAME).adapter(timeout_s=120), known=known)
+    results = run(find(NAME).adapter(timeout_s=120))
     assert results.harness_failure is msgspec.UNSET
-    [failure] = results.failures  # The package fzstd has it.
-    assert failure.known
+    assert not results.failures
     assert results.counts.skipped == 0
     assert results.counts.passed > 140_000
 
