@@ -105,6 +105,14 @@ CAMPAIGNS = (
             *(f"tests/proxy/test_real{part}.py" for part in ("", "_rules", "_quorum", "_clients")),
         ),
     ),
+    Campaign(
+        "dissector",
+        "Wireshark shows every vector as our decoder reads it",
+        (
+            *("env", "KRAFTSPEC_DISSECTED=all", sys.executable, "-m", "pytest", "-q", "-n", "0"),
+            "tests/codegen/wireshark/test_messages.py",
+        ),
+    ),
     *(
         Campaign(
             f"codec-{spec.name}",

@@ -1,7 +1,7 @@
 """The peers in other languages: building their programs, and asking them for figures.
 
 A program stays up while the benchmarks run and measures one group at a time, between ours and
-the other Python packages. It is built into ``.cache/peers`` when its sources have changed.
+the other Python packages. It is built into the cache when its sources have changed.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from kraftspec.cache import cache_directory
 from kraftspec.conformance.adapters.registry import AdapterBuildError, find, java_missing
 
 SOURCES = Path(__file__).resolve().parent
-CACHE = SOURCES.parents[1] / ".cache" / "peers"
+CACHE = cache_directory() / "peers"
 BUILD_TIMEOUT_S = 900.0  # The first build downloads and compiles what the lock files name.
 ANSWER_TIMEOUT_S = 60.0  # A measurement takes two seconds.
 _OUTPUT_LINE_COUNT_MAX = 15

@@ -5,8 +5,8 @@ how to build and run it. ``find("franz-go").adapter()`` is that program, ready t
 ``find("franz-go@1.14.0")`` is the same program over another release of what it adapts, taken from
 its own registry, so that a release with a bug can be held beside the one that fixed it.
 
-A build lives in ``.cache/adapters/<name>-<version>-<digest>`` of a checkout (the user's cache
-directory where installed), and is made once for each state of the sources. There:
+A build lives in ``adapters/<name>-<version>-<digest>`` of the user's cache directory, and is made
+once for each state of the sources. There:
 
 * ``source/<folder>`` is a copy of the adapter's folder, with the folders that it ``shares`` beside
   it, so that an installed, read-only package can be built too.
@@ -22,6 +22,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from importlib.resources import files
 from pathlib import Path
@@ -44,6 +45,7 @@ _NOT_SOURCES = ("__pycache__", "node_modules", "target")
 # A project's own locks must not decide what another release of a peer is built from.
 _NOT_FOR_BUILDS = ("PIP_CONSTRAINT", "UV_CONSTRAINT", "UV_BUILD_CONSTRAINT", "PYTHONPATH")
 _OUTPUT_LINE_COUNT_MAX = 30
+_UNUSED_S_MAX = 60 * 86400.0  # A build that no command has started for so long is deleted.
 
 Step = tuple[str, ...]
 
@@ -117,6 +119,9 @@ class AdapterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
                 if not (build / "done").exists():
                     self._make(places)
                     (build / "done").touch()
+                    self._delete_unused(build.parent)
+        if self.build:
+            (build / "done").touch()  # Its time says when the build was last of use.
         return _filled(self.run, places)
 
     def adapter(self, *, timeout_s: float = 120.0) -> Adapter:
@@ -164,9 +169,12 @@ class AdapterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     def _digest(self) -> str:
         folders = self._folders()
-        if self.generated or any("{specs}" in word for step in self.build for word in step):
+        words = {word for step in self.build for word in step}
+        if self.generated or any("{specs}" in word for word in words):
             folders.append(specs_root())
         digest = hashlib.sha256(generator().encode() if self.generated else b"")
+        if "{python}" in words:
+            digest.update(sys.base_prefix.encode() + sys.version.encode())
         for folder in folders:
             for path in _sources(folder):
                 digest.update(f"{folder.name}/{path.relative_to(folder).as_posix()}\0".encode())
@@ -186,6 +194,12 @@ class AdapterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
                 shutil.copyfile(path, target)
         for step in (*(self.pin if self.pinned else ()), *self.build):
             self._run(_filled(step, places), source)
+
+    @staticmethod
+    def _delete_unused(cache: Path) -> None:
+        for done in cache.glob("*/done"):
+            if done.stat().st_mtime < time.time() - _UNUSED_S_MAX:
+                shutil.rmtree(done.parent, ignore_errors=True)
 
     def _run(self, command: list[str], source: Path) -> None:
         environment = {

@@ -9,14 +9,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from kraftspec.specs import specs_root
-
 
 def cache_directory() -> Path:
-    """Where what is built is kept: ``.cache`` of a checkout, the user's where installed."""
-    root = specs_root().resolve().parent
-    if (root / "pyproject.toml").is_file():
-        return root / ".cache"
+    """Where what is built is kept: the user's cache, for all checkouts and installed packages.
+
+    So each thing that lies there is named after all that it was made from.
+    """
     if "XDG_CACHE_HOME" in os.environ:
         return Path(os.environ["XDG_CACHE_HOME"]) / "kraftspec"
     user = Path.home() / ("Library/Caches" if sys.platform == "darwin" else ".cache")

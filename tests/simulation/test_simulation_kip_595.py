@@ -62,7 +62,7 @@ def elections(profile: Profile, seeds: range) -> tuple[int, int, float]:
 def test_to_bump_first_costs_little() -> None:
     """``docs/kip-595.md`` has the figures of 1,500 seeds; these are few, and may differ by more."""
     without = profile_named("kip-595", without=("bump-when-lost",))
-    literal, other = elections(PROFILE, range(60)), elections(without, range(60))
+    literal, other = elections(PROFILE, range(30)), elections(without, range(30))
     for ours, theirs in zip(literal, other, strict=True):
         assert ours < 1.2 * theirs, (literal, other)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -151,6 +152,21 @@ def test_another_release_is_built_beside_the_first(root: Path) -> None:
     assert notes(find("toy", root).adapter()) == ("1.2", "first words")
     assert notes(find("toy@1.2", root).adapter()) == ("1.2", "first words")
     assert builds(root) == 2
+
+
+def test_a_build_that_is_no_longer_of_use_is_deleted(root: Path) -> None:
+    words = root / "common" / "words.txt"
+    done = []
+    for text in ("first words", "second words"):
+        words.write_text(text)
+        done.append(Path(find("toy", root).command()[-1]).parent / "done")
+    for path in done:
+        os.utime(path, (0, 0))  # Nobody used them for long.
+    find("toy", root).command()
+    words.write_text("third words")
+    find("toy", root).command()
+    assert [path.exists() for path in done] == [False, True]
+    assert builds(root) == 3
 
 
 def test_several_processes_build_at_once(root: Path) -> None:
