@@ -178,8 +178,12 @@ class Lane:
         self._regulate()
         if not self.is_ended:
             return
-        if self.transport.can_write_eof():
-            self.transport.write_eof()
-            self._close("ended")
-        else:  # TLS ends in both directions at once.
+        if not self.transport.can_write_eof():  # TLS ends in both directions at once.
             self._close("untold")
+            return
+        try:
+            self.transport.write_eof()
+        except OSError:  # The receiver has reset the connection, and nobody reads from it any more.
+            self._close("after")
+        else:
+            self._close("ended")

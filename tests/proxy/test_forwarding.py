@@ -214,6 +214,21 @@ async def until_closed(scene: Stage) -> None:
             await asyncio.sleep(0.001)
 
 
+def test_a_client_that_does_not_wait_for_its_answer() -> None:
+    """It is gone when the answer comes, and the node is done, too: nothing is left of them."""
+
+    async def run() -> None:
+        async with stage([Rule(direction="response", delay_ms=50)]) as scene:
+            client = await scene.client()
+            client.send(ApiVersionsRequest(), 0)
+            client.writer.close()
+            await scene.node.until(lambda: scene.node.ends)
+            assert len(scene.node.frames) == 1
+            await until_closed(scene)
+
+    asyncio.run(run())
+
+
 def test_memory_is_bounded_where_nobody_reads() -> None:
     """The node does not read: the proxy soon reads no more from the client."""
 

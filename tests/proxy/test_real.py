@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import warnings
 from collections.abc import Iterator
 from itertools import islice
@@ -29,6 +30,12 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     directory = tmp_path_factory.mktemp("proxied")
     with Cluster(directory, controllers=1, brokers=2, release=BROKERS) as cluster:
         yield cluster
+
+
+@pytest.fixture(autouse=True)
+def _logs(caplog: pytest.LogCaptureFixture) -> None:
+    """A failure shows all that kafka-python did."""
+    caplog.set_level(logging.DEBUG, "kafka")
 
 
 @pytest.fixture
