@@ -50,11 +50,12 @@ class Problem:
     level: Literal["must", "should"]
     cites: str
     detail: str
+    where: str = ""  # ``path:line`` of the step, where the user has named the file.
 
     @property
     def place(self) -> str:
         """The step, for people."""
-        return place_of(self.step)
+        return f"{place_of(self.step)}, {self.where}" if self.where else place_of(self.step)
 
 
 @dataclass
@@ -153,6 +154,13 @@ def excuse(results: Sequence[Result], known: KnownFailures) -> None:
             result.known = entry.reason
             entry.failed += result.failed
             entry.passed += not result.failed
+
+
+def locate(results: Sequence[Result], places: Mapping[tuple[str, int], str]) -> None:
+    """Note where the steps stand whose outcome is a problem."""
+    for result in results:
+        for problem in result.problems:
+            problem.where = places.get((result.scenario, problem.step), "")
 
 
 class _Shared:

@@ -285,6 +285,18 @@ def parse_scenarios(text: str, name: str) -> list[Scenario]:
     return [scenario for scenario in scenarios if scenario is not None]
 
 
+def step_places(paths: list[Path]) -> dict[tuple[str, int], str]:
+    """Return ``path:line`` of each step in files that are right, by scenario; the first is 1."""
+    places = {}
+    for path in paths:
+        file = YamlFile(path.read_text("utf-8"), str(path))
+        for number, scenario in enumerate(file.values["scenarios"]):
+            for at in range(len(scenario["steps"])):
+                place = file.place(["scenarios", number, "steps", at])
+                places[scenario["name"], at + 1] = place
+    return places
+
+
 def read_roles() -> dict[str, RoleSetup]:
     """Read how a node gets into each role. Raises YamlFileError with all mistakes."""
     path = DIRECTORY / ROLES_NAME

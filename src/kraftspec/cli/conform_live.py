@@ -103,7 +103,7 @@ def live(
     1 a scenario failed, 2 one passed that is known to fail, 3 no verdict.
     """
     from kraftspec.conformance.live.recorded import own_scenarios
-    from kraftspec.conformance.live.scenario_files import read_scenarios, schema_text
+    from kraftspec.conformance.live.scenario_files import read_scenarios, schema_text, step_places
     from kraftspec.yaml_files import YamlFileError
 
     if schema:
@@ -121,13 +121,14 @@ def live(
             click.echo(counted(len(chosen), "scenario"))
         return
     from kraftspec.conformance.live.junit import junit as as_junit
-    from kraftspec.conformance.live.run import excuse
+    from kraftspec.conformance.live.run import excuse, locate
 
     command = _command(target)
     excuses = _excuses(known)
     repeat = _repeat(target or "", paths, known)
     results, ended_early = _played(chosen, command, jobs)
     excuse(results, excuses)
+    locate(results, step_places(list(paths)))
     if junit is not None:
         junit.write(as_junit(target or "", results, strict=strict))
     if html is not None:

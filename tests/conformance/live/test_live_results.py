@@ -85,7 +85,10 @@ def test_results_as_junit(scenarios: Path, tmp_path: Path) -> None:
     assert cases[PASSED].find("failure") is None
     failure = cases[FAILED].find("failure")
     assert failure is not None
-    assert failure.get("message") == "step 1: voteGranted is True, not False [KIP-595]"
+    (line,) = (at for at, text in enumerate(SCENARIOS.splitlines(), 1) if "api: Vote" in text)
+    problem = f"step 1, {scenarios}:{line}: voteGranted is True, not False [KIP-595]"
+    assert failure.get("message") == problem
+    assert f"FAILED {FAILED}, {problem}" in result.output
     assert '"voteGranted": true' in (failure.text or "")
     assert "voteGranted is True, not False" in page.read_text()
     assert f"--filter {FAILED}" in page.read_text()
