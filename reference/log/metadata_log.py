@@ -45,7 +45,7 @@ from kraftspec.reference.raft.config import BATCH_BYTES_MAX
 if TYPE_CHECKING:
     from kraftspec.fastpath.records import BatchHeader
     from kraftspec.reference.log.epochs import EpochEntry
-    from kraftspec.reference.log.files import Files
+    from kraftspec.reference.log.files import Files, ReadableFiles
     from kraftspec.reference.log.recovery import LogRecovery
     from kraftspec.reference.raft.types import SnapshotId
 
@@ -130,7 +130,7 @@ class MetadataLog:
         ensure_directory(files, directory)
         names = files.names(directory)
         if PARTITION_METADATA_NAME in names:
-            _check_topic(files, directory)
+            check_topic(files, directory)
         else:
             replace_whole(files, directory, PARTITION_METADATA_NAME, PARTITION_METADATA)
         recovered = recover(files, directory, config.index_interval_bytes, cut_corrupt=cut_corrupt)
@@ -623,7 +623,8 @@ def _refuse(path: str, value: int, due: int, position: int) -> None:
     )
 
 
-def _check_topic(files: Files, directory: str) -> None:
+def check_topic(files: ReadableFiles, directory: str) -> None:
+    """Raise ValueError where partition.metadata is that of another topic, or damaged."""
     text = read_whole(files, f"{directory}/{PARTITION_METADATA_NAME}").decode("utf-8", "replace")
     if text.split() != PARTITION_METADATA.decode().split():
         raise ValueError(

@@ -34,17 +34,23 @@ def headline(plan: Plan) -> str:
         return f"For {keep}: {source}, and epoch {plan.epoch}. The voters are in the properties."
     if plan.is_begun:
         return f"A recovery was begun, in epoch {plan.epoch}. For {keep}: the rest of it."
+    forced = f"by force, in epoch {plan.epoch}. {_why_forced(plan)}"
     if plan.withdrawn_at >= 0:
+        end = f", {forced}" if plan.batch else ". Nothing is made up."
         return (
             f"For {keep}: {source}. The change of voters there is not committed: without it the "
-            f"voters are {_nodes(plan.withdrawn_voters.ids)} again. Nothing is made up."
+            f"voters are {_nodes(plan.withdrawn_voters.ids)} again{end}"
         )
     if plan.batch:
-        return (
-            f"For {keep}: {source}, and to be the voters by force, in epoch {plan.epoch}. The log "
-            f"alone gives no majority."
-        )
+        return f"For {keep}: {source}, and to be the voters {forced}"
     return f"For {keep}: {source}. That is enough to elect a leader: nothing is made up."
+
+
+def _why_forced(plan: Plan) -> str:
+    known = plan.withdrawn_voters if plan.withdrawn_at >= 0 else plan.log_source.in_force.voters
+    if sum(id_ in known for id_ in plan.voters.ids) >= known.majority:
+        return "In the log they have other addresses."
+    return "The log alone gives no majority."
 
 
 def written(plan: Plan, files: ReadableFiles) -> Iterator[tuple[str, list[str]]]:
@@ -112,7 +118,8 @@ def afterwards(plan: Plan) -> Iterator[str]:
             f"Never start the lost controllers with the directories that they had: "
             f"{_nodes(gone)}. Those would be a second quorum, or none that can follow this one."
         )
-    if plan.is_begun or plan.batch or plan.is_static:
+    is_made_up = plan.is_begun or bool(plan.batch) or plan.is_static
+    if is_made_up:
         for one in left_out:
             yield f"Move the directory of node {one.node_id} away, {one.path}: it is not kept."
     for loss in plan.losses:
@@ -123,7 +130,7 @@ def afterwards(plan: Plan) -> Iterator[str]:
                 f"before a controller starts: its log is longer than that of the leader will be. "
                 f"Do not rename it there: a broker ends at a name that it does not know."
             )
-    servers = ",".join(_addresses(plan)) or "HOST:PORT of the nodes to keep"
+    servers = ",".join(_addresses(plan)) or "HOST:PORT"
     if plan.is_static:
         yield from _static(plan, ids)
     else:
@@ -141,9 +148,12 @@ def afterwards(plan: Plan) -> Iterator[str]:
             yield f"In the properties of node {id_}: advertised.listeners={','.join(places)}"
     server = servers.split(",")[0]
     yield (
-        f"Start {_nodes(ids)}. One of them leads: kafka-metadata-quorum.sh --bootstrap-controller "
-        f"{server} describe --status"
+        f"Start {_nodes(ids)}. {'One of them' if len(ids) > 1 else 'It'} leads: "
+        f"kafka-metadata-quorum.sh --bootstrap-controller {server} describe --status"
     )
+    if left_out and not (is_made_up or plan.losses):
+        others = _nodes(one.node_id for one in left_out)
+        yield f"Then {others} may start, too, with the directory that is there."
     yield "Start the brokers, if they do not run, and look whether all topics are there."
     if plan.is_static:
         yield (

@@ -297,11 +297,7 @@ def _find_changes(plan: Plan, files: ReadableFiles) -> None:
         plan.epoch = plan.log_source.log.last_epoch
         plan.batch = _rest_of_forced(plan)
     elif not _elects_after_graft(plan):
-        plan.epoch = highest + plan.request.epoch_bump
-        if plan.epoch > EPOCH_MAX - EPOCHS_LEFT_MIN:
-            text = f"the epoch would be {plan.epoch}, and the last one is {EPOCH_MAX}"
-            plan.refusals.append(refusal("epochs-used-up", text))
-            return
+        _choose_epoch(plan, highest)
         _check_padding(plan)
         if not plan.refusals:
             plan.batch = _forced(plan)
@@ -315,6 +311,13 @@ def _find_changes(plan: Plan, files: ReadableFiles) -> None:
         if plan.epoch >= 0 and (vote is None or vote.epoch < plan.epoch):
             change.vote_epoch = plan.epoch
     plan.changes = [change for change in changes if not change.is_empty]
+
+
+def _choose_epoch(plan: Plan, highest: int) -> None:
+    plan.epoch = highest + plan.request.epoch_bump
+    if plan.epoch > EPOCH_MAX - EPOCHS_LEFT_MIN:
+        text = f"the epoch would be {plan.epoch}, and the last one is {EPOCH_MAX}"
+        plan.refusals.append(refusal("epochs-used-up", text))
 
 
 def _check_padding(plan: Plan) -> None:
@@ -331,7 +334,7 @@ def _raise_epoch(plan: Plan, changes: Sequence[Change], highest: int) -> None:
     if is_raised and all(change.is_empty for change in changes):
         plan.epoch = highest
     else:
-        plan.epoch = highest + plan.request.epoch_bump
+        _choose_epoch(plan, highest)
 
 
 def _is_begun(plan: Plan) -> bool:

@@ -26,6 +26,7 @@ from kraftspec.reference.log.directory import (
     NotFormattedError,
 )
 from kraftspec.reference.log.files import ReadOnlyFiles, read_whole
+from kraftspec.reference.log.metadata_log import PARTITION_METADATA_NAME, check_topic
 from kraftspec.reference.log.quorum_state import NAME as QUORUM_STATE_NAME
 from kraftspec.reference.log.quorum_state import QuorumStateFile
 from kraftspec.reference.log.snapshots import order, parse_name
@@ -146,6 +147,11 @@ def _read_metadata(files: ReadableFiles, where: str, directory: Directory) -> No
     bases = [int(match[1]) for match in map(SEGMENT.fullmatch, names) if match]
     log = LogReader(files, where, bases).read()
     _start_log(log, checkpoints)
+    if PARTITION_METADATA_NAME in names:
+        try:
+            check_topic(files, where)
+        except ValueError as error:
+            log.problem = log.problem or str(error)
     directory.log, directory.checkpoints = log, checkpoints
     directory.history, directory.kraft_version = voters_history(checkpoints, log)
     directory.vote_problem = ""

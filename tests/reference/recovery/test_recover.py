@@ -180,6 +180,7 @@ def test_voters_that_listen_elsewhere(tmp_path: Path) -> None:
     assert codes(plan) == []
     assert plan.voters.ids == THREE
     assert len(plan.changes) == 3
+    assert headline(plan).endswith("by force, in epoch 1001. In the log they have other addresses.")
     same = {id: voter_set(THREE).endpoints(id) for id in THREE}
     assert set(codes(planned(nodes, *THREE, endpoints=same))) == {"could-elect"}
     assert set(codes(planned(nodes, 1, endpoints={1: endpoints[1]}))) == {"could-elect"}
@@ -198,6 +199,7 @@ def test_static_voters_are_properties(tmp_path: Path) -> None:
     text = text_of(plan)
     assert "controller.quorum.voters=1@HOST:PORT" in text
     assert "blank controllers elect an empty leader" in text
+    assert "It leads: kafka-metadata-quorum.sh --bootstrap-controller HOST:PORT describe" in text
 
 
 def test_the_epoch_can_be_further_away(tmp_path: Path) -> None:
@@ -274,6 +276,15 @@ def test_a_corrupt_log(tmp_path: Path) -> None:
     assert codes(planned(nodes[:1], 1)) == ["damaged-log"]
 
 
+def test_a_log_of_which_topic_is_not_known(tmp_path: Path) -> None:
+    """No node starts with it, and no log of ours: it is seen before anything is written."""
+    nodes = quorum(tmp_path, *FIRST)
+    (nodes[1].metadata / "partition.metadata").write_text("version: 0\n")
+    plan = planned(nodes[:2], 1)
+    assert codes(plan) == ["damaged-log"]
+    assert "partition.metadata" in plan.refusals[0].text
+
+
 def test_a_vote_that_cannot_be_read(tmp_path: Path) -> None:
     nodes = quorum(tmp_path, *FIRST)
     (nodes[0].metadata / "quorum-state").write_text("{")
@@ -285,6 +296,12 @@ def test_epochs_that_are_used_up(tmp_path: Path, epoch: int) -> None:
     nodes = quorum(tmp_path, *FIRST)
     nodes[0].vote(epoch)
     assert codes(planned(nodes[:1], 1)) == ["epochs-used-up"]
+
+
+def test_static_voters_do_not_use_the_epochs_up(tmp_path: Path) -> None:
+    node = Node(tmp_path, 1).append(Lead(1, 1, THREE), Data(1)).vote(1, static=THREE)
+    plan = planned([node], 1, epoch_bump=(1 << 31) - 1_000_000)
+    assert codes(plan) == ["epochs-used-up"]
 
 
 def test_a_quorum_that_can_elect(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from kraftspec.reference.recovery import plan as plan_module
 from kraftspec.reference.recovery import read_directory, withdrawal
 from kraftspec.reference.recovery.cure import recover
 from kraftspec.reference.recovery.forced import PADDING_MAX
-from kraftspec.reference.recovery.instructions import to_json
+from kraftspec.reference.recovery.instructions import headline, to_json
 from kraftspec.reference.recovery.plan import Request, plan_of
 from kraftspec.reference.recovery.refusals import WAYS_ON
 from kraftspec.reference.recovery.verifier import judge
@@ -53,6 +53,7 @@ def test_gridlock_is_cured_by_the_record_that_the_other_lacks(tmp_path: Path) ->
     plan = planned(gridlocked(tmp_path), 2)
     assert codes(plan) == []
     assert (plan.batch, plan.losses, plan.voters.ids) == (b"", [], (2,))
+    assert "Then node 1 may start, too" in text_of(plan)
 
 
 def test_gridlock_is_cured_by_a_change_that_is_withdrawn(tmp_path: Path) -> None:
@@ -76,6 +77,16 @@ def test_gridlock_is_cured_by_force_whichever_is_left(tmp_path: Path) -> None:
 
 
 # ---- --withdraw-voters -------------------------------------------------------------------------
+
+
+def test_the_voters_of_before_may_listen_elsewhere(tmp_path: Path) -> None:
+    endpoints = {1: (Endpoint("CONTROLLER", "elsewhere", 9_093),)}
+    plan = planned(gridlocked(tmp_path), 1, 2, withdraws_voters=True, endpoints=endpoints)
+    assert codes(plan) == []
+    assert (plan.end_offset, plan.epoch, plan.voters.ids) == (4, 1_001, (1, 2))
+    assert plan.voters.endpoints(1) == endpoints[1]
+    assert "nodes 1, 2 again, by force, in epoch 1001." in headline(plan)
+    assert "made up" not in text_of(plan)
 
 
 def test_only_a_change_of_voters_is_withdrawn(tmp_path: Path) -> None:
