@@ -5,7 +5,10 @@ disks of a majority of the voters are lost. ``quorum recover`` gets the others; 
 before any write, and then it is called again. What it refuses must be unchanged. Else the nodes to
 keep start in a world of their own, under all invariants, and with the faults of the seed: they
 elect a leader, which has every record that the cure kept, and commit more. Nodes with new disks
-take the places of the lost ones, and an operator adds and removes voters::
+take the places of the lost ones, and an operator adds and removes voters.
+
+Some seeds have another wreck: all voters listen elsewhere; a longer log cannot be given; or the
+leader of two voters removes itself, and all go down as soon as it has written that::
 
     python -m kraftspec.simulation.recovered 0..9999
 """
@@ -23,7 +26,8 @@ from kraftspec.reference.host import PowerLostError
 from kraftspec.reference.log.memory_files import MemoryFiles, MemoryLock
 from kraftspec.reference.profiles import KAFKA, profile_named
 from kraftspec.reference.raft import Config
-from kraftspec.reference.raft.types import Node
+from kraftspec.reference.raft.profile import Profile
+from kraftspec.reference.raft.types import Endpoints, Node
 from kraftspec.reference.raft.voters import VoterSet
 from kraftspec.reference.recovery import Severity, verify
 from kraftspec.reference.recovery.cure import recover
@@ -49,9 +53,16 @@ from kraftspec.simulation.swarm import S, Swarm
 from kraftspec.simulation.world import World, add_node
 
 EVENTS_MAX: Final = 3_000
+REMOVED_WITHIN: Final = 300  # Events until a leader has written that it is removed.
+MORE_REMOVED: Final = 30  # Events at the most until all go down then.
 MORE_EVENTS: Final = 3_000  # Of the life after the cure.
 COMMITTED_WITHIN_US: Final = 60 * S
 OPERATOR_PERIOD_US: Final = 3 * S
+MOVES: Final = 50  # More than in any run: an address that no log has.
+PAD_MAX: Final = 200
+# Each of these is the wreck of one seed in so many; of the others, a majority of disks is lost.
+_OTHER_WRECKS: Final = ("moved", "padded", "gridlock")
+_ONE_IN: Final = 8
 CUT_WITHIN: Final = 60  # Operations of the disks; a cure has 20 to 60 of them.
 BACKUP: Final = "/beside/copy"
 
@@ -111,12 +122,34 @@ class Machines(Disks):
 def check(seed: int) -> Counter[str]:
     """Run a seed; raise Violation where the cure is none. Return what happened, counted."""
     profile = profile_named(KAFKA)
-    swarm = swarm_of(seed, profile)
+    drawn = Rng(seed ^ 0x0CBEE).below(_ONE_IN)
+    wreck = _OTHER_WRECKS[drawn] if drawn < len(_OTHER_WRECKS) else "lost"
+    swarm = swarm_of(seed, profile) if wreck != "gridlock" else _two_voters(seed, profile)
     schedule = Schedule(seed, swarm, profile)
     rng = Rng(seed ^ 0x0CBED)
     truth = Truth(schedule.world)
     truth.run(schedule, rng.between(100, EVENTS_MAX))
-    return _Case(schedule, rng, truth).check()
+    case = _Case(schedule, rng, truth)
+    return case.check_gridlock() if wreck == "gridlock" else case.check(wreck)
+
+
+def _two_voters(seed: int, profile: Profile) -> Swarm:
+    """Return conditions in which two voters, of the log, stay what they are."""
+    return msgspec.structs.replace(
+        swarm_of(seed, profile),
+        voters=2,
+        kraft_version=1,
+        old_nodes=0,
+        absent=0,
+        auto_join=False,
+        mixed_voters=False,
+        upgrade_period_us=0,
+        reconfigure_period_us=0,
+        partitioned_removal_period_us=0,
+        leader_removal_period_us=0,
+        wipe_period_us=0,
+        corruption_period_us=0,
+    )
 
 
 class _Case:
@@ -129,20 +162,26 @@ class _Case:
         self.truth = truth
         self.done: Counter[str] = Counter()
         self.machines = Machines(schedule.world)
+        self.kept_end = 0  # Up to here the log that is kept must be led.
 
     @property
     def swarm(self) -> Swarm:
         """The conditions of the run."""
         return self.schedule.swarm
 
-    def check(self) -> Counter[str]:
-        """Lose a majority, cure, and go on."""
+    def check(self, wreck: str) -> Counter[str]:
+        """Lose a majority, or let all voters move; cure, and go on."""
         schedule, world, rng = self.schedule, self.world, self.rng
         all_down(schedule, rng)
         healthy = [one for one in sorted(world.replicas) if one not in schedule.corrupted]
         judgement = verify([_path(one) for one in healthy], self.machines)
         voters = max(judgement.directories, key=lambda one: one.log.position).in_force.voters
         present = [one for one in voters.ids if one in healthy]
+        is_static = all(one.kraft_version == 0 for one in judgement.directories)
+        if wreck == "moved" and not is_static and len(present) == len(voters):
+            endpoints = {id_: self._moved(id_) for id_ in present}
+            request = Request(keep=tuple(present), endpoints=endpoints)
+            return self._go_on(healthy, request)
         left = sorted(sorted(present, key=lambda _: rng.bits(32))[: max(1, len(voters) // 2)])
         observers = [one for one in healthy if one not in voters]
         given = sorted(left + observers[: rng.below(len(observers) + 1)])
@@ -157,14 +196,50 @@ class _Case:
             accepts_loss=rng.pick((True, False)),
             source=_path(shortest) if rng.below(3) == 0 else "",
         )
-        is_static = all(one.kraft_version == 0 for one in judgement.directories)
+        if wreck == "padded" and not is_static:
+            request = msgspec.structs.replace(
+                request, pad_to=max(ends.values()) + rng.between(1, PAD_MAX)
+            )
         # Nodes of before Kafka 3.9 cannot follow voters of the log, as the page says.
         if is_static and not self.swarm.old_nodes and rng.pick((True, False)):
             endpoints = {id_: world.replicas[id_].config.endpoints for id_ in keep}
             request = msgspec.structs.replace(request, to_dynamic=True, endpoints=endpoints)
+        return self._go_on(given, request)
+
+    def _moved(self, node_id: int) -> Endpoints:
+        replica = self.world.replicas[node_id]
+        self.world.move(replica, MOVES)
+        return replica.config.endpoints
+
+    def check_gridlock(self) -> Counter[str]:
+        """Let the leader of two voters remove itself and stop; cure that in one of three ways."""
+        schedule, world, rng = self.schedule, self.world, self.rng
+        leader = first_leader(schedule, ELECTED_WITHIN_US)
+        if leader is None:
+            self.done["nobody leads two voters"] += 1
+            return self.done
+        schedule.operator.remove(leader, leader.key)
+        for _ in range(REMOVED_WITHIN):
+            self.truth.run(schedule, world.events + 1)
+            if not leader.is_up or not leader.core.log.voters.last.is_voter(leader.key):
+                break
+        self.truth.run(schedule, world.events + rng.below(MORE_REMOVED))
+        all_down(schedule, rng)
+        both = [0, 1]
+        electable = [one for one in Disks(world).read(both).candidates if one.is_electable]
+        self.done["two voters, in gridlock" if not electable else "two voters, electable"] += 1
+        cure = rng.below(3)
+        if cure == 0:
+            return self._go_on(both, Request(keep=(0, 1), withdraws_voters=True))
+        keep = leader.id if cure == 1 else 1 - leader.id
+        return self._go_on([keep] if rng.pick((True, False)) else both, Request(keep=(keep,)))
+
+    def _go_on(self, given: list[int], request: Request) -> Counter[str]:
+        """Cure, and let those live who may."""
         plan = self._recover([_path(one) for one in given], request)
         if plan is not None:
-            self._start(plan, list(keep), [one for one in given if one not in _moved_away(plan)])
+            away = _moved_away(plan)
+            self._start(plan, list(request.keep), [one for one in given if one not in away])
         return self.done
 
     # ---- the cure ------------------------------------------------------------------------------
@@ -183,6 +258,10 @@ class _Case:
                 raise Violation("refused_is_unchanged", f"{before} became {after}")
             return None
         self._check_losses(plan)
+        if 0 <= plan.withdrawn_at < self.truth.end_offset:
+            text = f"{plan.withdrawn_at} is withdrawn, {self.truth.end_offset} is committed"
+            raise Violation("withdrawn_is_uncommitted", text)
+        self.kept_end = plan.end_offset
         self.done["records were told as lost"] += bool(plan.losses)
         machines.operations_left = rng.below(CUT_WITHIN)
         try:
@@ -197,18 +276,25 @@ class _Case:
             for id_ in request.keep:  # What the others have was synced long ago.
                 machines.files_of(str(id_)).power_loss(Random(rng.bits(32)))
             again = self._again(plan, paths, f"{BACKUP}-2")
-            if again.refusals:
+            if _elects(plan, again):  # The part that it has got is enough.
+                ends = {one.node_id: one.log.end_offset for one in again.directories}
+                self.kept_end = min(plan.end_offset, *(ends[id_] for id_ in request.keep))
+            elif again.refusals:
                 raise Violation("recover_goes_on", f"after a power failure: {again.refusals}")
-            plan = again if again.changes else plan
-            self._check_losses(plan)
+            else:
+                plan = again if again.changes else plan
+                self._check_losses(plan)
         again = self._again(plan, paths, "")
-        if not again.is_done:
+        if not (again.is_done or _elects(plan, again)):
             raise Violation("recovered_once", f"{again.refusals} {again.changes}")
         kinds = {
             "forced": bool(plan.batch),
             "made dynamic": request.to_dynamic,
             "static": plan.is_static,
             "begun": plan.is_begun,
+            "withdrawn": plan.withdrawn_at >= 0,
+            "padded": request.pad_to > 0,
+            "moved": bool(request.endpoints) and not request.to_dynamic,
         }
         names = [name for name, is_so in kinds.items() if is_so] or ["graft"]
         self.done[f"recovered: {' '.join(names)}"] += 1
@@ -244,7 +330,7 @@ class _Case:
     def _start(self, plan: Plan, keep: list[int], given: list[int]) -> None:
         """Let the nodes to keep start in a new world, and look whether they elect and commit."""
         schedule, before, rng = self.schedule, self.world, self.rng
-        kept_chain = chain_of(plan.log_source, self.machines, plan.end_offset)
+        kept_chain = chain_of(plan.log_source, self.machines, self.kept_end)
         protocol = before.protocol
         world = World(protocol, all_invariants(protocol.invariants), schedule, before.log_config)
         world.now_us = before.now_us
@@ -264,12 +350,12 @@ class _Case:
             raise Violation("recovered_quorum_elects", f"none of {keep} leads after {plan.epoch}")
         if plan.epoch >= 0 and leader.epoch < plan.epoch:
             raise Violation("recovered_quorum_elects", f"{leader.epoch} is below {plan.epoch}")
-        if leader.log_model.chain_at(plan.end_offset) not in (kept_chain, None):
+        if leader.log_model.chain_at(self.kept_end) not in (kept_chain, None):
             raise Violation("kept_log_is_led", f"leader {leader.id} has others at the end")
         limit_us = world.now_us + COMMITTED_WITHIN_US
         schedule.run(world.events + MORE_EVENTS, limit_us)
-        if world.committed_log.high_watermark <= plan.end_offset:
-            text = f"{world.committed_log.high_watermark} is committed, {plan.end_offset} was kept"
+        if world.committed_log.high_watermark <= self.kept_end:
+            text = f"{world.committed_log.high_watermark} is committed, {self.kept_end} was kept"
             raise Violation("recovered_quorum_commits", text)
         self.done["elected, and committed more"] += 1
         self._grow(plan, given)
@@ -317,6 +403,12 @@ def _moved_away(plan: Plan) -> set[int]:
     return {plan.directories[number].node_id for number in told} | {
         one.node_id for one in plan.left_out()
     }
+
+
+def _elects(plan: Plan, again: Plan) -> bool:
+    """Whether a cure that made nothing up is refused because the nodes elect by now."""
+    makes_nothing_up = not plan.batch and not plan.is_static
+    return makes_nothing_up and {one.code for one in again.refusals} == {"could-elect"}
 
 
 def _path(node_id: int) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import pytest
 
 from kraftspec.reference.log.files import Files, Lock
-from kraftspec.reference.recovery import cure, forced, plan
+from kraftspec.reference.recovery import cure, forced, plan, withdrawal
 from kraftspec.reference.recovery.plan import Change, Plan
 from kraftspec.simulation.committed_log import Violation
 from kraftspec.simulation.recovered import check
@@ -18,6 +18,9 @@ SEEDS_MAX = 60  # A wrong cure that a seed below does not show is not looked for
 WITHOUT_VERSION = (130, 139)
 # New controllers with ids of the former static voters were taken for these, and for electable.
 MADE_DYNAMIC = 111
+# Two voters in gridlock: the change is taken back, or the other gets the record that it lacks.
+WITHDRAWN, GRAFTED = 21, 162
+MOVED, PADDED = 8, 37
 
 
 def test_a_few_seeds() -> None:
@@ -29,6 +32,21 @@ def test_a_few_seeds() -> None:
 def test_static_voters_become_those_of_the_log() -> None:
     done = check(MADE_DYNAMIC)
     assert done["recovered: forced made dynamic"] == done["elected, and committed more"] == 1
+
+
+@pytest.mark.parametrize(
+    ("seed", "cure"),
+    [
+        (WITHDRAWN, "withdrawn"),
+        (GRAFTED, "graft"),
+        (MOVED, "forced moved"),
+        (PADDED, "forced padded"),
+    ],
+)
+def test_other_wrecks(seed: int, cure: str) -> None:
+    done = check(seed)
+    assert done[f"recovered: {cure}"] == done["elected, and committed more"] == 1
+    assert done["two voters, in gridlock"] == (seed in (WITHDRAWN, GRAFTED))
 
 
 @pytest.mark.soak
@@ -62,6 +80,15 @@ def test_voters_without_a_version_are_seen(monkeypatch: pytest.MonkeyPatch) -> N
 def test_an_untold_loss_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan, "_check_losses", lambda plan: None)
     assert first_violation(range(4, 20)) == "loss_is_told"
+
+
+def test_a_change_that_is_withdrawn_with_what_is_committed_is_seen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The log is cut at its beginning, and not where the change of voters is."""
+    find = withdrawal.find_withdrawal
+    monkeypatch.setattr(plan, "find_withdrawal", lambda *given: find(*given)._replace(offset=0))
+    assert first_violation([WITHDRAWN]) == "withdrawn_is_uncommitted"
 
 
 def test_a_cure_that_forgets_a_keeper_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
