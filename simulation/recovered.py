@@ -162,7 +162,6 @@ class _Case:
         self.truth = truth
         self.done: Counter[str] = Counter()
         self.machines = Machines(schedule.world)
-        self.kept_end = 0  # Up to here the log that is kept must be led.
 
     @property
     def swarm(self) -> Swarm:
@@ -261,7 +260,6 @@ class _Case:
         if 0 <= plan.withdrawn_at < self.truth.end_offset:
             text = f"{plan.withdrawn_at} is withdrawn, {self.truth.end_offset} is committed"
             raise Violation("withdrawn_is_uncommitted", text)
-        self.kept_end = plan.end_offset
         self.done["records were told as lost"] += bool(plan.losses)
         machines.operations_left = rng.below(CUT_WITHIN)
         try:
@@ -276,14 +274,10 @@ class _Case:
             for id_ in request.keep:  # What the others have was synced long ago.
                 machines.files_of(str(id_)).power_loss(Random(rng.bits(32)))
             again = self._again(plan, paths, f"{BACKUP}-2")
-            if _elects(plan, again):  # The part that it has got is enough.
-                ends = {one.node_id: one.log.end_offset for one in again.directories}
-                self.kept_end = min(plan.end_offset, *(ends[id_] for id_ in request.keep))
-            elif again.refusals:
+            if again.refusals and not _elects(plan, again):
                 raise Violation("recover_goes_on", f"after a power failure: {again.refusals}")
-            else:
-                plan = again if again.changes else plan
-                self._check_losses(plan)
+            plan = again if again.changes else plan
+            self._check_losses(plan)
         again = self._again(plan, paths, "")
         if not (again.is_done or _elects(plan, again)):
             raise Violation("recovered_once", f"{again.refusals} {again.changes}")
@@ -330,7 +324,7 @@ class _Case:
     def _start(self, plan: Plan, keep: list[int], given: list[int]) -> None:
         """Let the nodes to keep start in a new world, and look whether they elect and commit."""
         schedule, before, rng = self.schedule, self.world, self.rng
-        kept_chain = chain_of(plan.log_source, self.machines, self.kept_end)
+        kept_chain = chain_of(plan.log_source, self.machines, plan.end_offset)
         protocol = before.protocol
         world = World(protocol, all_invariants(protocol.invariants), schedule, before.log_config)
         world.now_us = before.now_us
@@ -350,12 +344,12 @@ class _Case:
             raise Violation("recovered_quorum_elects", f"none of {keep} leads after {plan.epoch}")
         if plan.epoch >= 0 and leader.epoch < plan.epoch:
             raise Violation("recovered_quorum_elects", f"{leader.epoch} is below {plan.epoch}")
-        if leader.log_model.chain_at(self.kept_end) not in (kept_chain, None):
+        if leader.log_model.chain_at(plan.end_offset) not in (kept_chain, None):
             raise Violation("kept_log_is_led", f"leader {leader.id} has others at the end")
         limit_us = world.now_us + COMMITTED_WITHIN_US
         schedule.run(world.events + MORE_EVENTS, limit_us)
-        if world.committed_log.high_watermark <= self.kept_end:
-            text = f"{world.committed_log.high_watermark} is committed, {self.kept_end} was kept"
+        if world.committed_log.high_watermark <= plan.end_offset:
+            text = f"{world.committed_log.high_watermark} is committed, {plan.end_offset} was kept"
             raise Violation("recovered_quorum_commits", text)
         self.done["elected, and committed more"] += 1
         self._grow(plan, given)

@@ -432,12 +432,25 @@ def _check_elections(plan: Plan) -> None:
     if plan.is_begun:
         # Who has the batch needs only the nodes to keep; what is left is done in any case.
         electable = [one for one in electable if one.number not in plan.keepers]
-    elif _has_moved(plan):
+    elif _has_moved(plan) or _completes_logs(plan, [one.number for one in electable]):
         electable = []
     for one in electable:
         votes = ", ".join(map(str, one.granted))
         text = f"node {one.key.id} could be elected as it is, by the votes of {votes}"
         plan.refusals.append(refusal("could-elect", text))
+
+
+def _completes_logs(plan: Plan, electable: Sequence[int]) -> bool:
+    """Whether those who could be elected are kept, and only get what a longer log has.
+
+    Nothing is forced then, and without it they would lead without these records. A graft that was
+    begun looks so, too.
+    """
+    copies = all(
+        one.cut_at < 0 and one.checkpoint is None and one.vote_epoch < 0 and not one.takes_batch
+        for one in plan.changes
+    )
+    return bool(plan.changes) and copies and set(electable) <= set(plan.keepers)
 
 
 def _has_moved(plan: Plan) -> bool:

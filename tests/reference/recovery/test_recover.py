@@ -310,6 +310,18 @@ def test_a_quorum_that_can_elect(tmp_path: Path) -> None:
     assert set(codes(planned(nodes, 1, 2, 3))) == {"could-elect"}
 
 
+def test_those_who_elect_get_what_a_longer_log_has(tmp_path: Path) -> None:
+    """Nothing is forced; but who votes and is not kept would be left without it: refused."""
+    nodes = quorum(tmp_path, *FIRST)
+    nodes.append(Node(tmp_path, 11).append(*FIRST, Data(1, 2)).vote(1))
+    plan = planned(nodes, *THREE)
+    assert codes(plan) == []
+    assert (plan.batch, plan.epoch) == (b"", -1)
+    assert [(one.copy_from, one.copy_to) for one in plan.changes] == [(7, 9)] * 3
+    assert set(codes(planned(nodes, 1, 2))) == {"could-elect"}
+    assert set(codes(planned(nodes[:3], *THREE))) == {"could-elect"}
+
+
 def test_a_keeper_that_is_shorter_by_choice(tmp_path: Path) -> None:
     nodes = quorum(tmp_path, *FIRST)
     broker = Node(tmp_path, 11).append(*FIRST, Data(1, 3)).vote(1)

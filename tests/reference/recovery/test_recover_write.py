@@ -67,7 +67,7 @@ def two_of_five(root: Path) -> Wreck:
 
 def gridlock(root: Path) -> Wreck:
     nodes = quorum(root, Lead(1, 1, (1, 2), new_voters=(1, 2), level=1), Data(1), ids=(1, 2))
-    nodes[0].append(Change(1, (2,)))
+    nodes[0].append(Change(1, (2,)), Data(1, 2))
     return Wreck(nodes, Request(keep=(2,)))
 
 
