@@ -121,6 +121,8 @@ def _copy(files: Files, source: str, target: str) -> None:
             written.write_at(position, data)
             position += len(data)
         written.sync()
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, error.filename or target) from error
     finally:
         read.close()
         written.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import pwd
@@ -13,6 +14,7 @@ from tests.reference.recovery.directories import Data, Lead, Node, quorum
 
 from kraftspec.cli import main
 from kraftspec.cli.quorum_recover import _BUMP_MIN
+from kraftspec.fastpath.files import LocalFile
 from kraftspec.reference.recovery import verify
 from kraftspec.reference.recovery.reading import FORCED_EPOCHS
 
@@ -113,6 +115,24 @@ def test_a_source_is_known_however_it_is_written(
     monkeypatch.chdir(tmp_path)
     for source in (f"./{one.path.name}/", one.path, one.path / "__cluster_metadata-0"):
         assert run("--keep", 1, "--source", source, one.path.name)[0] == 0
+
+
+def test_a_disk_that_fails_is_named_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(file: LocalFile, position: int, data: bytes) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    one = quorum(tmp_path, *FIRST)[0]
+    before = files_of(tmp_path)
+    monkeypatch.setattr(LocalFile, "write_at", full)
+    code, output = run("--keep", 1, "--write", "--backup", tmp_path / "backup", one.path)
+    assert code == 3
+    assert f"No space left on device: '{tmp_path / 'backup' / 'node-1'}" in output
+    assert output.endswith("the same command goes on, with another --backup.\n")
+    monkeypatch.undo()
+    assert all(files_of(one.path)[path] == before[path] for path in files_of(one.path))
+    assert run("--keep", 1, "--write", "--backup", tmp_path / "another", one.path)[0] == 0
 
 
 def test_files_of_another_user_are_not_written(

@@ -136,7 +136,13 @@ def recover(
             _show(plan, write, console())
 
     with verdicts("Interrupted. What was begun, the same command goes on with.", (OSError,)):
-        plan = cure(paths, request, backup=backup, show=show)
+        try:
+            plan = cure(paths, request, backup=backup, show=show)
+        except OSError as error:
+            if not write:
+                raise
+            end = "When that is mended, the same command goes on, with another --backup."
+            raise OSError(f"{error}. {end}") from error
         is_written = write and bool(plan.changes) and not plan.refusals
         if as_json:
             emit_json({"written": is_written} | shown)
