@@ -134,6 +134,9 @@ class MetadataLog:
         else:
             replace_whole(files, directory, PARTITION_METADATA_NAME, PARTITION_METADATA)
         recovered = recover(files, directory, config.index_interval_bytes, cut_corrupt=cut_corrupt)
+        # A process that was killed may have left a new segment, or a new quorum-state, whose name
+        # a power loss would take.
+        files.sync_directory(directory)
         log = cls(directory, files, config, recovered)
         latest = log.snapshots[-1] if log.snapshots else None
         if latest is not None and order(latest) > (max(log.last_epoch, 0), log.end_offset):

@@ -34,7 +34,7 @@ FLAWS = {
     ("kip-996", "check-quorum"): ("leader_hears_majority", 27, 3_000),
     ("kip-996", "leader-refuses"): ("no_vote_against_live_leader", 11, 3_000),
     ("kip-996", "own-word"): ("majority_elects", 11, 200),
-    ("kip-996", "epoch-first"): ("higher_epoch_is_adopted", 2, 1_500),
+    ("kip-996", "epoch-first"): ("higher_epoch_is_adopted", 10, 1_500),
 }
 SLOW = {("kip-595", "leader-stays")}
 # No seed shows these; `test_simulation_kip_595` has what there is to see of them.

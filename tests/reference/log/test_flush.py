@@ -9,13 +9,14 @@ from random import Random
 import pytest
 
 from kraftspec.reference.log import LocalFiles, LogConfig, MetadataLog
+from kraftspec.reference.log.files import read_whole, replace_whole
 from kraftspec.reference.log.memory_files import MemoryFiles
 
 DIR = "/log"
 
 
-def open_log(files: MemoryFiles) -> MetadataLog:
-    return MetadataLog.open(DIR, files, LogConfig(zero_ahead_bytes=0))
+def open_log(files: MemoryFiles, **config: int) -> MetadataLog:
+    return MetadataLog.open(DIR, files, LogConfig(zero_ahead_bytes=0, **config))
 
 
 def test_a_flush_counts_what_was_there_when_it_began() -> None:
@@ -43,6 +44,34 @@ def test_a_flush_counts_what_was_there_when_it_began() -> None:
     assert log.flush() == log.flushed_offset == 2
     files.power_loss(Random(0))
     assert open_log(files).end_offset == 2
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_what_a_killed_process_left_is_durable_once_it_is_open_again(seed: int) -> None:
+    files = MemoryFiles()
+    open_log(files).close()
+    files.sync_directory("/")
+
+    def kill(operation: str, _: str, __: int) -> None:
+        if operation == "sync_directory":
+            raise KeyboardInterrupt
+
+    files.hook = kill
+    with pytest.raises(KeyboardInterrupt):
+        replace_whole(files, DIR, "quorum-state", b"a vote")
+    files.hook = None
+    log = open_log(files, segment_bytes=100)
+    files.hook = kill
+    with pytest.raises(KeyboardInterrupt):
+        for number in range(3):
+            log.append_records(1, [bytes(50)], number)
+    files.hook = None
+    log = open_log(files)
+    end_offset = log.append_records(1, [b"acknowledged"], 9).end_offset
+    assert log.flush() == end_offset
+    files.power_loss(Random(seed))
+    assert open_log(files).end_offset == end_offset
+    assert read_whole(files, f"{DIR}/quorum-state") == b"a vote"
 
 
 def test_appends_go_on_beside_a_flush(tmp_path_factory: pytest.TempPathFactory) -> None:
