@@ -33,6 +33,11 @@ def whole(root: Path) -> None:
         name(node)
 
 
+def whole_with_a_broker_ahead(root: Path) -> None:
+    for node in [*quorum(root, *FIRST), Node(root, 11).append(*FIRST, Data(1, 2)).vote(1)]:
+        name(node)
+
+
 def one_left(root: Path) -> None:
     """One controller, and a broker that has more."""
     name(quorum(root, *FIRST)[0])
@@ -73,6 +78,10 @@ def broker_left(root: Path) -> None:
 Case = tuple[Make, list[tuple[int, str]]]
 CASES: dict[tuple[str, str], Case] = {
     ("quorum-down", "What is left?"): (whole, [(0, "could be elected")]),
+    ("quorum-down", "Does it say that a node could be elected?"): (
+        whole_with_a_broker_ahead,
+        [(0, "nothing is made up")],
+    ),
     ("quorum-down", "Are all voters there, with other addresses?"): (
         whole,
         [(0, "controller.quorum.bootstrap.servers=new-1:9093,new-2:9093,new-3:9093")],
@@ -149,6 +158,12 @@ def test_each_section_with_commands_is_run(page: str) -> None:
     ("make", "directories", "code", "words"),
     [
         (one_left, "controller-1 broker-11", 3, "too-few-directories"),
+        (
+            whole_with_a_broker_ahead,
+            "controller-1 controller-2 controller-3 broker-11",
+            1,
+            "observer-ahead",
+        ),
         (two_of_whom_one_removed_itself, "controller-1 controller-2", 1, "nobody-electable"),
         (static_left, "controller-1 broker-11", 3, "from quorum-state, of static voters"),
     ],
