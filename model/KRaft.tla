@@ -217,11 +217,14 @@ Advanced(s) ==
          IN IF IsDismissed(next) /\ EpochAt(next, next.hw) = next.epoch THEN Resigned(next)
             ELSE next
 
-\* A leader opens its epoch with a record of its own. If no record has the voters yet, they are in
-\* the same batch, which is one record here.
+\* Whether a new leader writes its voters down: where no record has them yet.
+WritesVoters(s) == Dynamic /\ VotersAt(s) = 0
+
+\* A leader opens its epoch with a record of its own. Its voters, if it writes them down, are in the
+\* same batch, which is one record here.
 Leads(s) ==
     LET leader == [Becomes(s, "leader") EXCEPT !.leader = s.id]
-        voters == IF Dynamic /\ VotersAt(s) = 0 THEN Voters(s) ELSE {}
+        voters == IF WritesVoters(s) THEN Voters(s) ELSE {}
     IN Advanced(Appended(leader, <<Record(leader, "leader", voters)>>))
 
 Campaigns(s) ==
@@ -320,9 +323,12 @@ OnGranted(s, m) ==
 Begin(s, key) ==
     [kind |-> "begin", from |-> s.id, to |-> key[1], epoch |-> s.epoch]
 
+\* The draft's Prospective follows its leader again. Kafka's learns nothing from a leader that it knows.
+CallsBack(s) == PreVote = "kip-996" /\ s.role = "prospective"
+
 OnBegin(s, m) ==
     IF m.epoch < s.epoch THEN Does(s, Told(s, m))
-    ELSE Does(IF s.epoch = m.epoch /\ s.role = "prospective" THEN Follows(s, m.epoch, m.from)
+    ELSE Does(IF s.epoch = m.epoch /\ CallsBack(s) THEN Follows(s, m.epoch, m.from)
               ELSE Learned(s, m.epoch, m.from), {})
 
 \* A leader that resigned names the voter that it knows to have most: it is to campaign at once.
@@ -485,7 +491,7 @@ Calls(n) ==
     IN /\ s.role = "leader"
        /\ \E key \in Voters(s) \ {Key(s)} :
             LET other == node[key[1]]
-            IN /\ other.epoch # s.epoch \/ other.leader = None \/ other.role = "prospective"
+            IN /\ other.epoch # s.epoch \/ other.leader = None \/ CallsBack(other)
                /\ Sends(n, Begin(s, key))
 
 SaysEnd(n) ==

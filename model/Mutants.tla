@@ -6,17 +6,13 @@ EXTENDS Faults
 
 Half(keys, voters) == 2 * Cardinality(keys \cap voters) >= Cardinality(voters)
 
+\* The candidate's log is not looked at.
 AlwaysUpToDate(s, m) == TRUE
-
-EpochsAlone(s, m) == m.lastEpoch >= LastEpoch(s)
 
 \* Whoever asks gets the vote of an epoch, also after another.
 GrantsAgain(s, m) == s.role \in {"unattached", "prospective"} /\ IsUpToDate(s, m)
 
-FollowersGrant(s, m) ==
-    /\ s.role \in {"unattached", "prospective", "follower"}
-    /\ IF s.vote # None THEN s.vote = m.key ELSE IsUpToDate(s, m)
-
+\* A follower that hears from its leader grants a pre-vote.
 AlwaysGrants(s) == TRUE
 
 \* A vote is not on the disk when it is given.
@@ -24,6 +20,9 @@ WithoutVote(s) == FirstRole([s EXCEPT !.vote = None])
 StartsWithoutVote(s) == [WithoutVote(s) EXCEPT !.vote = None]
 
 AlwaysDurable(s) == TRUE
+
+\* A leader counts what is not on its disk yet.
+WholeLog(s) == End(s)
 
 \* The changes before need not be committed.
 AnyTime(s) == Dynamic /\ s.role = "leader"

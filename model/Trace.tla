@@ -46,18 +46,27 @@ FormattedFor(n, directory) ==
 ----------------------------------------------------------------------------
 \* What a node may become in a step.
 
+\* In place of WritesVoters: also where it listens elsewhere than they say. The run says so.
+WritesVotersThere(s) ==
+    LET i == End(s) + 1 - Event.keep
+    IN /\ Dynamic
+       /\ \/ VotersAt(s) = 0
+          \/ i \in 1..Len(Event.new) /\ Event.new[i].voters = Voters(s)
+
+\* Who is told of a leader, and not where it is, learns the epoch alone, if it has no such voter.
+WithoutAddress(s, epoch, leader) ==
+    IF \E key \in Voters(s) : key[1] = leader THEN {} ELSE {Learned(s, epoch, None)}
+
 \* What a message makes of it. An answer is not looked at by who gave the request up; each tells,
-\* before anything else, who leads. EndQuorumEpoch may not say where: who does not know the leader
-\* learns the epoch alone.
+\* before anything else, who leads.
 Received(s, m) ==
     CASE m.kind \in {"vote", "begin", "fetch"} -> {On(s, m).now}
-      [] m.kind = "end" ->
-            {On(s, m).now} \cup IF \E key \in Voters(s) : key[1] = m.from THEN {}
-                               ELSE {Learned(s, m.epoch, None)}
+      [] m.kind = "end" -> {On(s, m).now} \cup WithoutAddress(s, m.epoch, m.from)
       [] m.kind = "part" -> {s}
       [] m.kind = "snapshot" ->
             LET t == Learned(s, m.epoch, m.leader)
             IN {s, t} \cup IF IsAwaited(t, m) THEN {[t EXCEPT !.fetched = TRUE]} ELSE {}
+      [] m.kind = "told" -> {s, On(s, m).now} \cup WithoutAddress(s, m.epoch, m.leader)
       [] OTHER -> {s, On(Learned(s, m.epoch, m.leader), m).now}
 
 \* A snapshot that was offered is there as a whole, some steps later.
@@ -105,8 +114,9 @@ MayReplaceVoters(s, voters, asked) ==
        /\ \A key \in new : MayAdd(s, key) /\ <<"add", key[1], key[2]>> \in asked
        /\ \A key \in old : <<"remove", key[1], key[2]>> \in asked
 
-\* A leader appends as many records as its log then has: of clients, or a change of the voters. Where
-\* it loses its power in the step, it has or has not.
+\* A leader appends as many records as its log then has: of clients, or a change of the voters. It may
+\* resign with that, as a sole voter does that adds another and has heard from none for long. Where it
+\* loses its power in the step, it has or has not.
 Written(s, e) ==
     LET count == e.keep + Len(e.new) - End(s)
         voters(i) == e.new[Len(e.new) - count + i].voters
@@ -114,7 +124,8 @@ Written(s, e) ==
         changes == {i \in 1..count : voters(i) # {}}
         isAllowed == /\ count <= Len(e.new) /\ Cardinality(changes) <= 1
                      /\ \A i \in changes : MayReplaceVoters(s, voters(i), e.asked)
-        all == IF isAllowed THEN {Advanced(Appended(s, [i \in 1..count |-> record(i)]))} ELSE {}
+        one == Advanced(Appended(s, [i \in 1..count |-> record(i)]))
+        all == IF isAllowed THEN {one, Resigned(one)} ELSE {}
     IN IF s.role # "leader" \/ count <= 0 THEN {s} ELSE IF e.isShown THEN all ELSE {s} \cup all
 
 \* What is done with the disk by the end of a step: a sync that took none of the time of others, a
@@ -224,9 +235,10 @@ Asks(s, t, x) ==
                 IF t.role # "leader" /\ t.epoch = x.epoch /\ t.dir = x.own
                 THEN {[kind |-> "part", from |-> t.id, to |-> x.to, epoch |-> x.epoch]} ELSE {}
 
-\* A leader whose removal is now committed answers the requests that waited for that, and resigns.
-AsItLed(s, t) == IF s.role = "leader" /\ t.role = "resigned" /\ IsDismissed(t)
-                 THEN {[s EXCEPT !.hw = t.hw]} ELSE {}
+\* A leader that resigns in the step has first answered the requests that waited for what it then
+\* has, or for its removal to be committed.
+AsItLed(s, t) == IF s.role = "leader" /\ t.role = "resigned" /\ t.epoch = s.epoch
+                 THEN {[t EXCEPT !.role = "leader", !.match = s.match]} ELSE {}
 
 \* Of requests that waited, the first is answered before the others count again.
 BeforeItHeard(f, t) == IF f.role = "leader" /\ t.role = "leader" /\ f.epoch = t.epoch
@@ -235,7 +247,7 @@ BeforeItHeard(f, t) == IF f.role = "leader" /\ t.role = "leader" /\ f.epoch = t.
 \* An answer, by what the node was before, in, or after the step.
 Answers(s, f, t, e, x) ==
     LET m == flight[x.re]
-        known == {s, f, t} \cup AsItLed(s, f) \cup BeforeItHeard(f, t)
+        known == {s, f, t} \cup AsItLed(s, f) \cup AsItLed(s, t) \cup BeforeItHeard(f, t)
         granted == IF m.kind = "vote" /\ e.gets = x.re
                    THEN {r \in OnVote(s, m).sends :
                             /\ r.kind = "granted"

@@ -30,6 +30,9 @@ _BROKEN = re.compile(
 _FINISHED = re.compile(r"^Model checking completed. No error has been found.", re.MULTILINE)
 _STATE = re.compile(r"^(?:State \d+: (?:<(.*?)>|(Stuttering))|(Back) to state .*)$")
 
+_SOME_PROPERTY = "Temporal properties"  # TLC does not say which.
+_AFTER_TRACE = "Finished checking temporal properties"  # No empty line is before it.
+
 
 class TlcError(Exception):
     """TLC could not be fetched or started, or did not understand the model."""
@@ -87,6 +90,8 @@ def run(
         began = time.monotonic()
         output = _output(command, Path(scratch), simulate_s, progress)
         result = read_output(output, time.monotonic() - began)
+    if result.broken == _SOME_PROPERTY and group.properties and len(group.properties) == 1:
+        result = msgspec.structs.replace(result, broken=group.properties[0])
     if not (result.broken or result.is_complete or simulate_s):
         lines = output.splitlines()
         first = next((at for at, line in enumerate(lines) if line.startswith("Error:")), 0)
@@ -168,7 +173,7 @@ def _trace(output: str) -> list[Step]:
     for line in [*output.splitlines(), ""]:
         if match := _STATE.match(line):
             action, text = match[1] or match[2] or match[3], []
-        elif action and line.strip():
+        elif action and line.strip() and not line.startswith(_AFTER_TRACE):
             text.append(line)
         elif action:
             # Where a behaviour goes on for ever, the last line names no state.

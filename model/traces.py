@@ -131,6 +131,7 @@ def _check(traces: Sequence[Trace], is_dynamic: bool, heap_mib: int) -> list[Ver
             | {"Node": _tla(nodes), "InitialVoters": "{}", "Dynamic": _tla(is_dynamic)},
             module="Runs",
             specification="TraceSpec",
+            replaces={"WritesVoters": "WritesVotersThere"},
             invariants=[],
             properties=[],
             has_symmetry=False,

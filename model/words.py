@@ -10,7 +10,9 @@ from kraftspec.model.values import Value
 # What an action of a node is, where the changes alone do not tell it.
 _ACTIONS = {
     "TimesOut": "'s timer expires",
+    "TimesOutAlone": "'s timer expires",
     "GivesUp": "'s election ends without a leader",
+    "GivesUpWhatIsLost": "'s election ends without a leader",
     "Resigns": " resigns",
     "LeavesEpoch": "'s election time-out expires, after it resigned",
     "AsksVote": " asks for a vote",

@@ -52,6 +52,7 @@ _WHAT = {kinds.FLUSH: "syncs", kinds.START: "starts", kinds.REPLACE: "wipes"}
 # The node ended by itself, or has fetched another snapshot than it was offered: the world says so,
 # whatever is judged.
 _FAILURES = ("no_fatal_error", "opens_its_disk", "no_exception", "fetched_whole")
+_BEGINNINGS = (kinds.START, kinds.REPLACE)
 _NO_STEPS = (kinds.CRASH, kinds.BOUNDARY, kinds.CUT, kinds.DISK)  # A crash is told at the start.
 
 
@@ -170,6 +171,10 @@ class _TraceReplay(Replay):
             return violation
         if decision.kind in _NO_STEPS or len(self.applied) == applied:
             return violation
+        if (
+            was_over and decision.kind not in _BEGINNINGS
+        ):  # Its disk may sync, and it does not look.
+            return violation
         replica = self.world.replicas[decision.node]
         step = self._half
         if step is None or not replica.is_up:
@@ -181,7 +186,7 @@ class _TraceReplay(Replay):
             step.what = "runs"  # It lost its power before it had read its log.
         if step.what == "wipes":
             self._whole.directory(replica.key)
-        if len(self.arrivals) > arrived and not was_over:
+        if len(self.arrivals) > arrived:
             step.gets = self._numbers.get(id(self.arrivals[-1][1]), 0)
             if step.gets:
                 step.what = "receives"
@@ -225,7 +230,10 @@ class _TraceReplay(Replay):
         if replica.has_untold_sync:  # A segment was sealed: it counts as synced when it is told.
             step.to = min(step.to, self._shown[replica.id].to)
         step.start = log.count(replica.log_model.start_offset)
-        step.is_shown = replica.is_up
+        # Of a harness that has left the quorum, what it had in memory is not known.
+        step.is_shown = replica.is_up and not (
+            isinstance(replica, HarnessNode) and _is_over(replica)
+        )
         if step.is_shown:
             core = replica.core
             step.role, step.epoch, step.leader = str(core.role.name), core.epoch, core.leader_id
@@ -242,7 +250,7 @@ class _TraceReplay(Replay):
         notes = self._notes
         step.leads, step.takes, step.reloads = notes.leads, frozenset(notes.takes), notes.reloads
         step.confirms = frozenset(notes.confirms)
-        if step.role == "leader" and any(batch.voters for batch in step.new):
+        if step.role in ("leader", "resigned") and any(batch.voters for batch in step.new):
             step.asked = notes.changes(replica)
         notes.clear()
         sends = (self._described(message, stored, step) for message, stored in self._sent)

@@ -127,7 +127,9 @@ def test_an_output_without_one() -> None:
 def test_a_behaviour_that_goes_on_for_ever(last: str, told: str) -> None:
     output = OUTPUT.replace(
         "Error: Invariant log_matching is violated.", "Error: Temporal properties were violated."
-    ).replace("1,250 states", f"{last}\n\n1,250 states")
+    ).replace(
+        "1,250 states", f"{last}\n\nFinished checking temporal properties in 00s\n1,250 states"
+    )
     result = read_output(output, 1.0)
     assert result.broken == "Temporal properties"
     assert story(result.trace)[-1] == told
