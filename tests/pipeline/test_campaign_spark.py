@@ -22,6 +22,7 @@ from pyspark.sql import SparkSession
 from kraftspec.pipeline.campaign.conform import Conform
 from kraftspec.pipeline.campaign.drive import run_units
 from kraftspec.pipeline.campaign.kind import Unit
+from kraftspec.pipeline.campaign.model_check import ModelChecks
 from kraftspec.pipeline.campaign.page import page
 from kraftspec.pipeline.campaign.store import Store, open_store
 from kraftspec.pipeline.campaign.summary import CountError, Summary, summarise, write
@@ -93,6 +94,20 @@ def test_whoever_is_killed_the_results_are_the_same_unit_by_unit(tmp_path: Path)
     assert (report["done"], report["cases"]) == (UNITS, UNITS * UNIT_CASES)
     assert results(out).items() >= second.items()  # What was done has not been touched again.
     check_all(out)
+
+
+@pytest.mark.kafka
+def test_executors_hold_runs_against_the_model(spark: SparkSession, tmp_path: Path) -> None:
+    """Each has a TLC of its own, which rejects the run in which a seeded bug acts."""
+    kind = ModelChecks(seeds=2, events=500, bugs=("wins_with_half",), unit_seeds=1)
+    units = kind.plan()
+    store = open_store(tmp_path, kind, units)
+    run_units(spark, kind, store, units, lambda *_: None)
+    summary = summarise(spark, kind, store, units)
+    assert (summary.done, len(units)) == (2, 2)
+    [finding] = summary.findings
+    assert "the model's node before: " in finding.example
+    assert "--seed 1 --events 500 --bug wins_with_half" in finding.reproduce
 
 
 # --------------------------------------------------------------- one campaign, and its summary
