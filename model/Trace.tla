@@ -244,7 +244,8 @@ AsItLed(s, t) == IF s.role = "leader" /\ t.role = "resigned" /\ t.epoch = s.epoc
 BeforeItHeard(f, t) == IF f.role = "leader" /\ t.role = "leader" /\ f.epoch = t.epoch
                        THEN {[t EXCEPT !.hw = f.hw, !.match = f.match]} ELSE {}
 
-\* An answer, by what the node was before, in, or after the step.
+\* An answer, by what the node was before, in, or after the step. A Fetch that waited in vain is
+\* answered without being looked at again.
 Answers(s, f, t, e, x) ==
     LET m == flight[x.re]
         known == {s, f, t} \cup AsItLed(s, f) \cup AsItLed(s, t) \cup BeforeItHeard(f, t)
@@ -254,6 +255,8 @@ Answers(s, f, t, e, x) ==
                             /\ r.pre \/ (IsOnDisk(x, m.from) /\ f.vote = r.toKey)}
                    ELSE {}
         served == IF m.kind = "fetch" THEN UNION {OnFetch(u, m).sends : u \in known} ELSE {}
+        inVain == {u \in known : /\ e.gets # x.re /\ u.role = "leader" /\ u.epoch = m.epoch
+                                 /\ ReportedHw(u) = x.hw /\ x.end = m.at}
     IN CASE x.kind = "granted" ->
                 {r @@ [leader |-> x.leader] : r \in {r \in granted : r.epoch = x.epoch}}
          [] x.kind = "told" ->
@@ -268,6 +271,7 @@ Answers(s, f, t, e, x) ==
                 {[r EXCEPT !.records = SubSeq(@, 1, x.end - m.at)] :
                     r \in {r \in served : /\ r.kind = "records" /\ r.hw = x.hw
                                           /\ x.end - m.at \in 0..Len(r.records)}}
+                \cup {Answer(u, m, "records") @@ [records |-> <<>>, hw |-> x.hw] : u \in inVain}
          [] x.kind = "diverging" ->
                 {r \in served : /\ r.kind = "diverging"
                                 /\ r.epochThere = x.epochThere /\ r.endThere = x.endThere}
