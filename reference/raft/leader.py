@@ -211,13 +211,14 @@ class Leader(Role):
     def heard_from(self, replica_id: int, directory_id: bytes, now_us: int) -> None:
         """Count a voter for Check Quorum; a majority starts the timer anew (KAFKA-15489).
 
-        The leader counts as one of them only if it is a voter.
+        The leader counts as one of them only if it is a voter. One that is the only voter has its
+        majority: an observer starts its timer anew, which has not run out when that is added
+        (``LeaderState.updateReplicaState``).
         """
-        progress = self.voters.get(replica_id)
-        if progress is None or progress.directory_id not in (None, directory_id):
-            return
         fetched = self.fetched_voters
-        fetched.add(replica_id)
+        progress = self.voters.get(replica_id)
+        if progress is not None and progress.directory_id in (None, directory_id):
+            fetched.add(replica_id)
         own = self.core.config.node_id in self.voters
         if len(fetched) >= len(self.voters) // 2 + 1 - own:
             fetched.clear()
@@ -299,6 +300,7 @@ class Leader(Role):
             observer.fetched(offset, core.log.end_offset, now_us)
             observer.endpoints = request.replica_endpoints
             self.membership.observer_fetched(observer.key)
+            self.heard_from(replica_id, directory_id, now_us)
             return
         progress.fetched(offset, core.log.end_offset, now_us)
         if progress.directory_id is None:

@@ -25,7 +25,7 @@ FLAWS = {
     ("kip-595", "leader-stays"): ("leadership_stays", 40_367, 400),
     ("kip-853", "own-epoch-first"): ("one_voter_change", 36, 3_000),
     ("kip-853", "removed-before-replaced"): ("one_voter_change", 113, 2_000),
-    ("kip-853", "removed-when-committed"): ("leader_elected", 153, 3_000),
+    ("kip-853", "removed-when-committed"): ("leader_elected", 16, 3_000),
     ("kip-853", "voter-uuid"): ("majority_holds_high_watermark", 107, 2_500),
     ("kip-853", "loser-steps-down"): ("removed_voter_stops", 23, 8_000),
     ("kip-853", "check-quorum"): ("leader_hears_majority", 27, 3_000),

@@ -452,6 +452,23 @@ def test_a_quorum_grows_from_one_to_three_and_shrinks_again() -> None:
     assert new.core.high_watermark == new.core.log.end_offset
 
 
+def test_who_led_alone_has_time_to_hear_from_the_second_voter() -> None:
+    """An observer's fetch begins the time of Check Quorum, which ran out long ago otherwise."""
+    net, leader = led(1)
+    joining = net.add(joiner(2, servers=1))
+    net.run(10 * S)
+    net.cut.add((2, 1))
+    net.run(600 * MS)  # Its fetch is answered, and the next one is lost.
+    net.cut.clear()
+    ask(net, leader, add_request(2))
+    assert voters(leader) == (1, 2)
+    joining.crash()
+    net.run(2 * S)
+    assert leader.role is RoleName.LEADER
+    net.run(2 * S)
+    assert [to for *_, to in leader.moves][-1] is not RoleName.LEADER
+
+
 def test_a_set_that_is_truncated_gives_way_to_the_one_before() -> None:
     net, leader = led()
     net.add(joiner(4))
