@@ -25,6 +25,7 @@ from kraftspec.reference.profiles import KAFKA, profile_named
 from kraftspec.reference.recovery import Directory, Judgement, Severity, judge, read_directory
 from kraftspec.reference.recovery.walker import batches_from
 from kraftspec.simulation.committed_log import Violation
+from kraftspec.simulation.faults import is_found
 from kraftspec.simulation.log_model import SNAPSHOT_STATE
 from kraftspec.simulation.own import DIRECTORY, OwnReplica
 from kraftspec.simulation.replica import Replica
@@ -211,6 +212,9 @@ def _elect(schedule: Schedule, rng: Rng, truth: Truth, disks: Disks, done: Count
     electable = {one.key.id for one in judgement.candidates if one.is_electable}
     leader = first_leader(schedule, ELECTED_WITHIN_US if electable else NOBODY_WITHIN_US)
     if leader is None:
+        if electable and _any_has_moved(world, chosen):
+            done["electable, and not where the log says"] += 1
+            return
         if electable:
             raise Violation("electable", f"{electable} of {chosen}: nobody was elected")
         done["nobody electable, and nobody elected"] += 1
@@ -224,6 +228,15 @@ def _elect(schedule: Schedule, rng: Rng, truth: Truth, disks: Disks, done: Count
         if offset > log_model.end_offset or (has is not None and has != chain):
             raise Violation("certainly_committed", f"leader {leader.id} lacks {offset}")
     assert leader.epoch >= epoch
+
+
+def _any_has_moved(world: World, chosen: list[int]) -> bool:
+    """Whether a node listens elsewhere than another one knows: no disk tells that."""
+    return any(
+        voter.key.id in chosen and not is_found(world, voter)
+        for node_id in chosen
+        for voter in world.replicas[node_id].core.log.voters.last
+    )
 
 
 def run_seeds(check: Callable[[int], Counter[str]]) -> int:
