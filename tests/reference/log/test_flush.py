@@ -60,11 +60,11 @@ def test_what_a_killed_process_left_is_durable_once_it_is_open_again(seed: int) 
     with pytest.raises(KeyboardInterrupt):
         replace_whole(files, DIR, "quorum-state", b"a vote")
     files.hook = None
-    log = open_log(files, segment_bytes=100)
+    log = open_log(files, segment_bytes=200)
+    log.append_records(1, [bytes(50)], 1)
     files.hook = kill
     with pytest.raises(KeyboardInterrupt):
-        for number in range(3):
-            log.append_records(1, [bytes(50)], number)
+        log.append_records(1, [bytes(50)], 2)  # In a new segment.
     files.hook = None
     log = open_log(files)
     end_offset = log.append_records(1, [b"acknowledged"], 9).end_offset
