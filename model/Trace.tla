@@ -19,9 +19,9 @@ VARIABLES
     last,    \* What each node has shown last.
     flight   \* The messages that are still to be received or answered, by their numbers.
 
-\* A run is a record of voters, observers and steps; register 0 has all of them. TLC goes through the
-\* text of a constant again and again before it begins. Register n has the last step of run n that was
-\* told to be stuck.
+\* A run is a record of voters, observers, our own nodes and steps; register 0 has all of them. TLC
+\* goes through the text of a constant again and again before it begins. Register n has the last step
+\* of run n that was told to be stuck.
 Run == TLCGet(0)[run]
 
 \* What a step has that the text of a run leaves out: what its node shows as before, and nothing.
@@ -53,6 +53,10 @@ WritesVotersThere(s) ==
        /\ \/ VotersAt(s) = 0
           \/ i \in 1..Len(Event.new) /\ Event.new[i].voters = Voters(s)
 
+\* In place of FollowerGrantsPreVote. Of our nodes, one that is no voter also does when its leader is
+\* silent, and there is no clock.
+FollowerGrantsPreVoteThere(s) == ~s.fetched \/ (s.id \in Run.own /\ ~IsVoter(s))
+
 \* Who is told of a leader, and not where it is, learns the epoch alone, if it has no such voter.
 WithoutAddress(s, epoch, leader) ==
     IF \E key \in Voters(s) : key[1] = leader THEN {} ELSE {Learned(s, epoch, None)}
@@ -76,14 +80,18 @@ Loaded(s, m) == IF IsAwaited(s, m) THEN {OnSnapshot(s, m).now} ELSE {}
 \* was appending, and less than it shows now, if it leads at once.
 StartsWith(s, e) == (e.keep..(e.keep + Len(e.new))) \cap (s.synced..End(s))
 
-\* What was deleted from the beginning of its log may be there again: no disk syncs a deletion.
-Restored(s, e) == [s EXCEPT !.start = Min(@, e.start)]
+\* What a start may find: what was deleted from the beginning of its log, for no disk syncs a
+\* deletion; and a snapshot that the node was writing when it ended, or of which its disk said that
+\* its name could not be synced.
+Found(s, e) ==
+    LET t == [s EXCEPT !.start = Min(@, e.start)]
+    IN IF e.snapshot > s.snapshot /\ e.snapshot <= s.hw THEN WithSnapshot(t, e.snapshot) ELSE t
 
 \* What the event itself makes of it.
 Happened(s, e) ==
     CASE e.what = "receives" -> Received(s, flight[e.gets])
       [] e.what = "syncs" -> {SyncedTo(s, Min(Max(e.to, s.synced), End(s)))}
-      [] e.what = "starts" -> {Crashed(Restored(s, e), end) : end \in StartsWith(s, e)}
+      [] e.what = "starts" -> {Crashed(Found(s, e), end) : end \in StartsWith(s, e)}
       [] e.what = "wipes" -> {FormattedFor(s.id, s.dir + 1)}
       [] e.what = "runs" -> {s}
       [] e.what = "fails" -> {}  \* No node ends by itself.
@@ -245,7 +253,8 @@ BeforeItHeard(f, t) == IF f.role = "leader" /\ t.role = "leader" /\ f.epoch = t.
                        THEN {[t EXCEPT !.hw = f.hw, !.match = f.match]} ELSE {}
 
 \* An answer, by what the node was before, in, or after the step. A Fetch that waited in vain is
-\* answered without being looked at again.
+\* answered without being looked at again. Kafka's has that answer ready since the Fetch came, and
+\* gives it also if it is of a later epoch by then: transitionToUnattached lets them wait.
 Answers(s, f, t, e, x) ==
     LET m == flight[x.re]
         known == {s, f, t} \cup AsItLed(s, f) \cup AsItLed(s, t) \cup BeforeItHeard(f, t)
@@ -257,6 +266,11 @@ Answers(s, f, t, e, x) ==
         served == IF m.kind = "fetch" THEN UNION {OnFetch(u, m).sends : u \in known} ELSE {}
         inVain == {u \in known : /\ e.gets # x.re /\ u.role = "leader" /\ u.epoch = m.epoch
                                  /\ ReportedHw(u) = x.hw /\ x.end = m.at}
+        hasLed(u) == \E i \in 1..End(u) : u.log[i].epoch = m.epoch /\ u.log[i].by = u.id
+        left == {u \in known : /\ e.gets # x.re /\ u.id \notin Run.own
+                               /\ u.epoch > m.epoch /\ hasLed(u)
+                               /\ x.hw <= u.hw /\ x.end = m.at}
+        asItLed == {[u EXCEPT !.epoch = m.epoch] : u \in left}
     IN CASE x.kind = "granted" ->
                 {r @@ [leader |-> x.leader] : r \in {r \in granted : r.epoch = x.epoch}}
          [] x.kind = "told" ->
@@ -271,7 +285,8 @@ Answers(s, f, t, e, x) ==
                 {[r EXCEPT !.records = SubSeq(@, 1, x.end - m.at)] :
                     r \in {r \in served : /\ r.kind = "records" /\ r.hw = x.hw
                                           /\ x.end - m.at \in 0..Len(r.records)}}
-                \cup {Answer(u, m, "records") @@ [records |-> <<>>, hw |-> x.hw] : u \in inVain}
+                \cup {Answer(u, m, "records") @@ [records |-> <<>>, hw |-> x.hw] :
+                      u \in inVain \cup asItLed}
          [] x.kind = "diverging" ->
                 {r \in served : /\ r.kind = "diverging"
                                 /\ r.epochThere = x.epochThere /\ r.endThere = x.endThere}

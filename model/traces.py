@@ -85,13 +85,14 @@ SHOWN = (
 
 
 class Trace(msgspec.Struct, kw_only=True):
-    """A run: its first voters, those who sync beside their fetches, and its steps.
+    """A run: its first voters, those who sync beside their fetches, our nodes, and its steps.
 
     In a static quorum all have the directory 0.
     """
 
     voters: Collection[int]
     observers: Collection[int]
+    own: Collection[int]
     is_dynamic: bool = False
     steps: list[TracedStep]
 
@@ -131,7 +132,7 @@ def _check(traces: Sequence[Trace], is_dynamic: bool, heap_mib: int) -> list[Ver
             | {"Node": _tla(nodes), "InitialVoters": "{}", "Dynamic": _tla(is_dynamic)},
             module="Runs",
             specification="TraceSpec",
-            replaces={"WritesVoters": "WritesVotersThere"},
+            replaces={one: f"{one}There" for one in ("WritesVoters", "FollowerGrantsPreVote")},
             invariants=[],
             properties=[],
             has_symmetry=False,
@@ -173,7 +174,7 @@ def _module(traces: Sequence[Trace]) -> str:
         steps = ",\n".join(_steps(trace))
         runs.append(
             f"[voters |-> {_tla(set(trace.voters))}, observers |-> {_tla(set(trace.observers))}, "
-            f"steps |-> <<\n{steps}>>]"
+            f"own |-> {_tla(set(trace.own))}, steps |-> <<\n{steps}>>]"
         )
     lines = ["---- MODULE Runs ----", "EXTENDS Trace"]
     lines.append(f"ASSUME TLCSet(0, <<{', '.join(runs)}>>)")

@@ -36,6 +36,7 @@ from kraftspec.simulation.committed_log import Violation
 from kraftspec.simulation.harness.cores import Core
 from kraftspec.simulation.harness.node import HarnessNode
 from kraftspec.simulation.network import Message
+from kraftspec.simulation.own import OwnReplica
 from kraftspec.simulation.replay import Replay
 from kraftspec.simulation.replica import Replica
 from kraftspec.simulation.run import swarm_of
@@ -89,6 +90,7 @@ def record(
         schedule.run(events)
     decisions = schedule.world.decisions or []
     replay = _TraceReplay(seed, swarm, profile, cores)
+    replicas = replay.world.replicas.values()
     for index, decision in enumerate(decisions):
         if replay.carry_out(index, decision) is not None:
             break
@@ -99,7 +101,8 @@ def record(
         decisions=decisions,
         trace=Trace(
             voters=range(swarm.voters),
-            observers=[one.id for one in replay.world.replicas.values() if not one.syncs],
+            observers=[one.id for one in replicas if not one.syncs],
+            own=[one.id for one in replicas if isinstance(one, OwnReplica)],
             is_dynamic=swarm.kraft_version > 0,
             steps=replay.finish(),
         ),

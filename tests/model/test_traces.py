@@ -45,7 +45,7 @@ def has_all_that_is_told(traces: Sequence[Trace]) -> bool:
 
 
 def trace(*steps: TracedStep) -> Trace:
-    return Trace(voters=[0, 1, 2], observers=[], steps=[*steps])
+    return Trace(voters=[0, 1, 2], observers=[], own=[], steps=[*steps])
 
 
 @pytest.mark.kafka
@@ -62,6 +62,38 @@ def test_runs_of_kafka_are_explained() -> None:
     traces = runs(SEEDS, 700, Core("kafka:4.4.0"))
     assert has_all_that_is_told(traces)
     assert [one.stuck_at for one in check(traces, heap_mib=1024)] == [None] * len(SEEDS)
+
+
+@pytest.mark.kafka
+@pytest.mark.soak
+def test_where_our_nodes_and_kafkas_differ() -> None:
+    """A rule that one of them has explains no run of the other."""
+    # Node 3 is an observer by its log, and its leader silent: it grants a pre-vote.
+    (lax,) = runs([854], 540)
+    # Node 3 of Kafka's leads no more, and lets a Fetch that waits time out.
+    (late,) = runs([437], 240, Core("kafka:4.4.0"))
+    as_kafkas, as_ours = replace(lax, own=[]), replace(late, own=range(5))
+    ours, kafkas, strict, early = check([lax, late, as_kafkas, as_ours], heap_mib=512)
+    assert (ours.stuck_at, kafkas.stuck_at) == (None, None)
+    assert strict.stuck_at is not None
+    assert early.stuck_at is not None
+    (vote,) = strict.unexplained_sends
+    assert as_kafkas.steps[strict.stuck_at].sends[vote]["kind"] == "granted"
+    (answer,) = early.unexplained_sends
+    assert as_ours.steps[early.stuck_at].sends[answer]["kind"] == "records"
+
+
+@pytest.mark.kafka
+@pytest.mark.soak
+def test_a_snapshot_whose_sync_failed() -> None:
+    """A start may find it, if it ends at what was committed before."""
+    (found,) = runs([915], 220)
+    at = next(at for at, step in enumerate(found.steps) if step.snapshot)
+    start = found.steps[at]
+    assert start.what == "starts"
+    longer = replace(start, snapshot=start.snapshot + 1)
+    invented = replace(found, steps=[*found.steps[:at], longer])
+    assert [one.stuck_at for one in check([found, invented], heap_mib=512)] == [None, at]
 
 
 @pytest.mark.kafka
