@@ -49,7 +49,7 @@ class Disks:
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self.are_damaged = False  # Bits of one were flipped.
+        self.rotten: set[int] = set()  # Nodes of whose disks bits were flipped.
 
     def open(self, path: str, *, create: bool = False) -> MemoryFile:
         """Open a file."""
@@ -73,6 +73,13 @@ class Disks:
         replica = self._world.replicas[node_id]
         assert isinstance(replica, OwnReplica)
         return replica
+
+    def look_torn(self, judgement: Judgement) -> bool:
+        """Whether a bit was flipped in the size of a last batch: that looks like a torn tail."""
+        return any(
+            one.log.tail is not None and one.log.tail.torn_bytes and one.node_id in self.rotten
+            for one in judgement.directories
+        )
 
     def read(self, node_ids: list[int]) -> Judgement:
         """Judge the disks of some nodes; faults that count a disk's operations do not see it."""
@@ -127,7 +134,7 @@ def check(seed: int) -> Counter[str]:
         truth.run(schedule, stop)
         truth.end_offset = max(truth.end_offset, world.committed_log.high_watermark)
         judgement = disks.read(sorted(world.replicas))
-        disks.are_damaged = bool(schedule.corrupted)
+        disks.rotten = {*schedule.corrupted}
         _compare(judgement, truth, disks, done, is_at_rest=False)
     _elect(schedule, rng, truth, disks, done)
     return done
@@ -151,8 +158,7 @@ def _compare(
                 raise Violation("certainly_committed", f"{proof}: it is not, {truth.end_offset} is")
             promised[proof.end_offset] = chain
         done[f"certainly committed, by {proof.kind}"] += 1
-    # A bit that was flipped in the size of a last batch makes it look like a torn tail.
-    if judgement.perhaps_end is not None and not disks.are_damaged:
+    if judgement.perhaps_end is not None and not disks.look_torn(judgement):
         done["committed at most"] += 1
         if judgement.perhaps_end < truth.end_offset:
             text = f"at most {judgement.perhaps_end}, and {truth.end_offset} is"
@@ -208,7 +214,7 @@ def _elect(schedule: Schedule, rng: Rng, truth: Truth, disks: Disks, done: Count
     count = rng.pick((rng.between(1, len(healthy)), len(healthy)))
     chosen = sorted(sorted(healthy, key=lambda _: rng.bits(32))[:count])
     judgement = disks.read(chosen)
-    disks.are_damaged = False  # Those are not among them.
+    disks.rotten = set()  # Those are not among them.
     promised = _compare(judgement, truth, disks, done, is_at_rest=True)
     epoch = max(one.epoch for one in judgement.directories)
     for node_id in chosen:

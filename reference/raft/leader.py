@@ -295,17 +295,16 @@ class Leader(Role):
         now_us = core.now_us
         progress = self.voters.get(replica_id)
         directory_id = request.replica_directory_id
+        self.heard_from(replica_id, directory_id, now_us)
         if progress is None or progress.directory_id not in (None, directory_id):
             observer = self._observer(ReplicaKey(replica_id, directory_id))
             observer.fetched(offset, core.log.end_offset, now_us)
             observer.endpoints = request.replica_endpoints
             self.membership.observer_fetched(observer.key)
-            self.heard_from(replica_id, directory_id, now_us)
             return
         progress.fetched(offset, core.log.end_offset, now_us)
         if progress.directory_id is None:
             self.membership.voter_fetched(progress, ReplicaKey(replica_id, directory_id))
-        self.heard_from(replica_id, directory_id, now_us)
         if offset > core.high_watermark:
             self.advance()
 
