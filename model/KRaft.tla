@@ -242,11 +242,13 @@ Promoted(s) ==
          [] s.role = "prospective" /\ Majority(s.votes, Voters(s)) -> elected(Campaigns(s))
          [] OTHER -> s
 
-\* Who may campaign: a voter. A voter that was removed may until it knows the removal to be
-\* committed, where RemovedCampaigns says so: Kafka's does not.
+\* Whether a node keeps Ongaro's rule: whom its last voters leave out campaigns all the same for as
+\* long as it does not know that they are committed. Kafka's does not.
+KeepsOngarosRule(s) == RemovedCampaigns
+
 MayCampaign(s) ==
     \/ IsVoter(s)
-    \/ /\ RemovedCampaigns
+    \/ /\ KeepsOngarosRule(s)
        /\ VotersAt(s) > s.hw
        /\ \E i \in 1..Len(s.sets) : Key(s) \in s.sets[i].voters
 
@@ -257,7 +259,7 @@ FirstRole(s) ==
          [] s.leader = s.id -> Becomes(s, "resigned")
          [] s.leader # None ->
                 IF \E key \in Voters(s) : key[1] = s.leader THEN Becomes(s, "follower") ELSE t
-         [] s.vote = Key(s) /\ IsVoter(s) -> [Becomes(s, "candidate") EXCEPT !.votes = {Key(s)}]
+         [] s.vote = Key(s) /\ MayCampaign(s) -> [Becomes(s, "candidate") EXCEPT !.votes = {Key(s)}]
          [] OTHER -> t
 
 \* What a node is after a start. A sole voter campaigns at once (KafkaRaftClient.initialize).

@@ -57,6 +57,12 @@ WritesVotersThere(s) ==
 \* silent, and there is no clock.
 FollowerGrantsPreVoteThere(s) == ~s.fetched \/ (s.id \in Run.own /\ ~IsVoter(s))
 
+\* Such a node refuses, too, as long as its leader is not silent.
+MayRefuse(s, m) == m.kind = "vote" /\ m.pre /\ s.role = "follower" /\ s.fetched
+
+\* In place of KeepsOngarosRule: our nodes do, and Kafka's do not.
+KeepsOngarosRuleThere(s) == s.id \in Run.own
+
 \* Who is told of a leader, and not where it is, learns the epoch alone, if it has no such voter.
 WithoutAddress(s, epoch, leader) ==
     IF \E key \in Voters(s) : key[1] = leader THEN {} ELSE {Learned(s, epoch, None)}
@@ -178,7 +184,7 @@ Shows(s, t, e) ==
     /\ t.start = e.start /\ t.snapshot = e.snapshot
     /\ e.snapshot > 0 => /\ EpochAt(t, e.snapshot) = e.snapshotEpoch
                          /\ Dynamic => VotersIn(t, e.snapshot) = e.snapshotVoters
-    /\ Voters(t) = e.voters /\ IsVoter(t) = e.isVoter
+    /\ Voters(t) = e.voters /\ IF e.isVoter THEN MayCampaign(t) ELSE ~IsVoter(t)
 
 \* Whether all this may be told to state machines, clients and operators: s was before the step, f is
 \* what its event has made of it, and t is after it. A state machine knows what is committed, leads
@@ -275,7 +281,7 @@ Answers(s, f, t, e, x) ==
                 {r @@ [leader |-> x.leader] : r \in {r \in granted : r.epoch = x.epoch}}
          [] x.kind = "told" ->
                 IF /\ \E u \in known : u.epoch = x.epoch /\ u.leader = x.leader
-                   /\ granted = {}
+                   /\ granted = {} \/ MayRefuse(s, m)
                    /\ m.kind = "fetch" =>
                         \E u \in known : u.role # "leader" \/ u.epoch # m.epoch
                 THEN {[kind |-> "told", from |-> s.id, to |-> m.from, epoch |-> x.epoch,

@@ -132,7 +132,7 @@ def _check(traces: Sequence[Trace], is_dynamic: bool, heap_mib: int) -> list[Ver
             | {"Node": _tla(nodes), "InitialVoters": "{}", "Dynamic": _tla(is_dynamic)},
             module="Runs",
             specification="TraceSpec",
-            replaces={one: f"{one}There" for one in ("WritesVoters", "FollowerGrantsPreVote")},
+            replaces={one: f"{one}There" for one in _THERE},
             invariants=[],
             properties=[],
             has_symmetry=False,
@@ -156,6 +156,8 @@ def _check(traces: Sequence[Trace], is_dynamic: bool, heap_mib: int) -> list[Ver
     return [verdicts[number] for number in range(1, len(traces) + 1)]
 
 
+# Operators of the model that one of Trace.tla takes the place of.
+_THERE = ("WritesVoters", "FollowerGrantsPreVote", "KeepsOngarosRule")
 _UNBOUNDED = {
     "PreVote": '"kafka"',
     "SyncsAtOnce": "{}",
