@@ -22,6 +22,7 @@ from kraftspec.reference.log.files import ReadableFiles, read_whole
 from kraftspec.reference.log.memory_files import MemoryFile, MemoryFiles
 from kraftspec.reference.log.snapshots import data_values
 from kraftspec.reference.profiles import KAFKA, profile_named
+from kraftspec.reference.profiles.kafka.profile import AS_KAFKA
 from kraftspec.reference.recovery import Directory, Judgement, Severity, judge, read_directory
 from kraftspec.reference.recovery.walker import batches_from
 from kraftspec.simulation.committed_log import Violation
@@ -125,7 +126,7 @@ class Truth:
 
 def check(seed: int) -> Counter[str]:
     """Run a seed; raise Violation where a claim is wrong. Return what was compared, counted."""
-    profile = profile_named(KAFKA)
+    profile = profile_named(KAFKA, without=AS_KAFKA)
     schedule = Schedule(seed, swarm_of(seed, profile), profile)
     world = schedule.world
     rng = Rng(seed ^ 0x0FF11)

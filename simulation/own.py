@@ -77,6 +77,7 @@ class OwnReplica(Host, Replica):
     ) -> None:
         Replica.__init__(self, world, config)
         Host.__init__(self)
+        self.campaigns_when_removed = self.profile.policy.campaigns_when_removed
         self.files = MemoryFiles()
         self._is_cutting = False  # Whether the power goes at an operation of the disk.
         LogDirectory.format(

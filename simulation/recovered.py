@@ -25,6 +25,7 @@ import msgspec
 from kraftspec.reference.host import PowerLostError
 from kraftspec.reference.log.memory_files import MemoryFiles, MemoryLock
 from kraftspec.reference.profiles import KAFKA, profile_named
+from kraftspec.reference.profiles.kafka.profile import AS_KAFKA
 from kraftspec.reference.raft import Config
 from kraftspec.reference.raft.profile import Profile
 from kraftspec.reference.raft.types import Endpoints, Node
@@ -121,7 +122,7 @@ class Machines(Disks):
 
 def check(seed: int) -> Counter[str]:
     """Run a seed; raise Violation where the cure is none. Return what happened, counted."""
-    profile = profile_named(KAFKA)
+    profile = profile_named(KAFKA, without=AS_KAFKA)
     drawn = Rng(seed ^ 0x0CBEE).below(_ONE_IN)
     wreck = _OTHER_WRECKS[drawn] if drawn < len(_OTHER_WRECKS) else "lost"
     swarm = swarm_of(seed, profile) if wreck != "gridlock" else _two_voters(seed, profile)

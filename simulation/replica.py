@@ -120,6 +120,7 @@ class Replica(ABC):
     # Properties that are not judged of this node: not shown, or it has a rule of its own.
     unseen: frozenset[str] = frozenset()
     has_pre_votes = True  # False for a release before KIP-996.
+    campaigns_when_removed = False  # As `reference.raft.policy` says.
     can_move = False  # Whether it can restart under another address.
     effects_left: int = NO_LIMIT
     flush_wanted: fx.FlushLog | None = None

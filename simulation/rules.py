@@ -162,7 +162,10 @@ class Rules:
 
         ``voters`` is the last set of its log, and ``earlier`` are those before.
         """
-        return voters.is_voter(key)
+        if voters.is_voter(key):
+            return True
+        may = self.profile.policy.campaigns_when_removed
+        return None if may and any(one.is_voter(key) for one in earlier) else False
 
     def unasked(
         self, before: VoterSet, after: VoterSet, requests: list[Request], own_id: int

@@ -62,6 +62,7 @@ class Core(QuorumState):
         "effects",
         "epoch",
         "high_watermark",
+        "is_removed",
         "is_voter",
         "leader_endpoints",
         "leader_id",
@@ -148,6 +149,7 @@ class Core(QuorumState):
         if snapshot is not None and snapshot != BOOTSTRAP_SNAPSHOT:
             self.emit(fx.LoadSnapshot(snapshot))
             self.committed_offset = snapshot.end_offset
+        self.know_own_vote()
         if self.epoch < log.last_epoch:
             self.epoch, self.leader_id, self.voted = log.last_epoch, NONE, None
         known = self.leader_id != NONE

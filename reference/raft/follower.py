@@ -320,9 +320,9 @@ class Follower(Role):
         core.emit(fx.ResetLog(event.id))
         core.emit(fx.LoadSnapshot(event.id))
         core.log_generation += 1
-        core.voters_changed()
         core.high_watermark = max(core.high_watermark, end_offset)
         core.committed_offset = max(core.committed_offset, end_offset)
+        core.voters_changed()
         self.heard_from_leader()
 
     def on_snapshot_damaged(self) -> None:

@@ -5,6 +5,9 @@ A draft's profile overrides what its documents say otherwise.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+from typing import Final
+
 from kraftspec.reference.raft.control import ControlRecord, KRaftVersion, LeaderChange, Voters
 from kraftspec.reference.raft.membership import Leadership, Membership
 from kraftspec.reference.raft.messages import AddVoter, RemoveVoter, Request, UpdateVoter
@@ -12,9 +15,20 @@ from kraftspec.reference.raft.role import Decisions, QuorumState
 from kraftspec.reference.raft.state import draw_below
 from kraftspec.reference.raft.types import BOOTSTRAP_OFFSET, NEVER_US, ReplicaKey
 
+REMOVED_WHEN_COMMITTED: Final = "removed-when-committed"
+FIXES: Final = {
+    REMOVED_WHEN_COMMITTED: "a voter that alone has the record of its removal, as a leader that "
+    "removes itself and goes down, does not campaign, and its log is too long for it to vote for "
+    "the others",
+}
+
 
 class Policy(Decisions):
-    """Apache Kafka's decisions."""
+    """Apache Kafka's decisions, and a rule that it lacks. ``without`` are `FIXES` to do without."""
+
+    def __init__(self, without: Sequence[str] = ()) -> None:
+        self.without: Collection[str] = tuple(without)
+        self.campaigns_when_removed = REMOVED_WHEN_COMMITTED not in without
 
     def end_epoch_backoff_us(self, core: QuorumState, successors: tuple[ReplicaKey, ...]) -> int:
         """Return how long to wait before campaigning when a leader has resigned (KIP-595).

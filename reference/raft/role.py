@@ -168,6 +168,8 @@ class QuorumState(State):
             self.committed_offset = offset
             self.effects.append(fx.Commit(offset))
             self.policy.committed(self)
+            if self.is_removed:
+                self.voters_changed()
 
     def must_flush(self) -> bool:
         """Whether what this node has may count for a majority, now or later."""
@@ -204,10 +206,26 @@ class QuorumState(State):
     def voters_changed(self) -> None:
         """Take note that the last voter set may be another one."""
         had_to_flush = self.must_flush()
-        self.is_voter = self.log.voters.last.is_voter(self.config.key)
+        self.know_own_vote()
         if self.must_flush() and not had_to_flush and self.log.flushed_offset < self.log.end_offset:
             self.flush()
         self.policy.voters_changed(self)
+
+    def know_own_vote(self) -> None:
+        """Know whether this replica takes part in elections, by the voter sets in its log.
+
+        Who is left out by the last set campaigns until that is committed, where the policy says so
+        (Ongaro's thesis, 4.2.2). Where it alone has that record, the others cannot elect anybody
+        without it: its log is longer. It counts for no majority of a set that it is not in.
+        """
+        voters, key = self.log.voters, self.config.key
+        self.is_voter = voters.last.is_voter(key)
+        self.is_removed = False
+        if not self.is_voter and self.policy.campaigns_when_removed:
+            committed = self.committed_offset
+            pending = [one for offset, one in voters.entries() if offset >= committed]
+            self.is_removed = any(one.is_voter(key) for one in (voters.at(committed - 1), *pending))
+            self.is_voter = self.is_removed
 
     def report_leader(self, leader_id: int) -> None:
         """Report a leader to the state machine, or that there is none, once (KIP-595)."""
@@ -291,6 +309,7 @@ class Decisions:
     reply_handlers: Mapping[type[Reply], ReplyHandler] = {}
     control_handlers: Mapping[type[ControlRecord], ControlHandler] = {}
     rests_when_told_nothing = True  # See `rules.handled_by_rule`. Kafka's node does not: lock-step.
+    campaigns_when_removed = False  # Until that is committed: see `know_own_vote`.
     checks_quorum = True  # Whether a leader that a majority does not fetch from resigns.
     flushes_always = False  # The drafts sync every append; Kafka those of who may ever vote.
     leader_keeps_vote = False  # The drafts: VotedId is of the whole epoch. Kafka forgets it here.

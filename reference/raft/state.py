@@ -41,7 +41,9 @@ class State:
     ``started_us`` is when this life began; ``leader_id`` is -1 if none is known; ``voted`` is the
     key that this node voted for in this epoch; ``campaigns`` counts its own since it last knew a
     leader; ``high_watermark`` is -1 as long as a new leader has not established one;
-    ``committed_offset`` is the highest that the high watermark ever was in this life.
+    ``committed_offset`` is the highest that the high watermark ever was in this life. ``is_voter``:
+    whether this replica takes part in elections; ``is_removed``: it does, although the last voter
+    set leaves it out.
     """
 
     def __init__(
@@ -62,6 +64,7 @@ class State:
         self.high_watermark = NONE
         self.committed_offset = NONE
         self.is_voter = log.voters.last.is_voter(config.key)
+        self.is_removed = False
         self.connections = Connections(config.request_timeout_us, config.retry_backoff_us)
         self.campaigns = 0
         self.campaign_us = NEVER_US

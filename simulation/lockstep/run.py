@@ -9,7 +9,8 @@ from typing import Any, Final
 
 import msgspec
 
-from kraftspec.reference.profiles import profile_named
+from kraftspec.reference.profiles import KAFKA, profile_named
+from kraftspec.reference.profiles.kafka.profile import AS_KAFKA
 from kraftspec.reference.raft import Config
 from kraftspec.simulation.committed_log import Violation
 from kraftspec.simulation.harness.cores import OWN, Core, RunCores, cpu_seconds, process_of
@@ -192,7 +193,7 @@ class PairSchedule(Schedule):
 
 def conditions(seed: int, voters: int | None = None) -> Swarm:
     """Return what a seed stands for, as in the simulator, without the faults of disks."""
-    swarm = swarm_of(seed, profile_named("kafka"), voters=voters)
+    swarm = swarm_of(seed, profile_named(KAFKA, without=AS_KAFKA), voters=voters)
     for name in _OFF:
         setattr(swarm, name, 0)
     swarm.listeners = 1  # Kafka writes the endpoints of a voter as its hash map iterates.
@@ -211,7 +212,7 @@ def run_seed(
     """Run a seed, and add to the counts. A property that breaks ends it: what follows is no run."""
     started, cpu_started = time.monotonic(), cpu_seconds([core])
     cores = PairCores(core, seed, driver, counts)
-    profile = profile_named("kafka")
+    profile = profile_named(KAFKA, without=AS_KAFKA)
     schedule = PairSchedule(seed, conditions(seed, voters), profile, cores=cores)
     try:
         schedule.run(events)

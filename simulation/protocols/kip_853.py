@@ -6,12 +6,12 @@ an operator adds the others. The rest begin with all voters, so that faults find
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 
 from kraftspec.fastpath.types import ZERO_UUID
 from kraftspec.reference.profiles.kip_853.bootstrap import bootstrap_files
-from kraftspec.reference.raft import Config, ReplicaKey, Voter, VoterSet
+from kraftspec.reference.raft import Config, ReplicaKey, Voter
 from kraftspec.reference.raft.messages import AddVoter, RemoveVoter, Request
 from kraftspec.simulation.operators import Operator
 from kraftspec.simulation.protocols.base import SimulatedProtocol
@@ -189,14 +189,6 @@ class Kip853Protocol(SimulatedProtocol):
         if isinstance(request, AddVoter) and kind is RemoveVoter:
             return request.voter_id == key.id and request.voter_directory_id != key.directory_id
         return super().asks_for(request, kind, key)
-
-    def is_voter(
-        self, key: ReplicaKey, voters: VoterSet, earlier: Sequence[VoterSet]
-    ) -> bool | None:
-        """Let a removed voter take itself for one: it campaigns until its removal is committed."""
-        if voters.is_voter(key):
-            return True
-        return None if any(one.is_voter(key) for one in earlier) else False
 
     def operator(self, schedule: Timeline) -> Operator:
         """Return who adds and removes voters."""

@@ -6,6 +6,7 @@ import weakref
 from typing import Final
 
 from kraftspec.reference.profiles import KAFKA, profile_named
+from kraftspec.reference.profiles.kafka.profile import AS_KAFKA
 from kraftspec.simulation.committed_log import Violation
 from kraftspec.simulation.harness.cores import Core, RunCores
 from kraftspec.simulation.lockstep.run import Counts, PairCores, PairSchedule, conditions
@@ -15,7 +16,7 @@ from kraftspec.simulation.recall.searches import LOCK_STEP, Search
 from kraftspec.simulation.replay import Replay
 from kraftspec.simulation.schedule import Schedule
 
-PROFILE: Final = profile_named(KAFKA)
+PROFILE: Final = profile_named(KAFKA, without=AS_KAFKA)
 
 
 class ReleaseStage(Stage):

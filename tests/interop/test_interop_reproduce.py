@@ -63,13 +63,18 @@ def outcome(scene: Scene, release: str, observe_s: float = OBSERVE_S) -> tuple[i
 
 
 @pytest.mark.kafka
-@pytest.mark.parametrize("release", ["4.4.0", OURS])
-def test_gridlock_and_its_mending(release: str) -> None:
-    """Our node has Kafka's rule here, and so the same fate (docs/findings/kraft-gridlock.md)."""
-    code, steps = outcome(gridlock, release)
+def test_gridlock_and_its_mending() -> None:
+    code, steps = outcome(gridlock, "4.4.0")
     assert code == FAULT, steps
     assert f"no leader in {OBSERVE_S:g} s" in steps[4]
     assert "is elected" in steps[6]
+
+
+@pytest.mark.kafka
+def test_two_of_our_nodes_elect_a_leader_that_was_removed() -> None:
+    code, steps = outcome(gridlock, OURS, WAIT_S)
+    assert code == NO_FAULT, steps
+    assert "is elected" in steps[4]
 
 
 @pytest.mark.kafka

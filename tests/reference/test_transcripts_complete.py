@@ -15,7 +15,7 @@ import pytest
 
 from kraftspec.generated import kafka as generated
 from kraftspec.generated.errors import ErrorCode as E
-from kraftspec.reference.profiles import profile_named
+from kraftspec.reference.profiles import KAFKA, profile_named
 from kraftspec.reference.profiles.kafka.profile import KafkaProfile
 from kraftspec.reference.raft.transitions import TRANSITIONS
 
@@ -306,8 +306,11 @@ def test_the_examples_of_the_drafts_are_played(example: str) -> None:
     assert any(f"{kip} draft" in line or "The drafts" in line for line in sources), sources
 
 
-# Fix of a draft → the transcripts in which it holds, and in which it is switched off.
+# Fix of a profile → the transcripts in which it holds, and in which it is switched off.
 BOTH_SIDES = {
+    "kafka": {
+        "removed-when-committed": ("remove-voter-leader-again", "remove-voter-leader-stuck"),
+    },
     "kip-595": {
         "own-epoch-commit": ("own-epoch-first", "own-epoch-first-without"),
         "one-first-quorum": ("bootstrap-mixed", "bootstrap-mixed-without"),
@@ -344,10 +347,10 @@ BY_CHANCE = {("kip-853", "loser-steps-down")}
 def test_every_cure_is_shown_with_and_without(name: str) -> None:
     fixes = {(name, fix) for fix in profile_named(name).fixes}
     assert fixes - BY_CHANCE == {(name, fix) for fix in BOTH_SIDES[name]}
+    directory = DIRECTORY if name == KAFKA else DIRECTORY / name
     for fix, (whole, without) in BOTH_SIDES[name].items():
         played = [
-            (DIRECTORY / name / f"{one}.txt").read_text("utf-8").splitlines()
-            for one in (whole, without)
+            (directory / f"{one}.txt").read_text("utf-8").splitlines() for one in (whole, without)
         ]
         assert f"profile {name}" in played[0]
         assert f"profile {name} without={fix}" in played[1]

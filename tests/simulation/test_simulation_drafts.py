@@ -37,8 +37,12 @@ FLAWS = {
     ("kip-996", "epoch-first"): ("higher_epoch_is_adopted", 10, 1_500),
 }
 SLOW = {("kip-595", "leader-stays")}
-# No seed shows these; `test_simulation_kip_595` has what there is to see of them.
-WITHOUT_A_SEED = {("kip-595", "ask-back"), ("kip-595", "bump-when-lost")}
+# No seed shows these; of kip-595, `test_simulation_kip_595` has what there is to see of them.
+WITHOUT_A_SEED = {
+    ("kafka", "removed-when-committed"),  # `test_the_gridlock_of_two_voters`: a rash operator.
+    ("kip-595", "ask-back"),
+    ("kip-595", "bump-when-lost"),
+}
 
 
 @pytest.mark.parametrize("first", range(0, 20, 5))

@@ -25,7 +25,7 @@ class ProfileBase(Profile):
     release: str | None = None
 
     # Makes the policy; it takes the names of the ``fixes`` that it does without.
-    policy_without: Callable[[Sequence[str]], Policy] = staticmethod(lambda without: Policy())
+    policy_without: Callable[[Sequence[str]], Policy] = Policy
 
     def __init__(self, listener: str = "CONTROLLER", *, without: Sequence[str] = ()) -> None:
         self.without = frozenset(without)

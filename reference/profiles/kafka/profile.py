@@ -21,16 +21,20 @@ from kraftspec.reference.profiles.kafka.records import (
 )
 from kraftspec.reference.raft.control import ControlRecord, KRaftVersion, Voters
 from kraftspec.reference.raft.effects import PersistElection
+from kraftspec.reference.raft.policy import FIXES
 from kraftspec.reference.raft.profile import StoredState
 from kraftspec.reference.raft.types import NONE, ElectionState, ReplicaKey
 from kraftspec.reference.raft.voters import VoterSet
 from kraftspec.reference.wire.apis import Api
+
+AS_KAFKA = tuple(FIXES)  # What to be without, to do as Kafka's node does.
 
 
 class KafkaProfile(ProfileBase):
     """Requests and replies of Apache Kafka; controllers are the log of the cluster's metadata."""
 
     name = "kafka"
+    fixes = FIXES
     state_message: Any = QuorumStateData
     # What older ones support is not what they format new clusters with.
     releases = ("4.3.1",)

@@ -7,12 +7,14 @@ draft leaves open is `docs/decisions/`'s: who waits longer than the request time
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from kraftspec.fastpath.types import ZERO_UUID
 from kraftspec.generated.errors import ErrorCode
 from kraftspec.reference.profiles.kip_853.control import VoterAdded, VoterRemoved
+from kraftspec.reference.raft import policy
 from kraftspec.reference.raft.leader import Leader
 from kraftspec.reference.raft.membership import Leadership, Membership, Progress
 from kraftspec.reference.raft.messages import (
@@ -37,7 +39,6 @@ class Fix(StrEnum):
 
     OWN_EPOCH_FIRST = "own-epoch-first"
     REMOVED_BEFORE_REPLACED = "removed-before-replaced"
-    REMOVED_WHEN_COMMITTED = "removed-when-committed"
     VOTER_UUID = "voter-uuid"
     LOSER_STEPS_DOWN = "loser-steps-down"
     CHECK_QUORUM = "check-quorum"
@@ -48,9 +49,7 @@ FIXES: dict[str, str] = {
     "epoch can make a majority that does not meet the one before it",
     Fix.REMOVED_BEFORE_REPLACED: "another uuid for a voter in one record changes two voters at "
     "once: one that goes, and one that comes",
-    Fix.REMOVED_WHEN_COMMITTED: "a voter that alone has the record of its removal, as a leader "
-    "that removes itself and goes down, does not campaign, and its log is too long for it to vote "
-    "for the others",
+    **policy.FIXES,
     Fix.VOTER_UUID: "a voter that lost its disk votes again, and what it had acknowledged counts",
     Fix.LOSER_STEPS_DOWN: "a removed voter that was away campaigns again and again, looks for no "
     "leader, and deposes one after another",
@@ -83,7 +82,7 @@ class DraftMembership(Membership):
 
     __slots__ = ("has_committed", "queue", "without")
 
-    def __init__(self, core: QuorumState, leader: Leadership, without: tuple[str, ...]) -> None:
+    def __init__(self, core: QuorumState, leader: Leadership, without: Collection[str]) -> None:
         self.core = core
         self.leader = leader
         self.adding = self.removing = self.upgraded_to = self.volatile_voters = None

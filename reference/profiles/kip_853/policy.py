@@ -126,7 +126,7 @@ class KipPolicy(Policy):
     leader_keeps_vote = True
 
     def __init__(self, without: Sequence[str] = ()) -> None:
-        self.without = tuple(without)
+        super().__init__(without)
         self.checks_quorum = Fix.CHECK_QUORUM not in without
         steps_down = Fix.LOSER_STEPS_DOWN not in without
         self.transitions = STEPS_DOWN if steps_down else AS_DRAFTED
@@ -161,7 +161,7 @@ class KipPolicy(Policy):
             uuid = make_uuid(core.random)
         shown = uuid if config.can_become_voter else ZERO_UUID
         core.config = msgspec.structs.replace(config, directory_id=shown)
-        self.voters_changed(core)
+        core.know_own_vote()
         return Memory(Kept(uuid, config.voters.ids if len(config.voters) else None))
 
     def written(self, core: QuorumState) -> Kept:
@@ -196,20 +196,6 @@ class KipPolicy(Policy):
         voters = self.folded(record, core.log.voters.last)
         assert voters is not None
         core.control_handlers[Voters](core, offset, Voters(voters))
-
-    def voters_changed(self, core: QuorumState) -> None:
-        """Let a voter campaign on until its removal is committed (Ongaro's thesis, 4.2.2).
-
-        Where it alone has that record, the others cannot elect anybody without it: its log is
-        longer. It counts for no majority of the set that it is not in.
-        """
-        voters, key, committed = core.log.voters, core.config.key, core.committed_offset
-        core.is_voter = voters.last.is_voter(key)
-        if not core.is_voter and Fix.REMOVED_WHEN_COMMITTED not in self.without:
-            sets = [one for offset, one in voters.entries() if offset >= committed]
-            core.is_voter = any(one.is_voter(key) for one in (voters.at(committed - 1), *sets))
-
-    committed = voters_changed
 
     def membership(self, core: QuorumState, leader: Leadership) -> membership.DraftMembership:
         """Return what carries out AddVoter and RemoveVoter."""

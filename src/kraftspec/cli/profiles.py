@@ -34,7 +34,7 @@ def without_option() -> Callable[[_Command], _Command]:
         multiple=True,
         metavar="FIX",
         callback=_known_fixes,
-        help="Switch off a rule that corrects a flaw of a draft; repeatable.",
+        help="Switch off a rule that corrects a flaw of the protocol; repeatable.",
     )
 
 

@@ -14,7 +14,7 @@ import pytest
 from tests.reference.node import scenes_595, scenes_853, scenes_996
 from tests.reference.node.scripted import Stage, start_static
 
-from kraftspec.reference.profiles import PROFILE_NAMES, parts_of
+from kraftspec.reference.profiles import KAFKA, PROFILE_NAMES, parts_of
 
 SCENES = {
     (profile, fix): scene
@@ -28,7 +28,8 @@ SCENES = {
 
 
 def test_every_fix_has_a_scene() -> None:
-    drafts = [(name, parts_of(name).profile) for name in PROFILE_NAMES]
+    # Of Kafka's profile: `test_two_of_our_nodes_elect_a_leader_that_was_removed`.
+    drafts = [(name, parts_of(name).profile) for name in PROFILE_NAMES if name != KAFKA]
     assert {*SCENES} == {(name, fix) for name, draft in drafts for fix in draft.fixes}
 
 
