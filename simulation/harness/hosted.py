@@ -160,7 +160,9 @@ class HostedNode(Host):
         )  # fmt: skip
         random: Any = TimedDraws(seed, self.clock_us) if seed < 0 else Random(seed)
         # In lock-step most starts ask again at once, as Kafka's node does: else little is compared.
-        self.profile.policy.rests_when_told_nothing = seed >= 0 or seed % RESTING_STARTS == 0
+        policy = self.profile.policy
+        policy.rests_when_told_nothing = seed >= 0 or seed % RESTING_STARTS == 0
+        policy.campaigns_when_removed = seed >= 0
         self.core = self.storage.make_core(self.config, random)
         self.status = UP
         self.step(ev.Start())

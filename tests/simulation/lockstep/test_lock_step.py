@@ -109,3 +109,11 @@ def test_no_step_of_kafka_is_unexplained() -> None:
 )
 def test_a_difference_from_kafka_is_noticed(bug: str, where: str) -> None:
     assert notices(KAFKA, bug, where)
+
+
+@pytest.mark.kafka
+def test_a_removed_voter_is_none_for_either() -> None:
+    """Our core has a rule here that Kafka lacks: in lock-step it does without."""
+    counts = run(Core("kafka:4.3.1"), 3, 4, 16, events=2_000)
+    assert counts.steps > 2_000
+    assert not counts.has_failed
