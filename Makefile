@@ -59,8 +59,9 @@ test-all: test ## Every test there is, every interpreter, packages, sanitizers, 
 	# What `make test` has run is not run again; its coverage is counted.
 	$(BIN)/tox run -e full -- -n $(WORKERS) -m 'not ($(QUICK))' --cov-append
 	@# Two environments must not be built at once, for they share files; their tests do not.
+	@# First those that take one core: the interpreters fill both to the end.
 	export PYENV_VERSION=$$($(BIN)/python tests/interpreters.py --pyenv) && \
-		rest=$$(echo $(OTHERS) wheel sdist sanitize leaks | tr ' ' ,) && \
+		rest=$$(echo sdist sanitize leaks wheel $(OTHERS) | tr ' ' ,) && \
 		$(BIN)/tox run --notest -e $$rest && \
 		$(BIN)/tox run-parallel --parallel 2 --parallel-live --skip-pkg-install -e $$rest
 
