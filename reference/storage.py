@@ -169,8 +169,18 @@ class Storage:
 
     def _log_controls(self, offset: int) -> Iterator[tuple[int, ControlRecord]]:
         """Yield the control records at ``offset`` and after it."""
-        for header, data in self.log.control_batches(offset):
-            yield from self._controls(decode_batch(data, header.position))
+        for segment in self.log.segments_from(offset):
+            notes = segment.index.notes
+            known = notes.get(self.profile.name)
+            if known is None:
+                known = notes[self.profile.name] = [
+                    control
+                    for header, data in segment.control_batches()
+                    for control in self._controls(decode_batch(data, header.position))
+                ]
+            for control in known:
+                if control[0] >= offset:
+                    yield control
 
     def snapshot_controls(self, snapshot_id: SnapshotId) -> Iterator[ControlRecord]:
         """Yield the control records of a snapshot that the core knows."""

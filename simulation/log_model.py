@@ -48,6 +48,11 @@ class LogModel:
         return self.chains[-1] if self.chains else self.start_chain
 
     @property
+    def end(self) -> tuple[int, int]:
+        """Where the log ends, and its chain there: what follows depends on nothing else."""
+        return self.end_offset, self.end_chain
+
+    @property
     def last_epoch(self) -> int:
         """The epoch of the last batch."""
         return self.epochs[-1] if self.epochs else self.start_epoch
@@ -67,6 +72,18 @@ class LogModel:
             position = end
         self._set_end()
         return first
+
+    def batches_from(self, first: int) -> tuple[list[int], list[int], list[int]]:
+        """Return the batches from an index on: the ends, epochs and chains of each."""
+        return self.ends[first:], self.epochs[first:], self.chains[first:]
+
+    def take(self, batches: tuple[list[int], list[int], list[int]]) -> None:
+        """Take batches in that another log has at the end of this one."""
+        ends, epochs, chains = batches
+        self.ends += ends
+        self.epochs += epochs
+        self.chains += chains
+        self._set_end()
 
     def truncate_to(self, end_offset: int) -> None:
         """Forget batches that end after ``end_offset``."""

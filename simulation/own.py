@@ -113,10 +113,15 @@ class OwnReplica(Host, Replica):
             snapshot = next(one for one in log.snapshots if one.end_offset == start)
             chain, epoch = self.snapshot_chain(snapshot), snapshot.epoch
         log_model = LogModel(start, chain, epoch)
-        offset = start
-        while offset < log.end_offset:
-            log_model.append(log.read(offset, READ_BYTES))
-            offset = log_model.end_offset
+        for segment in log.segments_from(start):
+            first, end = len(log_model.ends), log_model.end
+            notes = segment.index.notes
+            if end in notes:
+                log_model.take(notes[end])
+                continue
+            while log_model.end_offset < segment.next_offset:
+                log_model.append(log.read(log_model.end_offset, READ_BYTES))
+            notes[end] = log_model.batches_from(first)
         return log_model
 
     def stop(self) -> None:

@@ -287,20 +287,29 @@ class MemoryFiles:
 
     def open(self, path: str, *, create: bool = False) -> MemoryFile:
         """Open a file; FileNotFoundError where it is missing, unless ``create``."""
-        self._called("open", path)
-        directory, name = _split(path)
-        inode = self._inside(directory).get(name)
+        if self.hook is not None:
+            self.hook("open", path, 0)
+        directory, _, name = path.rpartition("/")
+        names = self._names.get(directory) or self._inside(directory)
+        inode = names.get(name)
         if inode is None:
             if not create:
                 raise FileNotFoundError(errno.ENOENT, "no such file", path)
             inode = _Inode()
-            self._change(directory, "", name, inode)
+            self._change(directory or "/", "", name, inode)
         return MemoryFile(self, inode, path)
 
     def names(self, directory: str) -> list[str]:
         """Return the names in a directory, sorted."""
         self._called("names", directory)
         return sorted(self._inside(directory))
+
+    def remembered(self, directory: str) -> dict[str, Any]:
+        """Return what readers remember of the files in a directory; none while it is watched."""
+        if self.hook is not None:
+            return {}
+        inodes = self._inside(directory).items()
+        return {name: inode.remembered for name, inode in inodes if inode is not None}
 
     def make_directory(self, path: str) -> None:
         """Make a directory where there is none."""
@@ -360,7 +369,7 @@ class MemoryFiles:
         self.locks.clear()
         for names in self._names.values():
             for inode in names.values():
-                if inode is not None:
+                if inode is not None and inode.begun is not None:
                     inode.give_up_sync()
 
     def power_loss(self, random: Random) -> dict[str, list[str]]:
@@ -386,7 +395,7 @@ class MemoryFiles:
         seen: dict[int, _Inode] = {}
         for directory in sorted(self._durable_names):
             names = self._durable_names[directory]
-            for name in sorted(names):
+            for name in sorted(name for name, inode in names.items() if _may_lose(inode)):
                 inode = names[name]
                 if inode is not None and id(inode) not in seen:
                     seen[id(inode)] = inode
@@ -415,6 +424,10 @@ class MemoryFiles:
         inode = self._inside(directory)[name]
         assert inode is not None
         return inode
+
+
+def _may_lose(inode: _Inode | None) -> bool:
+    return inode is not None and not inode.is_clean
 
 
 def _apply(names: dict[str, _Inode | None], old: str, new: str, inode: _Inode | None) -> None:

@@ -384,15 +384,10 @@ class MetadataLog:
                 offset = header.last_offset + 1
                 yield header, data
 
-    def control_batches(self, offset: int) -> Iterator[tuple[BatchHeader, bytes]]:
-        """Yield the control batches as ``batches`` does, and read no other."""
+    def segments_from(self, offset: int) -> list[Segment]:
+        """Return the segments, from the one on that holds ``offset``."""
         first = bisect_right(self._segments, offset, key=lambda one: one.base_offset) - 1
-        for segment in self._segments[max(first, 0) :]:
-            for at in segment.index.controls:
-                data = segment.read(segment.base_offset + at, 1, self._end_offset)
-                for header in iterate_headers(data, check_crc=False):
-                    if header.last_offset >= offset:
-                        yield header, data
+        return self._segments[max(first, 0) :]
 
     def _segment_of(self, offset: int) -> Segment:
         if offset >= self._active.base_offset:

@@ -17,7 +17,7 @@ from kraftspec.fastpath.append import ZERO_AHEAD_BYTES_MAX
 from kraftspec.fastpath.recovery import Recovery, find_end
 from kraftspec.reference.log.epochs import CHECKPOINT_NAME, EpochEntry, EpochList
 from kraftspec.reference.log.files import read_whole
-from kraftspec.reference.log.memory_files import MemoryFile
+from kraftspec.reference.log.memory_files import MemoryFile, MemoryFiles
 from kraftspec.reference.log.segment import (
     INDEX_SUFFIXES,
     INT32_MAX,
@@ -123,7 +123,10 @@ class _Chain:
 
 
 class _Remembered(NamedTuple):
-    """What was found in a segment: valid while its bytes and what is before it are the same."""
+    """What was found in a segment: valid while its bytes and what is before it are the same.
+
+    Who writes to the segment makes the disk forget it first; who cuts it, changes a copy.
+    """
 
     due: int
     last_epoch: int
@@ -134,22 +137,22 @@ class _Remembered(NamedTuple):
 
 
 def _recover_segment(
-    files: Files, directory: str, base_offset: int, chain: _Chain, interval_bytes: int
+    files: Files, path: str, base_offset: int, chain: _Chain, interval_bytes: int
 ) -> tuple[Segment, Recovery]:
-    path = f"{directory}/{segment_name(base_offset)}"
-    file = files.open(path + LOG_SUFFIX)
+    file = files.open(path)
     try:
         file.settle()
-        if file.size() > SEGMENT_BYTES_MAX:
-            reason = f"{file.size()} bytes are more than a segment has, {SEGMENT_BYTES_MAX}"
-            raise CorruptMetadataLogError(path + LOG_SUFFIX, 0, reason)
+        size = file.size()
+        if size > SEGMENT_BYTES_MAX:
+            reason = f"{size} bytes are more than a segment has, {SEGMENT_BYTES_MAX}"
+            raise CorruptMetadataLogError(path, 0, reason)
         if chain.due is None:
             chain.due = base_offset
         recovery = _read_segment(file, base_offset, chain, interval_bytes)
     except BaseException:
         file.close()
         raise
-    segment = Segment(path, file, chain.index, recovery.end)
+    segment = Segment(path.removesuffix(LOG_SUFFIX), file, chain.index, recovery.end)
     segment.next_offset = chain.due
     return segment, recovery
 
@@ -160,21 +163,21 @@ def _read_segment(file: File, base_offset: int, chain: _Chain, interval_bytes: i
     A disk may rot, so it is read at each start. Memory does not: there what was found before holds.
     """
     assert chain.due is not None
-    before = chain.due, chain.epochs.last_epoch, interval_bytes
+    epochs = chain.epochs
+    before = chain.due, epochs.last_epoch, interval_bytes
     memory = file if isinstance(file, MemoryFile) and not file.is_watched else None
     known = memory.remembered if memory else None
     if isinstance(known, _Remembered) and known[:3] == before:
-        chain.index = known.batches.copy()
-        for epoch, start_offset in known.epochs:
-            chain.epochs.assign(epoch, start_offset)
+        chain.index = known.batches
+        epochs.entries += known.epochs
         chain.due = known.recovery.next_offset
         return known.recovery
     chain.index = BatchIndex(base_offset, interval_bytes)
-    epochs = len(chain.epochs.entries)
+    count = len(epochs.entries)
     recovery = find_end(file.read_at, file.size(), base_offset, chain.visit, is_log=True)
     if memory:
-        begun = chain.epochs.entries[epochs:]
-        memory.remembered = _Remembered(*before, chain.index.copy(), recovery, begun)
+        begun = epochs.entries[count:]
+        memory.remembered = _Remembered(*before, chain.index, recovery, begun)
     return recovery
 
 
@@ -202,9 +205,7 @@ def recover(
                 _drop(files, directory, bases[number:], report)
                 report.torn_reason = f"{path}: {reason}"
                 break
-            segment, recovery = _recover_segment(
-                files, directory, base_offset, chain, interval_bytes
-            )
+            segment, recovery = _recover_segment(files, path, base_offset, chain, interval_bytes)
             segments.append(segment)
             _note(report, recovery)
             if recovery.reason or (recovery.zero_bytes and not is_last):
@@ -262,6 +263,8 @@ def _find_snapshots(
     kept: list[SnapshotId] = []
     gone = []
     for name in names:
+        if name.endswith((LOG_SUFFIX, *INDEX_SUFFIXES)):
+            continue
         parsed = parse_name(name)
         if parsed is None:
             if name.endswith((DELETED_SUFFIX, ".tmp")):
@@ -301,11 +304,14 @@ def _compare_indexes(
     Those of the last one are removed then: they are written when it is sealed.
     """
     there = set(names)
+    remembered = files.remembered(directory) if isinstance(files, MemoryFiles) else {}
     for number, segment in enumerate(segments):
-        for suffix, data in zip(INDEX_SUFFIXES, segment.index.files(), strict=True):
-            name = segment_name(segment.base_offset) + suffix
-            path = f"{directory}/{name}"
-            if name in there and read_whole(files, path) == data:
+        for which, suffix in enumerate(INDEX_SUFFIXES):
+            path = segment.path + suffix
+            name = path[len(directory) + 1 :]
+            if remembered.get(name) is segment.index:
+                continue
+            if name in there and _is_index(files, path, segment.index, which):
                 continue
             is_last = number + 1 == len(segments)
             if name in there or not is_last:
@@ -313,8 +319,20 @@ def _compare_indexes(
             files.remove(path)
             if not is_last:
                 file = files.open(path, create=True)
-                file.write_at(0, data)
+                file.write_at(0, segment.index.files()[which])
                 file.close()
+
+
+def _is_index(files: Files, path: str, index: BatchIndex, which: int) -> bool:
+    """Whether a file has what the index of its kind must have. Memory is told that it has."""
+    file = files.open(path)
+    try:
+        is_same: bool = file.read_at(0, file.size()) == index.files()[which]
+        if is_same and isinstance(file, MemoryFile):
+            file.remembered = index
+        return is_same
+    finally:
+        file.close()
 
 
 def _is_stale(files: Files, directory: str, epochs: EpochList) -> bool:

@@ -15,10 +15,12 @@ from __future__ import annotations
 import struct
 from array import array
 from bisect import bisect_left, bisect_right
-from typing import Final
+from collections.abc import Iterator
+from typing import Any, Final
 
 from kraftspec.fastpath.append import Appender
 from kraftspec.fastpath.files import File
+from kraftspec.fastpath.records import BatchHeader
 from kraftspec.fastpath.walk import iterate_headers
 from kraftspec.reference.log.files import Files
 
@@ -45,6 +47,7 @@ class BatchIndex:
         "interval_bytes",
         "max_timestamp",
         "max_timestamp_offset",
+        "notes",
         "offset_entries",
         "offsets",
         "positions",
@@ -63,13 +66,16 @@ class BatchIndex:
         self.max_timestamp = NO_TIMESTAMP
         self.max_timestamp_offset = base_offset
         self._since_entry_bytes = 0
+        # What readers made of the batches, by who it is: a memory disk spares them the next time.
+        self.notes: dict[Any, Any] = {}
 
     def copy(self) -> BatchIndex:
-        """Return another one that says the same."""
+        """Return another one that says the same, without notes."""
         other = BatchIndex(self.base_offset, self.interval_bytes)
         for name in self.__slots__:
             value = getattr(self, name)
-            setattr(other, name, value[:] if isinstance(value, array | bytearray) else value)
+            if name != "notes":
+                setattr(other, name, value[:] if isinstance(value, array | bytearray) else value)
         return other
 
     def add(
@@ -84,6 +90,8 @@ class BatchIndex:
         """Note a batch that stands at ``position``, behind all others; timestamps are ms."""
         if not self.positions:
             self.first_timestamp = max_timestamp
+        if self.notes:
+            self.notes.clear()
         self.offsets.append(base_offset - self.base_offset)
         self.positions.append(position)
         if is_control:
@@ -201,6 +209,7 @@ class Segment(Appender):
         if count < len(self.index.offsets):
             self.end = self.index.positions[count]
             self.next_offset = self.base_offset + self.index.offsets[count]
+            self.index = self.index.copy()  # A memory disk may know it, and the cut may fail.
             self._look_again(self.index.cut(count, self.end))
         self.cut(self.end)
 
@@ -208,6 +217,13 @@ class Segment(Appender):
         data = self.file.read_at(position, self.end - position)
         for header in iterate_headers(data, check_crc=False):
             self.index.note_time(header.max_timestamp, header.last_offset)
+
+    def control_batches(self) -> Iterator[tuple[BatchHeader, bytes]]:
+        """Yield the control batches, each with bytes that it is part of, and read no other."""
+        for at in self.index.controls:
+            data = self.read(self.base_offset + at, 1, self.next_offset)
+            for header in iterate_headers(data, check_crc=False):
+                yield header, data
 
     def read(self, offset: int, max_bytes: int, end_offset: int) -> bytes:
         """Return whole batches: from the one that holds ``offset`` on, up to ``end_offset``.

@@ -17,6 +17,8 @@ from kraftspec.generated.kafka import SnapshotHeaderRecord
 from kraftspec.reference.log import LogConfig, MetadataLog
 from kraftspec.reference.log.control import control_value
 from kraftspec.reference.log.memory_files import MemoryFiles
+from kraftspec.reference.log.recovery import recover
+from kraftspec.reference.log.segment import BatchIndex
 from kraftspec.reference.raft.types import SnapshotId
 
 DIR = "/log"
@@ -192,6 +194,19 @@ class LogMachine(RuleBasedStateMachine):
         self.model.flushed_offset = self.model.end_offset
         self.model.snapshots = [one for one in self.model.snapshots if one.end_offset >= start]
         assert self.log.recovery.segments_dropped == []
+        remembered = self.found()
+        self.files.hook = lambda *_: None  # So nothing is taken from memory.
+        assert self.found() == remembered
+        self.files.hook = None
+
+    def found(self) -> tuple[Any, ...]:
+        """Recover what is open already, and return all that is found."""
+        found = recover(self.files, DIR, self.config.index_interval_bytes)
+        indexes = [
+            {name: getattr(one.index, name) for name in BatchIndex.__slots__}
+            for one in found.segments
+        ]
+        return indexes, found.epochs.entries, found.snapshots, found.start_offset, found.report
 
     def start_after_opening(self) -> int:
         """Return where a log starts whose segments may have more: at the earliest snapshot."""

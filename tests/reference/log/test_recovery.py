@@ -581,3 +581,26 @@ def test_power_goes_anywhere_in_a_snapshot(operation: int) -> None:
         if again.snapshots:
             assert read_whole(files, f"{DIR}/{name}") == read_whole(whole, f"{DIR}/{name}")
         assert not [one for one in files.names(DIR) if one.endswith(".part")]
+
+
+def test_a_cut_that_failed_leaves_the_log_whole_for_the_next_start() -> None:
+    """The disk in memory says what a start found: who changes that, must not change it there."""
+    files = MemoryFiles()
+    whole = filled(files).read(0, 1 << 20)
+
+    def fail(operation: str, path: str, size: int) -> None:
+        if operation == "truncate":
+            raise OSError(errno.EIO, "it cannot be cut", path)
+
+    for _ in range(2):
+        log = open_log(files)
+        assert (log.end_offset, log.read(0, 1 << 20)) == (90, whole)
+        last = log.read(87, 1)
+        files.hook = fail
+        with pytest.raises(LogFailedError):
+            log.truncate_to(87)
+        files.hook = None
+        files.kill()
+        again = open_log(files)
+        assert (again.end_offset, again.read(87, 1)) == (90, last)
+        files.kill()
