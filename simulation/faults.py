@@ -76,6 +76,7 @@ class Faults:
             (swarm.clean_period_us, self._clean),
             (swarm.leader_removal_period_us, self._remove_leader),
             (swarm.move_period_us, self._move),
+            (swarm.edge_snapshot_period_us, self._edge_snapshot),
         )
 
     def _plan_next(self, period_us: int, fault: Callable[[], None]) -> None:
@@ -95,7 +96,7 @@ class Faults:
         self._slow.clear()
         self.is_any_link_cut = False
         schedule = self.schedule
-        schedule.loss = schedule.duplicate = schedule.straggler = 0
+        schedule.loss = schedule.duplicate = schedule.straggler = schedule.late_reply = 0
         for replica in list(schedule.world.replicas.values()):
             if replica.effects_left >= 0:
                 schedule.world.lose_power_within(replica, -1, 0)
@@ -441,6 +442,31 @@ class Faults:
         replica = self.one_up()
         if replica is not None and replica.paused_until_us <= self.schedule.world.now_us:
             self.schedule.world.snapshot(replica, self.rng.below(8) == 0)
+
+    def _edge_snapshot(self) -> None:
+        """A snapshot ends where a control record begins, or ends, and its node restarts.
+
+        The record is the last with voters, or the one that opens the last epoch.
+        """
+        replica = self.one_up()
+        if replica is None or replica.paused_until_us > self.schedule.world.now_us:
+            return
+        rng, log_model = self.rng, replica.log_model
+        known = replica.known_voters
+        at = known[-1][0] if known and rng.below(4) else log_model.last_epoch_start
+        edges = log_model.edges_of(at)
+        if edges is None:
+            return
+        world, end = self.schedule.world, rng.pick(edges)
+        newest = max((one.end_offset for one in replica.snapshots), default=0)
+        if max(newest, log_model.start_offset) < end <= replica.high_watermark:
+            self.schedule.met["snapshot at a control record"] += 1
+            world.snapshot(replica, False, end)
+            if replica.is_up and rng.below(3) == 0:
+                world.clean(replica)
+        if replica.is_up:
+            self._down(replica, rng.seed() if rng.below(2) else None)
+            self._later(replica)
 
     def _clean(self) -> None:
         replica = self.one_up()

@@ -61,6 +61,7 @@ def configurations(swarm: Swarm, rng: Rng) -> list[Config]:
             bootstrap_servers=servers if is_dynamic else (),
             can_become_voter=id < swarm.voters + swarm.joiners,
             auto_join=is_dynamic and swarm.auto_join and id < swarm.voters + swarm.joiners,
+            request_timeout_us=swarm.request_timeout_us,
             fetch_max_bytes=swarm.fetch_max_bytes,
             fetch_snapshot_max_bytes=swarm.fetch_snapshot_max_bytes,
             retention_bytes=0,

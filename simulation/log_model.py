@@ -7,7 +7,7 @@ an offset when their chains there are. A snapshot carries the chain of what it s
 from __future__ import annotations
 
 import struct
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 
 from kraftspec.fastpath import crc32c
 
@@ -111,6 +111,18 @@ class LogModel:
             return self.start_chain
         index = self.index_of(offset)
         return self.chains[index] if index >= 0 else None
+
+    def edges_of(self, offset: int) -> tuple[int, int] | None:
+        """Return where the batch that has this record begins and ends; None if there is none."""
+        index = bisect_right(self.ends, offset)
+        is_there = self.start_offset <= offset < self.end_offset
+        return (self.base_of(index), self.ends[index]) if is_there else None
+
+    @property
+    def last_epoch_start(self) -> int:
+        """The first offset of the last epoch; the start of the log, if it has no batch."""
+        first = bisect_left(self.epochs, self.last_epoch)
+        return self.base_of(first) if first < len(self.epochs) else self.start_offset
 
     def base_of(self, index: int) -> int:
         """Return the base offset of a batch."""

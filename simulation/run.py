@@ -23,6 +23,8 @@ from kraftspec.simulation.schedule import Schedule
 from kraftspec.simulation.swarm import (
     Swarm,
     draw_diverged_tails,
+    draw_edge_snapshots,
+    draw_late_replies,
     draw_moves,
     draw_removed_leaders,
     draw_restless_operator,
@@ -104,6 +106,9 @@ def swarm_of(
         draw_diverged_tails(swarm, Rng(seed ^ 0xD1FE))
     if UpdateVoter in protocol.changes:
         draw_moves(swarm, Rng(seed ^ 0x30FE))
+        if protocol.has_snapshots and "snapshots" not in lacking:
+            draw_late_replies(swarm, Rng(seed ^ 0x1A83))
+            draw_edge_snapshots(swarm, Rng(seed ^ 0xEDC1))
     protocol.restrict(swarm, rng)
     forgo(swarm, lacking)
     return swarm

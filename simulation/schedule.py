@@ -24,6 +24,7 @@ BACKLOG_MAX = 200  # Records not committed; with small fetches, followers take s
 STALE = 200  # Appends of 10,000 in an epoch that the state machine leads no longer.
 LAG_MAX = 1_000  # Records that the slowest node lacks.
 STRAGGLES = 100  # How much longer a straggler takes.
+LATE = 3  # Request time-outs that a late reply takes at the most.
 FALLEN_US = 20 * S  # The longest that a node is down by itself.
 
 
@@ -116,6 +117,15 @@ class Schedule(Timeline):
                 self.met["duplicate"] += 1
                 again_us = delay_us * self.rng.between(1, STRAGGLES)
                 self.after(again_us + held_us, self._deliver, message)
+        if (
+            self.late_reply
+            and message.is_reply
+            and message.target != OPERATOR
+            and self.rng.in_ten_thousand(self.late_reply)
+        ):
+            self.met["reply after its request timed out"] += 1
+            timeout_us = self.swarm.request_timeout_us
+            delay_us += self.rng.between(timeout_us, LATE * timeout_us)
         self._number += 1
         at_us = self.world.now_us + delay_us + held_us
         link = (message.source, message.target)

@@ -20,6 +20,8 @@ REMOVED_LEADERS = 700  # Runs of 10,000 whose leaders are removed, and cut off t
 SLOW_SNAPSHOTS = 500  # Runs of 10,000 whose snapshots are slower than the fetch time-out.
 MOVES = 400  # Runs of 10,000 whose nodes restart under other addresses.
 DIVERGED_TAILS = 400  # Runs of 10,000 whose leaders are cut off, and written to.
+LATE_REPLIES = 500  # Runs of 10,000 with replies that come after their requests timed out.
+EDGE_SNAPSHOTS = 500  # Runs of 10,000 whose snapshots end at control records.
 
 
 class Swarm(msgspec.Struct, kw_only=True):
@@ -43,6 +45,8 @@ class Swarm(msgspec.Struct, kw_only=True):
     loss: int = 0
     duplicate: int = 0
     straggler: int = 0  # Messages that take up to a hundred times as long.
+    late_reply: int = 0  # Replies that take longer than ``request_timeout_us``.
+    request_timeout_us: int = 2 * S
     partition_period_us: int = 0
     lost_reply_period_us: int = 0
     isolation_period_us: int = 0  # Partitions of one node from all others, for a while.
@@ -71,6 +75,7 @@ class Swarm(msgspec.Struct, kw_only=True):
     move_period_us: int = 0  # A node restarts under another address.
     listeners: int = 1  # Of each node, in such a run.
     stranding_period_us: int = 0  # A leader is cut off, and comes back: see `diverged_tails`.
+    edge_snapshot_period_us: int = 0  # A snapshot ends at a control record, before a restart.
     # What is asked of it.
     append_period_us: int = 40 * MS
     records_max: int = 3
@@ -101,7 +106,7 @@ class Swarm(msgspec.Struct, kw_only=True):
         """Whether it is a run in which one thing fails, and little else."""
         kinds = (
             self.repeat_period_us, self.leader_removal_period_us, self.isolation_period_us,
-            self.stranding_period_us,
+            self.stranding_period_us, self.move_period_us, self.late_reply,
         )  # fmt: skip
         return any(kinds)
 
@@ -109,7 +114,8 @@ class Swarm(msgspec.Struct, kw_only=True):
     def faults(self) -> dict[str, int]:
         """The faults that are on, by name, with their rate or period."""
         names = [name for name in self.__struct_fields__ if name.endswith("_period_us")]
-        names += ["loss", "duplicate", "straggler", "clock_drift_ppm_max", "old_nodes"]
+        names += ["loss", "duplicate", "straggler", "late_reply"]
+        names += ["clock_drift_ppm_max", "old_nodes"]
         idle = ("append_period_us",)
         return {n: getattr(self, n) for n in sorted(names) if getattr(self, n) and n not in idle}
 
@@ -117,6 +123,7 @@ class Swarm(msgspec.Struct, kw_only=True):
 _FORGETS = (
     "power_period_us", "boundary_period_us", "election_period_us", "targeted_power_period_us",
     "failing_disk_period_us", "full_disk_period_us", "stranding_period_us",
+    "edge_snapshot_period_us",
 )  # fmt: skip
 
 # Fault → shortest and longest mean time between two of them.
@@ -296,3 +303,40 @@ def draw_moves(swarm: Swarm, rng: Rng) -> None:
         swarm.snapshot_period_us = swarm.clean_period_us = rng.between(1 * S, 8 * S)
         swarm.append_period_us = 500 * MS
         swarm.latency_min_us, swarm.latency_max_us = 10 * MS, 40 * MS
+
+
+def draw_late_replies(swarm: Swarm, rng: Rng) -> None:
+    """Draw replies that come when their requests were given up, by an rng of its own.
+
+    Logs diverge and snapshots are fetched in parts meanwhile: there it matters what a reply is to.
+    Processes stay up, for a new one expects no reply.
+    """
+    if rng.in_ten_thousand(LATE_REPLIES) and not swarm.is_of_one_kind:
+        for name in swarm.faults:
+            setattr(swarm, name, 0)
+        swarm.voters, swarm.observers = rng.pick((3, 3, 4, 5)), rng.pick((1, 2))
+        swarm.late_reply = rng.pick((200, 800, 2_000))
+        swarm.request_timeout_us = rng.pick((600 * MS, 1 * S, 2 * S))
+        swarm.latency_min_us, swarm.latency_max_us = 5 * MS, rng.pick((10, 40)) * MS
+        swarm.append_period_us, swarm.fetch_max_bytes = 100 * MS, rng.pick((1, 500, 1 << 20))
+        swarm.fetch_snapshot_max_bytes = rng.pick((20, 60, 300))
+        swarm.snapshot_period_us = rng.between(500 * MS, 3 * S)
+        swarm.clean_period_us = rng.between(500 * MS, 3 * S)
+        swarm.isolation_period_us = rng.between(2 * S, 8 * S)
+        swarm.resign_period_us = rng.between(3 * S, 15 * S)
+
+
+def draw_edge_snapshots(swarm: Swarm, rng: Rng) -> None:
+    """Draw snapshots that end where a control record begins or ends, by an rng of its own.
+
+    Their nodes restart soon after. Little else fails, but voters change all the time.
+    """
+    if rng.in_ten_thousand(EDGE_SNAPSHOTS) and not swarm.is_of_one_kind:
+        for name in swarm.faults:
+            setattr(swarm, name, 0)
+        swarm.voters, swarm.joiners = rng.pick((2, 3, 3, 4)), rng.pick((1, 2))
+        swarm.edge_snapshot_period_us = rng.between(300 * MS, 1 * S)
+        swarm.reconfigure_period_us = rng.between(500 * MS, 2 * S)
+        swarm.clean_period_us = rng.between(1 * S, 4 * S)
+        swarm.append_period_us, swarm.records_max = 300 * MS, rng.pick((1, 3))
+        swarm.latency_min_us, swarm.latency_max_us = 5 * MS, 20 * MS

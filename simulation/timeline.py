@@ -21,9 +21,9 @@ from kraftspec.simulation.world import World
 class Timeline:
     """The world, its conditions, and the plan. `schedule.Schedule` adds what the network draws.
 
-    ``loss``, ``duplicate`` and ``straggler`` are what messages meet, in ten thousand; ``corrupted``
-    are the nodes that have to be wiped; ``has_faults`` until the faults are over, which is after
-    ``quiet_from`` decisions.
+    ``loss``, ``duplicate``, ``straggler`` and ``late_reply`` are what messages meet, in ten
+    thousand; ``corrupted`` are the nodes that have to be wiped; ``has_faults`` until the faults are
+    over, which is after ``quiet_from`` decisions.
     """
 
     def __init__(self, world: World, swarm: Swarm, rng: Rng) -> None:
@@ -36,6 +36,7 @@ class Timeline:
         self.loss = swarm.loss
         self.duplicate = swarm.duplicate
         self.straggler = swarm.straggler
+        self.late_reply = swarm.late_reply
         self.corrupted: dict[int, None] = {}
         self._heap: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
         self._number = 0

@@ -129,16 +129,21 @@ class World:
         event = ev.AppendRequested(operation.id, operation.epoch, records)
         self._run(replica, APPEND, operation.id, replica.step, event)
 
-    def snapshot(self, replica: Replica, is_mistaken: bool) -> None:
-        """A state machine asks to write what is committed, or by mistake all that there is."""
+    def snapshot(self, replica: Replica, is_mistaken: bool, until: int = -1) -> None:
+        """A state machine asks to write what is committed, or by mistake all that there is.
+
+        ``until`` is the end of a part of that; -1: all of it.
+        """
         if self.decisions is not None:
-            self._note(SNAPSHOT, replica, is_mistaken)
+            self._note(SNAPSHOT, replica, is_mistaken, until)
         log_model = replica.log_model
         end = (
             log_model.end_offset
             if is_mistaken
             else min(replica.high_watermark, log_model.end_offset)
         )
+        if until >= 0:
+            end = min(end, until)
         if end <= log_model.start_offset or log_model.chain_at(end) is None:
             return
         epoch = log_model.epochs[log_model.index_of(end)]

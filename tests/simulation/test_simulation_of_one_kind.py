@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
 
 import pytest
 
 from kraftspec.reference.profiles.kafka.profile import KafkaProfile
 from kraftspec.reference.raft import RoleName
+from kraftspec.reference.raft.connections import Connection, Connections
+from kraftspec.reference.storage import Storage
 from kraftspec.simulation.catalogue import planted
 from kraftspec.simulation.run import simulate, swarm_of
 from kraftspec.simulation.schedule import Schedule
@@ -93,3 +98,49 @@ def test_leaders_that_are_removed_resign_as_no_voters() -> None:
             resigned += sum(not replica.core.is_voter for replica in leaving)
         assert schedule.met["leader removed"] > 1
     assert resigned
+
+
+def _seeds_with(condition: str) -> Iterator[int]:
+    return (seed for seed in range(2_000) if getattr(swarm_of(seed, PROFILE), condition))
+
+
+def test_snapshots_end_at_control_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And a start that passes over the record behind its snapshot is found."""
+    seeds = list(islice(_seeds_with("edge_snapshot_period_us"), 12))
+    results = [simulate(seed, PROFILE, events=SHORT) for seed in seeds]
+    assert {result.violation for result in results} == {None}
+    assert sum(result.faults.get("snapshot at a control record", 0) for result in results) >= 30
+    controls = Storage._log_controls
+    monkeypatch.setattr(Storage, "_log_controls", lambda self, offset: controls(self, offset + 1))
+    violations = (simulate(seed, PROFILE, events=SHORT).violation for seed in seeds)
+    assert next(filter(None, violations))[0] == "voters_follow_log"
+
+
+def test_replies_come_after_their_requests_timed_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And a node that takes them is found."""
+    seeds = list(islice(_seeds_with("late_reply"), 8))
+    results = [simulate(seed, PROFILE, events=SHORT) for seed in seeds]
+    assert {result.violation for result in results} == {None}
+    met = sum(result.faults.get("reply after its request timed out", 0) for result in results)
+    assert met >= 100
+    given_up: dict[tuple[int, int], Connection] = {}
+    timed_out, take, reset = Connections.timed_out, Connections.take, Connections.reset
+
+    def remember(self: Connections, now_us: int) -> Any:
+        for number, connection in self._pending.items():
+            if connection.until_us <= now_us:
+                given_up[id(self), number] = connection
+        return timed_out(self, now_us)
+
+    def take_late(self: Connections, request_id: int) -> Connection | None:
+        return take(self, request_id) or given_up.pop((id(self), request_id), None)
+
+    def forget(self: Connections) -> None:
+        for key in [key for key in given_up if key[0] == id(self)]:
+            del given_up[key]
+        reset(self)
+
+    monkeypatch.setattr(Connections, "timed_out", remember)
+    monkeypatch.setattr(Connections, "take", take_late)
+    monkeypatch.setattr(Connections, "reset", forget)
+    assert any(simulate(seed, PROFILE, events=SHORT).violation for seed in seeds)
