@@ -127,6 +127,8 @@ class Follower(Role):
             request = core.policy.membership_request(core, self.has_updated_leader)
             if request is not None:
                 return min(self._ask_leader(request, now_us), fetch_deadline_us)
+            if not core.is_voter:  # It asks as soon as a record lets it.
+                return min(self._fetch(now_us), fetch_deadline_us)
             self.begin_update_period()
         return min(self._fetch(now_us), fetch_deadline_us, self.update_deadline_us)
 

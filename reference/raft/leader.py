@@ -317,11 +317,12 @@ class Leader(Role):
         return progress
 
     def forget_observers(self, now_us: int) -> None:
-        """Drop observers that have not fetched for a session."""
-        oldest_us = now_us - OBSERVER_SESSION_US
-        gone = [key for key, progress in self.observers.items() if progress.fetched_us <= oldest_us]
-        for key in gone:
-            del self.observers[key]
+        """Drop observers that have not fetched for a session, but for a leader that was removed."""
+        oldest_us, own = now_us - OBSERVER_SESSION_US, self.core.config.key
+        old = [key for key, progress in self.observers.items() if progress.fetched_us <= oldest_us]
+        for key in old:
+            if key != own:
+                del self.observers[key]
 
     def _complete_parked(self, below_offset: int) -> None:
         """Answer the delayed fetches of offsets below this one, as if they came now."""

@@ -16,9 +16,11 @@ import msgspec
 from kraftspec.generated.kafka import (
     AddRaftVoterResponse,
     DescribeQuorumResponse,
+    FetchRequest,
     FetchResponse,
     FetchSnapshotResponse,
     RemoveRaftVoterResponse,
+    UpdateRaftVoterRequest,
 )
 from kraftspec.reference.raft.messages import (
     ApiVersions,
@@ -210,11 +212,15 @@ def _delayed_fetches(step: Step, differences: Differences) -> set[str]:
     """Ours answers fetches that waited as it stops leading; Kafka's later, or not at all."""
     if step.before.get("role") != LEADER or step.ours.state["role"] == LEADER:
         return NOTHING
-    ours, kafkas = differences.get("answered", (None, None))
-    more = [one for one in ours or () if one not in (kafkas or ())]
-    is_all = bool(more) and all(one in ours for one in kafkas or ())
-    waited = all(step.unanswered[token][0].__class__ is Fetch for token, _ in more)
-    return {"answered"} if is_all and waited else NOTHING
+    ours, kafkas = (dict(one or ()) for one in differences.get("answered", (None, None)))
+    more = ours.keys() - kafkas.keys()
+    is_all = bool(more) and kafkas.keys() <= ours.keys()
+    same = all(
+        ours[token] == body or _is_other_text(*step.unanswered[token], ours[token], body)
+        for token, body in kafkas.items()
+    )
+    waited = all(step.unanswered[token][0].__class__ is Fetch for token in more)
+    return {"answered"} if is_all and same and waited else NOTHING
 
 
 def _late_timers(step: Step, differences: Differences) -> set[str]:
@@ -229,6 +235,26 @@ def _resigned(step: Step, differences: Differences) -> set[str]:
     if is_resigned and differences.get("state.high_watermark", (0, 0))[1] == -1:
         return _names(differences, "high_watermark", "state.high_watermark")
     return NOTHING
+
+
+def _leads_on(step: Step, differences: Differences) -> set[str]:
+    is_so = differences.get("state.role") == (RESIGNED, LEADER) and not step.ours.state["is_voter"]
+    return _names(differences, "sent", "state.role") if is_so else NOTHING
+
+
+def _won_while_leaving(step: Step, differences: Differences) -> set[str]:
+    resigned = step.ours.state["role"] == step.kafkas.state["role"] == RESIGNED
+    is_so = resigned and step.before.get("role") == CANDIDATE
+    if is_so and differences.get("appended", (None, True))[1] is None:
+        return _names(differences, "appended", "flushed", "state.log_end")
+    return NOTHING
+
+
+def _updates_again(step: Step, differences: Differences) -> set[str]:
+    sent = differences.get("sent", (None, None))
+    kinds = [{one.api_key for one in requests or ()} for requests in sent]
+    is_so = kinds == [{FetchRequest.API_KEY}, {UpdateRaftVoterRequest.API_KEY}]
+    return {"sent"} if is_so and step.ours.state["kraft_version"] == 0 else NOTHING
 
 
 def _ends(step: Step, differences: Differences, *expected: str) -> bool:
@@ -308,6 +334,9 @@ _EXPLAINS: Final[Mapping[str, Explains]] = {
     "delayed-fetches": _delayed_fetches,
     "late-timers": _late_timers,
     "resigned": _resigned,
+    "leads-on": _leads_on,
+    "won-while-leaving": _won_while_leaving,
+    "updates-again": _updates_again,
     "KS-2026-04": _ks_2026_04,
     "KS-2026-10": _ks_2026_10,
     "KS-2026-12": _ks_2026_12,

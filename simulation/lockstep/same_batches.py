@@ -7,7 +7,7 @@ the shadow's batch are replaced by those of the driver's wherever the shadow tel
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from kraftspec.fastpath.batch_reader import decode_batch
 from kraftspec.fastpath.records import BatchHeader
@@ -53,6 +53,10 @@ def _meaning(data: bytes, header: BatchHeader) -> list[Any]:
     return meaning
 
 
+# What has batches that were made here, and where: Kafka writes the voters of a snapshot anew.
+WRITTEN: Final = {"appended": 1, "snapshot_stored": 3}
+
+
 class SameBatches:
     """The batches of a shadow that stand for those of its driver."""
 
@@ -64,14 +68,14 @@ class SameBatches:
         self._drivers.clear()
 
     def learn(self, driver: list[Event], shadow: list[Event]) -> int:
-        """Look for such batches among those that both have appended now; return how many."""
-        appended = [
-            b"".join(values[1] for name, values in events if name == "appended")
+        """Look for such batches among those that both have written now; return how many."""
+        written = [
+            b"".join(values[WRITTEN[name]] for name, values in events if name in WRITTEN)
             for events in (driver, shadow)
         ]
-        if appended[0] == appended[1]:
+        if written[0] == written[1]:
             return 0
-        differing = pairs(appended[0], appended[1]) or []
+        differing = pairs(*written) or []
         self._drivers.update((theirs, mine) for mine, theirs in differing)
         return len(differing)
 
