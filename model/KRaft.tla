@@ -50,6 +50,8 @@ CONSTANTS
     Dynamic,          \* Whether voters are records of the log (kraft.version 1), or fixed.
     PreVote,          \* "kafka"; "kip-996", the draft; "none", as before Kafka 4.0.
     RemovedCampaigns, \* Whether a removed voter campaigns until the removal is committed.
+    Reassigns,        \* Whether the voters change as in the draft KIP-595: towards target voters.
+    InitialTargets,   \* The targets of a reassignment that a led quorum begins with, or {}.
     Begins,           \* "empty", or "led": with a leader of epoch 1 that all voters follow.
     SyncsAtOnce,      \* The roles that sync the log in the step that appends to it.
     Duplicates,       \* Whether a message may be received twice.
@@ -131,7 +133,13 @@ SetsRead(sets, log, offset) ==
 \* From where on a node reads voter sets after its log was truncated to `end'.
 ReadFrom(s, end) == end
 
-Record(s, kind, voters) == [kind |-> kind, epoch |-> s.epoch, by |-> s.id, voters |-> voters]
+Record(s, kind, voters) ==
+    [kind |-> kind, epoch |-> s.epoch, by |-> s.id, voters |-> voters, targets |-> {}]
+
+\* The draft KIP-595's VoterAssignmentMessage. No targets, its null, are {} here.
+Assignment(s, voters, targets) == [Record(s, "voters", voters) EXCEPT !.targets = targets]
+
+Targets(s) == IF VotersAt(s) = 0 THEN {} ELSE s.log[VotersAt(s)].targets
 
 Appended(s, records) ==
     LET log == s.log \o records
@@ -302,14 +310,26 @@ GrantsVote(s, m) ==
     /\ s.role \in {"unattached", "prospective"}
     /\ IF s.vote # None THEN s.vote = m.key ELSE s.leader = None /\ IsUpToDate(s, m)
 
+\* Whether the sender or the receiver is a voter does not matter; in the draft KIP-595 a voter rejects
+\* who is none by its own log, and becomes a candidate.
+VotesForStrangers(s) == ~Reassigns
+
+MayVoteFor(s, key) == VotesForStrangers(s) \/ ~IsVoter(s) \/ key \in Voters(s)
+
+MeetsStranger(s, m) ==
+    ~MayVoteFor(s, m.key) /\ m.epoch = s.epoch /\ s.role \in {"unattached", "follower"}
+
 \* A higher epoch is adopted first, also that of a pre-vote, and also where the request is for
-\* another directory. Whether the sender or the receiver is a voter does not matter.
+\* another directory.
 OnVote(s, m) ==
     LET t == IF m.epoch > s.epoch THEN Unattached(s, m.epoch) ELSE s
         isGranted == /\ m.epoch = t.epoch
                      /\ m.toKey = Key(t)
+                     /\ MayVoteFor(t, m.key)
                      /\ IF m.pre THEN GrantsPreVote(t, m) ELSE GrantsVote(t, m)
-        next == IF isGranted /\ ~m.pre THEN [t EXCEPT !.vote = m.key] ELSE t
+        next == CASE isGranted /\ ~m.pre -> [t EXCEPT !.vote = m.key]
+                  [] MeetsStranger(t, m) -> Promoted(Prospects(t))
+                  [] OTHER -> t
         reply == [kind |-> "granted", from |-> s.id, to |-> m.from, epoch |-> t.epoch,
                   pre |-> m.pre, key |-> Key(t), toKey |-> m.key]
     IN Does(next, IF isGranted THEN {reply} ELSE Told(t, m))
@@ -551,15 +571,17 @@ Wipes(n) ==
 
 \* A leader changes the voters by one, when a record of its own epoch is committed, and with it the
 \* set of voters before. The set is used from now on.
+HasCommitted(s) == EpochAt(s, s.hw) = s.epoch
+
 MayChangeVoters(s) ==
-    /\ Dynamic /\ s.role = "leader"
-    /\ EpochAt(s, s.hw) = s.epoch /\ VotersAt(s) <= s.hw
+    Dynamic /\ s.role = "leader" /\ HasCommitted(s) /\ VotersAt(s) <= s.hw
+
+Writes(n, record) == Step(n, Advanced(Appended(node[n], <<record>>)), net)
 
 Changes(n, voters) ==
-    LET s == node[n]
-    IN /\ MayChangeVoters(s)
-       /\ Spend("changes", MaxChanges)
-       /\ Step(n, Advanced(Appended(s, <<Record(s, "voters", voters)>>)), net)
+    /\ ~Reassigns /\ MayChangeVoters(node[n])
+    /\ Spend("changes", MaxChanges)
+    /\ Writes(n, Record(node[n], "voters", voters))
 
 \* Who is to be added fetches already, and has caught up: so it has a record of this epoch.
 MayAdd(s, key) ==
@@ -573,6 +595,32 @@ Adds(n) ==
 Removes(n) ==
     \E key \in Voters(node[n]) :
         Cardinality(Voters(node[n])) > 1 /\ Changes(n, Voters(node[n]) \ {key})
+
+\* The draft KIP-595's AlterQuorum: targets, of those that the leader knows, beside the same voters.
+Alters(n) ==
+    LET s == node[n]
+    IN /\ Reassigns /\ s.role = "leader"
+       /\ Spend("changes", MaxChanges)
+       /\ \E targets \in SUBSET (Voters(s) \cup DOMAIN s.match) :
+            /\ targets \notin {{}, Targets(s)}
+            /\ Writes(n, Assignment(s, Voters(s), targets))
+
+\* The next move towards them, once the last is committed: one is added while there are as many to
+\* add as to remove, else one is removed. A leader that alone is left to be removed resigns: the next
+\* one removes it.
+Moves(n) ==
+    LET s == node[n]
+        new == Targets(s) \ Voters(s)
+        leaving == Voters(s) \ Targets(s)
+        others == leaving \ {Key(s)}
+        assigns(voters, targets) == Writes(n, Assignment(s, voters, targets))
+    IN /\ Targets(s) # {} /\ MayChangeVoters(s)
+       /\ CASE new = {} /\ leaving = {} -> assigns(Voters(s), {})
+            [] Cardinality(new) >= Cardinality(leaving) ->
+                    \E key \in new : assigns(Voters(s) \cup {key}, Targets(s))
+            [] others # {} -> \E key \in others : assigns(Voters(s) \ {key}, Targets(s))
+            [] OTHER -> Step(n, Resigned(s), net)
+       /\ UNCHANGED spent
 
 WithSnapshot(s, end) == [s EXCEPT !.snapshot = end, !.first = IF @ = 0 THEN end ELSE @]
 
@@ -593,21 +641,26 @@ Cleans(n) ==
 
 Unspent == [appends |-> 0, crashes |-> 0, wipes |-> 0, changes |-> 0, snapshots |-> 0]
 
-\* A leader of epoch 1 whose first records are on the disks of all voters.
+\* A leader of epoch 1 whose first records are on the disks of all voters. That they are targets, if
+\* they are, all voters know to be committed.
 Following(n, leader) ==
-    LET l == Becomes([Leads([Formatted(leader, FirstDirectory) EXCEPT !.epoch = 1]) EXCEPT !.hw = 0],
-                     "leader")
+    LET targets == {KeyOf(target, FirstDirectory) : target \in InitialTargets}
+        opened == Leads([Formatted(leader, FirstDirectory) EXCEPT !.epoch = 1])
+        l == Becomes([opened EXCEPT !.log[1].targets = targets,
+                                    !.hw = IF targets = {} THEN 0 ELSE 1], "leader")
         s == [Formatted(n, FirstDirectory) EXCEPT !.epoch = 1, !.leader = leader]
+        voter == [s EXCEPT !.role = "follower", !.fetched = TRUE, !.hw = l.hw]
     IN IF n = leader THEN [l EXCEPT !.vote = Key(l), !.synced = End(l)]
-       ELSE IF n \in InitialVoters THEN Reread([s EXCEPT !.role = "follower", !.fetched = TRUE], l.log)
+       ELSE IF n \in InitialVoters THEN Reread(voter, l.log)
        ELSE [s EXCEPT !.role = "follower"]
 
 Init ==
-    /\ net = {} /\ committed = <<>> /\ spent = Unspent
+    /\ net = {} /\ spent = Unspent
     /\ IF Begins = "empty"
-       THEN node = [n \in Node |-> Formatted(n, FirstDirectory)] /\ led = {}
-       ELSE /\ \E leader \in InitialVoters : node = [n \in Node |-> Following(n, leader)]
-            /\ led = {1}
+       THEN node = [n \in Node |-> Formatted(n, FirstDirectory)] /\ led = {} /\ committed = <<>>
+       ELSE \E leader \in InitialVoters :
+            /\ node = [n \in Node |-> Following(n, leader)] /\ led = {1}
+            /\ LET l == Following(leader, leader) IN committed = SubSeq(l.log, 1, l.hw)
 
 Next ==
     \/ Receives \/ ReceivesAgain \/ Loses
@@ -616,11 +669,15 @@ Next ==
         \/ Resigns(n) \/ SaysEnd(n) \/ LeavesEpoch(n)
         \/ AsksRecords(n) \/ Appends(n) \/ Syncs(n)
         \/ Crashes(n) \/ Wipes(n)
-        \/ Adds(n) \/ Removes(n)
+        \/ Adds(n) \/ Removes(n) \/ Alters(n) \/ Moves(n)
         \/ Snapshots(n) \/ Cleans(n)
 
 Spec == Init /\ [][Next]_vars
 
 \* Nodes are alike but for the part that they begin with.
-Symmetry == Permutations(InitialVoters) \cup Permutations(Node \ InitialVoters)
+Symmetry ==
+    UNION {Permutations(alike) : alike \in {InitialVoters \cap InitialTargets,
+                                            InitialVoters \ InitialTargets,
+                                            InitialTargets \ InitialVoters,
+                                            Node \ (InitialVoters \cup InitialTargets)}}
 =============================================================================

@@ -9,9 +9,6 @@
 (***************************************************************************)
 EXTENDS Faults
 
-\* In place of Loses: who loses one kind of message for ever need never get anywhere.
-LosesNothing == FALSE
-
 Asks(n) == AsksVote(n) \/ Calls(n) \/ AsksRecords(n)
 
 Expires(n) == TimesOut(n) \/ GivesUp(n)

@@ -43,7 +43,7 @@ one_voter_change ==
     \A s \in Up : \A i \in 2..Len(s.sets) :
         LET old == s.sets[i - 1]
             new == s.sets[i]
-        IN /\ IsPrefix(SubSeq(s.log, 1, old.at), committed)
+        IN /\ old.voters # new.voters => IsPrefix(SubSeq(s.log, 1, old.at), committed)
            /\ old.at > 0 => /\ Cardinality(old.voters \ new.voters) <= 1
                             /\ Cardinality(new.voters \ old.voters) <= 1
 
@@ -69,7 +69,8 @@ removed_leader_resigns ==
 CanBeElected(s) ==
     /\ MayCampaign(s)
     /\ LET willing == {Key(t) : t \in {t \in Up :
-                            IsUpToDate(t, [lastEpoch |-> LastEpoch(s), end |-> End(s)])}}
+                            /\ IsUpToDate(t, [lastEpoch |-> LastEpoch(s), end |-> End(s)])
+                            /\ MayVoteFor(t, Key(s))}}
        IN Majority(willing, Voters(s))
 
 leader_can_be_elected ==

@@ -11,6 +11,7 @@ from kraftspec.model.values import Value
 _ACTIONS = {
     "TimesOut": "'s timer expires",
     "TimesOutAlone": "'s timer expires",
+    "TargetsTimeOut": "'s timer expires",
     "GivesUp": "'s election ends without a leader",
     "GivesUpWhatIsLost": "'s election ends without a leader",
     "Resigns": " resigns",
@@ -25,6 +26,8 @@ _ACTIONS = {
     "Wipes": " gets an empty disk",
     "Adds": " appends new voters: one more",
     "Removes": " appends new voters: one less",
+    "Alters": " is asked for other voters (AlterQuorum)",
+    "Moves": " goes on with the reassignment",
     "Snapshots": " writes a snapshot",
     "Cleans": " deletes what its snapshot has",
 }
@@ -148,7 +151,8 @@ def _record(record: Value) -> str:
     what = {"leader": "leader change", "data": "data", "voters": "voters"}[record["kind"]]
     voters = f" {_keys(record['voters'])}" if record["voters"] else ""
     what += " with voters" if voters and record["kind"] == "leader" else ""
-    return f"{what}{voters} ({record['epoch']})"
+    targets = f" on the way to {_keys(record['targets'])}" if record["targets"] else ""
+    return f"{what}{voters}{targets} ({record['epoch']})"
 
 
 def _keys(keys: frozenset[Value]) -> str:

@@ -61,7 +61,8 @@ def test_what_is_no_value(text: str, why: str) -> None:
 
 # A record with the fields that a story looks at; the leader's, and that of one that follows.
 NODE = """[ id |-> {id}, dir |-> 1, epoch |-> 1, leader |-> a, vote |-> None, role |-> "{role}",
-  log |-> << [kind |-> "leader", epoch |-> 1, by |-> a, voters |-> {{}}] >>, synced |-> 1,
+  log |-> << [kind |-> "leader", epoch |-> 1, by |-> a, voters |-> {{}},
+    targets |-> {{}}] >>, synced |-> 1,
   start |-> 0, snapshot |-> 0, hw |-> {hw}, votes |-> {{}}, fetched |-> TRUE, match |-> <<>>,
   read |-> 1, sets |-> <<[at |-> 0, voters |-> {{<<a, 0>>, <<b, 0>>}}]>> ]"""
 FETCH = (
