@@ -673,11 +673,4 @@ Next ==
         \/ Snapshots(n) \/ Cleans(n)
 
 Spec == Init /\ [][Next]_vars
-
-\* Nodes are alike but for the part that they begin with.
-Symmetry ==
-    UNION {Permutations(alike) : alike \in {InitialVoters \cap InitialTargets,
-                                            InitialVoters \ InitialTargets,
-                                            InitialTargets \ InitialVoters,
-                                            Node \ (InitialVoters \cup InitialTargets)}}
 =============================================================================

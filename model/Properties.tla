@@ -10,6 +10,14 @@ IsPrefix(short, long) == Len(short) <= Len(long) /\ SubSeq(long, 1, Len(short)) 
 
 Up == {node[n] : n \in Node}
 
+\* Nodes are alike but for the part that they begin with. (TLC writes a definition without arguments
+\* out whether it is used or not: beside traces of many nodes this would take its time.)
+Symmetry ==
+    UNION {Permutations(alike) : alike \in {InitialVoters \cap InitialTargets,
+                                            InitialVoters \ InitialTargets,
+                                            InitialTargets \ InitialVoters,
+                                            Node \ (InitialVoters \cup InitialTargets)}}
+
 ----------------------------------------------------------------------------
 \* Of each state.
 

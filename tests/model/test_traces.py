@@ -85,6 +85,21 @@ def test_where_our_nodes_and_kafkas_differ() -> None:
 
 @pytest.mark.kafka
 @pytest.mark.soak
+def test_a_removed_voter_of_ours_campaigns() -> None:
+    """It does not know that its last voters, which leave it out, are committed."""
+    (run,) = runs([86], 400)
+    at = next(
+        at for at, step in enumerate(run.steps)
+        if step.role == "prospective" and step.node not in {key[0] for key in step.voters}
+    )  # fmt: skip
+    ours, kafkas = check([run, replace(run, own=[])], heap_mib=512)
+    assert ours.stuck_at is None
+    assert kafkas.stuck_at is not None
+    assert kafkas.stuck_at <= at  # It took itself for a voter before.
+
+
+@pytest.mark.kafka
+@pytest.mark.soak
 def test_a_snapshot_whose_sync_failed() -> None:
     """A start may find it, if it ends at what was committed before."""
     (found,) = runs([915], 220)
