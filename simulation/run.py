@@ -126,15 +126,21 @@ def simulate(
 
     ``cores`` are the implementations of the nodes; none: all are this project's.
     """
+    with _uncollected():
+        return _simulate(seed, profile, events, voters, cores)
+
+
+def _simulate(
+    seed: int, profile: Profile, events: int, voters: int | None, cores: Sequence[Core]
+) -> Result:
     started = cpu_seconds(cores)
     schedule = Schedule(
         seed, swarm_of(seed, profile, voters=voters, cores=cores), profile, cores=cores
     )
     violation = None
     try:
-        with _uncollected():
-            schedule.run(events)
-            settle(schedule)
+        schedule.run(events)
+        settle(schedule)
     except Violation as error:
         violation = (error.name, error.text)
     world = schedule.world
@@ -177,9 +183,8 @@ def require_repeat(first: Result, again: Result) -> None:
 def _uncollected() -> Iterator[None]:
     """Let nobody look for cycles meanwhile: a run has few, and it takes a twentieth of its time.
 
-    The run before is one: it goes first, being young.
+    The run itself is one. Afterwards nobody needs it, so who looks then sees it for once.
     """
-    gc.collect(0)
     was_on = gc.isenabled()
     gc.disable()
     try:
