@@ -121,6 +121,7 @@ class Replica(ABC):
     unseen: frozenset[str] = frozenset()
     has_pre_votes = True  # False for a release before KIP-996.
     campaigns_when_removed = False  # As `reference.raft.policy` says.
+    will_reset = False  # Whether its start has still to reset the log to a snapshot.
     can_move = False  # Whether it can restart under another address.
     effects_left: int = NO_LIMIT
     flush_wanted: fx.FlushLog | None = None

@@ -43,6 +43,7 @@ class Follower(Role):
         "fetching_position",
         "has_fetched",
         "has_updated_leader",
+        "is_update_due",
         "leader",
         "leader_was_silent",
         "storing",
@@ -59,6 +60,7 @@ class Follower(Role):
         self.update_deadline_us = core.now_us + timeout_us  # KIP-853; the period is Kafka 4.1's.
         self.has_fetched = False
         self.has_updated_leader = False
+        self.is_update_due = False
         self.leader_was_silent = False
         self.fetching: SnapshotId | None = None
         self.fetching_position = 0
@@ -123,13 +125,13 @@ class Follower(Role):
             if now_us >= fetch_deadline_us:
                 campaign_us = core.campaign(Cause.FETCH_TIMEOUT)
                 return min(self._fetch(now_us), campaign_us) if campaign_us else 0
-        if now_us >= self.update_deadline_us:
+        if now_us >= self.update_deadline_us or self.is_update_due:
             request = core.policy.membership_request(core, self.has_updated_leader)
             if request is not None:
                 return min(self._ask_leader(request, now_us), fetch_deadline_us)
-            if not core.is_voter:  # It asks as soon as a record lets it.
-                return min(self._fetch(now_us), fetch_deadline_us)
-            self.begin_update_period()
+            if now_us >= self.update_deadline_us:
+                self.begin_update_period()
+            self.is_update_due = not core.is_voter  # It asks as soon as a record lets it.
         return min(self._fetch(now_us), fetch_deadline_us, self.update_deadline_us)
 
     def _fetch(self, now_us: int) -> int:
@@ -337,4 +339,5 @@ class Follower(Role):
 
     def begin_update_period(self) -> None:
         """Wait a whole period before the next request about membership."""
+        self.is_update_due = False
         self.update_deadline_us = self.core.now_us + self.core.config.fetch_timeout_us

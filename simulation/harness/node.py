@@ -133,6 +133,7 @@ class HarnessNode(Replica):
             self._end(events[-1][1][0], events, "opens_its_disk")
         start, end, self._durable_end, crc, *election = events[0][1]
         self._begun = events[1:]
+        self.will_reset = any(name == "reset" for name, _ in self._begun)
         log_model = self._log_as_read(start, end, crc & 0xFFFFFFFF)
         core = self.core
         self._forget_before(start)

@@ -30,8 +30,9 @@ class SnapshotAtLogStart(Invariant):
         self._look(replica)
 
     def started(self, replica: Replica, before: LogModel | None) -> None:
-        """Look when a node recovered."""
-        self._look(replica)
+        """Look when a node recovered, unless it is about to reset its log to a snapshot."""
+        if not replica.will_reset:
+            self._look(replica)
 
     def _look(self, replica: Replica) -> None:
         start = replica.log_model.start_offset

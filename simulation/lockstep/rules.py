@@ -287,6 +287,11 @@ def _ks_2026_06(step: Step, differences: Differences) -> set[str]:
     return NOTHING
 
 
+def _ks_2026_22(step: Step, differences: Differences) -> set[str]:
+    is_so = step.command == "start" and _ends(step, differences, "must be in the set of voters")
+    return {ALL} if is_so else NOTHING
+
+
 def _ks_2026_07(step: Step, differences: Differences) -> set[str]:
     is_leader = step.ours.state["role"] == step.kafkas.state["role"] == LEADER
     return _names(differences, "answered") if is_leader and step.voters == 1 else NOTHING
@@ -341,6 +346,7 @@ _EXPLAINS: Final[Mapping[str, Explains]] = {
     "KS-2026-10": _ks_2026_10,
     "KS-2026-12": _ks_2026_12,
     "KS-2026-06": _ks_2026_06,
+    "KS-2026-22": _ks_2026_22,
     "KS-2026-07": _ks_2026_07,
     "KS-2026-05": _ks_2026_05,
     "vote-without-directory": _vote_without_directory,

@@ -24,7 +24,7 @@ _LAST: Final = frozenset({"flushed", "committed", "truncated", "high_watermark",
 # before its start without telling.
 _IGNORED: Final = frozenset({"note", "recovered", "state", "snapshot_deleted"})
 # What opening a disk may do, which ours does before it says what it read.
-_OF_OPENING: Final = frozenset({"reset", "start_moved"})
+_OF_OPENING: Final = frozenset({"reset", "start_moved", "snapshot_stored"})
 # Events with a text for people behind what is compared.
 _WITH_TEXT: Final = frozenset({"refused", "dropped"})
 

@@ -23,6 +23,7 @@ LONG = {
     f"{REPRODUCE} fetch-snapshot-without-topic --release 4.4.0": 0,
     f"{REPRODUCE} busy-observer --release 4.4.0": 1,
     f"{REPRODUCE} gridlock --release 4.4.0 --observe 300": 1,
+    f"{REPRODUCE} gridlock --release kraftspec --observe 60": 0,
 }
 
 

@@ -19,7 +19,7 @@ WITHOUT_VERSION = (130, 139)
 # New controllers with ids of the former static voters were taken for these, and for electable.
 MADE_DYNAMIC = 111
 # Two voters in gridlock: the change is taken back, or the other gets the record that it lacks.
-WITHDRAWN, GRAFTED = 21, 162
+WITHDRAWN, GRAFTED = 122, 162
 MOVED, PADDED = 8, 37
 
 

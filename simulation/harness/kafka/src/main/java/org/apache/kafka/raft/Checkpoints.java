@@ -40,6 +40,14 @@ final class Checkpoints {
         return has(id) ? Optional.empty() : Optional.of(new Writer(id, isOwn));
     }
 
+    /** Tells of those that were stored in the last moment of an earlier life. */
+    void tellUntold() {
+        disk.untold.keySet().retainAll(disk.checkpoints.keySet());
+        disk.untold.forEach((id, isOwn) ->
+            events.snapshotStored(id, isOwn, disk.checkpoints.get(id).content()));
+        disk.untold.clear();
+    }
+
     /** Deletes all that are earlier than this one; false: there are none. */
     boolean deleteBefore(OffsetAndEpoch id) {
         List<OffsetAndEpoch> ids = List.copyOf(disk.checkpoints.headMap(id).keySet());
@@ -128,13 +136,16 @@ final class Checkpoints {
             faults.beforeEffect();
             byte[] bytes = content.toByteArray();
             try {
-                RenamedFile.write(faults, isNamed ->
-                    disk.checkpoints.put(id, new Disk.Checkpoint(bytes, isNamed)));
+                RenamedFile.write(faults, isNamed -> {
+                    disk.checkpoints.put(id, new Disk.Checkpoint(bytes, isNamed));
+                    disk.untold.put(id, isOwn);
+                });
             } catch (Faults.DiskError error) {
                 disk.checkpoints.remove(id); // Also where only its directory was not synced.
                 throw new UncheckedIOException("cannot write the checkpoint " + id, error);
             }
             isFrozen = true;
+            disk.untold.remove(id);
             events.snapshotStored(id, isOwn, bytes);
         }
 

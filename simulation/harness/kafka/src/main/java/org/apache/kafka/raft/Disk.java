@@ -33,6 +33,8 @@ final class Disk {
     final StoredLog log = new StoredLog();
     final LeaderEpochs leaderEpochs = new LeaderEpochs(); // In a file that is synced at once.
     final TreeMap<OffsetAndEpoch, Checkpoint> checkpoints = new TreeMap<>();
+    /** Stored as the power went, so that nobody was told; true: by its own state machine. */
+    final TreeMap<OffsetAndEpoch, Boolean> untold = new TreeMap<>();
     Election election;
     Election durableElection;
 

@@ -55,6 +55,7 @@ final class VirtualLog implements RaftLog {
         }
         events.recovered(stored.startOffset(), stored.endOffset(), stored.durableEndOffset(),
             stored.crc32c(), disk.election == null ? null : disk.election.state());
+        checkpoints.tellUntold();
         epochs.recover(stored.batches(), stored.startOffset(), stored.endOffset());
         highWatermark = new LogOffsetMetadata(stored.startOffset());
         checkpoints.deleteBefore(stored.startOffset());
