@@ -161,6 +161,7 @@ class Follower(Role):
         if not core.connections.ready(self.leader.id, now_us):
             return core.connections.ready_us(self.leader.id)
         core.ask(self.leader, request)
+        self.leader_was_silent = False  # Its answer, or none, says more than the time-out before.
         self.begin_update_period()
         return core.connections.ready_us(self.leader.id)
 

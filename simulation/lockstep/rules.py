@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from importlib.resources import files
+from itertools import product
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -36,8 +37,8 @@ Differences = Mapping[str, tuple[Any, Any]]
 Explains = Callable[[Step, Differences], set[str]]
 NOTHING: Final[set[str]] = set()
 ALL: Final = "*"
-RESIGNED, FOLLOWER, CANDIDATE, LEADER = 5, 4, 2, 3
-RETRY_BACKOFF_MS = 20
+RESIGNED, FOLLOWER, LEADER, CANDIDATE, UNATTACHED = 5, 4, 3, 2, 0
+RETRY_BACKOFF_MS, REQUEST_TIMEOUT_MS = 20, 2_000
 SIZE_AT, SIZE_END = 8, 12  # Where a batch says how many bytes follow.
 WITH_TEXT: Final[Mapping[int, Any]] = {
     kind.API_KEY: kind
@@ -204,7 +205,9 @@ def _rejected_snapshot(step: Step, differences: Differences) -> set[str]:
 
 def _asks_at_once(step: Step, differences: Differences) -> set[str]:
     ours, kafkas = differences.get("sent", (None, None))
-    is_rejected = 0 <= step.rejected_ms <= RETRY_BACKOFF_MS and len(differences) == 1
+    # Ours had asked another server meanwhile; that was the leader by chance, and did not answer.
+    limit_ms = REQUEST_TIMEOUT_MS if step.command == "tick" else RETRY_BACKOFF_MS
+    is_rejected = 0 <= step.rejected_ms <= limit_ms and len(differences) == 1
     return {"sent"} if is_rejected and len(kafkas or ()) >= len(ours or (None,)) else NOTHING
 
 
@@ -240,6 +243,18 @@ def _resigned(step: Step, differences: Differences) -> set[str]:
 def _leads_on(step: Step, differences: Differences) -> set[str]:
     is_so = differences.get("state.role") == (RESIGNED, LEADER) and not step.ours.state["is_voter"]
     return _names(differences, "sent", "state.role") if is_so else NOTHING
+
+
+def _checks_later(step: Step, differences: Differences) -> set[str]:
+    is_so = differences.get("state.role") == (RESIGNED, LEADER) and "voters" in step.ours.told
+    return _names(differences, "sent", "state.role") if is_so else NOTHING
+
+
+def _finds_address(step: Step, differences: Differences) -> set[str]:
+    ours, leader_id = step.ours.state, step.before.get("leader_id", -1)
+    is_same = ours["leader_id"] == leader_id != -1 and ours["epoch"] == step.before["epoch"]
+    follows = ours["role"] == FOLLOWER not in (step.before.get("role"), step.kafkas.state["role"])
+    return {ALL} if step.command == "reply" and is_same and follows else NOTHING
 
 
 def _won_while_leaving(step: Step, differences: Differences) -> set[str]:
@@ -281,10 +296,11 @@ def _ks_2026_10(step: Step, differences: Differences) -> set[str]:
 
 def _ks_2026_06(step: Step, differences: Differences) -> set[str]:
     roles = differences.get("state.role")
-    is_start = step.command == "start" and roles in ((FOLLOWER, CANDIDATE), (FOLLOWER, LEADER))
-    if is_start and step.ours.state["voted_id"] == step.node:
-        return {ALL}
-    return NOTHING
+    mine = step.ours.state
+    is_so = step.command == "start" and mine["leader_id"] != -1 and mine["voted_id"] == step.node
+    # Ours is unattached where it does not know the leader's address.
+    leads = roles in product((FOLLOWER, UNATTACHED), (CANDIDATE, LEADER))
+    return {ALL} if is_so and leads else NOTHING
 
 
 def _ks_2026_22(step: Step, differences: Differences) -> set[str]:
@@ -340,6 +356,8 @@ _EXPLAINS: Final[Mapping[str, Explains]] = {
     "late-timers": _late_timers,
     "resigned": _resigned,
     "leads-on": _leads_on,
+    "checks-later": _checks_later,
+    "finds-address": _finds_address,
     "won-while-leaving": _won_while_leaving,
     "updates-again": _updates_again,
     "KS-2026-04": _ks_2026_04,
