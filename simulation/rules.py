@@ -25,6 +25,7 @@ INVARIANTS: Final = (
     "single_leader",
     "one_vote",
     "pre_vote_changes_nothing",
+    "pre_votes_come_first",
     "no_vote_against_live_leader",
     "higher_epoch_is_adopted",
     "log_matching",

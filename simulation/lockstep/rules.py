@@ -206,7 +206,10 @@ def _rejected_snapshot(step: Step, differences: Differences) -> set[str]:
 def _asks_at_once(step: Step, differences: Differences) -> set[str]:
     ours, kafkas = differences.get("sent", (None, None))
     # Ours had asked another server meanwhile; that was the leader by chance, and did not answer.
-    limit_ms = REQUEST_TIMEOUT_MS if step.command == "tick" else RETRY_BACKOFF_MS
+    fetches = all(
+        [one.api_key for one in sent or ()] == [FetchRequest.API_KEY] for sent in (ours, kafkas)
+    )
+    limit_ms = REQUEST_TIMEOUT_MS if step.command == "tick" and fetches else RETRY_BACKOFF_MS
     is_rejected = 0 <= step.rejected_ms <= limit_ms and len(differences) == 1
     return {"sent"} if is_rejected and len(kafkas or ()) >= len(ours or (None,)) else NOTHING
 

@@ -15,13 +15,13 @@ DRAFTS = {
 }
 # Fix → the property that breaks without it, a seed that shows it, and its events with faults.
 FLAWS = {
-    ("kip-595", "own-epoch-commit"): ("one_voter_change", 2, 2_000),
+    ("kip-595", "own-epoch-commit"): ("one_voter_change", 3, 2_000),
     ("kip-595", "one-first-quorum"): ("single_leader", 557, 2_000),
     ("kip-595", "deaf-to-strangers"): ("non_voters_rarely_disrupt", 109, 2_000),
     ("kip-595", "strangers-in-need"): ("leader_elected", 133, 2_000),
-    ("kip-595", "caught-up-first"): ("new_voter_is_caught_up", 3, 2_000),
+    ("kip-595", "caught-up-first"): ("new_voter_is_caught_up", 4, 2_000),
     ("kip-595", "settled-cluster-id"): ("no_fatal_error", 96, 2_000),
-    ("kip-595", "check-quorum"): ("leader_hears_majority", 60, 2_000),
+    ("kip-595", "check-quorum"): ("leader_hears_majority", 65, 2_000),
     ("kip-595", "leader-stays"): ("leadership_stays", 40_367, 400),
     ("kip-853", "own-epoch-first"): ("one_voter_change", 36, 3_000),
     ("kip-853", "removed-before-replaced"): ("one_voter_change", 113, 2_000),
@@ -30,7 +30,7 @@ FLAWS = {
     ("kip-853", "loser-steps-down"): ("removed_voter_stops", 23, 8_000),
     ("kip-853", "check-quorum"): ("leader_hears_majority", 27, 3_000),
     ("kip-996", "pre-vote"): ("leader_completeness", 87, 3_000),
-    ("kip-996", "pre-votes-alone"): ("no_election_against_live_leader", 15, 3_000),
+    ("kip-996", "pre-votes-alone"): ("pre_votes_come_first", 15, 3_000),
     ("kip-996", "check-quorum"): ("leader_hears_majority", 27, 3_000),
     ("kip-996", "leader-refuses"): ("no_vote_against_live_leader", 11, 3_000),
     ("kip-996", "own-word"): ("majority_elects", 11, 200),

@@ -12,6 +12,8 @@ import pytest
 from kraftspec.reference.profiles.kafka.profile import KafkaProfile
 from kraftspec.reference.raft import RoleName
 from kraftspec.reference.raft.connections import Connection, Connections
+from kraftspec.reference.raft.prospective import Prospective
+from kraftspec.reference.raft.transitions import Cause
 from kraftspec.reference.storage import Storage
 from kraftspec.simulation.catalogue import planted
 from kraftspec.simulation.run import simulate, swarm_of
@@ -144,3 +146,16 @@ def test_replies_come_after_their_requests_timed_out(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(Connections, "take", take_late)
     monkeypatch.setattr(Connections, "reset", forget)
     assert any(simulate(seed, PROFILE, events=SHORT).violation for seed in seeds)
+
+
+def test_an_election_without_pre_votes_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node whose pre-votes were not answered in time stands for election all the same."""
+
+    def expired(self: Prospective) -> int:
+        self.core.move(Cause.PRE_VOTE_UNSUPPORTED)
+        return 0
+
+    monkeypatch.setattr(Prospective, "expired", expired)
+    results = (simulate(seed, PROFILE, events=SHORT).violation for seed in range(20))
+    broken = next(violation for violation in results if violation is not None)
+    assert broken[0] == "pre_votes_come_first"
