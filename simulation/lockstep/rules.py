@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from importlib.resources import files
-from itertools import product
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -298,11 +297,11 @@ def _ks_2026_10(step: Step, differences: Differences) -> set[str]:
 
 
 def _ks_2026_06(step: Step, differences: Differences) -> set[str]:
-    roles = differences.get("state.role")
+    roles = differences.get("state.role", (None, None))
     mine = step.ours.state
     is_so = step.command == "start" and mine["leader_id"] != -1 and mine["voted_id"] == step.node
     # Ours is unattached where it does not know the leader's address.
-    leads = roles in product((FOLLOWER, UNATTACHED), (CANDIDATE, LEADER))
+    leads = roles[0] in (FOLLOWER, UNATTACHED) and roles[1] in (CANDIDATE, LEADER)
     return {ALL} if is_so and leads else NOTHING
 
 
