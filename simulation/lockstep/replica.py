@@ -118,16 +118,11 @@ class PairReplica(HarnessReplica):
         state = self.core_start
         voted = (-1, bytes(16)) if state.voted is None else state.voted
         disk = log_model.start_offset, b"".join(self._batches), state.epoch, state.leader_id
-        untold = [
-            (end, epoch, content)
-            for name, values in self._begun
-            if name == "snapshot_stored"
-            for end, epoch, _, content in (values,)
-        ]
+        stored = [values for name, values in self._begun if name == "snapshot_stored"]
         commands = [
             define,
             *(self._encode("install", *id, content) for id, content in self._snapshots.items()),
-            *(self._encode("install", *one) for one in untold),
+            *(self._encode("install", end, epoch, content) for end, epoch, _, content in stored),
             self._encode("restore", *disk, voted[0], bytes(voted[1])),
             *self._shadow_caps(),
             self._encode("start", *self._start),

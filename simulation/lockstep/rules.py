@@ -38,6 +38,7 @@ NOTHING: Final[set[str]] = set()
 ALL: Final = "*"
 RESIGNED, FOLLOWER, LEADER, CANDIDATE, UNATTACHED = 5, 4, 3, 2, 0
 RETRY_BACKOFF_MS, REQUEST_TIMEOUT_MS = 20, 2_000
+NOT_ALONE = 2  # Voters, where there was one.
 SIZE_AT, SIZE_END = 8, 12  # Where a batch says how many bytes follow.
 WITH_TEXT: Final[Mapping[int, Any]] = {
     kind.API_KEY: kind
@@ -248,7 +249,8 @@ def _leads_on(step: Step, differences: Differences) -> set[str]:
 
 
 def _checks_later(step: Step, differences: Differences) -> set[str]:
-    is_so = differences.get("state.role") == (RESIGNED, LEADER) and "voters" in step.ours.told
+    _, voters = step.ours.told.get("voters", (0, ()))
+    is_so = differences.get("state.role") == (RESIGNED, LEADER) and len(voters) == NOT_ALONE
     return _names(differences, "sent", "state.role") if is_so else NOTHING
 
 
