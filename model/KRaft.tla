@@ -109,11 +109,9 @@ EpochAt(s, offset) == IF offset = 0 THEN 0 ELSE s.log[offset].epoch
 
 LastEpoch(s) == EpochAt(s, End(s))
 
-\* The checkpoint of a bootstrap is a snapshot of nothing. A node has it until its log starts later.
-HasCheckpoint(s) == s.start = 0 /\ Dynamic /\ Head(s.sets).voters # {}
-
-\* Where the first snapshot ends that a node has.
-Earliest(s) == IF HasCheckpoint(s) THEN 0 ELSE s.first
+\* The checkpoint of a bootstrap is a snapshot of nothing, and a node's first. It is deleted when the
+\* log is made to start later, for good: a crash may bring the records back, and not the checkpoint.
+HasCheckpoint(s) == s.first = 0 /\ Dynamic /\ Head(s.sets).voters # {}
 
 \* The end of the last epoch in the log that is not above `epoch', and that epoch. If all are above
 \* it, it ends where the log begins: that is named with the epoch asked for, or with that of a
@@ -382,7 +380,7 @@ Answer(s, m, kind) ==
 \* A log of epochs before the first snapshot is not compared, also where the records are still there.
 NeedsSnapshot(s, m) ==
     \/ m.at = 0 /\ s.snapshot > 0
-    \/ m.lastEpoch < EpochAt(s, Earliest(s))
+    \/ m.lastEpoch < EpochAt(s, s.first)
     \/ /\ s.start > 0
        /\ m.at < s.start \/ (m.at = s.start /\ m.lastEpoch # EpochAt(s, s.start))
 
@@ -622,7 +620,8 @@ Moves(n) ==
             [] OTHER -> Step(n, Resigned(s), net)
        /\ UNCHANGED spent
 
-WithSnapshot(s, end) == [s EXCEPT !.snapshot = end, !.first = IF @ = 0 THEN end ELSE @]
+WithSnapshot(s, end) ==
+    [s EXCEPT !.snapshot = end, !.first = IF @ = 0 /\ ~HasCheckpoint(s) THEN end ELSE @]
 
 StartsAt(s, start) == [s EXCEPT !.start = start, !.first = start]
 
