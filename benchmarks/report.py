@@ -212,7 +212,17 @@ FAMILIES = (
         "TCP quorum ",
         "thousand records/s",
     ),
+    (
+        "Quorum over TCP, 64 batches in flight: thousand records a second, by records a batch",
+        "TCP quorum, 64 in flight, ",
+        "thousand records/s",
+    ),
     ("Quorum over TCP: from giving a batch to its acknowledgement, ms", "TCP acknowledged ", "ms"),
+    (
+        "Quorum over TCP, 64 batches in flight: to the acknowledgement, ms",
+        "TCP acknowledged, 64 in flight, ",
+        "ms",
+    ),
     ("A controller: from its start to the first answer as leader, ms", "node start", "ms"),
     ("A controller: resident memory then, MiB", "node memory", "MiB"),
     ("Three controllers: from SIGKILL of the leader to another, ms", "node fail-over", "ms"),
@@ -294,7 +304,8 @@ def _figures(run: dict[str, Any]) -> str:
         ]
     if any(group.startswith("TCP ") for group in groups):
         parts += [
-            "Over TCP: the same with a process a node, over loopback, the client in the leader's.",
+            "Over TCP: the same with a process a node, over loopback, the client in the leader's; "
+            "and with 64 batches in flight.",
             "",
         ]
     for heading, prefix, unit in FAMILIES:

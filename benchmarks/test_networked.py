@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from functools import cache, partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,9 @@ from .test_quorum import (
     timed,
 )
 from .turns import by_turns, directory_on_disk, report_times
+
+FLIGHTS = {IN_FLIGHT: "", 64: ", 64 in flight,"}  # Batches in flight: what a group is called.
+SIZES = tuple(product(FLIGHTS, BATCHES))
 
 FIRST_SEGMENT = "00000000000000000000.log"
 
@@ -71,8 +75,8 @@ class Tail:
 class Race:
     """What the rounds of one batch size took, by contestant, and our latencies; all seconds."""
 
-    def __init__(self, count: int) -> None:
-        self.count = count
+    def __init__(self, in_flight: int, count: int) -> None:
+        self.in_flight, self.count = in_flight, count
         self.times: dict[str, list[float]] = {OURS: [], IN_TURN: [], AT_ONCE: [], IN_PLACE: []}
         self.latencies: dict[str, list[float]] = {f"{OURS} p50": [], f"{OURS} p99": []}
         self.syncs = 0
@@ -86,7 +90,7 @@ class Race:
             tail.groups([start])
         quorum.make(self.count, at)
         begun_s = time.perf_counter()
-        reply = quorum.append(IN_FLIGHT)
+        reply = quorum.append(self.in_flight)
         self.times[OURS].append(time.perf_counter() - begun_s)
         waited = sorted(reply["latencies"])
         assert len(waited) == BATCHES[self.count]
@@ -108,9 +112,9 @@ def cut(log: bytes, end_offset: int) -> bytes:
 
 
 @cache
-def races(rounds: int) -> dict[int, Race]:
+def races(rounds: int) -> dict[tuple[int, int], Race]:
     """Let all take turns, one size of batches after another; look up all that was acknowledged."""
-    races_ = {count: Race(count) for count in BATCHES}
+    races_ = {size: Race(*size) for size in SIZES}
     offsets: list[int] = []
     with directory_on_disk() as directory:
         with NetworkedQuorum(directory) as quorum:
@@ -124,18 +128,18 @@ def races(rounds: int) -> dict[int, Race]:
         logs = [cut(read_log(path / METADATA_NAME), end) for path in quorum.log_dirs]
     assert logs[0] == logs[1] == logs[2]
     written = (
-        records for count in BATCHES for at in range(rounds) for records in batches_of(count, at)
+        records for _, count in SIZES for at in range(rounds) for records in batches_of(count, at)
     )
     check(logs[0], offsets, written, end)
     return races_
 
 
 @pytest.mark.parametrize("who", [OURS, IN_TURN, AT_ONCE, IN_PLACE])
-@pytest.mark.parametrize("count", BATCHES)
-def test_networked(benchmark: Any, count: int, who: str) -> None:
+@pytest.mark.parametrize(("in_flight", "count"), SIZES)
+def test_networked(benchmark: Any, in_flight: int, count: int, who: str) -> None:
     """Batches through three processes, committed and durable in each."""
-    benchmark.group = f"TCP quorum {count}"
-    race = races(ROUNDS if benchmark.enabled else 1)[count]
+    benchmark.group = f"TCP quorum{FLIGHTS[in_flight]} {count}"
+    race = races(ROUNDS if benchmark.enabled else 1)[in_flight, count]
     records = count * BATCHES[count]
     report_times(
         benchmark, who, race.times[who], records=records, bytes=100 * records, syncs=race.syncs
@@ -143,9 +147,9 @@ def test_networked(benchmark: Any, count: int, who: str) -> None:
 
 
 @pytest.mark.parametrize("who", [f"{OURS} p50", f"{OURS} p99"])
-@pytest.mark.parametrize("count", BATCHES)
-def test_acknowledged_over_tcp(benchmark: Any, count: int, who: str) -> None:
+@pytest.mark.parametrize(("in_flight", "count"), SIZES)
+def test_acknowledged_over_tcp(benchmark: Any, in_flight: int, count: int, who: str) -> None:
     """From giving a batch to the leader to its acknowledgement."""
-    benchmark.group = f"TCP acknowledged {count}"
-    race = races(ROUNDS if benchmark.enabled else 1)[count]
+    benchmark.group = f"TCP acknowledged{FLIGHTS[in_flight]} {count}"
+    race = races(ROUNDS if benchmark.enabled else 1)[in_flight, count]
     report_times(benchmark, who, race.latencies[who], records=count)
