@@ -304,8 +304,7 @@ def _figures(run: dict[str, Any]) -> str:
         ]
     if any(group.startswith("TCP ") for group in groups):
         parts += [
-            "Over TCP: the same with a process a node, over loopback, the client in the leader's; "
-            "and with 64 batches in flight.",
+            "Over TCP: the same with a process a node, over loopback, the client in the leader's.",
             "",
         ]
     for heading, prefix, unit in FAMILIES:
