@@ -10,6 +10,7 @@ from tests.simulation.harness.conversations import (
     add_voter,
     api_versions,
     append,
+    checkpoint,
     dynamic_quorum,
     dynamic_story,
     harness,
@@ -200,6 +201,20 @@ def test_voters_of_the_log_are_told_of(network: VirtualNetwork) -> None:
     assert voters_of(network, 0) == voters_of(network, 1) == (end, {0, 1})
     assert network.states[1]["is_voter"]
     assert network.states[1]["kraft_version"] == 1
+
+
+def test_a_start_deletes_the_checkpoints_before_the_log(network: VirtualNetwork) -> None:
+    """An earlier process ended between the two: the log began anew, and they were there still."""
+    network.define(0, static_voters=[0])
+    for end_offset in (20, 50, 80):
+        network.do("install", 0, end_offset=end_offset, epoch=3, content=checkpoint([0]))
+    network.do(
+        "restore", 0, log_start=80, data=b"", epoch=3, leader_id=-1, voted_id=-1,
+        voted_directory=bytes(16),
+    )  # fmt: skip
+    events = network.start(0)
+    deleted = [event["end_offset"] for event in events if event["name"] == "snapshot_deleted"]
+    assert deleted == [20, 50]
 
 
 def test_a_capped_version_is_not_passed(network: VirtualNetwork) -> None:

@@ -55,9 +55,10 @@ final class Checkpoints {
         return !ids.isEmpty();
     }
 
-    /** Deletes all that end before this offset. */
+    /** Deletes all that end before this offset, of whatever epoch: ids are in order of epochs. */
     void deleteBefore(long offset) {
-        deleteBefore(new OffsetAndEpoch(offset, 0));
+        List.copyOf(disk.checkpoints.keySet()).stream()
+            .filter(id -> id.offset() < offset).forEach(this::delete);
     }
 
     private void delete(OffsetAndEpoch id) {

@@ -36,6 +36,7 @@ final class Faults {
     }
 
     private final Events events;
+    private Runnable lastWords = () -> { };
     private int effectsLeft = -1; // Negative: the power stays.
     private boolean isPowerOff;
     private int eventsEnd; // Where the frame ended when the power went.
@@ -44,6 +45,11 @@ final class Faults {
 
     Faults(Events events) {
         this.events = events;
+    }
+
+    /** What tells of the node as it is when the power goes, before that. */
+    void setLastWords(Runnable words) {
+        lastWords = words;
     }
 
     void cutPowerAfter(int effects) {
@@ -101,6 +107,7 @@ final class Faults {
     }
 
     private void loseThePower() {
+        lastWords.run();
         isPowerOff = true;
         eventsEnd = events.position();
     }

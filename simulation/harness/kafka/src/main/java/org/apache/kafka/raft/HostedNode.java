@@ -60,6 +60,7 @@ final class HostedNode {
             return false;
         }
         status = UP;
+        faults.setLastWords(() -> { });
         guard(() -> {
             life = new Life(id, settings, disk, caps, faults, events, nowUs, seed);
             life.run(faults);

@@ -68,6 +68,7 @@ final class Life {
         }
         client.register(new StateMachine(faults, events));
         reportVoters();
+        faults.setLastWords(this::reportVoters);
     }
 
     private static Field partitionState() {
