@@ -5,8 +5,8 @@ the shadow is the driver's that has the same peer, version and bytes, and gets i
 
 After a difference that is explained, and after which the two are in different states, the pair is
 *apart*: the shadow gets what fits it, and nothing is counted. It is joined again when both say the
-same, have the same log and wait for the same replies, or when the node starts: then the shadow gets
-a disk with what the driver's has.
+same, have the same log and voters, and wait for the same replies, or when the node starts: then the
+shadow gets a disk with what the driver's has.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ import msgspec
 from kraftspec.fastpath import crc32c
 from kraftspec.generated.kafka import UpdateRaftVoterRequest
 from kraftspec.reference.raft import Config
-from kraftspec.reference.raft.messages import Request
+from kraftspec.reference.raft.messages import Fetch, FetchSnapshot, Request
+from kraftspec.reference.raft.types import NEVER_US
 from kraftspec.simulation.harness.hosted import OwnProcess
 from kraftspec.simulation.harness.node import FAILED_DISK, FULL_DISK, NO_POWER, UP
 from kraftspec.simulation.harness.process import Hosts
@@ -42,7 +43,7 @@ STEPS: Final = frozenset(
 # In these roles nothing is hidden that the state, the log and the requests do not show.
 PLAIN_ROLES: Final = (0, 4)  # Unattached, follower.
 ALIKE_STEPS = 3  # In a row, before a pair that was apart counts as joined.
-LONG_AGO_MS = 1 << 40
+LONG_AGO_US = 1 << 50
 APART = "step apart"
 
 
@@ -82,13 +83,16 @@ class PairReplica(HarnessReplica):
         self.is_joined = False
         self._has_shadow = False
         self._alike = 0
-        self._requests: dict[int, tuple[int, int]] = {}  # Number → the shadow's, and the API.
+        self._requests: dict[int, tuple[int, int, int]] = {}  # Number → the shadow's, API, time.
         self._only_drivers: set[int] = set()  # Its requests that the shadow did not make.
+        self._alone_us = -LONG_AGO_US  # When a request that one of the two had made ended.
+        self._voters: tuple[Any, Any] = (None, None)  # As both told last.
         self._same = SameBatches()
         self._before: dict[str, Any] = {}
         self._shadow_before: dict[str, Any] = {}
         self._start: tuple[Any, ...] = ()
-        self._rejected_us = -LONG_AGO_MS
+        self._rejected_us = -LONG_AGO_US
+        self._heard_us = 0  # When the leader answered last, or was found.
 
     def clock_us(self) -> int:
         """Return whole milliseconds, which is what Kafka counts; they never go back."""
@@ -100,6 +104,10 @@ class PairReplica(HarnessReplica):
         reply = self.profile.decode_reply(request, message.version, message.body)
         if _is_rejection(reply):
             self._rejected_us = self.clock_us()
+        elif request.__class__ in (Fetch, FetchSnapshot) and not self._is_overdue(
+            self._requests.get(message.correlation)
+        ):
+            self._heard_us = self.clock_us()
         super().take_reply(request, message)
 
     # ---- the start ---------------------------------------------------------------------------
@@ -131,7 +139,8 @@ class PairReplica(HarnessReplica):
         self._only_drivers.clear()
         self._same.clear()
         self._before = self._shadow_before = {}
-        self._rejected_us = -LONG_AGO_MS
+        self._voters = (None, None)
+        self._rejected_us = self._alone_us = -LONG_AGO_US
         self.is_joined = self._has_shadow = True
         self._compare("start", self._start, self._begun, self._exchange(commands))
 
@@ -172,19 +181,33 @@ class PairReplica(HarnessReplica):
         return events
 
     def _shadow_step(self, command: str, values: tuple[Any, ...], events: list[Event]) -> None:
+        is_overdue = False
         if command in ("reply", "fail"):
             same = self._requests.pop(values[1], None)
             if same is None:  # The shadow did not ask. Time passes for it, too.
                 self._only_drivers.discard(values[1])
+                self._alone_us = self._last_us
                 command, values = "tick", values[:1]
             else:
                 if command == "fail" and same[1] == UpdateRaftVoterRequest.API_KEY:
                     self._rejected_us = self._last_us
                 values = (values[0], same[0], *values[2:])
-        self._compare(command, values, events, self._exchange([self._encode(command, *values)]))
+                is_overdue = self._is_overdue(same)
+        shadows = self._exchange([self._encode(command, *values)])
+        self._compare(command, values, events, shadows, is_overdue=is_overdue)
+
+    def _is_overdue(self, request: tuple[int, int, int] | None) -> bool:
+        sent_us = -LONG_AGO_US if request is None else request[2]
+        return self._last_us - sent_us >= self.config.request_timeout_us
 
     def _compare(
-        self, command: str, values: tuple[Any, ...], events: list[Event], shadows: list[Event]
+        self,
+        command: str,
+        values: tuple[Any, ...],
+        events: list[Event],
+        shadows: list[Event],
+        *,
+        is_overdue: bool = False,
     ) -> None:
         if self._same.learn(events, shadows):
             shadows = self._same.translated(shadows)
@@ -194,12 +217,18 @@ class PairReplica(HarnessReplica):
         step = Step(
             self.id, self._last_us, command, values, self._before, ours, kafkas, rejected_ms,
             len(ours.told["voters"][1] if "voters" in ours.told else self.core.log.voters.last),
-            max(0, self._last_us - self.core.deadline_us) // 1000 if self._before else 0,
-            self.answering,
+            self.answering, is_overdue,
+            self._last_us - self._heard_us >= self.config.fetch_timeout_us,
+            self.core.shutdown_deadline_us != NEVER_US,
         )  # fmt: skip
         shadow_before, self._shadow_before = self._shadow_before, shadow.state
         if _begins_anew(self._before, driver.state) and _begins_anew(shadow_before, shadow.state):
             self._only_drivers.clear()  # A new role expects no answers to what an old one asked.
+            self._alone_us = -LONG_AGO_US
+        if _begins_anew(self._before, driver.state):
+            self._heard_us = self._last_us
+        told, shadow_told = self._voters
+        self._voters = driver.told.get("voters", told), shadow.told.get("voters", shadow_told)
         self._before = driver.state
         lonely = self._match(driver, shadow)
         if self.is_joined:
@@ -218,6 +247,7 @@ class PairReplica(HarnessReplica):
         state = events[-1][1]
         events[-1] = ("state", (*state[:DEADLINE], deadline_us, *state[DEADLINE + 1 :]))
         for number in lonely:  # Nobody answers what the shadow alone asks.
+            self._alone_us = self._last_us
             self._exchange([self._encode("fail", self._last_us, number, False)])
 
     def _match(self, driver: Side, shadow: Side) -> list[int]:
@@ -228,7 +258,7 @@ class PairReplica(HarnessReplica):
         for sent, number in driver.sent:
             same = theirs.get(sent)
             if same:
-                self._requests[number] = same.pop(0), sent.api_key
+                self._requests[number] = same.pop(0), sent.api_key, self._last_us
             else:
                 self._only_drivers.add(number)
         return [number for numbers in theirs.values() for number in numbers]
@@ -237,6 +267,10 @@ class PairReplica(HarnessReplica):
         """Whether a pair that was apart is in one state again, as far as can be seen."""
         ours, kafkas = step.ours.state, step.kafkas.state
         if self._only_drivers or ours["role"] not in PLAIN_ROLES:
+            return False
+        if self._last_us - self._alone_us <= self.config.retry_backoff_us:
+            return False  # One of the two leaves a server alone, and the other does not.
+        if self._voters[0] != self._voters[1]:
             return False
         if ours["deadline_us"] != kafkas["deadline_us"]:
             return False

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from kraftspec.generated.errors import ErrorCode
 from kraftspec.generated.kafka import (
     AddRaftVoterResponse,
     DescribeQuorumResponse,
@@ -21,6 +22,7 @@ from kraftspec.generated.kafka import (
     FetchSnapshotResponse,
     RemoveRaftVoterResponse,
     UpdateRaftVoterRequest,
+    VoteResponse,
 )
 from kraftspec.reference.raft.messages import (
     ApiVersions,
@@ -28,6 +30,7 @@ from kraftspec.reference.raft.messages import (
     Fetch,
     FetchSnapshot,
     Request,
+    Vote,
 )
 from kraftspec.simulation.lockstep.step import Step
 from kraftspec.simulation.network import Message
@@ -37,7 +40,7 @@ Explains = Callable[[Step, Differences], set[str]]
 NOTHING: Final[set[str]] = set()
 ALL: Final = "*"
 RESIGNED, FOLLOWER, LEADER, CANDIDATE, UNATTACHED = 5, 4, 3, 2, 0
-RETRY_BACKOFF_MS, REQUEST_TIMEOUT_MS = 20, 2_000
+RETRY_BACKOFF_MS = 20
 NOT_ALONE = 2  # Voters, where there was one.
 SIZE_AT, SIZE_END = 8, 12  # Where a batch says how many bytes follow.
 WITH_TEXT: Final[Mapping[int, Any]] = {
@@ -96,20 +99,26 @@ def _torn_batch(step: Step, differences: Differences) -> set[str]:
 
 
 def _is_longer_by_a_part(request: Request, message: Message, mine: bytes, theirs: bytes) -> bool:
-    if request.__class__ is not Fetch:
+    fetched = _fetched(request, message, mine, theirs)
+    if fetched is None:
         return False
-    answers = []
-    for body in (mine, theirs):
-        answer = FetchResponse.decode(body, message.version)
-        if not answer.responses or not answer.responses[0].partitions:
-            return False
-        partition = answer.responses[0].partitions[0]
-        answers.append((answer, bytes(partition.records or b"")))
-        partition.records = None
-    (a, ours), (b, kafkas) = answers
+    a, b = (answer.responses[0].partitions[0] for answer in fetched)
+    ours, kafkas = bytes(a.records or b""), bytes(b.records or b"")
     part = kafkas[len(ours) :]
     is_part = len(part) < SIZE_END or int.from_bytes(part[SIZE_AT:SIZE_END]) > len(part) - SIZE_END
-    return a == b and bool(ours) and kafkas.startswith(ours) and is_part
+    b.records = a.records
+    return bool(ours) and kafkas.startswith(ours) and is_part and fetched[0] == fetched[1]
+
+
+def _fetched(
+    request: Request, message: Message, mine: bytes, theirs: bytes
+) -> tuple[FetchResponse, FetchResponse] | None:
+    """Return two answers to a Fetch, if both tell of the partition."""
+    if request.__class__ is not Fetch:
+        return None
+    ours, kafkas = (FetchResponse.decode(body, message.version) for body in (mine, theirs))
+    tells = all(answer.responses and answer.responses[0].partitions for answer in (ours, kafkas))
+    return (ours, kafkas) if tells else None
 
 
 def _answers(
@@ -204,14 +213,17 @@ def _rejected_snapshot(step: Step, differences: Differences) -> set[str]:
 
 
 def _asks_at_once(step: Step, differences: Differences) -> set[str]:
+    """Kafka's asks who was of no use, ours nobody or another server the same."""
     ours, kafkas = differences.get("sent", (None, None))
-    # Ours had asked another server meanwhile; that was the leader by chance, and did not answer.
-    fetches = all(
-        [one.api_key for one in sent or ()] == [FetchRequest.API_KEY] for sent in (ours, kafkas)
+    if len(differences) > 1 or len(kafkas or ()) != 1 or len(ours or ()) > 1:
+        return NOTHING
+    is_rejected = 0 <= step.rejected_ms <= RETRY_BACKOFF_MS
+    is_elsewhere = not ours or (
+        ours[0].port != kafkas[0].port
+        and ours[0].api_key == kafkas[0].api_key
+        and (ours[0].body == kafkas[0].body or ours[0].version != kafkas[0].version)
     )
-    limit_ms = REQUEST_TIMEOUT_MS if step.command == "tick" and fetches else RETRY_BACKOFF_MS
-    is_rejected = 0 <= step.rejected_ms <= limit_ms and len(differences) == 1
-    return {"sent"} if is_rejected and len(kafkas or ()) >= len(ours or (None,)) else NOTHING
+    return {"sent"} if is_rejected and is_elsewhere else NOTHING
 
 
 def _delayed_fetches(step: Step, differences: Differences) -> set[str]:
@@ -229,11 +241,42 @@ def _delayed_fetches(step: Step, differences: Differences) -> set[str]:
     return {"answered"} if is_all and same and waited else NOTHING
 
 
-def _late_timers(step: Step, differences: Differences) -> set[str]:
-    ours, kafkas = differences.get("answered", (None, None))
-    is_late = step.command == "tick" and step.late_ms > 0 and step.before.get("role") == LEADER
-    same = ours and kafkas and [one[0] for one in ours] == [one[0] for one in kafkas]
-    return {"answered"} if is_late and same else NOTHING
+def _observer_grants(step: Step, differences: Differences) -> set[str]:
+    mine, theirs = step.ours.state, step.kafkas.state
+    follows = mine["role"] == theirs["role"] == FOLLOWER and not mine["is_voter"]
+    is_so = step.command == "request" and follows and step.is_silent
+    return _all_answers(step, differences, _is_granted_pre_vote) if is_so else NOTHING
+
+
+def _is_granted_pre_vote(request: Request, message: Message, mine: bytes, theirs: bytes) -> bool:
+    if not isinstance(request, Vote) or not request.pre_vote:
+        return False
+    ours, kafkas = (VoteResponse.decode(body, message.version) for body in (mine, theirs))
+    partition = kafkas.topics[0].partitions[0]
+    is_refused = not partition.vote_granted
+    partition.vote_granted = True
+    return is_refused and bool(ours == kafkas)
+
+
+def _late_answer(step: Step, differences: Differences) -> set[str]:
+    is_so = step.command == "reply" and step.is_overdue and not step.ours.told
+    return {ALL} if is_so and "fatal" not in differences else NOTHING
+
+
+def _timers_at_once(step: Step, differences: Differences) -> set[str]:
+    resigned = step.ours.state["role"] == step.kafkas.state["role"] == RESIGNED
+    is_so = step.command == "tick" and resigned and step.before.get("role") == LEADER
+    return _all_answers(step, differences, _is_from_no_leader) if is_so else NOTHING
+
+
+def _is_from_no_leader(request: Request, message: Message, mine: bytes, theirs: bytes) -> bool:
+    fetched = _fetched(request, message, mine, theirs)
+    if fetched is None:
+        return False
+    a, b = (answer.responses[0].partitions[0] for answer in fetched)
+    is_so = a.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER and not b.error_code
+    b.error_code, b.high_watermark = a.error_code, a.high_watermark
+    return is_so and fetched[0] == fetched[1]
 
 
 def _resigned(step: Step, differences: Differences) -> set[str]:
@@ -258,12 +301,13 @@ def _finds_address(step: Step, differences: Differences) -> set[str]:
     ours, leader_id = step.ours.state, step.before.get("leader_id", -1)
     is_same = ours["leader_id"] == leader_id != -1 and ours["epoch"] == step.before["epoch"]
     follows = ours["role"] == FOLLOWER not in (step.before.get("role"), step.kafkas.state["role"])
-    return {ALL} if step.command == "reply" and is_same and follows else NOTHING
+    is_so = step.command == "reply" and is_same and follows
+    return _names(differences, "persisted", "leader", "sent", "state.role") if is_so else NOTHING
 
 
 def _won_while_leaving(step: Step, differences: Differences) -> set[str]:
     resigned = step.ours.state["role"] == step.kafkas.state["role"] == RESIGNED
-    is_so = resigned and step.before.get("role") == CANDIDATE
+    is_so = resigned and step.is_leaving and step.before.get("role") == CANDIDATE
     if is_so and differences.get("appended", (None, True))[1] is None:
         return _names(differences, "appended", "flushed", "state.log_end")
     return NOTHING
@@ -304,7 +348,8 @@ def _ks_2026_06(step: Step, differences: Differences) -> set[str]:
     is_so = step.command == "start" and mine["leader_id"] != -1 and mine["voted_id"] == step.node
     # Ours is unattached where it does not know the leader's address.
     leads = roles[0] in (FOLLOWER, UNATTACHED) and roles[1] in (CANDIDATE, LEADER)
-    return {ALL} if is_so and leads else NOTHING
+    names = ["leader", "persisted", "sent", "state.leader_id", "state.role"]
+    return _names(differences, *names) if is_so and leads else NOTHING
 
 
 def _ks_2026_22(step: Step, differences: Differences) -> set[str]:
@@ -314,7 +359,18 @@ def _ks_2026_22(step: Step, differences: Differences) -> set[str]:
 
 def _ks_2026_07(step: Step, differences: Differences) -> set[str]:
     is_leader = step.ours.state["role"] == step.kafkas.state["role"] == LEADER
-    return _names(differences, "answered") if is_leader and step.voters == 1 else NOTHING
+    is_so = is_leader and step.voters == 1
+    return _all_answers(step, differences, _has_earlier_watermark) if is_so else NOTHING
+
+
+def _has_earlier_watermark(request: Request, message: Message, mine: bytes, theirs: bytes) -> bool:
+    fetched = _fetched(request, message, mine, theirs)
+    if fetched is None:
+        return False
+    a, b = (answer.responses[0].partitions[0] for answer in fetched)
+    is_earlier = a.high_watermark < b.high_watermark
+    b.high_watermark = a.high_watermark
+    return is_earlier and fetched[0] == fetched[1]
 
 
 def _ks_2026_05(step: Step, differences: Differences) -> set[str]:
@@ -357,7 +413,9 @@ _EXPLAINS: Final[Mapping[str, Explains]] = {
     "rejected-snapshot": _rejected_snapshot,
     "asks-at-once": _asks_at_once,
     "delayed-fetches": _delayed_fetches,
-    "late-timers": _late_timers,
+    "observer-grants": _observer_grants,
+    "late-answer": _late_answer,
+    "timers-at-once": _timers_at_once,
     "resigned": _resigned,
     "leads-on": _leads_on,
     "checks-later": _checks_later,

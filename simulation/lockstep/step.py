@@ -105,8 +105,9 @@ class Step(NamedTuple):
 
     ``before`` is the state of the driver before it, empty at a start. ``rejected_ms`` is how long
     ago an answer told this node nothing that it could use, ``voters`` how many voters it knows of,
-    ``late_ms`` how long ago the deadline of a tick was,
-    and ``unanswered`` has the requests that it has not answered, by token.
+    and ``unanswered`` has the requests that it has not answered, by token. ``is_overdue``: the
+    request of a reply had timed out; ``is_silent``: the leader has not answered for the fetch
+    time-out; ``is_leaving``: the node was told to shut down.
     """
 
     node: int
@@ -118,8 +119,10 @@ class Step(NamedTuple):
     kafkas: Side
     rejected_ms: int
     voters: int
-    late_ms: int
     unanswered: Mapping[int, tuple[Request, Message]]
+    is_overdue: bool = False
+    is_silent: bool = False
+    is_leaving: bool = False
 
     @property
     def role_before(self) -> str:

@@ -100,6 +100,21 @@ def test_no_step_of_kafka_is_unexplained() -> None:
 
 @pytest.mark.kafka
 @pytest.mark.parametrize(
+    ("seed", "events"),
+    [
+        (1143, 700),  # One of the two left a server alone, and the pair was joined already.
+        (1474, 10_000),  # A pair was joined whose voters were not the same.
+        (1299, 3_000),  # The power went in the step in which a voter was removed.
+    ],
+)
+def test_what_looked_like_a_difference_is_none(seed: int, events: int) -> None:
+    counts = run(KAFKA, seed, events=events)
+    assert counts.steps > 200
+    assert not counts.has_failed, counts.to_json()
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize(
     ("bug", "where"),
     [
         ("accepts_old_leaders", "request as follower: answered"),
