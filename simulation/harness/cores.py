@@ -94,6 +94,11 @@ def process_of(core: Core) -> HarnessProcess:
     return process
 
 
+def use_process(core: Core, process: HarnessProcess) -> None:
+    """Let a core have a process that was started otherwise."""
+    _PROCESSES[core] = process
+
+
 @atexit.register
 def close_processes() -> None:
     """End all processes; the next run begins with new ones."""

@@ -152,6 +152,14 @@ class HarnessProcess:
         user, system = text.rpartition(")")[2].split()[11:13]
         return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
+    def finish(self) -> None:
+        """Let the process end by itself, as it does at the end of its input."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        if self._process.wait(ANSWER_TIMEOUT_S):
+            raise self._ended()
+        self.close()
+
     def close(self) -> None:
         """End the process."""
         if self.is_closed:
