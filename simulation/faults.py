@@ -77,6 +77,7 @@ class Faults:
             (swarm.leader_removal_period_us, self._remove_leader),
             (swarm.move_period_us, self._move),
             (swarm.edge_snapshot_period_us, self._edge_snapshot),
+            (swarm.silence_period_us, self._silence),
         )
 
     def _plan_next(self, period_us: int, fault: Callable[[], None]) -> None:
@@ -269,6 +270,13 @@ class Faults:
             self.schedule.met["pause"] += 1
             pause_us = self.rng.pick((100 * MS, 1 * S, 4 * S))
             replica.paused_until_us = self.schedule.world.now_us + pause_us
+
+    def _silence(self) -> None:
+        """The leader stands still, with its connections open, until others have gone on."""
+        leader = self.schedule.world.leader()
+        if leader is not None and leader.paused_until_us <= self.schedule.world.now_us:
+            self.schedule.met["silent leader"] += 1
+            leader.paused_until_us = self.schedule.world.now_us + self.rng.between(5 * S, 15 * S)
 
     def _clock_jump(self) -> None:
         replica = self.one_up()

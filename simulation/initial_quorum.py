@@ -58,7 +58,7 @@ def configurations(swarm: Swarm, rng: Rng) -> list[Config]:
             if swarm.move_period_us
             else endpoints_of(id),
             voters=VoterSet() if is_dynamic else voters,
-            bootstrap_servers=servers if is_dynamic else (),
+            bootstrap_servers=_known(servers, id, swarm) if is_dynamic else (),
             can_become_voter=id < swarm.voters + swarm.joiners,
             auto_join=is_dynamic and swarm.auto_join and id < swarm.voters + swarm.joiners,
             request_timeout_us=swarm.request_timeout_us,
@@ -68,6 +68,14 @@ def configurations(swarm: Swarm, rng: Rng) -> list[Config]:
         )
         for id in range(count)
     ]
+
+
+def _known(servers: tuple[Node, ...], node_id: int, swarm: Swarm) -> tuple[Node, ...]:
+    """Return which of the servers a node is told: some voters other than itself, or all."""
+    if not swarm.servers:
+        return servers
+    first = node_id + 1
+    return tuple(servers[(first + step) % swarm.voters] for step in range(swarm.servers))
 
 
 def bootstrap_checkpoint(configs: list[Config], profile: Profile) -> bytes:

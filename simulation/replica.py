@@ -390,6 +390,8 @@ class Replica(ABC):
             if sent is None:  # Answered already, or given up.
                 self.world.met["late reply"] += 1
                 return
+            if sent[0].__class__ is FetchSnapshot:
+                self.hooks.snapshot_answered(self, sent[0], message)
             self.take_reply(sent[0], message)
             return
         request = self.profile.decode_request(message.api_key, message.version, message.body)

@@ -47,6 +47,7 @@ INVARIANTS: Final = (
     "snapshot_is_prefix",
     "leader_loads_no_snapshot",
     "log_is_whole",
+    "takes_no_for_an_answer",
     "no_spin",
     "idle_node_waits",
     "requests_arrive_whole",

@@ -28,6 +28,7 @@ from kraftspec.simulation.swarm import (
     draw_moves,
     draw_removed_leaders,
     draw_restless_operator,
+    draw_silent_leaders,
     draw_slow_snapshots,
     draw_swarm,
     draw_targeted_power,
@@ -109,6 +110,7 @@ def swarm_of(
         if protocol.has_snapshots and "snapshots" not in lacking:
             draw_late_replies(swarm, Rng(seed ^ 0x1A83))
             draw_edge_snapshots(swarm, Rng(seed ^ 0xEDC1))
+            draw_silent_leaders(swarm, Rng(seed ^ 0x550E))
     protocol.restrict(swarm, rng)
     forgo(swarm, lacking)
     return swarm

@@ -22,6 +22,7 @@ MOVES = 400  # Runs of 10,000 whose nodes restart under other addresses.
 DIVERGED_TAILS = 400  # Runs of 10,000 whose leaders are cut off, and written to.
 LATE_REPLIES = 500  # Runs of 10,000 with replies that come after their requests timed out.
 EDGE_SNAPSHOTS = 500  # Runs of 10,000 whose snapshots end at control records.
+SILENT_LEADERS = 600  # Runs of 10,000 whose leaders fall silent, and whose nodes know one server.
 
 
 class Swarm(msgspec.Struct, kw_only=True):
@@ -76,6 +77,8 @@ class Swarm(msgspec.Struct, kw_only=True):
     listeners: int = 1  # Of each node, in such a run.
     stranding_period_us: int = 0  # A leader is cut off, and comes back: see `diverged_tails`.
     edge_snapshot_period_us: int = 0  # A snapshot ends at a control record, before a restart.
+    silence_period_us: int = 0  # A leader neither hears nor says anything until it is deposed.
+    servers: int = 0  # Bootstrap servers of each node, the voters that follow it; 0: all there are.
     # What is asked of it.
     append_period_us: int = 40 * MS
     records_max: int = 3
@@ -107,6 +110,7 @@ class Swarm(msgspec.Struct, kw_only=True):
         kinds = (
             self.repeat_period_us, self.leader_removal_period_us, self.isolation_period_us,
             self.stranding_period_us, self.move_period_us, self.late_reply,
+            self.silence_period_us,
         )  # fmt: skip
         return any(kinds)
 
@@ -340,3 +344,28 @@ def draw_edge_snapshots(swarm: Swarm, rng: Rng) -> None:
         swarm.clean_period_us = rng.between(1 * S, 4 * S)
         swarm.append_period_us, swarm.records_max = 300 * MS, rng.pick((1, 3))
         swarm.latency_min_us, swarm.latency_max_us = 5 * MS, 20 * MS
+
+
+def draw_silent_leaders(swarm: Swarm, rng: Rng) -> None:
+    """Draw leaders that are silent until others are elected, by an rng of its own.
+
+    Each node has one bootstrap server or two, which hardly ever lead: what goes wrong with the
+    leader is not cured by asking somebody else. Half of these runs have snapshots that are slow to
+    fetch, and that are deleted meanwhile. The voters stay as they are.
+    """
+    if rng.in_ten_thousand(SILENT_LEADERS) and not swarm.is_of_one_kind:
+        for name in swarm.faults:
+            setattr(swarm, name, 0)
+        swarm.voters, swarm.observers, swarm.joiners = rng.pick((3, 3, 4, 5)), rng.pick((1, 2)), 0
+        swarm.servers = rng.pick((1, 1, 2))
+        swarm.silence_period_us = rng.between(4 * S, 12 * S)
+        swarm.snapshot_period_us = rng.between(500 * MS, 3 * S)
+        swarm.clean_period_us = rng.between(500 * MS, 3 * S)
+        swarm.latency_min_us, swarm.latency_max_us = 5 * MS, rng.pick((10, 40)) * MS
+        swarm.append_period_us, swarm.fetch_max_bytes = 100 * MS, rng.pick((500, 1 << 20))
+        swarm.fetch_snapshot_max_bytes = rng.pick((5, 20, 300))
+        swarm.isolation_period_us = rng.between(4 * S, 12 * S)
+        if rng.below(2):
+            swarm.latency_min_us, swarm.latency_max_us = 100 * MS, rng.pick((150, 200)) * MS
+            swarm.append_period_us = 300 * MS
+            swarm.fetch_snapshot_max_bytes = rng.pick((20, 50))

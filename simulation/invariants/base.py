@@ -79,6 +79,9 @@ class Invariant:
     def vote_requested(self, replica: Replica, request: Vote) -> None:
         """A Vote leaves the node."""
 
+    def snapshot_answered(self, replica: Replica, request: Any, message: Message) -> None:
+        """A node has the answer to a FetchSnapshot; it has not taken it yet."""
+
     def fetch_requested(self, replica: Replica, request: Fetch) -> None:
         """A Fetch leaves the node."""
 

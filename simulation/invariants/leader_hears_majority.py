@@ -3,7 +3,7 @@
 Lately is one and a half times the fetch time-out (KIP-996, KAFKA-15489), by the leader's own clock.
 A node is only held to that when it acts as a leader: when it writes, and when somebody fetches from
 it. One that was paused takes what waits for it before it looks at its clock (as
-``KafkaRaftClient.poll`` does), and may act once so.
+``KafkaRaftClient.poll`` does): with whom it heard before the pause that may be a majority.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ class LeaderHearsMajority(Invariant):
             return
         if replica.core.role.name is not RoleName.LEADER:
             return
-        if replica.paused_until_us == replica.world.now_us:
+        paused_until_us = replica.paused_until_us
+        if paused_until_us and replica.world.now_us <= paused_until_us + _allowed_us(replica):
             return
         voters = list(replica.core.log.voters.at(end_offset - 1))
         if len(voters) <= 1:

@@ -24,7 +24,10 @@ class PreVotesComeFirst(Invariant):
         if not (granted and request.pre_vote):
             return
         candidate = request.replica_id
-        if self.epochs.get(candidate) != request.epoch:
+        last = self.epochs.get(candidate, -1)
+        if request.epoch < last:
+            return  # A request of before, which took long.
+        if request.epoch > last:
             self.epochs[candidate] = request.epoch
             self.granted[candidate] = set()
         self.granted[candidate].add(replica.id)

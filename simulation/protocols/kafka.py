@@ -36,7 +36,7 @@ class KafkaProtocol(SimulatedProtocol):
     is_modelled = True
     liveness = (
         "leader_elected", "appends_acknowledged", "replicas_catch_up", "reconfiguration_finishes",
-        "voters_are_found", "leadership_stays", "successor_leads",
+        "voters_are_found", "leadership_stays", "successor_leads", "silent_leader_is_left",
     )  # fmt: skip
 
     def restrict(self, swarm: Swarm, rng: Rng) -> None:

@@ -12,8 +12,11 @@ import pytest
 from kraftspec.reference.profiles.kafka.profile import KafkaProfile
 from kraftspec.reference.raft import RoleName
 from kraftspec.reference.raft.connections import Connection, Connections
+from kraftspec.reference.raft.follower import Follower
+from kraftspec.reference.raft.messages import FetchSnapshotReply
 from kraftspec.reference.raft.prospective import Prospective
 from kraftspec.reference.raft.transitions import Cause
+from kraftspec.reference.raft.types import Node
 from kraftspec.reference.storage import Storage
 from kraftspec.simulation.catalogue import planted
 from kraftspec.simulation.run import simulate, swarm_of
@@ -159,3 +162,35 @@ def test_an_election_without_pre_votes_is_seen(monkeypatch: pytest.MonkeyPatch) 
     results = (simulate(seed, PROFILE, events=SHORT).violation for seed in range(20))
     broken = next(violation for violation in results if violation is not None)
     assert broken[0] == "pre_votes_come_first"
+
+
+def test_leaders_fall_silent_and_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And an observer that goes on asking the one of before is found."""
+    seeds = list(islice(_seeds_with("silence_period_us"), 4))
+    results = [simulate(seed, PROFILE, events=SHORT // 2) for seed in seeds]
+    assert {result.violation for result in results} == {None}
+    assert sum(result.faults.get("silent leader", 0) for result in results) >= 4
+    assert sum(result.faults.get("leader silent for good", 0) for result in results) >= 2
+    silent = Follower.on_timed_out
+
+    def on_timed_out(self: Follower, node: Node) -> None:
+        if self.core.is_voter:
+            silent(self, node)
+
+    monkeypatch.setattr(Follower, "on_timed_out", on_timed_out)
+    violations = (simulate(seed, PROFILE, events=SHORT // 2).violation for seed in seeds)
+    assert next(filter(None, violations))[0] == "silent_leader_is_left"
+
+
+def test_asking_again_for_what_is_gone_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A follower that takes the answer for any other error goes on with the same snapshot."""
+    take = Follower.on_snapshot_reply
+
+    def on_snapshot_reply(self: Follower, reply: FetchSnapshotReply) -> bool:
+        return not reply.error and take(self, reply)
+
+    monkeypatch.setattr(Follower, "on_snapshot_reply", on_snapshot_reply)
+    for seed in (33, 60):
+        violation = simulate(seed, PROFILE, events=SHORT).violation
+        assert violation is not None
+        assert violation[0] == "takes_no_for_an_answer"
