@@ -91,6 +91,16 @@ def _encoder(layout: Layout) -> Callable[..., bytes]:
             return whole.pack(code, run, node, size, *values)
 
         return encode_fixed
+    if parts[0][0] == ">" and parts[1:] == ["bytes"]:  # A request, a reply: most of what is sent.
+        start = struct.Struct(HEAD.format + parts[0][1:] + SIZE.format[1:])
+        fixed_size = start.size - HEAD.size
+
+        def encode_body(run: int, node: int, *values: Any) -> bytes:
+            body: bytes = values[-1]
+            size = len(body)
+            return start.pack(code, run, node, fixed_size + size, *values[:-1], size) + body
+
+        return encode_body
     steps = [(part, struct.Struct(part)) if part[0] == ">" else (part, None) for part in parts]
     counts = [len(part) - 1 - 2 * part.count("16s") if part[0] == ">" else 1 for part in parts]
 

@@ -14,7 +14,7 @@ from kraftspec.fastpath.walk import iterate_headers
 from kraftspec.reference.raft import SnapshotId
 from kraftspec.reference.raft import effects as fx
 from kraftspec.reference.raft import events as ev
-from kraftspec.reference.raft.messages import Fetch, Reply, Request
+from kraftspec.reference.raft.messages import Fetch, Reply, Request, Vote
 from kraftspec.reference.raft.types import NEVER_US
 from kraftspec.simulation.harness.node import SHUT_DOWN, UP, HarnessNode
 from kraftspec.simulation.harness.protocol import PROTOCOL, Event
@@ -116,7 +116,8 @@ class HarnessReplica(HarnessNode):
                 if name == "persisted":
                     core.epoch, core.leader_id = values[:2]
         if request is not None:
-            self.note_handled(request, list(_as_effects(events)))
+            is_vote = request.__class__ is Vote
+            self.note_handled(request, list(_as_effects(events)) if is_vote else ())
         for name, values in events:
             if name == "voters":
                 self._on_voters(*values)
