@@ -104,7 +104,7 @@ class DivergedTails(Faults):
         self.is_hunting = True
         schedule.after(GONE_US, self._forget, self._stranded)
 
-    def _forget(self, stranded: Replica) -> None:
+    def _forget(self, stranded: Replica | None) -> None:
         if self._stranded is stranded:
             self._stranded = None
             self.is_hunting = False

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from kraftspec.fastpath.types import Uuid
 from kraftspec.reference.raft import ElectionState, RoleName, SnapshotId
 from kraftspec.reference.raft.control import ControlRecord
 from kraftspec.reference.raft.messages import Fetch, Request, Vote
@@ -64,7 +65,7 @@ class Invariant:
     def quorum_described(self, replica: Replica, version: int, reply: Any) -> None:
         """A leader has described its quorum; ``reply`` is as its bytes say."""
 
-    def fetch_handled(self, replica: Replica, replica_id: int, directory_id: bytes) -> None:
+    def fetch_handled(self, replica: Replica, replica_id: int, directory_id: Uuid) -> None:
         """A node took a request by which a follower shows that it follows."""
 
     def vote_answered(self, replica: Replica, request: Vote, granted: bool) -> None:

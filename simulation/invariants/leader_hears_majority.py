@@ -22,8 +22,7 @@ class LeaderHearsMajority(Invariant):
 
     def __init__(self) -> None:
         self.until_us: dict[int, int] = {}  # Leader → it need not be looked at before.
-        # Leader → voter, by id and directory → when.
-        self.fetched_us: dict[int, dict[tuple[int, bytes], int]] = {}
+        self.fetched_us: dict[int, dict[ReplicaKey, int]] = {}  # Leader → who fetched → when.
 
     def role_changed(self, replica: Replica, old: RoleName | None, new: RoleName) -> None:
         """Being elected counts as hearing from everybody."""
@@ -36,10 +35,11 @@ class LeaderHearsMajority(Invariant):
         if replica.role is RoleName.LEADER:
             self.until_us[replica.id] = replica.clock_us() + _allowed_us(replica)
 
-    def fetch_handled(self, replica: Replica, replica_id: int, directory_id: bytes) -> None:
+    def fetch_handled(self, replica: Replica, replica_id: int, directory_id: Uuid) -> None:
         """Note who asks for more; a leader that still leads has heard from a majority."""
         if replica.role is RoleName.LEADER:
-            self.fetched_us[replica.id][replica_id, directory_id] = replica.clock_us()
+            key = ReplicaKey(replica_id, directory_id)
+            self.fetched_us[replica.id][key] = replica.clock_us()
             self._count(replica, replica.log_model.end_offset, "answers")
 
     def appended(self, replica: Replica, first: int) -> None:
@@ -75,10 +75,7 @@ class LeaderHearsMajority(Invariant):
         if voter.key.id == replica.id:
             return replica.clock_us()
         fetched = self.fetched_us[replica.id].items()
-        return max(
-            (at for (id, of), at in fetched if voter.key.matches(ReplicaKey(id, Uuid(of)))),
-            default=-NEVER_US,
-        )
+        return max((at for key, at in fetched if voter.key.matches(key)), default=-NEVER_US)
 
 
 def _allowed_us(replica: Replica) -> int:
