@@ -219,7 +219,7 @@ class PairReplica(HarnessReplica):
             len(ours.told["voters"][1] if "voters" in ours.told else self.core.log.voters.last),
             self.answering, is_overdue,
             self._last_us - self._heard_us >= self.config.fetch_timeout_us,
-            self.core.shutdown_deadline_us != NEVER_US,
+            self.core.shutdown_deadline_us != NEVER_US, self.config.request_timeout_us // 1000,
         )  # fmt: skip
         shadow_before, self._shadow_before = self._shadow_before, shadow.state
         if _begins_anew(self._before, driver.state) and _begins_anew(shadow_before, shadow.state):

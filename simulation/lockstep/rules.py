@@ -32,6 +32,7 @@ from kraftspec.reference.raft.messages import (
     Request,
     Vote,
 )
+from kraftspec.simulation.initial_quorum import PORT_BASE
 from kraftspec.simulation.lockstep.step import Step
 from kraftspec.simulation.network import Message
 
@@ -39,8 +40,10 @@ Differences = Mapping[str, tuple[Any, Any]]
 Explains = Callable[[Step, Differences], set[str]]
 NOTHING: Final[set[str]] = set()
 ALL: Final = "*"
-RESIGNED, FOLLOWER, LEADER, CANDIDATE, UNATTACHED = 5, 4, 3, 2, 0
+RESIGNED, FOLLOWER, LEADER, CANDIDATE, PROSPECTIVE, UNATTACHED = 5, 4, 3, 2, 1, 0
+VOTED = ("voted_id", "voted_directory")
 RETRY_BACKOFF_MS = 20
+LONG_AGO_MS = 1 << 40
 NOT_ALONE = 2  # Voters, where there was one.
 SIZE_AT, SIZE_END = 8, 12  # Where a batch says how many bytes follow.
 WITH_TEXT: Final[Mapping[int, Any]] = {
@@ -217,7 +220,13 @@ def _asks_at_once(step: Step, differences: Differences) -> set[str]:
     ours, kafkas = differences.get("sent", (None, None))
     if len(differences) > 1 or len(kafkas or ()) != 1 or len(ours or ()) > 1:
         return NOTHING
-    is_rejected = 0 <= step.rejected_ms <= RETRY_BACKOFF_MS
+    since_ms = step.rejected_ms
+    if step.command == "tick" and since_ms >= step.timeout_ms:
+        # Both had asked the leader's address: Kafka's the leader, ours a server that has it, too.
+        # Nobody answered; so ours asks the leader now, and Kafka's a server.
+        leads = ours and ours[0].port - PORT_BASE == step.ours.state["leader_id"]
+        since_ms = since_ms - step.timeout_ms if leads else LONG_AGO_MS
+    is_rejected = 0 <= since_ms <= RETRY_BACKOFF_MS
     is_elsewhere = not ours or (
         ours[0].port != kafkas[0].port
         and ours[0].api_key == kafkas[0].api_key
@@ -301,8 +310,16 @@ def _finds_address(step: Step, differences: Differences) -> set[str]:
     ours, leader_id = step.ours.state, step.before.get("leader_id", -1)
     is_same = ours["leader_id"] == leader_id != -1 and ours["epoch"] == step.before["epoch"]
     follows = ours["role"] == FOLLOWER not in (step.before.get("role"), step.kafkas.state["role"])
-    is_so = step.command == "reply" and is_same and follows
-    return _names(differences, "persisted", "leader", "sent", "state.role") if is_so else NOTHING
+    if step.command != "reply" or not is_same or not follows:
+        return NOTHING
+    names = ["persisted", "leader", "sent", "state.role"]
+    theirs = step.kafkas.state
+    was_prospective = step.before["role"] == PROSPECTIVE
+    votes = theirs["voted_id"] == step.node and theirs["epoch"] == ours["epoch"] + 1
+    if was_prospective and theirs["role"] == CANDIDATE and votes:
+        # The answer is a vote, and the last that it needs: Kafka's begins its epoch.
+        names += [f"state.{name}" for name in ("epoch", "leader_id", *VOTED)]
+    return _names(differences, *names)
 
 
 def _won_while_leaving(step: Step, differences: Differences) -> set[str]:

@@ -107,7 +107,8 @@ class Step(NamedTuple):
     ago an answer told this node nothing that it could use, ``voters`` how many voters it knows of,
     and ``unanswered`` has the requests that it has not answered, by token. ``is_overdue``: the
     request of a reply had timed out; ``is_silent``: the leader has not answered for the fetch
-    time-out; ``is_leaving``: the node was told to shut down.
+    time-out; ``is_leaving``: the node was told to shut down. ``timeout_ms`` is
+    its request time-out.
     """
 
     node: int
@@ -123,6 +124,7 @@ class Step(NamedTuple):
     is_overdue: bool = False
     is_silent: bool = False
     is_leaving: bool = False
+    timeout_ms: int = 2_000
 
     @property
     def role_before(self) -> str:

@@ -45,6 +45,7 @@ def step(
     kafkas_after: RoleName | None = None,
     asked: tuple[Request, int, int] | None = None,
     changed: dict[str, Any] | None = None,
+    kafkas_changed: dict[str, Any] | None = None,
     **more: Any,
 ) -> Step:
     """A step of node 2; ``asked`` is the request that both answer, ``changed`` of the states."""
@@ -52,7 +53,7 @@ def step(
     changed = changed or {}
     sides = (
         Side([*ours, state(after, **changed)]),
-        Side([*kafkas, state(kafkas_after or after, **changed)]),
+        Side([*kafkas, state(kafkas_after or after, **changed, **(kafkas_changed or {}))]),
     )
     was = dict(zip(STATE_FIELDS, state(before, **changed)[1], strict=True))
     unanswered = {}
@@ -100,6 +101,10 @@ EXPLAINED = {
         step("reply", UNATTACHED, sent(9_001), sent(9_003), rejected_ms=0),
     ),
     "asks nobody": ("asks-at-once", step("reply", UNATTACHED, [], sent(9_003), rejected_ms=0)),
+    "asked the leader as another server": (
+        "asks-at-once",
+        step("tick", FOLLOWER, sent(9_001), sent(9_003), rejected_ms=600, timeout_ms=600),
+    ),
     "observer grants": (
         "observer-grants",
         step(
@@ -125,8 +130,23 @@ EXPLAINED = {
         step("reply", UNATTACHED, [PERSISTED], [], after=FOLLOWER, kafkas_after=UNATTACHED),
     ),
 }  # fmt: skip
+BEGINS: dict[str, Any] = {
+    "after": FOLLOWER,
+    "kafkas_after": CANDIDATE,
+    "kafkas_changed": {
+        "epoch": 5,
+        "leader_id": -1,
+        "voted_id": 2,
+        "voted_directory": bytes(15) + b"2",
+    },
+}
+EXPLAINED["finds the address in the last vote"] = (
+    "finds-address",
+    step("reply", RoleName.PROSPECTIVE, [PERSISTED], [], **BEGINS),
+)
 
 NOT_EXPLAINED = {
+    "begins an epoch without a vote": step("reply", UNATTACHED, [PERSISTED], [], **BEGINS),
     "asks the same server something else": step(
         "reply", UNATTACHED, sent(9_003), sent(9_003, b"other"), rejected_ms=0
     ),
@@ -134,6 +154,12 @@ NOT_EXPLAINED = {
         "reply", UNATTACHED, sent(9_001), sent(9_003, b"other"), rejected_ms=0
     ),
     "asks later": step("tick", UNATTACHED, sent(9_001), sent(9_003), rejected_ms=21),
+    "asks later than after the time-out": step(
+        "tick", FOLLOWER, sent(9_001), sent(9_003), rejected_ms=621, timeout_ms=600
+    ),
+    "asks another than the leader after the time-out": step(
+        "tick", FOLLOWER, sent(9_000), sent(9_003), rejected_ms=600, timeout_ms=600
+    ),
     "ours asks, Kafka's does not": step("reply", UNATTACHED, sent(9_001), [], rejected_ms=0),
     "grants though the leader is heard": step(
         "request", FOLLOWER, vote(is_granted=True), vote(is_granted=False), **OBSERVER
