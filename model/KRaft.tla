@@ -39,7 +39,7 @@
 (*    In a static quorum the directory is 0, whatever disk the node has.   *)
 (*                                                                         *)
 (* A fault of an implementation is an operator of this module that is      *)
-(* replaced by another: see model/faults.                                  *)
+(* replaced by another: see groups.toml and Faults.tla.                    *)
 (***************************************************************************)
 EXTENDS Integers, Sequences, FiniteSets, TLC
 
@@ -351,7 +351,8 @@ OnBegin(s, m) ==
     ELSE Does(IF s.epoch = m.epoch /\ CallsBack(s) THEN Follows(s, m.epoch, m.from)
               ELSE Learned(s, m.epoch, m.from), {})
 
-\* A leader that resigned names the voter that it knows to have most: it is to campaign at once.
+\* A leader that resigned names a voter that is to campaign at once. Kafka's names the one that it
+\* knows to have most; here it may be any.
 Successors(s) == {key \in Voters(s) : key # Key(s)}
 
 EndsEpoch(s, key, isPreferred) ==

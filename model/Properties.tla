@@ -1,8 +1,9 @@
 ----------------------------- MODULE Properties -----------------------------
 (***************************************************************************)
 (* What must hold.  The names are those of the simulator (docs/simulation  *)
-(* .md), where a property means the same.  The first part is true of each  *)
-(* state, the second of each step.                                         *)
+(* .md), where a property means the same.  Three are the model's alone:    *)
+(* one_vote_is_stored, removed_leader_resigns, leader_can_be_elected.  The *)
+(* first part is true of each state, the second of each step.              *)
 (***************************************************************************)
 EXTENDS KRaft
 
@@ -110,7 +111,7 @@ one_vote ==
         SameDisk(n) /\ node'[n].epoch = node[n].epoch /\ node[n].vote # None
             => node'[n].vote = node[n].vote]_vars
 
-\* A pre-vote moves no vote, and who asks for pre-votes stays in its epoch.
+\* A pre-vote moves no vote, and who asks for pre-votes does not go back to an older epoch.
 pre_vote_changes_nothing ==
     [][/\ \A n \in Node :
             node'[n].role = "prospective" /\ node[n].role # "prospective"

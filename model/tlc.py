@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from math import ceil
 from pathlib import Path
 
 import msgspec
@@ -21,7 +22,7 @@ OUTPUT_LINE_COUNT_MAX = 30
 OUTPUT_CHARACTERS_MAX = 3000
 
 _COUNTS = re.compile(r"^([\d,]+) states generated, ([\d,]+) distinct states found", re.MULTILINE)
-_SIMULATED = re.compile(r"^The number of states generated: ([\d,]+)", re.MULTILINE)
+_SIMULATED = re.compile(r"^Progress: ([\d,]+) states checked", re.MULTILINE)
 _DEPTH = re.compile(r"^The depth of the complete state graph search is (\d+)", re.MULTILINE)
 _BROKEN = re.compile(
     r"^Error: (?:Invariant|Action property|Temporal property) (\w+) is violated"
@@ -85,10 +86,11 @@ def run(
             "-metadir", str(Path(scratch, "states")), "-config", "Group.cfg",
         ]  # fmt: skip
         if simulate_s:
+            command.insert(1, f"-Dtlc2.TLC.stopAfter={ceil(simulate_s)}")
             command += ["-simulate", "-depth", str(depth), "-seed", str(seed)]
         command.append(f"{group.module}.tla")
         began = time.monotonic()
-        output = _output(command, Path(scratch), simulate_s, progress)
+        output = _output(command, Path(scratch), progress)
         result = read_output(output, time.monotonic() - began)
     if result.broken == _SOME_PROPERTY and group.properties and len(group.properties) == 1:
         result = msgspec.structs.replace(result, broken=group.properties[0])
@@ -121,27 +123,20 @@ def _write(group: Group, directory: Path) -> None:
 
 
 def _output(
-    command: Sequence[str],
-    directory: Path,
-    simulate_s: float,
-    progress: Callable[[str], object] | None,
+    command: Sequence[str], directory: Path, progress: Callable[[str], object] | None
 ) -> str:
-    """Run TLC to its end, or for so long as it is to simulate."""
+    """Run TLC to its end."""
     lines = []
     with subprocess.Popen(
         command, cwd=directory, text=True, stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     ) as process:  # fmt: skip
         assert process.stdout is not None
-        end = time.monotonic() + simulate_s
         try:
             for line in process.stdout:
                 lines.append(line)
-                if line.startswith("Progress"):
-                    if progress is not None:
-                        progress(line.strip())
-                    if simulate_s and time.monotonic() > end:
-                        break
+                if line.startswith("Progress") and progress is not None:
+                    progress(line.strip())
         finally:
             process.kill()
     return "".join(lines)
@@ -152,8 +147,8 @@ def read_output(output: str, seconds: float) -> Result:
     broken = _BROKEN.search(output)
     counts = [*_COUNTS.finditer(output)]
     generated, distinct = map(_number, counts[-1].groups()) if counts else (0, 0)
-    if simulated := _SIMULATED.search(output):
-        generated = _number(simulated[1])
+    if simulated := [*_SIMULATED.finditer(output)]:
+        generated = _number(simulated[-1][1])
     depth = _DEPTH.search(output)
     return Result(
         generated=generated,

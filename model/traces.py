@@ -13,6 +13,7 @@ import msgspec
 from kraftspec.model.groups import Group
 from kraftspec.model.tlc import TlcError, run
 from kraftspec.model.values import Value, parse
+from kraftspec.model.words import MESSAGES
 
 NOBODY = -1  # No node; TLA+'s None.
 
@@ -246,16 +247,8 @@ def words(step: TracedStep, verdict: Verdict) -> list[str]:
     """Return in words what a node showed in a step that nothing explains, and what it might."""
     lines = [f"      the model's node before: {_standing(verdict.before)}"]
     if verdict.unexplained_sends:
-        for number in verdict.unexplained_sends:
-            fields = ", ".join(
-                f"{name} {value}"
-                for name, value in step.sends[number].items()
-                if name not in ("id", "re", "kind", "dir")
-            )
-            lines.append(
-                f"      nothing explains what it sends: {step.sends[number]['kind']}, {fields}"
-            )
-        return lines
+        sends = (_sent(step.sends[number]) for number in verdict.unexplained_sends)
+        return [*lines, *(f"      nothing explains what it sends: {one}" for one in sends)]
     shown = {name: getattr(step, name) for name in (*_STANDING, "voters")}
     shown |= {"end": step.keep + len(step.new), "last": ""}
     if step.is_shown:
@@ -274,6 +267,31 @@ _STANDING = ("role", "epoch", "leader", "vote", "hw", "start", "snapshot")
 _TOLD = ("told", "leads", "takes", "asked", "confirms", "reloads")
 
 
+_FIELDS = {
+    "at": "from offset",
+    "end": "up to offset",
+    "endThere": "ends at",
+    "epochThere": "the epoch",
+    "hw": "high watermark",
+    "last": "last epoch",
+    "own": "sender's directory",
+    "pre": "pre-vote",
+    "storedEpoch": "quorum-state has epoch",
+    "storedVote": "and a vote for",
+}
+
+
+def _sent(message: Mapping[str, Any]) -> str:
+    """Return a message of a trace in words."""
+    fields = {_FIELDS.get(name, name): value for name, value in message.items()
+              if name not in ("id", "re", "kind", "dir", "to") and value is not False}  # fmt: skip
+    told = (
+        name if value is True else f"{name} {'nobody' if value == NOBODY else value}"
+        for name, value in fields.items()
+    )
+    return f"{MESSAGES[message['kind']]} to node {message['to']} ({', '.join(told)})"
+
+
 def _plain(value: Any) -> str:
     """Return a value of a step without brackets."""
     if not isinstance(value, frozenset | tuple):
@@ -289,8 +307,9 @@ def _standing(facts: Mapping[str, Value]) -> str:
     synced = f", durable to {facts['synced']}" if "synced" in facts else ""
     snapshot = f", snapshot to {facts['snapshot']}" if facts["snapshot"] else ""
     start = f", log from {facts['start']}" if facts["start"] else ""
-    voters = " ".join(str(voter[0]) for voter in sorted(facts["voters"]))
+    ids = " ".join(str(voter[0]) for voter in sorted(facts["voters"]))
+    voters = f"voters {ids}" if ids else "no voters"
     return (
         f"{facts['role']} of epoch {facts['epoch']}, {leader}, {vote}, log to {facts['end']}{last}"
-        f"{synced}, high watermark {facts['hw']}{snapshot}{start}, voters {voters}"
+        f"{synced}, high watermark {facts['hw']}{snapshot}{start}, {voters}"
     )

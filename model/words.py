@@ -25,7 +25,7 @@ _ACTIONS = {
     "Crashes": " crashes and starts again",
     "Wipes": " gets an empty disk",
     "Adds": " appends new voters: one more",
-    "Removes": " appends new voters: one less",
+    "Removes": " appends new voters: one fewer",
     "Alters": " is asked for other voters (AlterQuorum)",
     "Moves": " goes on with the reassignment",
     "Snapshots": " writes a snapshot",
@@ -33,13 +33,14 @@ _ACTIONS = {
 }
 # How a behaviour goes on that never becomes what it has to.
 _ENDS = {"Stuttering": "and nothing else happens", "Back": "and so again and again"}
-_MESSAGES = {
+MESSAGES = {
     "vote": "Vote",
-    "granted": "a granted vote",
+    "granted": "its vote",
     "told": "who leads",
     "begin": "BeginQuorumEpoch",
     "end": "EndQuorumEpoch",
     "fetch": "Fetch",
+    "part": "FetchSnapshot",
     "records": "records",
     "diverging": "a diverging epoch",
     "snapshot": "a snapshot",
@@ -124,12 +125,12 @@ def _standing(s: Value) -> str:
 
 
 def _message(m: Value) -> str:
-    name, epoch = _MESSAGES[m["kind"]], f"epoch {m['epoch']}"
+    name, epoch = MESSAGES[m["kind"]], f"epoch {m['epoch']}"
     if m["kind"] == "vote":
         pre = ", pre-vote" if m["pre"] else ""
         return f"{name}({epoch}{pre}, log to {m['end']} of epoch {m['lastEpoch']})"
     if m["kind"] == "granted":
-        return f"{'a granted pre-vote' if m['pre'] else name} ({epoch})"
+        return f"{'its pre-vote' if m['pre'] else name} ({epoch})"
     if m["kind"] == "told":
         return f"{name} ({epoch}: {_node(m['leader']) if m['leader'] != 'None' else 'nobody'})"
     if m["kind"] == "end" and m["isPreferred"]:

@@ -70,5 +70,4 @@ SCOPES = {
     "lost-record": Scope(voters=2, epochs=1, appends=1, crashes=1, syncs_at_once=_SLOW_LEADER),
     "overtaking": Scope(voters=2, epochs=1, crashes=1, in_flight=2),
     "other-record": Scope(voters=2, epochs=2, appends=1, crashes=1, syncs_at_once=_SLOW_LEADER),
-    "three-voters": Scope(voters=3, epochs=1),
 }

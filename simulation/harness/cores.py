@@ -36,6 +36,11 @@ class Core(msgspec.Struct, frozen=True):
     percent: int | None = None  # Of the nodes; None: in turns.
 
     @property
+    def is_own(self) -> bool:
+        """Whether it is ours."""
+        return self.name == OWN
+
+    @property
     def is_program(self) -> bool:
         """Whether it is a program of the user's."""
         return "/" in self.name

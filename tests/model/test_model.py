@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -40,6 +41,19 @@ def test_a_fault_breaks_its_property(name: str) -> None:
 def test_a_group_holds(name: str) -> None:
     result = run(groups()[name], heap_mib=1024)
     assert (result.broken, result.is_complete) == ("", True)
+
+
+@pytest.mark.kafka
+@pytest.mark.soak
+def test_random_behaviours_end_in_time_and_are_counted() -> None:
+    options = ["replication", "--set", "MaxEpoch=3", "--simulate", "4"]
+    done = CliRunner().invoke(main, options)
+    assert done.exit_code == 0
+    match = re.search(
+        r"^replication: nothing broke at random; ([\d,]+) states, ", done.stdout, re.M
+    )
+    assert match is not None
+    assert int(match[1].replace(",", "")) > 0
 
 
 @pytest.mark.kafka

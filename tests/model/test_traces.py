@@ -155,7 +155,8 @@ def test_written_traces() -> None:
     assert ended.stuck_at == 1
     assert words(ends, ended)[1:] == ["      it ends by itself", "      allowed: nothing"]
     assert words(lies, longer)[-1] == (
-        "      nothing explains what it sends: vote, to 1, epoch 0, pre True, last 3, at 0"
+        "      nothing explains what it sends: Vote to node 1 "
+        "(epoch 0, pre-vote, last epoch 3, from offset 0)"
     )
 
 
@@ -176,6 +177,13 @@ def test_the_command_tells_what_is_not_explained() -> None:
     assert done.exit_code == 1
     assert f"Seed {seed}: nothing explains step" in done.output
     assert "the model's node before" in done.output
+
+
+def test_a_bug_of_ours_is_not_planted_in_nodes_of_kafka() -> None:
+    options = ["--seed", "0", "--core", "kafka:4.3.1", "--bug", next(iter(BUGS))]
+    done = CliRunner().invoke(simulate, options)
+    assert done.exit_code == 2
+    assert "--bug plants bugs in our nodes, and there are none: --core" in done.output
 
 
 def test_the_command_without_java(monkeypatch: pytest.MonkeyPatch) -> None:

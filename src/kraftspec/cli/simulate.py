@@ -144,15 +144,11 @@ def simulate(
     is printed; --minimise explains the failure as text and as an SVG. Where all that was met is
     known, it explains the first of that.
     """
-    from kraftspec.simulation.catalogue import all_bugs, planted
+    from kraftspec.simulation.catalogue import planted
 
     if (seed is None) == (seeds is None):
         raise click.UsageError("give one of --seed N and --seeds A..B")
-    unknown = [name for name in bugs if name not in all_bugs()]
-    if unknown:
-        raise click.BadParameter(
-            f"there is no bug {unknown[0]!r}; docs/simulation.md lists them", param_hint="--bug"
-        )
+    _check_bugs(bugs, cores)
     chosen = range(seed, seed + 1) if seed is not None else seeds
     assert chosen is not None
     if lock_step_with is not None or is_model_check:
@@ -191,6 +187,19 @@ def simulate(
         )
     if failed:
         raise click.exceptions.Exit(EXIT_FINDINGS)
+
+
+def _check_bugs(bugs: Sequence[str], cores: Sequence[Core] | None) -> None:
+    """Refuse a bug that there is not, and bugs where no node has our core."""
+    from kraftspec.simulation.catalogue import all_bugs
+
+    unknown = [name for name in bugs if name not in all_bugs()]
+    if unknown:
+        raise click.BadParameter(
+            f"there is no bug {unknown[0]!r}; docs/simulation.md lists them", param_hint="--bug"
+        )
+    if bugs and cores and not any(core.is_own for core in cores):
+        raise click.UsageError("--bug plants bugs in our nodes, and there are none: --core")
 
 
 def _compare(
