@@ -137,6 +137,10 @@ bench-pipeline: .venv/.ready ## Measure the pipeline, write docs/pipeline-perfor
 simulate: .venv/.ready ## Simulate quorums; ARGS='--seeds A..B --events N'
 	$(BIN)/kraftspec simulate $(or $(ARGS),--seeds 0..999)
 
+.PHONY: simulate-compiled
+simulate-compiled: .venv/.ready ## Compile the simulator, in minutes; `kraftspec simulate` uses it from then on
+	$(BIN)/python -m kraftspec.simulation.compiled
+
 .PHONY: simulate-kafka
 simulate-kafka: .venv/.ready ## Simulate quorums of Apache Kafka's own nodes; CORE=kafka:4.3.1,kraftspec ARGS='--seeds A..B'
 	$(BIN)/kraftspec simulate --core $(or $(CORE),kafka) $(or $(ARGS),--seeds 0..99 --events 2000)

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 os.environ.pop("COLUMNS", None)  # Commands are as wide as in a pipe, whoever starts the tests.
+# What was compiled from sources of before says nothing about these.
+os.environ["KRAFTSPEC_READABLE"] = "1"
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # So shells start jobs in the background,
     signal.signal(signal.SIGINT, signal.default_int_handler)  # and what tests start would inherit.
 

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from importlib import import_module
 
 from kraftspec.simulation.catalogue.bug import Bug, Planter, bugs_of
+from kraftspec.simulation.compiled.loading import require_readable
 
 _ROOMS = ("elections", "replication", "membership", "snapshots", "disks")
 
@@ -32,7 +33,14 @@ def later_bugs() -> dict[str, Bug]:
 
 @contextmanager
 def planted(*names: str) -> Iterator[None]:
-    """Let these bugs be there, in this process, until the block ends. KeyError: no such bug."""
+    """Let these bugs be there, in this process, until the block ends.
+
+    Raises:
+        KeyError: there is no such bug.
+        RuntimeError: this process runs the compiled simulator, where a bug would have no effect.
+    """
+    if names:
+        require_readable("a seeded bug")
     bugs = all_bugs() | later_bugs()
     planter = Planter()
     try:

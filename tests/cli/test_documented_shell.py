@@ -41,6 +41,9 @@ OTHERS = {
     "python -m kraftspec.simulation.exhaustive": (
         "simulation/exhaustive/test_exhaustive.py", '["election", "--bug", "wins_with_half"]'
     ),
+    "python -m kraftspec.simulation.compiled": (
+        "simulation/test_compiled.py", '"-m", "kraftspec.simulation.compiled"'
+    ),
     "python -m kraftspec.simulation.java_example": (
         "simulation/test_java_example.py", '"-m", "kraftspec.simulation.java_example", str(path)'
     ),

@@ -121,6 +121,10 @@ class _Cores(click.ParamType):  # type: ignore[type-arg] # Generic for checkers 
     "--model-check", "is_model_check", is_flag=True,
     help="Let TLC say whether a behaviour of the TLA+ model explains each run. It needs Java.",
 )  # fmt: skip
+@click.option(
+    "--readable", is_flag=True, envvar="KRAFTSPEC_READABLE",
+    help="Run the readable sources, where compiled ones were built, too.",
+)  # fmt: skip
 @json_option
 def simulate(
     seed: int | None,
@@ -136,6 +140,7 @@ def simulate(
     svg: Path | None,
     java: Path | None,
     is_model_check: bool,
+    readable: bool,
     as_json: bool,
 ) -> None:
     """Run quorums of the reference node over a virtual network, disks and clocks.
@@ -146,6 +151,8 @@ def simulate(
     """
     from kraftspec.simulation.catalogue import planted
 
+    need_readable = (without, cores, lock_step_with, bugs, minimise, svg, java, is_model_check)
+    is_compiled = _use_compiled(profile, readable or any(need_readable))
     if (seed is None) == (seeds is None):
         raise click.UsageError("give one of --seed N and --seeds A..B")
     _check_bugs(bugs, cores)
@@ -173,7 +180,7 @@ def simulate(
         if minimal is not None and java is not None:
             _write_java(minimal, run, java)
     if as_json:
-        values = [result.to_json() for result in results]
+        values = [result.to_json() | {"compiled": is_compiled} for result in results]
         if trace:
             values[results.index(broken[0])]["trace"] = trace
         emit_json(values[0] if seed is not None else values)
@@ -200,6 +207,13 @@ def _check_bugs(bugs: Sequence[str], cores: Sequence[Core] | None) -> None:
         )
     if bugs and cores and not any(core.is_own for core in cores):
         raise click.UsageError("--bug plants bugs in our nodes, and there are none: --core")
+
+
+def _use_compiled(profile: str, needs_readable: bool) -> bool:
+    """Use the compiled simulator, if it was built and may be used; return whether it is."""
+    from kraftspec.simulation.compiled.loading import use
+
+    return not needs_readable and use(profile)
 
 
 def _compare(
