@@ -6,6 +6,9 @@ the executor that met it.
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 import traceback
 from collections import Counter
 from pathlib import Path
@@ -23,8 +26,9 @@ from kraftspec.pipeline.campaign.kind import (
     Unit,
     package_directory,
 )
-from kraftspec.reference.profiles import parts_of, profile_named
+from kraftspec.reference.profiles import KAFKA, parts_of, profile_named
 from kraftspec.simulation.catalogue import all_bugs, planted
+from kraftspec.simulation.compiled.loading import is_built
 from kraftspec.simulation.harness.cores import OWN, parse_cores
 from kraftspec.simulation.minimise import minimise
 from kraftspec.simulation.protocols import check_cores
@@ -95,11 +99,15 @@ class Simulations(msgspec.Struct, frozen=True, kw_only=True):
         tally: Counter[tuple[str, int, str]] = Counter()
         findings: dict[str, Finding] = {}
         shortest: dict[str, tuple[Run, tuple[str, int]]] = {}
-        first = unit.work["first"]
+        seeds = range(unit.work["first"], unit.work["first"] + unit.work["count"])
+        clean = self._clean(seeds)
         with planted(*self.bugs):
-            for seed in range(first, first + unit.work["count"]):
+            for seed in seeds:
                 swarm = swarm_of(seed, profile)
                 shape = f"{swarm.voters} voters", swarm.kraft_version
+                if seed in clean:
+                    tally[(*shape, "clean")] += clean[seed]
+                    continue
                 try:
                     result = simulate(seed, profile, events=self.events, cores=cores)
                 except Exception as error:  # Of the simulator: the other seeds can still be run.
@@ -122,6 +130,20 @@ class Simulations(msgspec.Struct, frozen=True, kw_only=True):
             ],
             list(findings.values()),
         )
+
+    def _clean(self, seeds: range) -> dict[int, int]:
+        """Return the events of the seeds in which the compiled simulator breaks nothing.
+
+        None if it is not built, or does not run such nodes. All other seeds run the readable
+        sources here, which can explain what they meet.
+        """
+        if self.profile != KAFKA or self.core != OWN or self.bugs or self.without or not is_built():
+            return {}
+        command = [sys.executable, "-m", "kraftspec", "simulate", "--json"]
+        command += ["--seeds", f"{seeds[0]}..{seeds[-1]}", "--events", str(self.events)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        runs = json.loads(done.stdout) if done.stdout.startswith("[") else []
+        return {run["seed"]: run["events"] for run in runs if run["violation"] is None}
 
     def _finding(self, run: Run, size: str, version: int, profile: Profile) -> Finding:
         assert run.violation is not None

@@ -66,6 +66,13 @@ def library(home: Path) -> Path:
     return home / f"{LIBRARY}{sysconfig.get_config_var('EXT_SUFFIX')}"
 
 
+def is_built() -> bool:
+    """Whether it was built of these sources, and may be used: ``KRAFTSPEC_PURE=1`` forbids it."""
+    if native.PURE or not any(cache_directory().glob("simulator-*")):
+        return False
+    return library(directory()).exists()
+
+
 def use(profile: str) -> bool:
     """Take the compiled simulator from now on, if it was built; return whether it is taken.
 
@@ -73,12 +80,9 @@ def use(profile: str) -> bool:
     is without this profile.
     """
     global _in_use  # noqa: PLW0603 - a process has one set of modules.
-    if native.PURE or not any(cache_directory().glob("simulator-*")):
+    if not is_built():
         return False
-    home = directory()
-    if not library(home).exists():
-        return False
-    modules = _modules(home)
+    modules = _modules(directory())
     is_there = f"{_PROFILES}.{profile.replace('-', '_')}.profile" in modules
     if not _in_use and is_there and not any(name in sys.modules for name in modules):
         sys.meta_path.insert(0, _Finder(modules))

@@ -175,6 +175,31 @@ def test_simulations_find_what_is_planted_and_make_it_small() -> None:
     assert {tally.class_ for tally in clean.tallies} == {"clean"}
 
 
+def test_seeds_that_the_compiled_simulator_finds_clean_are_not_run_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The command stands for it here: it says the same of each seed, whatever was built."""
+    kind = Simulations(seeds=3, events=300, unit_seeds=3)
+    [unit] = kind.plan()
+    expected = kind.run(unit)
+    again: list[int] = []
+    monkeypatch.setattr(simulations, "is_built", lambda: True)
+    monkeypatch.setattr(simulations, "simulate", lambda seed, *_, **__: again.append(seed))
+    assert kind.run(unit) == expected
+    assert again == []
+
+
+def test_what_the_compiled_simulator_does_not_say_is_run_here(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kind = Simulations(seeds=2, events=300, unit_seeds=2)
+    [unit] = kind.plan()
+    expected = kind.run(unit)
+    monkeypatch.setattr(simulations, "is_built", lambda: True)
+    monkeypatch.setattr(sys, "executable", "false")
+    assert kind.run(unit) == expected
+
+
 def test_runs_are_divided_for_the_model() -> None:
     units = ModelChecks(seeds=5, first_seed=3, events=100, unit_seeds=2).plan()
     assert [unit.work for unit in units] == [
