@@ -191,7 +191,9 @@ def recover(
     """
     report = LogRecovery()
     names = files.names(directory)
-    bases = [int(match[1]) for match in map(_SEGMENT.fullmatch, names) if match]
+    # The pattern is slow, and most names are others.
+    logs = (name for name in names if name.endswith(LOG_SUFFIX))
+    bases = [int(match[1]) for match in map(_SEGMENT.fullmatch, logs) if match]
     chain = _Chain(EpochList())
     segments: list[Segment] = []
     try:

@@ -34,7 +34,7 @@ simulate(1, profile_named(KAFKA), events=500)
 modules = sorted(name for name in sys.modules if name.startswith("kraftspec."))
 print(json.dumps({name: sys.modules[name].__file__ for name in modules}))
 """
-OPTIMISATION = "1"
+OPTIMISATION = "3"  # A fifth faster than 1, for a fifth more time to build.
 # Strict, but for what the adapted texts are not: a protocol is said as the class that fulfils it.
 CONFIGURATION = """\
 [mypy]
