@@ -257,7 +257,7 @@ def test_a_campaign_with_three_bugs_finds_all_three() -> None:
         "truncates_too_much": "no_truncation_of_committed",
         "leads_again_after_a_restart": "single_leader",
     }
-    kind = Simulations(seeds=30, events=1_500, bugs=tuple(bugs), unit_seeds=30)
+    kind = Simulations(seeds=30, first_seed=30, events=1_500, bugs=tuple(bugs), unit_seeds=30)
     [unit] = kind.plan()
     classes = {finding.class_ for finding in kind.run(unit).findings}
     # A log that was not synced may match no other, or not be opened.

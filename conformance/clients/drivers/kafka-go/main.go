@@ -14,9 +14,12 @@ import (
 )
 
 // The writer has time-outs for each attempt, and for no more: closing waits for all of them.
+// MetadataTTL is also the time-out of each request for metadata, so it must be longer than a busy
+// machine takes. An attempt waits for that long, or it would use the metadata that has failed.
 const (
-	attempts = 4
-	backoff  = 20 * time.Millisecond
+	attempts    = 4
+	backoff     = 20 * time.Millisecond
+	metadataTTL = time.Second
 )
 
 type driven struct {
@@ -40,15 +43,15 @@ func connect(_ context.Context, a driving.Ask) (driving.Driven, error) {
 		bootstrap: a.Bootstrap,
 		dialer:    &kafka.Dialer{ClientID: "suite", Timeout: a.Timeout(), TLS: trust, SASLMechanism: mechanism},
 		transport: &kafka.Transport{
-			ClientID: "suite", DialTimeout: a.Timeout(), MetadataTTL: backoff, TLS: trust, SASL: mechanism,
+			ClientID: "suite", DialTimeout: a.Timeout(), MetadataTTL: metadataTTL, TLS: trust, SASL: mechanism,
 		},
 	}
 	d.writer = &kafka.Writer{
 		Addr:            kafka.TCP(a.Bootstrap),
 		Balancer:        kafka.BalancerFunc(func(kafka.Message, ...int) int { return int(d.partition) }),
 		MaxAttempts:     attempts,
-		WriteBackoffMin: backoff,
-		WriteBackoffMax: backoff,
+		WriteBackoffMin: metadataTTL,
+		WriteBackoffMax: metadataTTL,
 		BatchTimeout:    time.Millisecond,
 		ReadTimeout:     a.Timeout() / attempts,
 		WriteTimeout:    a.Timeout() / attempts,
