@@ -26,7 +26,7 @@ from kraftspec.pipeline.campaign.kind import (
     Unit,
     package_directory,
 )
-from kraftspec.reference.profiles import KAFKA, parts_of, profile_named
+from kraftspec.reference.profiles import parts_of, profile_named
 from kraftspec.simulation.catalogue import all_bugs, planted
 from kraftspec.simulation.compiled.loading import is_built
 from kraftspec.simulation.harness.cores import OWN, parse_cores
@@ -134,13 +134,14 @@ class Simulations(msgspec.Struct, frozen=True, kw_only=True):
     def _clean(self, seeds: range) -> dict[int, int]:
         """Return the events of the seeds in which the compiled simulator breaks nothing.
 
-        None if it is not built, or does not run such nodes. All other seeds run the readable
-        sources here, which can explain what they meet.
+        None if it is not built, or does not run such nodes. All other seeds are run here by the
+        readable sources, which can explain what they meet.
         """
-        if self.profile != KAFKA or self.core != OWN or self.bugs or self.without or not is_built():
+        if self.core != OWN or self.bugs or self.without or not is_built():
             return {}
         command = [sys.executable, "-m", "kraftspec", "simulate", "--json"]
         command += ["--seeds", f"{seeds[0]}..{seeds[-1]}", "--events", str(self.events)]
+        command += parts_of(self.profile).admin.option.split()
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         runs = json.loads(done.stdout) if done.stdout.startswith("[") else []
         return {run["seed"]: run["events"] for run in runs if run["violation"] is None}

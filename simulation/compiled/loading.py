@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import os
 import sys
 import sysconfig
 from collections.abc import Callable, Iterator, Sequence
@@ -67,8 +68,13 @@ def library(home: Path) -> Path:
 
 
 def is_built() -> bool:
-    """Whether it was built of these sources, and may be used: ``KRAFTSPEC_PURE=1`` forbids it."""
-    if native.PURE or not any(cache_directory().glob("simulator-*")):
+    """Whether it was built of these sources, and may be used.
+
+    ``KRAFTSPEC_PURE=1`` and ``KRAFTSPEC_READABLE=1`` forbid it.
+    """
+    if native.PURE or os.environ.get("KRAFTSPEC_READABLE"):
+        return False
+    if not any(cache_directory().glob("simulator-*")):
         return False
     return library(directory()).exists()
 
