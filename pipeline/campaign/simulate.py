@@ -134,7 +134,7 @@ class Simulations(msgspec.Struct, frozen=True, kw_only=True):
     def _clean(self, seeds: range) -> dict[int, int]:
         """Return the events of the seeds in which the compiled simulator breaks nothing.
 
-        None if it is not built, or does not run such nodes. All other seeds are run here by the
+        Empty if it is not built, or does not run such nodes. All other seeds are run here by the
         readable sources, which can explain what they meet.
         """
         if self.core != OWN or self.bugs or self.without or not is_built():

@@ -177,7 +177,7 @@ def _write_out_hooks(texts: dict[str, str]) -> None:
 
 
 def _fulfil(texts: dict[str, str], module: str, protocol: str, other: str, name: str) -> None:
-    """Say the class that fulfils a protocol wherever the protocol is said, but for itself."""
+    """Name the class that fulfils a protocol wherever the protocol is named, but for itself."""
     _, definition = _class_of(texts[module], protocol)
     texts[module] = _replaced(texts[module], definition, _KEPT)
     for each, text in texts.items():
@@ -188,10 +188,11 @@ def _fulfil(texts: dict[str, str], module: str, protocol: str, other: str, name:
             "if TYPE_CHECKING:\n",
             f"    from {_ROOT}.{other} import {name}\n",
         ]
-        said = _without_import(text, protocol)
-        is_there = each == other or re.search(rf"import [^\n]*\b{name}\b|^    {name},$", said, re.M)
-        said = re.sub(rf"(?<![\w.]){protocol}\b(?!`)", name, said)
-        texts[each] = said if is_there else with_lines(said, lines)
+        changed = _without_import(text, protocol)
+        imports = rf"import [^\n]*\b{name}\b|^    {name},$"
+        is_there = each == other or re.search(imports, changed, re.MULTILINE)
+        changed = re.sub(rf"(?<![\w.]){protocol}\b(?!`)", name, changed)
+        texts[each] = changed if is_there else with_lines(changed, lines)
     texts[module] = _replaced(texts[module], _KEPT, definition)
 
 

@@ -64,9 +64,9 @@ def build() -> Path:
         if not library(home).exists():
             home.parent.mkdir(parents=True, exist_ok=True)
             with TemporaryDirectory(dir=home.parent, prefix="simulator-build-") as folder:
-                made = _compile(Path(folder), write_sources(Path(folder)))
+                built = _compile(Path(folder), write_sources(Path(folder)))
                 home.mkdir(exist_ok=True)
-                made.replace(library(home))
+                built.replace(library(home))
     return library(home)
 
 

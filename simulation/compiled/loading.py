@@ -8,6 +8,7 @@ import os
 import sys
 import sysconfig
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
@@ -25,12 +26,11 @@ LIBRARY = f"{GROUP}__mypyc"  # As mypyc calls the one that has all modules of a 
 PACKAGES = ("simulation", "reference", "fastpath", "generated")
 _PREFIX = "init_"
 _PROFILES = "kraftspec.reference.profiles"
-_in_use = False
 
 
 def is_in_use() -> bool:
     """Whether this process runs the compiled simulator."""
-    return _in_use
+    return any(isinstance(finder, _Finder) for finder in sys.meta_path)
 
 
 def require_readable(why: str) -> None:
@@ -39,13 +39,14 @@ def require_readable(why: str) -> None:
     Raises:
         RuntimeError: it does not.
     """
-    if _in_use:
+    if is_in_use():
         raise RuntimeError(
             f"{why} needs the readable sources, and this process runs the compiled simulator, "
             "which would ignore it: start another process"
         )
 
 
+@cache
 def directory() -> Path:
     """Return where it is, or would be: the name says the sources and the interpreter."""
     digest = hashlib.blake2b(digest_size=16)
@@ -85,15 +86,13 @@ def use(profile: str) -> bool:
     It is not if this process has loaded readable modules before, or is to be pure Python, or if it
     is without this profile.
     """
-    global _in_use  # noqa: PLW0603 - a process has one set of modules.
     if not is_built():
         return False
     modules = _modules(directory())
     is_there = f"{_PROFILES}.{profile.replace('-', '_')}.profile" in modules
-    if not _in_use and is_there and not any(name in sys.modules for name in modules):
+    if not is_in_use() and is_there and not any(name in sys.modules for name in modules):
         sys.meta_path.insert(0, _Finder(modules))
-        _in_use = True
-    return _in_use and is_there
+    return is_in_use() and is_there
 
 
 def _modules(home: Path) -> dict[str, Callable[[], ModuleType]]:
@@ -108,12 +107,12 @@ def _modules(home: Path) -> dict[str, Callable[[], ModuleType]]:
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
     pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     makes = ctypes.PYFUNCTYPE(ctypes.py_object)
-    found: dict[str, Any] = {}
+    modules: dict[str, Any] = {}
     for name in dir(group):
         if name.startswith(_PREFIX):
             address = pointer(getattr(group, name), f"{LIBRARY}.{name}".encode())
-            found[name.removeprefix(_PREFIX).replace("___", ".")] = makes(address)
-    return found
+            modules[name.removeprefix(_PREFIX).replace("___", ".")] = makes(address)
+    return modules
 
 
 class _Loader(Loader):

@@ -1,4 +1,4 @@
-"""Sources as mypyc wants them: what it cannot compile well, or not at all, said in other words.
+"""Sources as mypyc wants them: what it cannot compile well, or not at all, named in other words.
 
 The readable sources stay as they are. What is changed here changes what a class is made of, and
 never what it does:
@@ -23,7 +23,7 @@ class Field(NamedTuple):
     name: str
     annotation: str
     default: str | None
-    module: str  # Where it was first said: what its annotation names can be imported from there.
+    module: str  # Where it was first named: what its annotation names can be imported from there.
 
 
 class Struct(NamedTuple):
@@ -80,7 +80,7 @@ def struct_classes(tree: ast.Module) -> Iterator[tuple[ast.ClassDef, str]]:
 
 def structs_of(sources: Mapping[str, str]) -> dict[str, Struct]:
     """Return all Structs of modules, by module and name. Bases are known by their names alone."""
-    found: dict[str, Struct] = {}
+    structs: dict[str, Struct] = {}
     by_name: dict[str, Struct] = {}
     waiting = [
         (module, node, base)
@@ -92,11 +92,11 @@ def structs_of(sources: Mapping[str, str]) -> dict[str, Struct]:
         for module, node, base in waiting:
             if base == "msgspec.Struct" or base in by_name:
                 struct = _struct(module, node, by_name.get(base))
-                found[f"{module}.{node.name}"] = by_name[node.name] = struct
+                structs[f"{module}.{node.name}"] = by_name[node.name] = struct
             else:
                 later.append((module, node, base))
         if len(later) == len(waiting):
-            return found
+            return structs
         waiting = later
 
 
@@ -115,11 +115,11 @@ def _struct(module: str, node: ast.ClassDef, base: Struct | None) -> Struct:
         for one in node.body
         if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name)
     )  # fmt: skip
-    said = {field.name for field in own}
-    inherited = tuple(f for f in base.fields if f.name not in said) if base else ()
-    only = base.keyword_only - said if base else frozenset()
+    named = {field.name for field in own}
+    inherited = tuple(f for f in base.fields if f.name not in named) if base else ()
+    only = base.keyword_only - named if base else frozenset()
     if options.get("kw_only"):
-        only |= said
+        only |= named
     is_frozen = bool(options.get("frozen")) or (base is not None and base.is_frozen)
     return Struct(inherited + own, is_frozen, options.get("gc") is False, frozenset(only))
 

@@ -48,7 +48,7 @@ class Core(msgspec.Struct, frozen=True):
     @property
     def folder_and_release(self) -> tuple[str, str]:
         """The folder of its harness, and the release; none of a program of the user's."""
-        if self.is_program or self.name == OWN:
+        if self.is_program or self.is_own:
             return "", ""
         name, _, release = self.name.partition(":")
         return name, release or find(name, FOLDER).version
@@ -113,7 +113,7 @@ def close_processes() -> None:
 
 def lacking_capabilities(cores: Sequence[Core]) -> frozenset[str]:
     """Return what some of these cores cannot, of what a run may ask of its nodes."""
-    others = (core for core in dict.fromkeys(cores) if core.name != OWN)
+    others = (core for core in dict.fromkeys(cores) if not core.is_own)
     return frozenset(
         name
         for core in others
@@ -123,7 +123,7 @@ def lacking_capabilities(cores: Sequence[Core]) -> frozenset[str]:
 
 def cpu_seconds(cores: Sequence[Core]) -> float:
     """Return the processor time that this process and those of cores have used so far."""
-    others = (process_of(core).cpu_seconds() for core in dict.fromkeys(cores) if core.name != OWN)
+    others = (process_of(core).cpu_seconds() for core in dict.fromkeys(cores) if not core.is_own)
     return time.process_time() + sum(others)
 
 
@@ -167,7 +167,7 @@ class RunCores:
     ) -> Replica:
         """Return a node with a new disk."""
         core = self.core_of(config.node_id)
-        if core.name == OWN:
+        if core.is_own:
             return OwnReplica(world, config, first_files)
         process = process_of(core)
         run = self._runs.get(core)

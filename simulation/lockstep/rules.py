@@ -37,6 +37,7 @@ from kraftspec.simulation.lockstep.step import Step
 from kraftspec.simulation.network import Message
 
 Differences = Mapping[str, tuple[Any, Any]]
+Partition = Any  # Of a FetchResponse.
 Explains = Callable[[Step, Differences], set[str]]
 NOTHING: Final[set[str]] = set()
 ALL: Final = "*"
@@ -98,30 +99,32 @@ def _snapshot_handed(step: Step, differences: Differences) -> set[str]:
 
 
 def _torn_batch(step: Step, differences: Differences) -> set[str]:
-    return _all_answers(step, differences, _is_longer_by_a_part)
+    return _all_fetches(step, differences, _is_longer_by_a_part)
 
 
-def _is_longer_by_a_part(request: Request, message: Message, mine: bytes, theirs: bytes) -> bool:
-    fetched = _fetched(request, message, mine, theirs)
-    if fetched is None:
-        return False
-    a, b = (answer.responses[0].partitions[0] for answer in fetched)
+def _is_longer_by_a_part(a: Partition, b: Partition) -> bool:
     ours, kafkas = bytes(a.records or b""), bytes(b.records or b"")
     part = kafkas[len(ours) :]
     is_part = len(part) < SIZE_END or int.from_bytes(part[SIZE_AT:SIZE_END]) > len(part) - SIZE_END
     b.records = a.records
-    return bool(ours) and kafkas.startswith(ours) and is_part and fetched[0] == fetched[1]
+    return bool(ours) and kafkas.startswith(ours) and is_part
 
 
-def _fetched(
-    request: Request, message: Message, mine: bytes, theirs: bytes
-) -> tuple[FetchResponse, FetchResponse] | None:
-    """Return two answers to a Fetch, if both tell of the partition."""
-    if request.__class__ is not Fetch:
-        return None
-    ours, kafkas = (FetchResponse.decode(body, message.version) for body in (mine, theirs))
-    tells = all(answer.responses and answer.responses[0].partitions for answer in (ours, kafkas))
-    return (ours, kafkas) if tells else None
+def _all_fetches(
+    step: Step, differences: Differences, is_so: Callable[[Partition, Partition], bool]
+) -> set[str]:
+    """Explain answers that are all to a Fetch. ``is_so`` makes equal what it explains."""
+
+    def is_explained(request: Request, message: Message, mine: bytes, theirs: bytes) -> bool:
+        if request.__class__ is not Fetch:
+            return False
+        answers = [FetchResponse.decode(body, message.version) for body in (mine, theirs)]
+        if not all(answer.responses and answer.responses[0].partitions for answer in answers):
+            return False
+        ours, kafkas = (answer.responses[0].partitions[0] for answer in answers)
+        return is_so(ours, kafkas) and bool(answers[0] == answers[1])
+
+    return _all_answers(step, differences, is_explained)
 
 
 def _answers(
@@ -275,17 +278,13 @@ def _late_answer(step: Step, differences: Differences) -> set[str]:
 def _timers_at_once(step: Step, differences: Differences) -> set[str]:
     resigned = step.ours.state["role"] == step.kafkas.state["role"] == RESIGNED
     is_so = step.command == "tick" and resigned and step.before.get("role") == LEADER
-    return _all_answers(step, differences, _is_from_no_leader) if is_so else NOTHING
+    return _all_fetches(step, differences, _is_from_no_leader) if is_so else NOTHING
 
 
-def _is_from_no_leader(request: Request, message: Message, mine: bytes, theirs: bytes) -> bool:
-    fetched = _fetched(request, message, mine, theirs)
-    if fetched is None:
-        return False
-    a, b = (answer.responses[0].partitions[0] for answer in fetched)
+def _is_from_no_leader(a: Partition, b: Partition) -> bool:
     is_so = a.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER and not b.error_code
     b.error_code, b.high_watermark = a.error_code, a.high_watermark
-    return is_so and fetched[0] == fetched[1]
+    return is_so
 
 
 def _resigned(step: Step, differences: Differences) -> set[str]:
@@ -377,17 +376,13 @@ def _ks_2026_22(step: Step, differences: Differences) -> set[str]:
 def _ks_2026_07(step: Step, differences: Differences) -> set[str]:
     is_leader = step.ours.state["role"] == step.kafkas.state["role"] == LEADER
     is_so = is_leader and step.voters == 1
-    return _all_answers(step, differences, _has_earlier_watermark) if is_so else NOTHING
+    return _all_fetches(step, differences, _has_earlier_watermark) if is_so else NOTHING
 
 
-def _has_earlier_watermark(request: Request, message: Message, mine: bytes, theirs: bytes) -> bool:
-    fetched = _fetched(request, message, mine, theirs)
-    if fetched is None:
-        return False
-    a, b = (answer.responses[0].partitions[0] for answer in fetched)
-    is_earlier = a.high_watermark < b.high_watermark
+def _has_earlier_watermark(a: Partition, b: Partition) -> bool:
+    is_earlier = bool(a.high_watermark < b.high_watermark)
     b.high_watermark = a.high_watermark
-    return is_earlier and fetched[0] == fetched[1]
+    return is_earlier
 
 
 def _ks_2026_05(step: Step, differences: Differences) -> set[str]:

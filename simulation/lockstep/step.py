@@ -107,8 +107,8 @@ class Step(NamedTuple):
     ago an answer told this node nothing that it could use, ``voters`` how many voters it knows of,
     and ``unanswered`` has the requests that it has not answered, by token. ``is_overdue``: the
     request of a reply had timed out; ``is_silent``: the leader has not answered for the fetch
-    time-out; ``is_leaving``: the node was told to shut down. ``timeout_ms`` is
-    its request time-out.
+    time-out; ``is_leaving``: the node was told to shut down. ``timeout_ms`` is its request
+    time-out.
     """
 
     node: int

@@ -11,7 +11,7 @@ from importlib import import_module
 from importlib.util import find_spec
 
 from kraftspec.reference.raft.profile import Profile
-from kraftspec.simulation.harness.cores import OWN, Core, RunCores
+from kraftspec.simulation.harness.cores import Core, RunCores
 from kraftspec.simulation.protocols.base import SimulatedProtocol
 
 
@@ -30,7 +30,7 @@ def protocol_of(profile: Profile, cores: RunCores | None = None) -> SimulatedPro
 
 def check_cores(profile: Profile, cores: Sequence[Core]) -> None:
     """Raise ``ValueError`` where other implementations are to speak what only ours speaks."""
-    others = [core.name for core in cores if core.name != OWN]
+    others = [core.name for core in cores if not core.is_own]
     if others and not protocol_of(profile).has_other_cores:
         raise ValueError(f"{others[0]} does not speak the protocol {profile.name}")
 

@@ -138,8 +138,8 @@ def make_small(search: Search, result: Found, progress: Progress) -> None:
             stage, search.events, seconds_max=MINIMISE_SECONDS_MAX,
             progress=lambda left: progress(f"{search.bug}, {left} events", 0, 1),
         )  # fmt: skip
-        told = [] if minimal is None else [*_told(stage, minimal), ": ".join(minimal.violation)]
-        path.write_text("\n".join(told), encoding="utf-8")
+        words = [] if minimal is None else [*_told(stage, minimal), ": ".join(minimal.violation)]
+        path.write_text("\n".join(words), encoding="utf-8")
     lines = path.read_text(encoding="utf-8").splitlines()
     result.minimised = sum(map(_is_event, lines)) if lines else None
 

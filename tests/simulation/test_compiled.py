@@ -185,7 +185,7 @@ def test_a_source_that_has_changed_is_named() -> None:
 
 
 def test_a_bug_is_not_planted_where_it_would_do_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loading, "_in_use", True)
+    monkeypatch.setattr(loading, "is_in_use", lambda: True)
     with (
         pytest.raises(RuntimeError, match="a seeded bug needs the readable sources"),
         planted("votes_twice"),
