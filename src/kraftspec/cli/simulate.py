@@ -206,7 +206,9 @@ def _check_bugs(bugs: Sequence[str], cores: Sequence[Core] | None) -> None:
             f"there is no bug {unknown[0]!r}; docs/simulation.md lists them", param_hint="--bug"
         )
     if bugs and cores and not any(core.is_own for core in cores):
-        raise click.UsageError("--bug plants bugs in our nodes, and no node is ours: add kraftspec to --core")
+        raise click.UsageError(
+            "--bug plants bugs in our nodes, and no node is ours: add kraftspec to --core"
+        )
 
 
 def _use_compiled(profile: str, needs_readable: bool) -> bool:
