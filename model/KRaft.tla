@@ -285,7 +285,15 @@ Told(s, m) ==
     THEN {[kind |-> "told", from |-> s.id, to |-> m.from, epoch |-> s.epoch, leader |-> s.leader]}
     ELSE {}
 
-OnTold(s, m) == Does(Learned(s, m.epoch, m.leader), {})
+\* The draft's Prospective follows its leader again when it hears from that itself. Kafka's learns
+\* nothing from a leader that it knows.
+CallsBack(s) == PreVote = "kip-996" /\ s.role = "prospective"
+
+LearnedFrom(s, m, leader) ==
+    IF s.epoch = m.epoch /\ m.from = leader /\ CallsBack(s) THEN Follows(s, m.epoch, leader)
+    ELSE Learned(s, m.epoch, leader)
+
+OnTold(s, m) == Does(LearnedFrom(s, m, m.leader), {})
 
 \* Vote (KIP-595 and KIP-996) ...............................................
 
@@ -343,13 +351,8 @@ OnGranted(s, m) ==
 Begin(s, key) ==
     [kind |-> "begin", from |-> s.id, to |-> key[1], epoch |-> s.epoch]
 
-\* The draft's Prospective follows its leader again. Kafka's learns nothing from a leader that it knows.
-CallsBack(s) == PreVote = "kip-996" /\ s.role = "prospective"
-
 OnBegin(s, m) ==
-    IF m.epoch < s.epoch THEN Does(s, Told(s, m))
-    ELSE Does(IF s.epoch = m.epoch /\ CallsBack(s) THEN Follows(s, m.epoch, m.from)
-              ELSE Learned(s, m.epoch, m.from), {})
+    IF m.epoch < s.epoch THEN Does(s, Told(s, m)) ELSE Does(LearnedFrom(s, m, m.from), {})
 
 \* A leader that resigned names a voter that is to campaign at once. Kafka's names the one that it
 \* knows to have most; here it may be any.
@@ -480,9 +483,10 @@ TimesOut(n) ==
     LET s == node[n]
     IN MayTimeOut(s) /\ Step(n, Promoted(Prospects(s)), net) /\ UNCHANGED spent
 
-\* The election time-out of who campaigns expires, or too many have rejected it.
+\* The election time-out of who campaigns expires, or too many have rejected it. The draft's
+\* Prospective asks again.
 GivenUp(s) ==
-    IF s.role = "candidate" THEN Promoted(Prospects(s))
+    IF s.role = "candidate" \/ PreVote = "kip-996" THEN Promoted(Prospects(s))
     ELSE Becomes(s, IF s.leader = None THEN "unattached" ELSE "follower")
 
 GivesUp(n) ==

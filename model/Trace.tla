@@ -54,8 +54,9 @@ WritesVotersThere(s) ==
           \/ i \in 1..Len(Event.new) /\ Event.new[i].voters = Voters(s)
 
 \* In place of FollowerGrantsPreVote. Of our nodes, one that is no voter also does when its leader is
-\* silent, and there is no clock.
-FollowerGrantsPreVoteThere(s) == ~s.fetched \/ (s.id \in Run.own /\ ~IsVoter(s))
+\* silent, and there is no clock. The draft's never do.
+FollowerGrantsPreVoteThere(s) ==
+    PreVote = "kafka" /\ (~s.fetched \/ (s.id \in Run.own /\ ~IsVoter(s)))
 
 \* Such a node refuses, too, as long as its leader is not silent.
 MayRefuse(s, m) == m.kind = "vote" /\ m.pre /\ s.role = "follower" /\ s.fetched
@@ -246,7 +247,8 @@ Asks(s, t, x) ==
                    /\ fetch.epoch = x.epoch /\ fetch.at = x.at /\ fetch.lastEpoch = x.last
                 THEN {fetch} ELSE {}
          [] x.kind = "part" ->
-                IF t.role # "leader" /\ t.epoch = x.epoch /\ t.dir = x.own
+                IF /\ t.role # "leader" /\ t.epoch = x.epoch
+                   /\ "own" \in DOMAIN x => t.dir = x.own
                 THEN {[kind |-> "part", from |-> t.id, to |-> x.to, epoch |-> x.epoch]} ELSE {}
 
 \* A leader that resigns in the step has first answered the requests that waited for what it then

@@ -88,13 +88,15 @@ SHOWN = (
 class Trace(msgspec.Struct, kw_only=True):
     """A run: its first voters, those who sync beside their fetches, our nodes, and its steps.
 
-    In a static quorum all have the directory 0.
+    In a static quorum all have the directory 0. ``constants`` are those of the model that say which
+    protocol it is.
     """
 
     voters: Collection[int]
     observers: Collection[int]
     own: Collection[int]
     is_dynamic: bool = False
+    constants: Mapping[str, str]
     steps: list[TracedStep]
 
 
@@ -108,20 +110,21 @@ class Verdict(msgspec.Struct, kw_only=True):
 
 
 def check(traces: Sequence[Trace], *, heap_mib: int = 2048) -> list[Verdict]:
-    """Let TLC judge these: one for those of static quorums, one for the others.
+    """Let TLC judge these: one for those of each protocol's static quorums, one for the others.
 
     Raises ``TlcError``.
     """
+    alike: dict[Any, list[int]] = {}
+    for at, trace in enumerate(traces):
+        alike.setdefault((trace.is_dynamic, *sorted(trace.constants.items())), []).append(at)
     verdicts: dict[int, Verdict] = {}
-    for is_dynamic in (False, True):
-        chosen = [at for at, trace in enumerate(traces) if trace.is_dynamic == is_dynamic]
-        if chosen:
-            judged = _check([traces[at] for at in chosen], is_dynamic, heap_mib)
-            verdicts |= zip(chosen, judged, strict=True)
+    for chosen in alike.values():
+        judged = _check([traces[at] for at in chosen], heap_mib)
+        verdicts |= zip(chosen, judged, strict=True)
     return [verdicts[at] for at in range(len(traces))]
 
 
-def _check(traces: Sequence[Trace], is_dynamic: bool, heap_mib: int) -> list[Verdict]:
+def _check(traces: Sequence[Trace], heap_mib: int) -> list[Verdict]:
     steps = [step for trace in traces for step in trace.steps]
     nodes = {node for trace in traces for node in (*trace.voters, *trace.observers)}
     nodes |= {step.node for step in steps} | {one["to"] for step in steps for one in step.sends}
@@ -129,8 +132,13 @@ def _check(traces: Sequence[Trace], is_dynamic: bool, heap_mib: int) -> list[Ver
         Path(directory, "Runs.tla").write_text(_module(traces), encoding="utf-8")
         group = Group(
             about="runs of real nodes",
-            constants=_UNBOUNDED
-            | {"Node": _tla(nodes), "InitialVoters": "{}", "Dynamic": _tla(is_dynamic)},
+            constants={
+                **_UNBOUNDED,
+                **traces[0].constants,
+                "Node": _tla(nodes),
+                "InitialVoters": "{}",
+                "Dynamic": _tla(traces[0].is_dynamic),
+            },
             module="Runs",
             specification="TraceSpec",
             replaces={one: f"{one}There" for one in _THERE},
@@ -160,7 +168,6 @@ def _check(traces: Sequence[Trace], is_dynamic: bool, heap_mib: int) -> list[Ver
 # Operators of the model that one of Trace.tla takes the place of.
 _THERE = ("WritesVoters", "FollowerGrantsPreVote", "KeepsOngarosRule")
 _UNBOUNDED = {
-    "PreVote": '"kafka"',
     "SyncsAtOnce": "{}",
     "Begins": '"empty"',
     "Duplicates": "TRUE",

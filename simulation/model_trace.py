@@ -37,6 +37,7 @@ from kraftspec.simulation.harness.cores import Core
 from kraftspec.simulation.harness.node import HarnessNode
 from kraftspec.simulation.network import Message
 from kraftspec.simulation.own import OwnReplica
+from kraftspec.simulation.protocols import protocol_of
 from kraftspec.simulation.replay import Replay
 from kraftspec.simulation.replica import Replica
 from kraftspec.simulation.run import swarm_of
@@ -84,6 +85,8 @@ def record(
     cores: Sequence[Core] = (),
 ) -> Recorded:
     """Run a seed for so many events, and tell it to the model. No property of ours is judged."""
+    constants = protocol_of(profile).model
+    assert constants is not None  # The commands refuse such profiles.
     swarm = swarm_within_model(seed, profile, voters=voters, cores=cores)
     schedule = Schedule(seed, swarm, profile, record=True, cores=cores, is_judged=False)
     with suppress(Violation):  # Of those that have no module.
@@ -104,6 +107,7 @@ def record(
             observers=[one.id for one in replicas if not one.syncs],
             own=[one.id for one in replicas if isinstance(one, OwnReplica)],
             is_dynamic=swarm.kraft_version > 0,
+            constants=constants,
             steps=replay.finish(),
         ),
     )
@@ -320,7 +324,7 @@ class _TraceReplay(Replay):
                 return None
             directory_id = getattr(value, "voter_directory_id", ZERO_UUID)
             fields["dir"] = self._whole.directory_of(message.target, directory_id)
-            if isinstance(value, FetchSnapshot):
+            if isinstance(value, FetchSnapshot) and message.version:  # 0 names no directory.
                 own_id = value.replica_directory_id
                 is_named = own_id != ZERO_UUID
                 fields["own"] = self._whole.directory_of(message.source, own_id) if is_named else 0

@@ -29,7 +29,7 @@ from kraftspec.simulation.model_trace import record, unexplained
 from kraftspec.simulation.protocols import check_cores
 
 SEEDS_PER_UNIT = 25  # One TLC has all of them; it takes about a second to start.
-PROFILE = "kafka"  # The model describes no other.
+PROFILE = "kafka"
 
 
 class ModelChecks(msgspec.Struct, frozen=True, kw_only=True):

@@ -22,7 +22,8 @@ class SimulatedProtocol(Rules):
 
     cores: RunCores | None = None
     has_other_cores = False  # Whether there are any.
-    is_modelled = False  # Whether model/KRaft.tla describes it.
+    # The constants of model/KRaft.tla by which it describes this protocol; None: it does not.
+    model: Mapping[str, str] | None = None
 
     def replica(
         self, world: Surroundings, config: Config, first_files: Mapping[str, bytes] | None

@@ -6,6 +6,8 @@ that is lost: nothing else fails in these.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from kraftspec.reference.profiles.kip_996.profile import PRE_VOTE, Kip996Profile
 from kraftspec.reference.raft import RoleName
 from kraftspec.reference.raft.leader import Leader
@@ -33,6 +35,7 @@ class Kip996Protocol(SimulatedProtocol):
     """How the simulator forms and runs quorums of KIP-996's draft."""
 
     changes = ()
+    model: Mapping[str, str] | None = {"PreVote": '"kip-996"'}
 
     def __init__(self, profile: Profile) -> None:
         super().__init__(profile)

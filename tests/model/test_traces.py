@@ -27,8 +27,10 @@ BUGS = {
 SEEDS = (1, 3, 6, 8, 10)
 
 
-def runs(seeds: Sequence[int], events: int, *cores: Core) -> list[Trace]:
-    profile = profile_named("kafka", without=())
+def runs(
+    seeds: Sequence[int], events: int, *cores: Core, profile_name: str = "kafka"
+) -> list[Trace]:
+    profile = profile_named(profile_name, without=())
     return [record(seed, profile, events=events, cores=cores).trace for seed in seeds]
 
 
@@ -45,7 +47,8 @@ def has_all_that_is_told(traces: Sequence[Trace]) -> bool:
 
 
 def trace(*steps: TracedStep) -> Trace:
-    return Trace(voters=[0, 1, 2], observers=[], own=[], steps=[*steps])
+    constants = {"PreVote": '"kafka"'}
+    return Trace(voters=[0, 1, 2], observers=[], own=[], constants=constants, steps=[*steps])
 
 
 @pytest.mark.kafka
@@ -81,6 +84,22 @@ def test_where_our_nodes_and_kafkas_differ() -> None:
     assert as_kafkas.steps[strict.stuck_at].sends[vote]["kind"] == "granted"
     (answer,) = early.unexplained_sends
     assert as_ours.steps[early.stuck_at].sends[answer]["kind"] == "records"
+
+
+@pytest.mark.kafka
+@pytest.mark.soak
+def test_runs_of_the_draft_of_pre_votes() -> None:
+    """Its Prospective asks again when it has lost; Kafka's goes back to the leader that it knew."""
+    (draft,) = runs([1], 600, profile_name="kip-996")
+    (kafkas,) = runs([10], 400)
+    assert any(step.loads for step in draft.steps)
+    assert "prospective" in {step.role for step in draft.steps}
+    as_drafts = replace(kafkas, constants=draft.constants)
+    explained, other, lost = check([draft, kafkas, as_drafts], heap_mib=512)
+    assert (explained.stuck_at, other.stuck_at) == (None, None)
+    assert lost.stuck_at is not None
+    assert lost.before["role"] == "prospective"
+    assert as_drafts.steps[lost.stuck_at].role == "follower"
 
 
 @pytest.mark.kafka
