@@ -441,6 +441,7 @@ class Replica(ABC):
             elif isinstance(request, BeginEpoch | EndEpoch):
                 self.hooks.epoch_answered(self, request.leader_epoch)
             elif isinstance(request, self.world.protocol.changes):
+                self.has_new_voters = True  # Or is to have them, when the step is over.
                 self.hooks.change_answered(self, request)
             elif isinstance(request, DescribeQuorum):
                 told = self.profile.decode_reply(request, message.version, body)

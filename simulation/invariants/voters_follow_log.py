@@ -1,52 +1,25 @@
 """Every node acts on the last voter set in its log, committed or not, and on none that is cut.
 
 So it takes itself for a voter if, and only if, it is one of that set. What its log has is noted
-here as it is written, cut and replaced; the core keeps a history of its own.
+here; the core keeps a history of its own.
 """
 
 from __future__ import annotations
 
 from kraftspec.reference.raft import SnapshotId, Voter, VoterSet
-from kraftspec.reference.raft.control import ControlRecord
-from kraftspec.simulation.invariants.base import Invariant
+from kraftspec.simulation.invariants.log_voters import LogVoters
 from kraftspec.simulation.log_model import LogModel
 from kraftspec.simulation.replica import Replica
 
 
-class VotersFollowLog(Invariant):
+class VotersFollowLog(LogVoters):
     """Compares the voter set that a node acts on with the last one in its log (KIP-853)."""
 
-    def __init__(self) -> None:
-        # Replica key → the voter sets of its log by offset, ascending; what it started with first.
-        self.sets: dict[object, list[tuple[int, VoterSet]]] = {}
-
-    def control_appended(self, replica: Replica, offset: int, record: ControlRecord) -> None:
-        """Note a set that is written."""
-        sets = self.sets[replica.key]
-        before = sets[-1][1] if sets else replica.first_voters
-        voters = replica.profile.policy.folded(record, before)
-        if voters is not None:
-            sets.append((offset, voters))
-
-    def truncated(self, replica: Replica) -> None:
-        """Forget sets that are cut, once they are: a cut that the power ended may have cut none."""
-        self._cut(replica, replica.log_model.end_offset)
-
-    def log_reset(self, replica: Replica, snapshot: SnapshotId) -> None:
-        """A snapshot's set takes the place of those in the log."""
-        self.sets[replica.key] = replica.snapshot_voters(snapshot)
-
     def started(self, replica: Replica, before: LogModel | None) -> None:
-        """What the log had before still stands, as far as recovery found the log."""
-        entries = replica.known_voters
-        if before is None or replica.log_model.start_offset > before.end_offset:
-            # New, or a snapshot took the place of the log when the power went, or just now.
-            self.sets[replica.key] = entries
-            return
-        self._cut(replica, replica.log_model.end_offset)
-        # A write that failed may have got to the disk.
-        self.sets[replica.key] += [entry for entry in entries if entry[0] >= before.end_offset]
-        self.voters_changed(replica)
+        """Look at once, unless what it acts on is all that is known of its log."""
+        super().started(replica, before)
+        if before is not None and replica.log_model.start_offset <= before.end_offset:
+            self.voters_changed(replica)
 
     def voters_changed(self, replica: Replica) -> None:
         """Hold the core's set against the log's."""
@@ -70,11 +43,6 @@ class VotersFollowLog(Invariant):
                 f"node {replica.id}: snapshot {snapshot} has voters "
                 f"{_named(written[-1][1]) if written else 'none'}, not {_named(sets[-1])}"
             )
-
-    def _cut(self, replica: Replica, end_offset: int) -> None:
-        sets = self.sets[replica.key]
-        while sets and sets[-1][0] >= end_offset:
-            sets.pop()
 
 
 def _are_same(one: VoterSet, other: VoterSet) -> bool:
