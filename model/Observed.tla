@@ -20,10 +20,12 @@ Seen(s) ==
       IF s.role = "leader" THEN ReportedHw(s) ELSE s.hw,
       IF s.fetched THEN 1 ELSE 0,
       [i \in DOMAIN Order |->
-          IF \E key \in s.votes : key[1] = Order[i] THEN 1 ELSE 0],
+          IF \E key \in s.votes \cap Voters(s) : key[1] = Order[i] THEN 1 ELSE 0],
       [i \in DOMAIN Order |->
           LET keys == {key \in DOMAIN s.match : key[1] = Order[i]}
-          IN IF keys = {} THEN 0 ELSE s.match[CHOOSE key \in keys : TRUE]]>>
+          IN IF keys = {} THEN 0 ELSE s.match[CHOOSE key \in keys : TRUE]],
+      [i \in DOMAIN Order |->
+          IF \E key \in Voters(s) : key[1] = Order[i] THEN 1 ELSE 0]>>
 
 observed == PrintT(ToString(<<"seen", [i \in DOMAIN Order |-> Seen(node[Order[i]])]>>))
 =============================================================================

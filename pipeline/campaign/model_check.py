@@ -22,14 +22,13 @@ from kraftspec.pipeline.campaign.kind import (
     Unit,
     package_directory,
 )
-from kraftspec.reference.profiles import profile_named
+from kraftspec.reference.profiles import parts_of, profile_named
 from kraftspec.simulation.catalogue import all_bugs, later_bugs, planted
 from kraftspec.simulation.harness.cores import OWN, parse_cores
 from kraftspec.simulation.model_trace import record, unexplained
 from kraftspec.simulation.protocols import check_cores
 
 SEEDS_PER_UNIT = 25  # One TLC has all of them; it takes about a second to start.
-PROFILE = "kafka"
 
 
 class ModelChecks(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,6 +38,7 @@ class ModelChecks(msgspec.Struct, frozen=True, kw_only=True):
         seeds: how many, from ``first_seed`` on.
         events: of a run.
         bugs: of the catalogue, planted in every run: a campaign that must find something.
+        profile: the protocol that the nodes speak.
         core: which implementations the nodes run, as ``--core`` of ``kraftspec simulate`` has it.
     """
 
@@ -49,6 +49,7 @@ class ModelChecks(msgspec.Struct, frozen=True, kw_only=True):
     first_seed: int = 0
     events: int = 1_000
     bugs: tuple[str, ...] = ()
+    profile: str = "kafka"
     core: str = OWN
     unit_seeds: int = SEEDS_PER_UNIT
 
@@ -63,7 +64,7 @@ class ModelChecks(msgspec.Struct, frozen=True, kw_only=True):
 
     def plan(self) -> list[Unit]:
         """Divide the seeds. Raises ``ValueError`` for a bug or a core that there is not."""
-        check_cores(profile_named(PROFILE, without=()), parse_cores(self.core))
+        check_cores(profile_named(self.profile, without=()), parse_cores(self.core))
         for bug in self.bugs:
             if bug not in all_bugs() | later_bugs():
                 raise ValueError(f"there is no bug {bug!r} in the tables of docs/model.md")
@@ -76,7 +77,7 @@ class ModelChecks(msgspec.Struct, frozen=True, kw_only=True):
 
     def run(self, unit: Unit) -> Result:
         """Run the seeds of a unit, and let one TLC judge them."""
-        profile, cores = profile_named(PROFILE, without=()), parse_cores(self.core)
+        profile, cores = profile_named(self.profile, without=()), parse_cores(self.core)
         tally: Counter[tuple[str, int, str]] = Counter()
         findings = []
         first = unit.work["first"]
@@ -95,7 +96,7 @@ class ModelChecks(msgspec.Struct, frozen=True, kw_only=True):
                 findings.append(
                     Finding(
                         adapter="simulation",
-                        set=PROFILE,
+                        set=self.profile,
                         message=size,
                         version=version,
                         entry="",
@@ -110,13 +111,15 @@ class ModelChecks(msgspec.Struct, frozen=True, kw_only=True):
                 )
         return Result(
             [
-                Tally("simulation", PROFILE, size, version, "", outcome, count)
+                Tally("simulation", self.profile, size, version, "", outcome, count)
                 for (size, version, outcome), count in sorted(tally.items())
             ],
             findings,
         )
 
     def _command(self, seed: int) -> str:
-        options = f" --core {self.core}" if self.core != OWN else ""
+        option = parts_of(self.profile).admin.option
+        options = f" {option}" if option else ""
+        options += f" --core {self.core}" if self.core != OWN else ""
         options += "".join(f" --bug {bug}" for bug in self.bugs)
         return f"kraftspec simulate --model-check --seed {seed} --events {self.events}{options}"

@@ -91,6 +91,8 @@ def _standing(seen: Seen) -> str:
         facts.append(f"votes of {_numbers(seen.votes)}")
     if any(seen.acknowledged):
         facts.append(f"others have {', '.join(map(str, seen.acknowledged))}")
+    if not all(seen.voters):
+        facts.append(f"voters {_numbers(seen.voters) or 'unknown'}")
     return ", ".join(facts)
 
 

@@ -8,19 +8,29 @@ two events a node is some bytes, from which any event may be tried.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Collection, Hashable
+from collections.abc import Hashable, Set
 from typing import Any
 
 import msgspec
 
 from kraftspec.reference.host import Host
-from kraftspec.reference.raft import Config, Core, ElectionState, LogState, Policy, RoleName
+from kraftspec.reference.raft import (
+    Config,
+    Core,
+    ElectionState,
+    LogState,
+    Policy,
+    RoleName,
+    VoterSet,
+)
 from kraftspec.reference.raft import effects as fx
 from kraftspec.reference.raft import events as ev
+from kraftspec.reference.raft.control import ControlRecord, KRaftVersion, Voters
 from kraftspec.reference.raft.messages import Batch, FetchReply, Reply, Request
+from kraftspec.reference.raft.types import BOOTSTRAP_OFFSET, Snapshot, SnapshotId
 from kraftspec.simulation.exhaustive.shape import shape
 
-TOKEN = 1  # Of the one request that is being answered.
+TOKEN, OPERATOR = 1, 2  # Of the one request that is being answered; of one of an operator.
 _SHARED = (
     "config", "policy", "random", "_request_handlers", "_reply_handlers", "control_handlers",
 )  # fmt: skip
@@ -55,9 +65,13 @@ class Draws:
 
 
 class Disk:
-    """What a node has on its disk. ``synced`` is how many of the batches a crash must leave."""
+    """What a node has on its disk. ``synced`` is how many of the batches a crash must leave.
 
-    def __init__(self) -> None:
+    ``first_voters``: those of the checkpoint that it was formatted with.
+    """
+
+    def __init__(self, first_voters: VoterSet | None = None) -> None:
+        self.first_voters = first_voters
         self.election: ElectionState | None = None
         self.batches: tuple[Batch, ...] = ()
         self.synced = 0
@@ -76,9 +90,22 @@ class Disk:
         starts: dict[int, int] = {}
         for batch in self.batches:
             starts.setdefault(batch.epoch, batch.base_offset)
-        return LogState(
-            end_offset=self.end_offset, epochs=starts.items(), static_voters=config.voters
+        log = LogState(
+            end_offset=self.end_offset,
+            epochs=starts.items(),
+            snapshots=[] if self.first_voters is None else [Snapshot(SnapshotId(0, 0))],
+            static_voters=config.voters,
         )
+        if self.first_voters is not None:
+            log.voters.add(BOOTSTRAP_OFFSET, self.first_voters)
+            log.kraft_versions.add(BOOTSTRAP_OFFSET, 1)
+        for batch in self.batches:
+            for offset, record in batch.control:
+                if isinstance(record, Voters):
+                    log.voters.add(offset, record.voters)
+                elif isinstance(record, KRaftVersion):
+                    log.kraft_versions.add(offset, record.level)
+        return log
 
     # ---- what a host wants of its storage ------------------------------------------------------
 
@@ -91,12 +118,16 @@ class Disk:
         self._append(effect)
 
     def append_control(self, effect: fx.AppendControl) -> None:
-        """Append the batch that opens an epoch."""
-        self._append(effect)
+        """Append the batch that opens an epoch, or changes the voters."""
+        self._append(effect, tuple(enumerate(effect.records, effect.base_offset)))
 
-    def _append(self, effect: fx.AppendRecords | fx.AppendControl) -> None:
+    def _append(
+        self,
+        effect: fx.AppendRecords | fx.AppendControl,
+        control: tuple[tuple[int, ControlRecord], ...] = (),
+    ) -> None:
         last_offset = effect.base_offset + len(effect.records) - 1
-        self.append_batch(Batch(effect.base_offset, last_offset, effect.epoch, b""))
+        self.append_batch(Batch(effect.base_offset, last_offset, effect.epoch, b"", control))
 
     def append_batch(self, batch: Batch) -> None:
         """Append a batch that the leader sent."""
@@ -146,15 +177,18 @@ class ExploredNode(Host):
 
     disk: Disk
 
-    def __init__(self, config: Config, policy: Policy, syncs_at_once: Collection[RoleName]) -> None:
+    def __init__(
+        self, config: Config, policy: Policy, syncs_at_once: Set[RoleName], places: int
+    ) -> None:
         super().__init__()
         self.config = config
         self.policy = policy
-        self.draws = Draws(len(config.voters))  # It draws one of these, or a time.
+        self.draws = Draws(places)  # It draws a node, or a time.
         self.syncs_at_once = syncs_at_once
         self.sent: list[tuple[int, Request | Reply, int]] = []  # To whom, what; its number, or 0.
         self._asker = -1
         self._now_us = 0
+        self._role_before = RoleName.UNATTACHED
         self._shared: dict[str, Any] = {}  # What all cores of the node share, by its name.
 
     def start(self, disk: Disk) -> None:
@@ -199,6 +233,7 @@ class ExploredNode(Host):
         self.sent = []
         self.core, self.disk, self.flush_wanted, self._now_us = pickle.loads(frozen)
         self.storage = self.disk
+        self._role_before = self.core.role.name
         for name, value in self._shared.items():
             setattr(self.core, name, value)
 
@@ -213,6 +248,10 @@ class ExploredNode(Host):
         """Take a request, and answer it."""
         self._asker = peer
         self.step(ev.RequestReceived(TOKEN, request))
+
+    def operated(self, request: Request) -> None:
+        """Take a request of an operator, who looks at no answer."""
+        self.step(ev.RequestReceived(OPERATOR, request))
 
     def sync_ends(self) -> None:
         """Let the disk be done with the log."""
@@ -231,8 +270,8 @@ class ExploredNode(Host):
         return self._now_us
 
     def begin_sync(self) -> None:
-        """Sync at once, or leave that to an event."""
-        if self.core.role.name in self.syncs_at_once:
+        """Sync at once, or leave that to an event. A leader may append and resign in one step."""
+        if not self.syncs_at_once.isdisjoint((self._role_before, self.core.role.name)):
             super().begin_sync()
 
     def on_ask(self, effect: fx.Ask) -> None:
@@ -241,4 +280,5 @@ class ExploredNode(Host):
 
     def send_answer(self, token: int, reply: Reply) -> None:
         """Note the answer."""
-        self.sent.append((self._asker, reply, 0))
+        if token == TOKEN:
+            self.sent.append((self._asker, reply, 0))

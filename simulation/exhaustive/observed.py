@@ -34,8 +34,9 @@ class Seen(NamedTuple):
     synced: int
     high_watermark: int
     has_fetched: int
-    votes: tuple[int, ...]  # Of each node whether it has granted its vote.
+    votes: tuple[int, ...]  # Of each voter whether it has granted its vote.
     acknowledged: tuple[int, ...]  # Of each node what it has, as a leader knows.
+    voters: tuple[int, ...]  # Of each node whether it is a voter by what this one has read.
 
 
 AllSeen = tuple[Seen, ...]
@@ -128,17 +129,16 @@ def seen_of(explorer: Explorer, id: int, number: int) -> Seen:
     host: ExploredNode = explorer.hosts[id]
     host.take_up(explorer.frozen[number])
     core, disk, role = host.core, host.disk, host.core.role
-    voters = core.log.voters.last.ids
+    voters, nodes = core.log.voters.last.ids, range(len(explorer.hosts))
     is_leader = isinstance(role, Leader)
     shows_no_vote = core.voted is None or role.name in (RoleName.LEADER, RoleName.RESIGNED)
-    votes, acknowledged = [0] * len(voters), [0] * len(voters)
+    votes, acknowledged = [0] * len(nodes), [0] * len(nodes)
     if isinstance(role, Campaign):
-        votes = [int(voter in role.tally.granted) for voter in voters]
+        votes = [int(node in role.tally.granted and node in voters) for node in nodes]
     elif isinstance(role, Leader):
-        ends = [role.voters[voter].end_offset for voter in voters]
-        acknowledged = [
-            0 if voter == id else disk.count(end) for voter, end in zip(voters, ends, strict=True)
-        ]
+        for one in (*role.voters.values(), *role.observers.values()):
+            if one.key.id != id:
+                acknowledged[one.key.id] = disk.count(one.end_offset)
     return Seen(
         role=str(role.name),
         epoch=core.epoch,
@@ -150,6 +150,7 @@ def seen_of(explorer: Explorer, id: int, number: int) -> Seen:
         has_fetched=int(isinstance(role, Follower) and role.has_fetched),
         votes=tuple(votes),
         acknowledged=tuple(acknowledged),
+        voters=tuple([int(node in voters) for node in nodes]),
     )
 
 
@@ -179,6 +180,7 @@ def _renamed(seen: AllSeen, order: tuple[int, ...]) -> AllSeen:
             leader=number[one.leader], vote=number[one.vote],
             votes=tuple([one.votes[old] for old in order]),
             acknowledged=tuple([one.acknowledged[old] for old in order]),
+            voters=tuple([one.voters[old] for old in order]),
         )
         for one in (seen[old] for old in order)
     ])  # fmt: skip

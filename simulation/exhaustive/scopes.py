@@ -14,7 +14,9 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
     voters: int
     epochs: int
     in_flight: int = 1
+    observers: int = 0
     crashes: int = 0
+    changes: int = 0  # Of the voters, who are dynamic where there are any.
     appends: int = 0
     syncs_at_once: tuple[str, ...] = ("leader", "follower")  # Roles whose disk is done at once.
     election_timeout_us: int = 1
@@ -27,10 +29,12 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
         """Say what is in it."""
         slow = {"leader", "follower"} - set(self.syncs_at_once)
         parts = [
-            f"{self.voters} voters",
+            _counted(self.voters, "voter"),
+            _counted(self.observers, "observer"),
             _counted(self.epochs, "epoch"),
             _counted(self.crashes, "crash", "crashes"),
             _counted(self.appends, "append"),
+            _counted(self.changes, "change of the voters", "changes of the voters"),
             f"{_counted(self.in_flight, 'message')} in flight",
             *(f"a {role}'s syncs take their time" for role in sorted(slow)),
         ]
@@ -39,11 +43,12 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def constants(self) -> dict[str, str]:
         """The constants that give the model the same bounds."""
-        nodes = f"{{{', '.join(f'n{at}' for at in range(self.voters))}}}"
         roles = ", ".join(f'"{role}"' for role in self.syncs_at_once)
         return {
-            "Node": nodes,
-            "InitialVoters": nodes,
+            "Node": _nodes(self.voters + self.observers),
+            "InitialVoters": _nodes(self.voters),
+            "Dynamic": str(bool(self.changes)).upper(),
+            "RemovedCampaigns": "TRUE",
             "PreVote": '"kafka"',
             "Begins": '"empty"',
             "SyncsAtOnce": f"{{{roles}}}",
@@ -51,7 +56,12 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
             "MaxInFlight": str(self.in_flight),
             "MaxCrashes": str(self.crashes),
             "MaxAppends": str(self.appends),
+            "MaxChanges": str(self.changes),
         }
+
+
+def _nodes(count: int) -> str:
+    return f"{{{', '.join(f'n{at}' for at in range(count))}}}"
 
 
 def _counted(number: int, one: str, many: str = "") -> str:
@@ -69,5 +79,10 @@ SCOPES = {
     "crash": Scope(voters=2, epochs=2, crashes=1),
     "lost-record": Scope(voters=2, epochs=1, appends=1, crashes=1, syncs_at_once=_SLOW_LEADER),
     "overtaking": Scope(voters=2, epochs=1, crashes=1, in_flight=2),
+    "addition": Scope(voters=1, observers=1, epochs=2, crashes=1, changes=1),
+    "removal": Scope(voters=2, epochs=2, crashes=1, changes=1),
     "other-record": Scope(voters=2, epochs=2, appends=1, crashes=1, syncs_at_once=_SLOW_LEADER),
+    "record-and-addition": Scope(
+        voters=1, observers=1, epochs=2, appends=1, crashes=1, changes=1, syncs_at_once=_SLOW_LEADER
+    ),
 }

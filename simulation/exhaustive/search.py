@@ -4,15 +4,15 @@ A step of a node depends on that node and on the event alone. So the core carrie
 out once, and what all nodes together come to is put together from that.
 
 What may happen: a message arrives, in any order, or never; a request fails; time goes by at a node,
-by one unit or by several at once; a disk is done syncing; a leader is asked to append, or to
-resign; a node crashes, and starts with any part of what it had not synced. Which random numbers a
-step draws is a choice, too. A message that is lost is never sent here: with no more than
-``in_flight`` at a time, that is the same.
+by one unit or by several at once; a disk is done syncing; a leader is asked to append, to resign,
+or to add or remove a voter; a node crashes, and starts with any part of what it had not synced.
+Which random numbers a step draws is a choice, too. A message that is lost is never sent here: with
+no more than ``in_flight`` at a time, that is the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -20,12 +20,13 @@ from kraftspec.fastpath.types import Uuid
 from kraftspec.reference.profiles.kafka.profile import KafkaProfile
 from kraftspec.reference.raft import Config, ReplicaKey, RoleName, Voter, VoterSet
 from kraftspec.reference.raft import events as ev
-from kraftspec.reference.raft.messages import Reply, Request
+from kraftspec.reference.raft.messages import AddVoter, RemoveVoter, Reply, Request
+from kraftspec.reference.raft.types import Node, VersionRange
 from kraftspec.simulation.exhaustive.node import Disk, ExploredNode, NodeState
 from kraftspec.simulation.exhaustive.scopes import Scope
 from kraftspec.simulation.initial_quorum import CLUSTER_ID, endpoints_of
 
-REQUEST, REPLY, FAIL, TICK, SYNC, RESIGN, APPEND, CRASH = range(8)
+REQUEST, REPLY, FAIL, TICK, SYNC, RESIGN, APPEND, ADD, REMOVE, CRASH = range(10)
 Event = tuple[int, ...]  # What happens, and what that needs.
 
 
@@ -43,13 +44,20 @@ class Flying(NamedTuple):
     is_awaited: bool
 
 
+class Spent(NamedTuple):
+    """How much has happened of what the scope bounds."""
+
+    crashes: int = 0
+    appends: int = 0
+    changes: int = 0
+
+
 class State(NamedTuple):
     """All nodes, and what is between them: numbers, of `Explorer.nodes` and `Explorer.flying`."""
 
     nodes: tuple[int, ...]
     flying: tuple[int, ...]
-    crashes: int
-    appends: int
+    spent: Spent
 
 
 class _Outcome(NamedTuple):
@@ -70,12 +78,15 @@ class Explorer:
 
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
-        voters = VoterSet(Voter(ReplicaKey(id), endpoints_of(id)) for id in range(scope.voters))
+        self.replicas = [
+            Voter(_key(id), endpoints_of(id), VersionRange(0, 1))
+            for id in range(scope.voters + scope.observers)
+        ]
         roles = frozenset(map(RoleName, scope.syncs_at_once))
         policy = KafkaProfile().policy
         self.hosts = [
-            ExploredNode(_configuration(id, voters, scope), policy, roles)
-            for id in range(scope.voters)
+            ExploredNode(config, policy, roles, len(self.replicas))
+            for config in _configurations(self.replicas, scope)
         ]
         self.nodes: list[NodeState] = []
         self.frozen: list[bytes] = []  # From which they go on.
@@ -87,15 +98,16 @@ class Explorer:
         self.depth = 0
         self._numbers: dict[Any, int] = {}
         self._outcomes: dict[tuple[int, int, Event], tuple[_Outcome, ...]] = {}
-        self._known_moves: dict[tuple[Any, ...], list[tuple[bool, bool, _Outcome]]] = {}
+        self._known_moves: dict[tuple[int, int, Spent], list[tuple[Spent, _Outcome]]] = {}
 
     def run(self, *, states_max: int = 0) -> Iterator[State]:
         """Yield each state once, those first that take the fewest events; 0: all there are."""
         nodes = []
         for id, host in enumerate(self.hosts):
-            host.start(Disk())
+            is_formatted = self.scope.changes and id < self.scope.voters
+            host.start(Disk(VoterSet(self.replicas[: self.scope.voters]) if is_formatted else None))
             nodes.append(self._node(id, host.look()))
-        first = State(tuple(nodes), (), 0, 0)
+        first = State(tuple(nodes), (), Spent())
         parents = self.parents
         parents[first] = None
         yield first
@@ -126,7 +138,7 @@ class Explorer:
 
     def successors(self, state: State) -> Iterator[State]:
         """Yield what may come next, some of it more than once."""
-        nodes, flying, crashes, appends = state
+        nodes, flying, spent = state
         for at, number in enumerate(flying):
             one = self.flying[number]
             event: Event = (REPLY, one.source, one.message)
@@ -135,45 +147,54 @@ class Explorer:
             outcomes = self._outcomes_of(one.target, nodes[one.target], event)
             beside = flying[:at] + flying[at + 1 :]
             for outcome in outcomes:
-                yield from self._after(state, one.target, outcome, beside, crashes, appends)
-        limits = (crashes < self.scope.crashes, appends < self.scope.appends)
+                yield from self._after(state, one.target, outcome, beside, spent)
         for id, node in enumerate(nodes):
-            for crash, append, outcome in self._moves(id, node, *limits):
-                yield from self._after(
-                    state, id, outcome, flying, crashes + crash, appends + append
-                )
+            for after, outcome in self._moves(id, node, spent):
+                yield from self._after(state, id, outcome, flying, after)
 
     def _after(
-        self, state: State, id: int, outcome: _Outcome, flying: tuple[int, ...], crashes: int,
-        appends: int,
-    ) -> Iterator[State]:  # fmt: skip
+        self, state: State, id: int, outcome: _Outcome, flying: tuple[int, ...], spent: Spent
+    ) -> Iterator[State]:
         """Yield what all are when this has come of one; what it sends arrives, or some of it."""
         left = self._left(id, flying, outcome) if flying else ()
         nodes = (*state.nodes[:id], outcome.node, *state.nodes[id + 1 :])
-        yield State(nodes, left, crashes, appends)
+        yield State(nodes, left, spent)
         if outcome.sends:
             sends = [one for one in outcome.sends if one not in left]
             for count in range(1, min(self.scope.in_flight - len(left), len(sends)) + 1):
                 for some in combinations(sends, count):
-                    yield State(nodes, tuple(sorted((*left, *some))), crashes, appends)
+                    yield State(nodes, tuple(sorted((*left, *some))), spent)
 
-    def _moves(
-        self, id: int, number: int, may_crash: bool, may_append: bool
-    ) -> list[tuple[bool, bool, _Outcome]]:
-        """Return what a node may do by itself, and whether it is a crash, or an append."""
-        key = (id, number, may_crash, may_append)
+    def _moves(self, id: int, number: int, spent: Spent) -> list[tuple[Spent, _Outcome]]:
+        """Return what a node may do by itself, and how much has happened then."""
+        key = (id, number, spent)
         moves = self._known_moves.get(key)
         if moves is None:
             moves = self._known_moves[key] = [
-                (event[0] == CRASH, event[0] == APPEND, outcome)
-                for event in self._events(id, self.nodes[number], may_crash, may_append)
+                (after, outcome)
+                for event, after in self._events(self.nodes[number], spent)
                 for outcome in self._outcomes_of(id, number, event)
             ]
         return moves
 
-    def _events(
-        self, id: int, node: NodeState, may_crash: bool, may_append: bool
-    ) -> Iterator[Event]:
+    def _events(self, node: NodeState, spent: Spent) -> Iterator[tuple[Event, Spent]]:
+        for event in self._free_events(node):
+            yield event, spent
+        scope = self.scope
+        if node.role is RoleName.LEADER:
+            if spent.appends < scope.appends:
+                yield (APPEND,), spent._replace(appends=spent.appends + 1)
+            if spent.changes < scope.changes:
+                after = spent._replace(changes=spent.changes + 1)
+                for replica in range(len(self.replicas)):
+                    yield (ADD, replica), after
+                    yield (REMOVE, replica), after
+        if spent.crashes < scope.crashes:
+            after = spent._replace(crashes=spent.crashes + 1)
+            for batches in range(node.synced, node.batches + 1):
+                yield (CRASH, batches), after
+
+    def _free_events(self, node: NodeState) -> Iterator[Event]:
         for at in range(len(node.times_us)):
             yield (TICK, at)
         for peer in node.awaited:
@@ -182,11 +203,6 @@ class Explorer:
             yield (SYNC,)
         if node.role is RoleName.LEADER:
             yield (RESIGN,)
-            if may_append:
-                yield (APPEND,)
-        if may_crash:
-            for batches in range(node.synced, node.batches + 1):
-                yield (CRASH, batches)
 
     def _left(self, id: int, flying: tuple[int, ...], outcome: _Outcome) -> tuple[int, ...]:
         """Return what is still in flight, now that a node awaits fewer answers."""
@@ -262,6 +278,18 @@ class Explorer:
             host.step(ev.ResignRequested(before.epoch))
         elif kind == APPEND:
             host.step(ev.AppendRequested(1, before.epoch, (b"",)))
+        elif kind == ADD:
+            added = self.replicas[detail[0]]
+            host.operated(
+                AddVoter(
+                    voter_id=added.key.id,
+                    voter_directory_id=added.key.directory_id,
+                    endpoints=added.endpoints,
+                )
+            )
+        elif kind == REMOVE:
+            removed = self.replicas[detail[0]].key
+            host.operated(RemoveVoter(voter_id=removed.id, voter_directory_id=removed.directory_id))
         else:
             host.crash(detail[0])
 
@@ -302,17 +330,28 @@ class Explorer:
         return number
 
 
-def _configuration(id: int, voters: VoterSet, scope: Scope) -> Config:
-    return Config(
-        cluster_id=CLUSTER_ID,
-        node_id=id,
-        directory_id=Uuid(bytes([id + 1]) * 16),
-        endpoints=endpoints_of(id),
-        voters=voters,
-        election_timeout_us=scope.election_timeout_us,
-        fetch_timeout_us=scope.fetch_timeout_us,
-        request_timeout_us=scope.request_timeout_us,
-        retry_backoff_us=scope.retry_backoff_us,
-        append_linger_us=0,
-        fetch_max_wait_us=0,
+def _key(id: int) -> ReplicaKey:
+    return ReplicaKey(id, Uuid(bytes([id + 1]) * 16))
+
+
+def _configurations(replicas: Sequence[Voter], scope: Scope) -> Iterator[Config]:
+    """Yield that of each node. Those of a dynamic quorum have no voters, but servers to ask."""
+    static = VoterSet(Voter(ReplicaKey(one.key.id), one.endpoints) for one in replicas)
+    servers = tuple(
+        Node(one.key.id, one.endpoints[0].host, one.endpoints[0].port) for one in replicas
     )
+    for one in replicas:
+        yield Config(
+            cluster_id=CLUSTER_ID,
+            node_id=one.key.id,
+            directory_id=one.key.directory_id,
+            endpoints=one.endpoints,
+            voters=VoterSet() if scope.changes else static,
+            bootstrap_servers=servers if scope.changes else (),
+            election_timeout_us=scope.election_timeout_us,
+            fetch_timeout_us=scope.fetch_timeout_us,
+            request_timeout_us=scope.request_timeout_us,
+            retry_backoff_us=scope.retry_backoff_us,
+            append_linger_us=0,
+            fetch_max_wait_us=0,
+        )

@@ -211,15 +211,16 @@ def test_runs_are_divided_for_the_model() -> None:
 
 @pytest.mark.kafka
 @pytest.mark.soak
-def test_the_model_does_not_explain_what_is_planted() -> None:
-    kind = ModelChecks(seeds=2, events=500, bugs=("wins_with_half",))
+@pytest.mark.parametrize(("profile", "option"), [("kafka", ""), ("kip-996", " --profile kip-996")])
+def test_the_model_does_not_explain_what_is_planted(profile: str, option: str) -> None:
+    kind = ModelChecks(seeds=2, events=500, bugs=("wins_with_half",), profile=profile)
     result = kind.run(kind.plan()[0])
     assert {tally.class_ for tally in result.tallies} == {"explained", "unexplained"}
     [finding] = result.findings
     assert finding.title.startswith("seed 1: nothing explains step ")
     assert "the model's node before: " in finding.example
     assert finding.reproduce == (
-        "kraftspec simulate --model-check --seed 1 --events 500 --bug wins_with_half"
+        f"kraftspec simulate --model-check --seed 1 --events 500{option} --bug wins_with_half"
     )
 
 

@@ -255,6 +255,7 @@ def simulate(
 @click.option(
     "--bug", "bugs", multiple=True, metavar="NAME", help="Plant a seeded bug; repeatable."
 )
+@profile_option()
 @click.option(
     "--core",
     metavar="CORE[,CORE…]",
@@ -269,6 +270,7 @@ def model_check(
     first_seed: int,
     events: int,
     bugs: tuple[str, ...],
+    profile: str,
     core: str,
     unit_seeds: int | None,
     **where: Any,
@@ -282,7 +284,13 @@ def model_check(
 
     sizes = {} if unit_seeds is None else {"unit_seeds": unit_seeds}
     kind = ModelChecks(
-        seeds=seeds, first_seed=first_seed, events=events, bugs=bugs, core=core, **sizes
+        seeds=seeds,
+        first_seed=first_seed,
+        events=events,
+        bugs=bugs,
+        profile=profile,
+        core=core,
+        **sizes,
     )
     _run(kind, **where)
 

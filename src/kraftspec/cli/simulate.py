@@ -26,7 +26,7 @@ VOTERS_MAX = 7
 SEEDS_SHOWN_MAX = 10
 _ALONE = (
     "--lock-step, which takes one core, and --model-check go each alone with --seed, --seeds, "
-    "--nodes, --events, --bug and --json; --model-check also with --core"
+    "--nodes, --events, --bug and --json; --model-check also with --core or --profile"
 )
 
 

@@ -16,6 +16,7 @@ from kraftspec.simulation.exhaustive import SCOPES, Compared, Explorer, Scope, c
 from kraftspec.simulation.exhaustive import __main__ as command
 from kraftspec.simulation.exhaustive.__main__ import MARKS, main
 from kraftspec.simulation.exhaustive.node import Draws
+from kraftspec.simulation.exhaustive.observed import seen_of
 
 NOTHING_LOST = Compared(
     states=1000, transitions=2000, core_steps=30, depth=4, seconds=1.0, model_states=50,
@@ -86,21 +87,60 @@ def test_nodes_of_one_shape_do_the_same() -> None:
 
 @pytest.mark.kafka
 @pytest.mark.soak
-@pytest.mark.parametrize("name", ["election", "second-election"])
-def test_the_model_has_all_that_our_nodes_come_to(name: str) -> None:
-    compared = compare(SCOPES[name])
+@pytest.mark.parametrize(
+    "scope",
+    [
+        SCOPES["election"],
+        SCOPES["second-election"],
+        Scope(voters=1, observers=1, epochs=1, crashes=1, changes=1),
+        Scope(voters=2, epochs=1, changes=1),
+    ],
+    ids=lambda scope: scope.about,
+)
+def test_the_model_has_all_that_our_nodes_come_to(scope: Scope) -> None:
+    compared = compare(scope)
     assert (compared.unknown, compared.error) == ([], "")
     assert 40 < compared.ours <= compared.models < compared.states
 
 
+def test_a_voter_is_added_and_another_removed() -> None:
+    """An observer becomes a voter when it has caught up, and a leader may remove itself."""
+    for scope, first, last in (
+        (Scope(voters=1, observers=1, epochs=1, changes=1), (0,), (0, 1)),
+        (Scope(voters=2, epochs=1, changes=1), (0, 1), (1,)),
+    ):
+        explorer = Explorer(scope)
+        for _ in explorer.run(states_max=20_000):
+            pass
+        nodes = {pair for state in explorer.parents for pair in enumerate(state.nodes)}
+        seen = [seen_of(explorer, id, number) for id, number in nodes]
+        sets = {tuple(at for at, votes in enumerate(one.voters) if votes) for one in seen}
+        assert {first, last} <= sets
+        committed = {one.high_watermark for one in seen if one.role == "leader"}
+        assert max(committed) == 2
+
+
 @pytest.mark.kafka
 @pytest.mark.soak
-def test_a_seeded_bug_comes_to_what_the_model_does_not_have() -> None:
-    done = CliRunner().invoke(main, ["election", "--bug", "wins_with_half"])
+@pytest.mark.parametrize(
+    ("name", "bug", "last"),
+    [
+        (
+            "election", "wins_with_half",
+            "   1  node 1 is leader of epoch 1, log 1 (durable 1, committed 0), leader 1",
+        ),
+        (
+            "addition", "adds_who_is_far_behind",
+            "   1  node 1 is leader of epoch 1, log 1 1 (durable 2, committed 1), leader 1",
+        ),
+    ],
+)  # fmt: skip
+def test_a_seeded_bug_comes_to_what_the_model_does_not_have(name: str, bug: str, last: str) -> None:
+    done = CliRunner().invoke(main, [name, "--bug", bug])
     assert done.exit_code == 1
     assert done.output.splitlines()[-2:] == [
         "    after these steps, the model has no such state:",
-        "   1  node 1 is leader of epoch 1, log 1 (durable 1, committed 0), leader 1",
+        last,
     ]
 
 
