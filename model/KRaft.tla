@@ -83,7 +83,8 @@ Max(a, b) == IF a < b THEN b ELSE a
 
 FirstDirectory == 1
 
-KeyOf(n, directory) == <<n, IF Dynamic THEN directory ELSE 0>>
+\* The draft KIP-595 has no directory ids.
+KeyOf(n, directory) == <<n, IF Dynamic /\ ~Reassigns THEN directory ELSE 0>>
 
 \* What a node is as a voter, or as a replica that may become one.
 Key(s) == KeyOf(s.id, s.dir)
@@ -111,7 +112,8 @@ LastEpoch(s) == EpochAt(s, End(s))
 
 \* The checkpoint of a bootstrap is a snapshot of nothing, and a node's first. It is deleted when the
 \* log is made to start later, for good: a crash may bring the records back, and not the checkpoint.
-HasCheckpoint(s) == s.first = 0 /\ Dynamic /\ Head(s.sets).voters # {}
+\* The draft KIP-595 has none: its first leader writes the voters down.
+HasCheckpoint(s) == s.first = 0 /\ Dynamic /\ ~Reassigns /\ Head(s.sets).voters # {}
 
 \* The end of the last epoch in the log that is not above `epoch', and that epoch. If all are above
 \* it, it ends where the log begins: that is named with the epoch asked for, or with that of a
@@ -178,6 +180,8 @@ Formatted(n, directory) ==
      \* whether the follower has fetched from its leader; what is known to be committed;
      \* as a leader, the offset from which each replica fetched last.
      sets |-> <<[at |-> 0, voters |-> FormattedVoters(n, directory)]>>, read |-> 0,
+     \* Whether its leader has told it that it is no voter (NOT_FOLLOWER of the draft KIP-595).
+     isDismissed |-> FALSE,
      role |-> "unattached", votes |-> {}, fetched |-> FALSE, hw |-> 0, match |-> <<>>]
 
 \* A role without what earlier ones had in memory.
@@ -253,7 +257,7 @@ Promoted(s) ==
 KeepsOngarosRule(s) == RemovedCampaigns
 
 MayCampaign(s) ==
-    \/ IsVoter(s)
+    \/ IsVoter(s) /\ ~s.isDismissed
     \/ /\ KeepsOngarosRule(s)
        /\ VotersAt(s) > s.hw
        /\ \E i \in 1..Len(s.sets) : Key(s) \in s.sets[i].voters
@@ -483,11 +487,13 @@ TimesOut(n) ==
     LET s == node[n]
     IN MayTimeOut(s) /\ Step(n, Promoted(Prospects(s)), net) /\ UNCHANGED spent
 
-\* The election time-out of who campaigns expires, or too many have rejected it. The draft's
-\* Prospective asks again.
+\* The election time-out of who campaigns expires, or too many have rejected it. The Prospective of
+\* the draft KIP-996 asks again. The candidate of the draft KIP-595 goes on to the next epoch, and
+\* campaigns above that.
 GivenUp(s) ==
-    IF s.role = "candidate" \/ PreVote = "kip-996" THEN Promoted(Prospects(s))
-    ELSE Becomes(s, IF s.leader = None THEN "unattached" ELSE "follower")
+    CASE s.role = "candidate" /\ Reassigns -> Unattached(s, s.epoch + 1)
+      [] s.role = "candidate" \/ PreVote = "kip-996" -> Promoted(Prospects(s))
+      [] OTHER -> Becomes(s, IF s.leader = None THEN "unattached" ELSE "follower")
 
 GivesUp(n) ==
     /\ node[n].role \in {"candidate", "prospective"}
@@ -557,10 +563,12 @@ Syncs(n) ==
 
 \* A process or a machine ends, and starts again. Of what was not synced any part may be gone; what
 \* is read is synced before it counts.
-Crashed(s, end) ==
-    LET read == [Reread(s, SubSeq(s.log, 1, end)) EXCEPT !.hw = s.start]
+Reopened(s, end) ==
+    LET read == [Reread(s, SubSeq(s.log, 1, end)) EXCEPT !.hw = s.start, !.isDismissed = FALSE]
         synced == SyncedAtStart([read EXCEPT !.synced = s.synced])
-    IN Started([read EXCEPT !.synced = synced])
+    IN [read EXCEPT !.synced = synced]
+
+Crashed(s, end) == Started(Reopened(s, end))
 
 Crashes(n) ==
     LET s == node[n]

@@ -26,12 +26,14 @@ Run == TLCGet(0)[run]
 
 \* What a step has that the text of a run leaves out: what its node shows as before, and nothing.
 Unsaid == [gets |-> 0, loads |-> 0, new |-> <<>>, sends |-> <<>>, gone |-> {}, isShown |-> TRUE,
-           leads |-> 0, takes |-> {}, asked |-> {}, confirms |-> {}, reloads |-> FALSE]
+           leads |-> 0, takes |-> {}, asked |-> {}, confirms |-> {}, reloads |-> FALSE,
+           refuses |-> FALSE]
 
 FirstShown == [role |-> "unattached", epoch |-> 0, leader |-> None, vote |-> None,
                storedEpoch |-> 0, storedVote |-> None, hw |-> 0,
                isForgotten |-> FALSE, to |-> 0, start |-> 0, snapshot |-> 0, snapshotEpoch |-> 0,
-               snapshotVoters |-> {}, voters |-> {}, isVoter |-> FALSE, told |-> 0, keep |-> 0]
+               snapshotVoters |-> {}, voters |-> {}, isVoter |-> FALSE, told |-> 0, first |-> {},
+               keep |-> 0]
 
 Event == Run.steps[at] @@ last[Run.steps[at].node] @@ Unsaid
 
@@ -51,7 +53,7 @@ WritesVotersThere(s) ==
     LET i == End(s) + 1 - Event.keep
     IN /\ Dynamic
        /\ \/ VotersAt(s) = 0
-          \/ i \in 1..Len(Event.new) /\ Event.new[i].voters = Voters(s)
+          \/ ~Reassigns /\ i \in 1..Len(Event.new) /\ Event.new[i].voters = Voters(s)
 
 \* In place of FollowerGrantsPreVote. Of our nodes, one that is no voter also does when its leader is
 \* silent, and there is no clock. The draft's never do.
@@ -61,12 +63,16 @@ FollowerGrantsPreVoteThere(s) ==
 \* Such a node refuses, too, as long as its leader is not silent.
 MayRefuse(s, m) == m.kind = "vote" /\ m.pre /\ s.role = "follower" /\ s.fetched
 
-\* In place of KeepsOngarosRule: our nodes do, and Kafka's do not.
-KeepsOngarosRuleThere(s) == s.id \in Run.own
+\* In place of VotesForStrangers: what the draft adds is below, in ReceivedInDraft.
+VotesForStrangersThere(s) == TRUE
 
-\* Who is told of a leader, and not where it is, learns the epoch alone, if it has no such voter.
+\* In place of KeepsOngarosRule: our nodes do, and Kafka's do not.
+KeepsOngarosRuleThere(s) == s.id \in Run.own /\ ~Reassigns
+
+\* Who is told of a leader, and not where it is, learns the epoch alone, if it has no such voter. In
+\* the draft KIP-595 addresses are in memory, and the voters that a node has say nothing of them.
 WithoutAddress(s, epoch, leader) ==
-    IF \E key \in Voters(s) : key[1] = leader THEN {} ELSE {Learned(s, epoch, None)}
+    IF ~Reassigns /\ \E key \in Voters(s) : key[1] = leader THEN {} ELSE {Learned(s, epoch, None)}
 
 \* What a message makes of it. An answer is not looked at by who gave the request up; each tells,
 \* before anything else, who leads.
@@ -79,6 +85,29 @@ Received(s, m) ==
             IN {s, t} \cup IF IsAwaited(t, m) THEN {[t EXCEPT !.fetched = TRUE]} ELSE {}
       [] m.kind = "told" -> {s, On(s, m).now} \cup WithoutAddress(s, m.epoch, m.leader)
       [] OTHER -> {s, On(Learned(s, m.epoch, m.leader), m).now}
+
+\* The same in the draft KIP-595. A request for a vote by who is no voter by the receiver's log is
+\* not looked at while there is a leader; or its epoch alone is; or it gets the vote after all.
+IsStranger(s, m) == m.kind = "vote" /\ m.key \notin Voters(s)
+
+HearsLeader(s) == s.role = "leader" \/ (s.role = "follower" /\ s.fetched)
+
+ReceivedInDraft(s, m) ==
+    CASE m.kind = "find" -> {s}
+      [] m.kind = "begin" -> {On(s, m).now} \cup WithoutAddress(s, m.epoch, m.from)
+      [] m.kind = "dismissal" ->
+            LET t == Learned(s, m.epoch, m.leader)
+            IN {s, t} \cup IF t.role = "follower" /\ t.epoch = m.epoch
+                           THEN {[t EXCEPT !.fetched = TRUE, !.isDismissed = TRUE]} ELSE {}
+      [] IsStranger(s, m) ->
+            {On(s, m).now, Learned(s, m.epoch, None)} \cup IF HearsLeader(s) THEN {s} ELSE {}
+      [] OTHER -> Received(s, m)
+
+\* What a leader has said of a voter holds until its log has the removal.
+InLog(s, t) ==
+    LET isRemoval(set) == set.at > End(s) /\ Key(t) \notin set.voters
+        isInLog == ~IsVoter(t) \/ \E i \in 1..Len(t.sets) : isRemoval(t.sets[i])
+    IN IF t.isDismissed /\ isInLog THEN [t EXCEPT !.isDismissed = FALSE] ELSE t
 
 \* A snapshot that was offered is there as a whole, some steps later.
 Loaded(s, m) == IF IsAwaited(s, m) THEN {OnSnapshot(s, m).now} ELSE {}
@@ -94,9 +123,25 @@ Found(s, e) ==
     LET t == [s EXCEPT !.start = Min(@, e.start)]
     IN IF e.snapshot > s.snapshot /\ e.snapshot <= s.hw THEN WithSnapshot(t, e.snapshot) ELSE t
 
-\* What the event itself makes of it.
+\* A start in the draft KIP-595: by the voters that its properties have this time. quorum-state has
+\* no addresses, so nobody follows at once; and a sole voter may have to look for others first.
+StartedInDraft(s, e, end) ==
+    LET t == Reopened([s EXCEPT !.sets[1].voters = e.first], end)
+        first == FirstRole(t)
+    IN {IF first.role = "follower" THEN Becomes(t, "unattached") ELSE first}
+       \cup IF Voters(t) = {Key(t)} THEN {Started(t)} ELSE {}
+
+\* What the event itself makes of it. In the draft KIP-595, a node whose log has the cluster's id
+\* refuses requests that have another. The model has no such ids, so the run says which.
 Happened(s, e) ==
-    CASE e.what = "receives" -> Received(s, flight[e.gets])
+    CASE Reassigns /\ e.refuses -> IF VotersAt(s) > 0 THEN {s} ELSE {}
+      [] Reassigns /\ e.what = "receives" ->
+            {InLog(s, t) : t \in ReceivedInDraft(s, flight[e.gets])}
+      [] Reassigns /\ e.what = "starts" ->
+            UNION {StartedInDraft(s, e, end) : end \in StartsWith(s, e)}
+      [] Reassigns /\ e.what = "wipes" ->
+            {[FormattedFor(s.id, s.dir + 1) EXCEPT !.sets[1].voters = e.first]}
+      [] e.what = "receives" -> Received(s, flight[e.gets])
       [] e.what = "syncs" -> {SyncedTo(s, Min(Max(e.to, s.synced), End(s)))}
       [] e.what = "starts" -> {Crashed(Found(s, e), end) : end \in StartsWith(s, e)}
       [] e.what = "wipes" -> {FormattedFor(s.id, s.dir + 1)}
@@ -129,16 +174,44 @@ MayReplaceVoters(s, voters, asked) ==
        /\ \A key \in new : MayAdd(s, key) /\ <<"add", key[1], key[2]>> \in asked
        /\ \A key \in old : <<"remove", key[1], key[2]>> \in asked
 
+\* The same in the draft KIP-595, where it is asked for targets: it writes them down, moves towards
+\* them by one voter at a time, and writes down that this is done. A target has fetched from it, or
+\* was one before.
+TargetsOf(batch) == IF "targets" \in DOMAIN batch THEN batch.targets ELSE {}
+
+Altered(change) == {KeyOf(change[i], FirstDirectory) : i \in 2..Len(change)}
+
+MayReassign(s, batch, asked) ==
+    LET voters == Voters(s)
+        targets == Targets(s)
+        new == targets \ voters
+        leaving == voters \ targets
+        known == DOMAIN s.match \cup UNION {s.sets[i].voters : i \in 1..Len(s.sets)}
+                 \cup UNION {s.log[i].targets : i \in 1..End(s)}
+        alters == /\ batch.voters = voters /\ TargetsOf(batch) \subseteq known
+                  /\ TargetsOf(batch) # targets
+                  /\ \E change \in asked : Altered(change) = TargetsOf(batch)
+        ends == batch.voters = voters /\ voters = targets /\ TargetsOf(batch) = {}
+        adds == \E key \in new : batch.voters = voters \cup {key} /\ MayAdd(s, key)
+        removes == \E key \in leaving \ {Key(s)} : batch.voters = voters \ {key}
+        isLarger == Cardinality(new) >= Cardinality(leaving)
+        moves == targets # {} /\ TargetsOf(batch) = targets /\ IF isLarger THEN adds ELSE removes
+    IN MayChangeVoters(s) /\ (alters \/ ends \/ moves)
+
 \* A leader appends as many records as its log then has: of clients, or a change of the voters. It may
 \* resign with that, as a sole voter does that adds another and has heard from none for long. Where it
 \* loses its power in the step, it has or has not.
 Written(s, e) ==
     LET count == e.keep + Len(e.new) - End(s)
-        voters(i) == e.new[Len(e.new) - count + i].voters
-        record(i) == Record(s, IF voters(i) = {} THEN "data" ELSE "voters", voters(i))
+        batch(i) == e.new[Len(e.new) - count + i]
+        voters(i) == batch(i).voters
+        record(i) == [Record(s, IF voters(i) = {} THEN "data" ELSE "voters", voters(i))
+                        EXCEPT !.targets = TargetsOf(batch(i))]
         changes == {i \in 1..count : voters(i) # {}}
         isAllowed == /\ count <= Len(e.new) /\ Cardinality(changes) <= 1
-                     /\ \A i \in changes : MayReplaceVoters(s, voters(i), e.asked)
+                     /\ \A i \in changes :
+                            IF Reassigns THEN MayReassign(s, batch(i), e.asked)
+                            ELSE MayReplaceVoters(s, voters(i), e.asked)
         one == Advanced(Appended(s, [i \in 1..count |-> record(i)]))
         all == IF isAllowed THEN {one, Resigned(one)} ELSE {}
     IN IF s.role # "leader" \/ count <= 0 THEN {s} ELSE IF e.isShown THEN all ELSE {s} \cup all
@@ -167,25 +240,30 @@ Ends(s, e) == {OnDisk(u, e) : u \in UNION {Heard(t, e) : t \in Written(s, e)}}
 
 VotedFor(t) == IF t.vote = None THEN None ELSE t.vote[1]
 
-\* The voters that a log has up to an offset.
-VotersIn(t, offset) == Voters([t EXCEPT !.sets = SelectSeq(@, LAMBDA set : set.at <= offset)])
+\* The voters that a log has up to an offset, and their targets.
+UpTo(t, offset) == [t EXCEPT !.sets = SelectSeq(@, LAMBDA set : set.at <= offset)]
+
+VotersIn(t, offset) == Voters(UpTo(t, offset))
 
 \* Whether a node that was s before the step shows itself as t. Where a new leader has forgotten
-\* what was committed, as Kafka's does, the model still knows it.
+\* what was committed, as Kafka's does, the model still knows it. The vote of who leads is told by
+\* nodes of the draft KIP-595, and not by all others.
 Shows(s, t, e) ==
     /\ t.role = e.role /\ t.epoch = e.epoch /\ t.leader = e.leader
     /\ e.storedEpoch = t.epoch
-    /\ t.role \in {"leader", "resigned"} \/ (VotedFor(t) = e.vote /\ e.vote = e.storedVote)
+    /\ \/ t.role \in {"leader", "resigned"} /\ ~Reassigns
+       \/ VotedFor(t) = e.vote /\ e.vote = e.storedVote
     /\ IF t.role = "leader" THEN ReportedHw(t) = e.hw
        ELSE IF e.isForgotten THEN t.hw >= e.hw ELSE t.hw = e.hw
     /\ End(t) = e.keep + Len(e.new)
     /\ SubSeq(t.log, 1, e.keep) = SubSeq(s.log, 1, e.keep)
     /\ \A i \in 1..Len(e.new) : /\ t.log[e.keep + i].epoch = e.new[i].epoch
                                 /\ t.log[e.keep + i].voters = e.new[i].voters
+                                /\ t.log[e.keep + i].targets = TargetsOf(e.new[i])
     /\ t.start = e.start /\ t.snapshot = e.snapshot
     /\ e.snapshot > 0 => /\ EpochAt(t, e.snapshot) = e.snapshotEpoch
                          /\ Dynamic => VotersIn(t, e.snapshot) = e.snapshotVoters
-    /\ Voters(t) = e.voters /\ IF e.isVoter THEN MayCampaign(t) ELSE ~IsVoter(t)
+    /\ Voters(t) = e.voters /\ IF e.isVoter THEN MayCampaign(t) ELSE ~IsVoter(t) \/ t.isDismissed
 
 \* Whether all this may be told to state machines, clients and operators: s was before the step, f is
 \* what its event has made of it, and t is after it. A state machine knows what is committed, leads
@@ -193,7 +271,8 @@ Shows(s, t, e) ==
 MayTell(s, f, t, e) ==
     LET has(u, change) ==
             LET key == KeyOf(change[2], change[3])
-            IN (key \in VotersIn(u, u.hw)) = (change[1] = "add")
+            IN IF change[1] = "alter" THEN Altered(change) = Targets(UpTo(u, u.hw))
+               ELSE (key \in VotersIn(u, u.hw)) = (change[1] = "add")
         reigns(u) == u.role = "leader" /\ EpochAt(u, u.hw) = u.epoch
     IN /\ e.told <= t.hw
        /\ e.leads > 0 => EpochAt(t, t.hw) = e.leads
@@ -245,7 +324,9 @@ Asks(s, t, x) ==
          [] x.kind = "fetch" ->
                 IF /\ t.role # "leader" /\ (IsDurable(t) \/ t.id \in Run.observers)
                    /\ fetch.epoch = x.epoch /\ fetch.at = x.at /\ fetch.lastEpoch = x.last
+                   /\ Reassigns => t.leader = x.to
                 THEN {fetch} ELSE {}
+         [] x.kind = "find" -> {[kind |-> "find", from |-> t.id, to |-> x.to, epoch |-> 0]}
          [] x.kind = "part" ->
                 IF /\ t.role # "leader" /\ t.epoch = x.epoch
                    /\ "own" \in DOMAIN x => t.dir = x.own
@@ -260,6 +341,12 @@ AsItLed(s, t) == IF s.role = "leader" /\ t.role = "resigned" /\ t.epoch = s.epoc
 BeforeItHeard(f, t) == IF f.role = "leader" /\ t.role = "leader" /\ f.epoch = t.epoch
                        THEN {[t EXCEPT !.hw = f.hw, !.match = f.match]} ELSE {}
 
+\* NOT_FOLLOWER: to who was removed, for good, and whose own log does not say so yet.
+MayDismiss(s, m) ==
+    /\ Reassigns /\ s.role = "leader" /\ s.epoch = m.epoch /\ m.at <= End(s)
+    /\ m.key \notin Voters(s) \cup VotersIn(s, Len(committed))
+    /\ m.key \in VotersIn(s, m.at)
+
 \* An answer, by what the node was before, in, or after the step. A Fetch that waited in vain is
 \* answered without being looked at again. Kafka's has that answer ready since the Fetch came, and
 \* gives it also if it is of a later epoch by then: transitionToUnattached lets them wait.
@@ -269,7 +356,8 @@ Answers(s, f, t, e, x) ==
         granted == IF m.kind = "vote" /\ e.gets = x.re
                    THEN {r \in OnVote(s, m).sends :
                             /\ r.kind = "granted"
-                            /\ r.pre \/ (IsOnDisk(x, m.from) /\ f.vote = r.toKey)}
+                            /\ \/ r.pre
+                               \/ f.vote = r.toKey /\ (x.kind # "granted" \/ IsOnDisk(x, m.from))}
                    ELSE {}
         served == IF m.kind = "fetch" THEN UNION {OnFetch(u, m).sends : u \in known} ELSE {}
         inVain == {u \in known : /\ e.gets # x.re /\ u.role = "leader" /\ u.epoch = m.epoch
@@ -279,15 +367,22 @@ Answers(s, f, t, e, x) ==
                                /\ u.epoch > m.epoch /\ hasLed(u)
                                /\ x.hw <= u.hw /\ x.end = m.at}
         asItLed == {[u EXCEPT !.epoch = m.epoch] : u \in left}
+        \* A leader that the draft's node cannot reach is none that it knows.
+        isHidden == Reassigns /\ m.kind = "begin" /\ x.leader = None
     IN CASE x.kind = "granted" ->
                 {r @@ [leader |-> x.leader] : r \in {r \in granted : r.epoch = x.epoch}}
          [] x.kind = "told" ->
-                IF /\ \E u \in known : u.epoch = x.epoch /\ u.leader = x.leader
-                   /\ granted = {} \/ MayRefuse(s, m)
+                IF /\ \E u \in known : u.epoch = x.epoch /\ (u.leader = x.leader \/ isHidden)
+                   /\ granted = {} \/ MayRefuse(s, m) \/ (Reassigns /\ IsStranger(s, m))
                    /\ m.kind = "fetch" =>
                         \E u \in known : u.role # "leader" \/ u.epoch # m.epoch
                 THEN {[kind |-> "told", from |-> s.id, to |-> m.from, epoch |-> x.epoch,
                        leader |-> x.leader]}
+                ELSE {}
+         [] x.kind = "dismissal" ->
+                IF m.kind = "fetch" /\ \E u \in known : MayDismiss(u, m)
+                THEN {[kind |-> "dismissal", from |-> s.id, to |-> m.from, epoch |-> m.epoch,
+                       leader |-> s.id]}
                 ELSE {}
          [] x.kind = "records" ->
                 {[r EXCEPT !.records = SubSeq(@, 1, x.end - m.at)] :

@@ -22,14 +22,16 @@ _OPENS, _CLOSES = re.compile(r"<<|[\[{(]"), re.compile(r">>|[\]})]")
 
 
 Key = tuple[int, int]  # A voter: its id, and the number of its directory.
-Change = tuple[str, int, int]  # "add" or "remove", and a voter.
+# "add" or "remove", and a voter; or "alter", and the ids of the target voters.
+Change = tuple[str, *tuple[int, ...]]
 
 
 class Batch(msgspec.Struct, frozen=True):
-    """A batch: its epoch, and the voters that it has."""
+    """A batch: its epoch, and the voters that it has, with those who are to be the voters."""
 
     epoch: int
     voters: frozenset[Key] = frozenset()
+    targets: frozenset[Key] = frozenset()
 
 
 class TracedStep(msgspec.Struct, kw_only=True):
@@ -71,25 +73,27 @@ class TracedStep(msgspec.Struct, kw_only=True):
     voters: frozenset[Key] = frozenset()  # That it acts on.
     is_voter: bool = False  # What it takes itself for.
     told: int = 0  # What its state machine knows to be committed.
+    first: frozenset[Key] = frozenset()  # The voters that its properties have.
     # What its state machine, clients and operators have to do with it in the step.
     leads: int = 0  # The epoch that its state machine is told to lead.
     takes: frozenset[int] = frozenset()  # The epochs that appends are meant for that it took.
     asked: frozenset[Change] = frozenset()  # Until it changes the voters, in its epoch.
     confirms: frozenset[Change] = frozenset()
     reloads: bool = False  # Its state machine leads, and is to load a snapshot.
+    refuses: bool = False  # The message that it got is of another cluster, it says.
 
 
 SHOWN = (
     "role", "epoch", "leader", "vote", "stored_epoch", "stored_vote", "hw", "is_forgotten", "to",
-    "start", "snapshot", "snapshot_epoch", "snapshot_voters", "voters", "is_voter", "told",
+    "start", "snapshot", "snapshot_epoch", "snapshot_voters", "voters", "is_voter", "told", "first",
 )  # fmt: skip
 
 
 class Trace(msgspec.Struct, kw_only=True):
     """A run: its first voters, those who sync beside their fetches, our nodes, and its steps.
 
-    In a static quorum all have the directory 0. ``constants`` are those of the model that say which
-    protocol it is.
+    In a static quorum all have the directory 0, and in the draft KIP-595. ``constants`` are those
+    of the model that say which protocol it is.
     """
 
     voters: Collection[int]
@@ -134,10 +138,10 @@ def _check(traces: Sequence[Trace], heap_mib: int) -> list[Verdict]:
             about="runs of real nodes",
             constants={
                 **_UNBOUNDED,
+                "Dynamic": _tla(traces[0].is_dynamic),
                 **traces[0].constants,
                 "Node": _tla(nodes),
                 "InitialVoters": "{}",
-                "Dynamic": _tla(traces[0].is_dynamic),
             },
             module="Runs",
             specification="TraceSpec",
@@ -166,7 +170,7 @@ def _check(traces: Sequence[Trace], heap_mib: int) -> list[Verdict]:
 
 
 # Operators of the model that one of Trace.tla takes the place of.
-_THERE = ("WritesVoters", "FollowerGrantsPreVote", "KeepsOngarosRule")
+_THERE = ("WritesVoters", "FollowerGrantsPreVote", "KeepsOngarosRule", "VotesForStrangers")
 _UNBOUNDED = {
     "SyncsAtOnce": "{}",
     "Begins": '"empty"',
@@ -231,7 +235,8 @@ def _tla(value: Any, name: str = "") -> str:
     if isinstance(value, set | frozenset):
         return f"{{{', '.join(map(_tla, sorted(value)))}}}"
     if isinstance(value, Batch):
-        return _tla({"epoch": value.epoch, "voters": value.voters})
+        targets = {"targets": value.targets} if value.targets else {}
+        return _tla({"epoch": value.epoch, "voters": value.voters, **targets})
     if isinstance(value, list | tuple):
         return f"<<{', '.join(map(_tla, value))}>>"
     fields = (f"{key} |-> {_tla(field, key)}" for key, field in value.items())

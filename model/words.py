@@ -44,6 +44,8 @@ MESSAGES = {
     "records": "records",
     "diverging": "a diverging epoch",
     "snapshot": "a snapshot",
+    "find": "FindQuorum",
+    "dismissal": "NOT_FOLLOWER",
 }
 
 

@@ -14,7 +14,9 @@ from typing import Any
 import msgspec
 
 from kraftspec.fastpath.types import ZERO_UUID
+from kraftspec.generated.errors import DraftErrorCode, ErrorCode
 from kraftspec.model.traces import NOBODY, SHOWN, Key, Trace, TracedStep, Verdict, words
+from kraftspec.reference.profiles.kip_595.messages import FindQuorum
 from kraftspec.reference.raft import ElectionState, ReplicaKey, SnapshotId
 from kraftspec.reference.raft.messages import (
     BeginEpoch,
@@ -249,6 +251,7 @@ class _TraceReplay(Replay):
             step.hw = log.count(core.high_watermark)
             step.voters, step.is_voter = self._keys(core.log.voters.last), core.is_voter
             step.told = log.count(replica.committed)
+            step.first = self._keys(replica.config.voters)
             if replica.snapshots:
                 self._look_at_snapshot(replica, max(replica.snapshots), step)
         step.loads = self._loads(replica, before, log, step.start)
@@ -310,6 +313,7 @@ class _TraceReplay(Replay):
                 return None
             reply = profile.decode_reply(request, message.version, message.body)
             fields = _reply_fields(request, reply, log)
+            step.refuses |= reply.top_error == ErrorCode.INCONSISTENT_CLUSTER_ID
             if fields is None:
                 return None
             self._last_use[number] = step
@@ -356,6 +360,8 @@ def _request_fields(request: Request, log: WholeLog) -> dict[str, Any] | None:
         return {"kind": kind, "epoch": request.leader_epoch}
     if isinstance(request, FetchSnapshot):
         return {"kind": "part", "epoch": request.leader_epoch}
+    if isinstance(request, FindQuorum):
+        return {"kind": "find"}
     return None
 
 
@@ -365,6 +371,8 @@ def _reply_fields(request: Request, reply: Reply, log: WholeLog) -> dict[str, An
     told = {"kind": "told", "epoch": reply.leader_epoch, "leader": reply.leader_id}
     if isinstance(reply, VoteReply) and reply.vote_granted:
         return told | {"kind": "granted"}
+    if isinstance(reply, FetchReply) and reply.error == DraftErrorCode.NOT_FOLLOWER:
+        return {"kind": "dismissal"}
     if not isinstance(request, Fetch) or not isinstance(reply, FetchReply) or reply.error:
         return told
     if reply.diverging_epoch >= 0:

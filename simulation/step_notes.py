@@ -6,6 +6,7 @@ A trace for the model is made of it. Nothing is judged here.
 from __future__ import annotations
 
 from kraftspec.model.traces import Change
+from kraftspec.reference.profiles.kip_595.messages import AlterQuorum
 from kraftspec.reference.raft import ReplicaKey, SnapshotId
 from kraftspec.reference.raft.messages import AddVoter, RemoveVoter, Request
 from kraftspec.simulation.clients import Operation
@@ -60,6 +61,8 @@ class StepNotes(Invariant):
         self.reloads = self.reloads or replica.leads_epoch >= 0
 
     def _change(self, request: Request) -> Change | None:
+        if isinstance(request, AlterQuorum):
+            return "alter", *sorted({*request.targets})
         if not isinstance(request, AddVoter | RemoveVoter):
             return None
         key = ReplicaKey(request.voter_id, request.voter_directory_id)

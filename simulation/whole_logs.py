@@ -11,9 +11,11 @@ from bisect import bisect_left, bisect_right
 import msgspec
 
 from kraftspec.fastpath.types import Uuid
-from kraftspec.model.traces import Batch
+from kraftspec.model.traces import Batch, Key
+from kraftspec.reference.profiles.kip_595.assignment import Assignment
 from kraftspec.reference.raft import ReplicaKey, SnapshotId
 from kraftspec.reference.raft.control import ControlRecord, Voters
+from kraftspec.reference.raft.voters import VoterSet
 from kraftspec.simulation.invariants import Invariant
 from kraftspec.simulation.log_model import LogModel
 from kraftspec.simulation.replica import Replica
@@ -47,15 +49,25 @@ class WholeLogs(Invariant):
         self.reset: dict[int, SnapshotId] = {}
         self._directories: dict[ReplicaKey, int] = {}
         self._counts: dict[int, int] = {}
-        self._voters: dict[_Place, frozenset[tuple[int, int]]] = {}
+        self._voters: dict[_Place, frozenset[Key]] = {}
+        self._targets: dict[_Place, frozenset[Key]] = {}
         self._before: dict[_Place, tuple[_Place, Batch]] = {}
         self._last: dict[int, WholeLog] = {}
 
     def control_appended(self, replica: Replica, offset: int, record: ControlRecord) -> None:
         """Note the voters that a batch has."""
         if isinstance(record, Voters):
-            keys = frozenset((v.key.id, self.directory(v.key)) for v in record.voters)
-            self._voters[replica.log_model.end_offset, replica.log_model.end_chain] = keys
+            place = replica.log_model.end_offset, replica.log_model.end_chain
+            voters = record.voters
+            self._voters[place] = self._keys(voters)
+            if isinstance(voters, Assignment) and voters.targets:
+                self._targets[place] = frozenset((id, 0) for id in voters.targets)
+
+    def _keys(self, voters: VoterSet) -> frozenset[Key]:
+        """Return voters as the model has them; the draft KIP-595 has no directories."""
+        if isinstance(voters, Assignment):
+            return frozenset((id, 0) for id in voters.ids)
+        return frozenset((one.key.id, self.directory(one.key)) for one in voters)
 
     def log_reset(self, replica: Replica, snapshot: SnapshotId) -> None:
         """Note that a snapshot took the place of the log."""
@@ -79,7 +91,8 @@ class WholeLogs(Invariant):
         whole = self._until(last, log)
         place = (log.start_offset, log.start_chain)
         for end, chain, epoch in zip(log.ends, log.chains, log.epochs, strict=True):
-            batch = Batch(epoch, self._voters.get((end, chain), frozenset()))
+            voters = self._voters.get((end, chain), frozenset())
+            batch = Batch(epoch, voters, self._targets.get((end, chain), frozenset()))
             self._before[end, chain] = (place, batch)
             place = (end, chain)
             whole.ends.append(end)

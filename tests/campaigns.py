@@ -80,6 +80,7 @@ CAMPAIGNS = (
     Campaign("explore", "all states of a few real nodes are the model's", make("explore")),
     Campaign("model-bugs", "the model alone rejects runs with seeded bugs", make("model-bugs")),
     modelled("ours", "our nodes"),
+    modelled("kip-595", "the draft KIP-595", "--profile", "kip-595"),
     modelled("kip-996", "the draft KIP-996", "--profile", "kip-996"),
     modelled("kafka-4.3.1", "Kafka 4.3.1", "--core", "kafka:4.3.1"),
     modelled("kafka-4.4.0", "Kafka 4.4.0", "--core", "kafka:4.4.0"),

@@ -87,6 +87,12 @@ class Kip595Protocol(SimulatedProtocol):
     """How the simulator forms and runs quorums of KIP-595's draft."""
 
     has_snapshots = False
+    # Voters are records of the log, whatever kraft.version says: the draft has none.
+    model: Mapping[str, str] | None = {
+        "PreVote": '"none"',
+        "Dynamic": "TRUE",
+        "Reassigns": "TRUE",
+    }
     changes = (AlterQuorum,)
     liveness = (
         "leader_elected",

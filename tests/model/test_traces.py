@@ -28,9 +28,13 @@ SEEDS = (1, 3, 6, 8, 10)
 
 
 def runs(
-    seeds: Sequence[int], events: int, *cores: Core, profile_name: str = "kafka"
+    seeds: Sequence[int],
+    events: int,
+    *cores: Core,
+    profile_name: str = "kafka",
+    without: Sequence[str] = (),
 ) -> list[Trace]:
-    profile = profile_named(profile_name, without=())
+    profile = profile_named(profile_name, without=without)
     return [record(seed, profile, events=events, cores=cores).trace for seed in seeds]
 
 
@@ -100,6 +104,66 @@ def test_runs_of_the_draft_of_pre_votes() -> None:
     assert lost.stuck_at is not None
     assert lost.before["role"] == "prospective"
     assert as_drafts.steps[lost.stuck_at].role == "follower"
+
+
+@pytest.mark.kafka
+@pytest.mark.soak
+def test_runs_of_the_draft_of_reassignment() -> None:
+    """Nodes that were told other voters, or none; targets, and moves; a voter that is dismissed."""
+    drafts = runs([23, 27, 53], 1_000, profile_name="kip-595")
+    with planted("applies_voters_on_commit"):
+        (bugged,) = runs([27], 150, profile_name="kip-595")
+    steps = [step for trace in drafts for step in trace.steps]
+    sent = {message["kind"] for step in steps for message in step.sends}
+    assert {"find", "dismissal"} <= sent
+    assert len({step.first for step in drafts[0].steps if step.is_shown}) > 2
+    assert any(change[0] == "alter" for step in steps for change in step.confirms)
+    moves = {batch.voters ^ batch.targets for step in steps for batch in step.new if batch.targets}
+    assert len(moves) > 2
+    assert any(not step.is_voter and step.node in {key[0] for key in step.voters} for step in steps
+               if step.is_shown)  # fmt: skip
+    *explained, acts_late = check([*drafts, bugged], heap_mib=1024)
+    assert [one.stuck_at for one in explained] == [None] * len(drafts)
+    assert acts_late.stuck_at is not None
+    late = bugged.steps[acts_late.stuck_at]
+    as_long = [one for one in acts_late.allowed if one["end"] == late.keep + len(late.new)]
+    assert as_long
+    assert late.voters not in [one["voters"] for one in as_long]
+
+
+@pytest.mark.kafka
+@pytest.mark.soak
+def test_flaws_of_the_draft_of_reassignment_are_not_explained() -> None:
+    """The same seeds, with the fixes, are."""
+    seeds = {
+        "own-epoch-commit": (70, 300),
+        "caught-up-first": (60, 350),
+        "bump-when-lost": (0, 300),
+    }
+    flawed, fixed = (
+        [
+            run
+            for fix, (seed, events) in seeds.items()
+            for run in runs([seed], events, profile_name="kip-595", without=(fix,)[:count])
+        ]
+        for count in (1, 0)
+    )
+    verdicts = check([*flawed, *fixed], heap_mib=1024)
+    assert [one.stuck_at for one in verdicts[3:]] == [None] * 3
+    stuck = []
+    for run, verdict in zip(flawed, verdicts[:3], strict=True):
+        assert verdict.stuck_at is not None
+        stuck.append((verdict.before, run.steps[verdict.stuck_at]))
+    (candidate, moves), (leader, adds), (loser, stays) = stuck
+    # It moves as it begins to lead.
+    assert (candidate["role"], moves.role) == ("candidate", "leader")
+    assert any(batch.targets for batch in moves.new)
+    # One is added, and nothing but what it has of the log forbids it.
+    assert leader["role"] == adds.role == "leader"
+    assert len(adds.voters) == len(leader["voters"]) + 1
+    # It stays in the epoch that it lost.
+    assert (loser["role"], stays.role) == ("candidate", "unattached")
+    assert stays.epoch == loser["epoch"]
 
 
 @pytest.mark.kafka
@@ -217,7 +281,7 @@ def test_the_command_without_java(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (["--minimise"], "go each alone"),
         (["--lock-step", "kafka:4.4.0"], "go each alone"),
-        (["--profile", "kip-595"], "does not describe the protocol kip-595"),
+        (["--profile", "kip-853"], "does not describe the protocol kip-853"),
     ],
 )
 def test_the_command_is_of_runs_that_the_model_describes(options: list[str], expected: str) -> None:
