@@ -14,6 +14,7 @@ from kraftspec.fastpath.batch_reader import decode_batch
 from kraftspec.generated.kafka import SnapshotHeaderRecord
 from kraftspec.reference.log import LogDirectory
 from kraftspec.reference.log.control import control_type_of, control_value
+from kraftspec.reference.log.known_segments import unchanged
 from kraftspec.reference.raft import Core, ElectionState, LogState, SnapshotId, VoterSet
 from kraftspec.reference.raft import effects as fx
 from kraftspec.reference.raft import events as ev
@@ -132,7 +133,7 @@ class Storage:
             if known is not None:
                 voters.put(latest.end_offset - 1, known)
             start = max(start, latest.end_offset)
-        controls = list(self._log_controls(start))
+        controls = self._log_controls(start)
         if state is not None and state.voters is not None:
             applied = [one for one in controls if one[0] <= state.applied_offset]
             for offset, record in applied:
@@ -167,20 +168,19 @@ class Storage:
         if changed is not None:
             voters.put(offset, changed)
 
-    def _log_controls(self, offset: int) -> Iterator[tuple[int, ControlRecord]]:
-        """Yield the control records at ``offset`` and after it."""
-        for segment in self.log.segments_from(offset):
-            notes = segment.index.notes
-            known = notes.get(self.profile.name)
-            if known is None:
-                known = notes[self.profile.name] = [
-                    control
-                    for header, data in segment.control_batches()
-                    for control in self._controls(decode_batch(data, header.position))
-                ]
-            for control in known:
-                if control[0] >= offset:
-                    yield control
+    def _log_controls(self, offset: int) -> list[tuple[int, ControlRecord]]:
+        """Return the control records at ``offset`` and after it, with their offsets."""
+        segments = self.log.segments_from(offset)
+        notes, key = self.log.notes, f"control records of {self.profile.name}"
+        before, known = notes.get(key, ((), ()))
+        count = unchanged(before, segments)
+        end = segments[count - 1].next_offset if count else 0
+        controls = [one for one in known if one[0] < end]
+        for segment in segments[count:]:
+            for header, data in segment.control_batches():
+                controls += self._controls(decode_batch(data, header.position))
+        notes[key] = segments, controls
+        return [one for one in controls if one[0] >= offset]
 
     def snapshot_controls(self, snapshot_id: SnapshotId) -> Iterator[ControlRecord]:
         """Yield the control records of a snapshot that the core knows."""

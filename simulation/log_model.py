@@ -48,9 +48,9 @@ class LogModel:
         return self.chains[-1] if self.chains else self.start_chain
 
     @property
-    def end(self) -> tuple[int, int]:
-        """Where the log ends, and its chain there: what follows depends on nothing else."""
-        return self.end_offset, self.end_chain
+    def start(self) -> tuple[int, int, int]:
+        """Where the log starts, and what was before: what follows depends on nothing else."""
+        return self.start_offset, self.start_chain, self.start_epoch
 
     @property
     def last_epoch(self) -> int:
@@ -73,17 +73,15 @@ class LogModel:
         self._set_end()
         return first
 
-    def batches_from(self, first: int) -> tuple[list[int], list[int], list[int]]:
-        """Return the batches from an index on: the ends, epochs and chains of each."""
-        return self.ends[first:], self.epochs[first:], self.chains[first:]
-
-    def take(self, batches: tuple[list[int], list[int], list[int]]) -> None:
-        """Take batches in that another log has at the end of this one."""
-        ends, epochs, chains = batches
-        self.ends += ends
-        self.epochs += epochs
-        self.chains += chains
-        self._set_end()
+    def up_to(self, end_offset: int) -> LogModel:
+        """Return another log, of the batches up to an offset."""
+        other = LogModel(*self.start)
+        count = bisect_right(self.ends, end_offset)
+        other.ends = self.ends[:count]
+        other.epochs = self.epochs[:count]
+        other.chains = self.chains[:count]
+        other._set_end()
+        return other
 
     def truncate_to(self, end_offset: int) -> None:
         """Forget batches that end after ``end_offset``."""

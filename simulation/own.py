@@ -14,8 +14,9 @@ from kraftspec.reference.host import Host, PowerLostError
 from kraftspec.reference.log import CorruptMetadataLogError, LogDirectory
 from kraftspec.reference.log.directory import METADATA_NAME
 from kraftspec.reference.log.epochs import EpochEntry
+from kraftspec.reference.log.known_segments import unchanged
 from kraftspec.reference.log.memory_files import MemoryFiles
-from kraftspec.reference.log.recovery import LOG_SUFFIX
+from kraftspec.reference.log.segment import LOG_SUFFIX
 from kraftspec.reference.raft import Config, Core, ElectionState, SnapshotId
 from kraftspec.reference.raft import effects as fx
 from kraftspec.reference.raft import events as ev
@@ -32,11 +33,11 @@ from kraftspec.simulation.replica import FULL, Replica, Surroundings
 from kraftspec.simulation.rng import Rng
 
 DIRECTORY = "/log"
-# Operations that change a disk.
 # What a power loss does to files, in words, by the keys of ``MemoryFiles.power_loss``.
 _LOST = {
     "lost write": "loses bytes of", "torn write": "tears", "lost name": "loses the names",
 }  # fmt: skip
+# Operations that change a disk.
 CHANGES = ("write", "sync", "rename", "sync_directory", "truncate")
 ONE_BATCH = 1  # Bytes: a read gives one batch at least, and so this one.
 READ_BYTES = 1 << 20
@@ -79,6 +80,7 @@ class OwnReplica(Host, Replica):
         Host.__init__(self)
         self.campaigns_when_removed = self.profile.policy.campaigns_when_removed
         self.files = MemoryFiles()
+        self.files.hook_sees_reads = False  # Faults come at operations that change something.
         self._is_cutting = False  # Whether the power goes at an operation of the disk.
         LogDirectory.format(
             DIRECTORY, world.protocol.meta_properties(config), first_files, self.files
@@ -113,15 +115,15 @@ class OwnReplica(Host, Replica):
             snapshot = next(one for one in log.snapshots if one.end_offset == start)
             chain, epoch = self.snapshot_chain(snapshot), snapshot.epoch
         log_model = LogModel(start, chain, epoch)
-        for segment in log.segments_from(start):
-            first, end = len(log_model.ends), log_model.end
-            notes = segment.index.notes
-            if end in notes:
-                log_model.take(notes[end])
-                continue
+        segments = log.segments_from(start)
+        before, known = log.notes.get(LogModel, ((), log_model))
+        count = unchanged(before, segments) if known.start == log_model.start else 0
+        if count:
+            log_model = known.up_to(segments[count - 1].next_offset)
+        for segment in segments[count:]:
             while log_model.end_offset < segment.next_offset:
                 log_model.append(log.read(log_model.end_offset, READ_BYTES))
-            notes[end] = log_model.batches_from(first)
+        log.notes[LogModel] = segments, log_model.up_to(log_model.end_offset)
         return log_model
 
     def stop(self) -> None:

@@ -28,7 +28,7 @@ SECTOR_BYTES: Final = 512
 Hook = Callable[[str, str, int], None]
 
 
-class _Inode:
+class Inode:
     """The bytes of a file: as a reader sees them, and as the disk has them."""
 
     __slots__ = ("begun", "current", "cut_to", "dirty", "durable", "is_lost", "remembered")
@@ -143,7 +143,7 @@ class MemoryFile:
 
     __slots__ = ("_files", "_inode", "_path")
 
-    def __init__(self, files: MemoryFiles, inode: _Inode, path: str) -> None:
+    def __init__(self, files: MemoryFiles, inode: Inode, path: str) -> None:
         self._files = files
         self._inode = inode
         self._path = path
@@ -211,18 +211,17 @@ class MemoryFile:
         self._inode.settle()
 
     @property
-    def is_watched(self) -> bool:
-        """Whether somebody sees each operation, those that only read too."""
-        return self._files.hook is not None
-
-    @property
     def remembered(self) -> Any:
-        """What a reader left here that read the whole file; None once its bytes have changed."""
-        return self._inode.remembered
+        """What a reader left here that read the whole file; None once its bytes have changed.
+
+        Where somebody wants to see each read, nothing is left here, nor found.
+        """
+        return None if self._files.is_read_watched else self._inode.remembered
 
     @remembered.setter
     def remembered(self, value: Any) -> None:
-        self._inode.remembered = value
+        if not self._files.is_read_watched:
+            self._inode.remembered = value
 
     def close(self) -> None:
         """Let the file go."""
@@ -250,24 +249,26 @@ class MemoryFiles:
 
     def __init__(self, *, capacity_bytes: int | None = None) -> None:
         self.hook: Hook | None = None
+        self.hook_sees_reads = True  # Else readers may spare themselves what they read before.
         self.capacity_bytes = capacity_bytes
         self.locks: set[str] = set()
-        self._names: dict[str, dict[str, _Inode | None]] = {"/": {}}
-        self._durable_names: dict[str, dict[str, _Inode | None]] = {"/": {}}
+        self.known: dict[str, Any] = {}  # What a reader of a directory left for the next one.
+        self._names: dict[str, dict[str, Inode | None]] = {"/": {}}
+        self._durable_names: dict[str, dict[str, Inode | None]] = {"/": {}}
         # Changes of names not synced, a directory: (old name or none, new name or none, file).
-        self._changes: dict[str, list[tuple[str, str, _Inode | None]]] = {}
+        self._changes: dict[str, list[tuple[str, str, Inode | None]]] = {}
 
     def _called(self, operation: str, path: str) -> None:
         if self.hook is not None:
             self.hook(operation, path, 0)
 
-    def _inside(self, directory: str) -> dict[str, _Inode | None]:
+    def _inside(self, directory: str) -> dict[str, Inode | None]:
         names = self._names.get(directory.rstrip("/") or "/")
         if names is None:
             raise FileNotFoundError(errno.ENOENT, "no such directory", directory)
         return names
 
-    def _change(self, directory: str, old: str, new: str, inode: _Inode | None) -> None:
+    def _change(self, directory: str, old: str, new: str, inode: Inode | None) -> None:
         names = self._names[directory]
         _apply(names, old, new, inode)
         self._changes.setdefault(directory, []).append((old, new, inode))
@@ -295,7 +296,7 @@ class MemoryFiles:
         if inode is None:
             if not create:
                 raise FileNotFoundError(errno.ENOENT, "no such file", path)
-            inode = _Inode()
+            inode = Inode()
             self._change(directory or "/", "", name, inode)
         return MemoryFile(self, inode, path)
 
@@ -304,12 +305,14 @@ class MemoryFiles:
         self._called("names", directory)
         return sorted(self._inside(directory))
 
-    def remembered(self, directory: str) -> dict[str, Any]:
-        """Return what readers remember of the files in a directory; none while it is watched."""
-        if self.hook is not None:
-            return {}
-        inodes = self._inside(directory).items()
-        return {name: inode.remembered for name, inode in inodes if inode is not None}
+    def inodes(self, directory: str) -> dict[str, Inode | None]:
+        """Return what stands behind the names in a directory; None behind a directory's."""
+        return self._names[directory]
+
+    @property
+    def is_read_watched(self) -> bool:
+        """Whether somebody sees each operation, those that only read too."""
+        return self.hook is not None and self.hook_sees_reads
 
     def make_directory(self, path: str) -> None:
         """Make a directory where there is none."""
@@ -392,7 +395,7 @@ class MemoryFiles:
             parent, name = _split(directory)
             if name not in self._durable_names.get(parent, {}):
                 del self._durable_names[directory]
-        seen: dict[int, _Inode] = {}
+        seen: dict[int, Inode] = {}
         for directory in sorted(self._durable_names):
             names = self._durable_names[directory]
             for name in sorted(name for name, inode in names.items() if _may_lose(inode)):
@@ -419,18 +422,18 @@ class MemoryFiles:
         """Return the bytes of a file as a reader sees them."""
         return bytes(self._inode(path).current)
 
-    def _inode(self, path: str) -> _Inode:
+    def _inode(self, path: str) -> Inode:
         directory, name = _split(path)
         inode = self._inside(directory)[name]
         assert inode is not None
         return inode
 
 
-def _may_lose(inode: _Inode | None) -> bool:
+def _may_lose(inode: Inode | None) -> bool:
     return inode is not None and not inode.is_clean
 
 
-def _apply(names: dict[str, _Inode | None], old: str, new: str, inode: _Inode | None) -> None:
+def _apply(names: dict[str, Inode | None], old: str, new: str, inode: Inode | None) -> None:
     if old:
         names.pop(old, None)
     if new:

@@ -25,10 +25,11 @@ from kraftspec.fastpath.walk import iterate_headers
 from kraftspec.reference.log.control import ControlValue, encode_control_values
 from kraftspec.reference.log.epochs import CHECKPOINT_NAME
 from kraftspec.reference.log.files import ensure_directory, read_whole, replace_whole
-from kraftspec.reference.log.recovery import LOG_SUFFIX, Found, recover, remove_segment
+from kraftspec.reference.log.recovery import Found, recover, remove_segment
 from kraftspec.reference.log.segment import (
     INDEX_SUFFIXES,
     INT32_MAX,
+    LOG_SUFFIX,
     BatchIndex,
     Segment,
     segment_name,
@@ -96,6 +97,7 @@ class MetadataLog:
         self.directory = directory
         self.recovery: Final[LogRecovery] = recovered.report
         self.snapshots: list[SnapshotId] = recovered.snapshots  # In order.
+        self.notes = recovered.notes
         self._files = files
         self._config = config
         self._segments = recovered.segments

@@ -8,21 +8,23 @@ the start of the log follow from that; the files that have them are only compare
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from kraftspec.fastpath.append import ZERO_AHEAD_BYTES_MAX
 from kraftspec.fastpath.recovery import Recovery, find_end
-from kraftspec.reference.log.epochs import CHECKPOINT_NAME, EpochEntry, EpochList
+from kraftspec.reference.log.epochs import CHECKPOINT_NAME, EpochList
 from kraftspec.reference.log.files import read_whole
-from kraftspec.reference.log.memory_files import MemoryFile, MemoryFiles
+from kraftspec.reference.log.known_segments import KnownSegments, SegmentRead
+from kraftspec.reference.log.memory_files import MemoryFile
 from kraftspec.reference.log.segment import (
     INDEX_SUFFIXES,
     INT32_MAX,
+    LOG_SUFFIX,
     BatchIndex,
     Segment,
+    segment_base,
     segment_name,
 )
 from kraftspec.reference.log.snapshots import order, parse_name
@@ -33,11 +35,10 @@ if TYPE_CHECKING:
     from kraftspec.reference.log.files import Files
     from kraftspec.reference.raft.types import SnapshotId
 
-LOG_SUFFIX: Final = ".log"
 DELETED_SUFFIX: Final = ".deleted"
 # Kafka's positions are int32; of the last segment's, zeros may be written ahead.
 SEGMENT_BYTES_MAX: Final = INT32_MAX + ZERO_AHEAD_BYTES_MAX
-_SEGMENT = re.compile(r"(\d{20})\.log")
+_SEGMENT_SUFFIXES: Final = (LOG_SUFFIX, *INDEX_SUFFIXES)
 
 
 class LogRecovery(msgspec.Struct):
@@ -87,6 +88,7 @@ class Found(msgspec.Struct):
     epochs: EpochList
     snapshots: list[SnapshotId]
     report: LogRecovery
+    notes: dict[Any, Any]  # Of readers of the segments, for the next time: see `KnownSegments`.
 
 
 class _Chain:
@@ -122,23 +124,9 @@ class _Chain:
         return ""
 
 
-class _Remembered(NamedTuple):
-    """What was found in a segment: valid while its bytes and what is before it are the same.
-
-    Who writes to the segment makes the disk forget it first; who cuts it, changes a copy.
-    """
-
-    due: int
-    last_epoch: int
-    interval_bytes: int
-    batches: BatchIndex
-    recovery: Recovery
-    epochs: list[EpochEntry]  # That begin in it.
-
-
 def _recover_segment(
     files: Files, path: str, base_offset: int, chain: _Chain, interval_bytes: int
-) -> tuple[Segment, Recovery]:
+) -> tuple[Segment, SegmentRead]:
     file = files.open(path)
     try:
         file.settle()
@@ -148,16 +136,16 @@ def _recover_segment(
             raise CorruptMetadataLogError(path, 0, reason)
         if chain.due is None:
             chain.due = base_offset
-        recovery = _read_segment(file, base_offset, chain, interval_bytes)
+        read = _read_segment(file, base_offset, chain, interval_bytes)
     except BaseException:
         file.close()
         raise
-    segment = Segment(path.removesuffix(LOG_SUFFIX), file, chain.index, recovery.end)
+    segment = Segment(path.removesuffix(LOG_SUFFIX), file, read.batches, read.recovery.end)
     segment.next_offset = chain.due
-    return segment, recovery
+    return segment, read
 
 
-def _read_segment(file: File, base_offset: int, chain: _Chain, interval_bytes: int) -> Recovery:
+def _read_segment(file: File, base_offset: int, chain: _Chain, interval_bytes: int) -> SegmentRead:
     """Check the batches of a segment.
 
     A disk may rot, so it is read at each start. Memory does not: there what was found before holds.
@@ -165,20 +153,18 @@ def _read_segment(file: File, base_offset: int, chain: _Chain, interval_bytes: i
     assert chain.due is not None
     epochs = chain.epochs
     before = chain.due, epochs.last_epoch, interval_bytes
-    memory = file if isinstance(file, MemoryFile) and not file.is_watched else None
-    known = memory.remembered if memory else None
-    if isinstance(known, _Remembered) and known[:3] == before:
-        chain.index = known.batches
+    known = file.remembered if isinstance(file, MemoryFile) else None
+    if isinstance(known, SegmentRead) and known[:3] == before:
         epochs.entries += known.epochs
         chain.due = known.recovery.next_offset
-        return known.recovery
+        return known
     chain.index = BatchIndex(base_offset, interval_bytes)
     count = len(epochs.entries)
     recovery = find_end(file.read_at, file.size(), base_offset, chain.visit, is_log=True)
-    if memory:
-        begun = epochs.entries[count:]
-        memory.remembered = _Remembered(*before, chain.index, recovery, begun)
-    return recovery
+    read = SegmentRead(*before, chain.index, recovery, epochs.entries[count:])
+    if isinstance(file, MemoryFile):
+        file.remembered = read
+    return read
 
 
 def recover(
@@ -191,13 +177,19 @@ def recover(
     """
     report = LogRecovery()
     names = files.names(directory)
-    # The pattern is slow, and most names are others.
-    logs = (name for name in names if name.endswith(LOG_SUFFIX))
-    bases = [int(match[1]) for match in map(_SEGMENT.fullmatch, logs) if match]
-    chain = _Chain(EpochList())
-    segments: list[Segment] = []
+    bases = [segment_base(name) for name in names if name.endswith(LOG_SUFFIX)]
+    bases = [base for base in bases if base >= 0]
+    known = KnownSegments.of(files, directory)
+    segments, recoveries, epochs, unsure = known.take(files, directory, bases, interval_bytes)
+    for recovery in recoveries:
+        _note(report, recovery)
+    chain = _Chain(EpochList(epochs))
+    if segments:
+        chain.due = segments[-1].next_offset
+    taken = len(segments)
+    reads: list[SegmentRead] = []
     try:
-        for number, base_offset in enumerate(bases):
+        for number, base_offset in enumerate(bases[taken:], taken):
             is_last = number + 1 == len(bases)
             path = f"{directory}/{segment_name(base_offset)}{LOG_SUFFIX}"
             if chain.due is not None and chain.due != base_offset:
@@ -207,8 +199,10 @@ def recover(
                 _drop(files, directory, bases[number:], report)
                 report.torn_reason = f"{path}: {reason}"
                 break
-            segment, recovery = _recover_segment(files, path, base_offset, chain, interval_bytes)
+            segment, read = _recover_segment(files, path, base_offset, chain, interval_bytes)
+            recovery = read.recovery
             segments.append(segment)
+            reads.append(read)
             _note(report, recovery)
             if recovery.reason or (recovery.zero_bytes and not is_last):
                 reason = recovery.reason or "zeros at the end, and another segment follows"
@@ -225,13 +219,15 @@ def recover(
         for segment in segments:
             segment.file.close()
         raise
-    _compare_indexes(files, directory, names, segments, report)
+    read_now = segments[taken:]
+    _compare_indexes(files, directory, names, unsure + read_now, report)
+    known.learn(taken, list(zip(read_now, reads, strict=True)), chain.epochs.entries)
     start_offset = _start_of(segments, snapshots)
     if start_offset:
         chain.epochs.start_at(start_offset)
     if CHECKPOINT_NAME in names:
         report.epochs_were_stale = _is_stale(files, directory, chain.epochs)
-    return Found(segments, start_offset, chain.epochs, snapshots, report)
+    return Found(segments, start_offset, chain.epochs, snapshots, report, known.notes)
 
 
 def _note(report: LogRecovery, recovery: Recovery) -> None:
@@ -265,7 +261,7 @@ def _find_snapshots(
     kept: list[SnapshotId] = []
     gone = []
     for name in names:
-        if name.endswith((LOG_SUFFIX, *INDEX_SUFFIXES)):
+        if name.endswith(_SEGMENT_SUFFIXES):
             continue
         parsed = parse_name(name)
         if parsed is None:
@@ -306,13 +302,10 @@ def _compare_indexes(
     Those of the last one are removed then: they are written when it is sealed.
     """
     there = set(names)
-    remembered = files.remembered(directory) if isinstance(files, MemoryFiles) else {}
     for number, segment in enumerate(segments):
         for which, suffix in enumerate(INDEX_SUFFIXES):
             path = segment.path + suffix
             name = path[len(directory) + 1 :]
-            if remembered.get(name) is segment.index:
-                continue
             if name in there and _is_index(files, path, segment.index, which):
                 continue
             is_last = number + 1 == len(segments)
@@ -329,6 +322,8 @@ def _is_index(files: Files, path: str, index: BatchIndex, which: int) -> bool:
     """Whether a file has what the index of its kind must have. Memory is told that it has."""
     file = files.open(path)
     try:
+        if isinstance(file, MemoryFile) and file.remembered is index:
+            return True
         is_same: bool = file.read_at(0, file.size()) == index.files()[which]
         if is_same and isinstance(file, MemoryFile):
             file.remembered = index
@@ -338,8 +333,4 @@ def _is_index(files: Files, path: str, index: BatchIndex, which: int) -> bool:
 
 
 def _is_stale(files: Files, directory: str, epochs: EpochList) -> bool:
-    data = read_whole(files, f"{directory}/{CHECKPOINT_NAME}")
-    try:
-        return EpochList.from_checkpoint(data).entries != epochs.entries
-    except (ValueError, TypeError, IndexError):
-        return True
+    return read_whole(files, f"{directory}/{CHECKPOINT_NAME}") != epochs.to_checkpoint()

@@ -16,7 +16,7 @@ import struct
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from kraftspec.fastpath.append import Appender
 from kraftspec.fastpath.files import File
@@ -26,14 +26,23 @@ from kraftspec.reference.log.files import Files
 
 OFFSET_ENTRY: Final = struct.Struct(">ii")  # Offset, relative to the segment's; position.
 TIME_ENTRY: Final = struct.Struct(">qi")  # Timestamp (ms); offset, relative.
+LOG_SUFFIX: Final = ".log"
 INDEX_SUFFIXES: Final = (".index", ".timeindex")
 INT32_MAX: Final = (1 << 31) - 1
 NO_TIMESTAMP: Final = -1
+_DIGITS: Final = 20  # Of a base offset in a name.
 
 
 def segment_name(base_offset: int) -> str:
     """Return the name of a segment's files, the suffix left out."""
-    return f"{base_offset:020d}"
+    return f"{base_offset:0{_DIGITS}d}"
+
+
+def segment_base(name: str) -> int:
+    """Return the base offset of the segment whose log has this name; -1: none has."""
+    digits = name.removesuffix(LOG_SUFFIX)
+    is_one = len(digits) == _DIGITS and len(name) > _DIGITS and digits.isdecimal()
+    return int(digits) if is_one else -1
 
 
 class BatchIndex:
@@ -47,7 +56,6 @@ class BatchIndex:
         "interval_bytes",
         "max_timestamp",
         "max_timestamp_offset",
-        "notes",
         "offset_entries",
         "offsets",
         "positions",
@@ -66,16 +74,13 @@ class BatchIndex:
         self.max_timestamp = NO_TIMESTAMP
         self.max_timestamp_offset = base_offset
         self._since_entry_bytes = 0
-        # What readers made of the batches, by who it is: a memory disk spares them the next time.
-        self.notes: dict[Any, Any] = {}
 
     def copy(self) -> BatchIndex:
-        """Return another one that says the same, without notes."""
+        """Return another one that says the same."""
         other = BatchIndex(self.base_offset, self.interval_bytes)
         for name in self.__slots__:
             value = getattr(self, name)
-            if name != "notes":
-                setattr(other, name, value[:] if isinstance(value, array | bytearray) else value)
+            setattr(other, name, value[:] if isinstance(value, array | bytearray) else value)
         return other
 
     def add(
@@ -90,8 +95,6 @@ class BatchIndex:
         """Note a batch that stands at ``position``, behind all others; timestamps are ms."""
         if not self.positions:
             self.first_timestamp = max_timestamp
-        if self.notes:
-            self.notes.clear()
         self.offsets.append(base_offset - self.base_offset)
         self.positions.append(position)
         if is_control:

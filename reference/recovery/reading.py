@@ -15,8 +15,7 @@ import msgspec
 
 from kraftspec.fastpath.types import Uuid
 from kraftspec.reference.log.directory import MetaProperties
-from kraftspec.reference.log.recovery import LOG_SUFFIX
-from kraftspec.reference.log.segment import segment_name
+from kraftspec.reference.log.segment import LOG_SUFFIX, segment_name
 from kraftspec.reference.raft.control import ControlRecord, KRaftVersion, LeaderChange, Voters
 from kraftspec.reference.raft.types import NONE, ReplicaKey, SnapshotId, Voter
 from kraftspec.reference.raft.voters import VoterSet

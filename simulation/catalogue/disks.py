@@ -162,7 +162,7 @@ def _mended(read_at: Any, size: int) -> Any:
 
 def forgets_voters_at_restart(plant: Planter) -> None:
     """A node that starts looks for the voters in its snapshot, and not in its log."""
-    plant(storage.Storage, "_log_controls", lambda self, offset: iter(()))
+    plant(storage.Storage, "_log_controls", lambda self, offset: [])
 
 
 def reads_no_vote(plant: Planter) -> None:

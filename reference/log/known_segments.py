@@ -1,0 +1,129 @@
+"""What was found in a log in memory when it was opened last, as far as it still holds.
+
+A disk may rot, so a log on one is read at each start. Memory does not rot, and a simulator starts
+nodes all the time: there a segment is read again only where its file was written to, and the sealed
+segments that a log begins with are taken over as they are.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from kraftspec.fastpath.recovery import Recovery
+from kraftspec.reference.log.epochs import EpochEntry
+from kraftspec.reference.log.files import Files
+from kraftspec.reference.log.memory_files import Inode, MemoryFiles
+from kraftspec.reference.log.segment import INDEX_SUFFIXES, LOG_SUFFIX, BatchIndex, Segment
+
+
+class SegmentRead(NamedTuple):
+    """What was found in a segment: valid while its bytes and what is before it are the same.
+
+    Who writes to the segment makes a memory disk forget it first; who cuts it, changes a copy.
+    """
+
+    due: int
+    last_epoch: int
+    interval_bytes: int
+    batches: BatchIndex
+    recovery: Recovery
+    epochs: list[EpochEntry]  # That begin in it.
+
+
+class _Known(NamedTuple):
+    segment: Segment
+    read: SegmentRead  # As it was left at the file of the log.
+    log: str  # Its name in the directory, and those of the two indexes.
+    offsets: str
+    times: str
+
+
+class Taken(NamedTuple):
+    """What needs not be read: the first segments of a log, and what recovery found in each."""
+
+    segments: list[Segment]
+    recoveries: list[Recovery]
+    epochs: list[EpochEntry]  # That begin in them.
+    unsure: list[Segment]  # Those whose files of indexes may be others now.
+
+
+class KnownSegments:
+    """The sealed segments that a log in memory begins with, and the epochs of its batches.
+
+    ``notes`` are what readers made of a log's segments, by who it is; ``unchanged`` tells them how
+    much of that holds.
+    """
+
+    def __init__(self) -> None:
+        self.notes: dict[Any, Any] = {}
+        self._known: list[_Known] = []
+        self._epochs: list[EpochEntry] = []
+
+    @classmethod
+    def of(cls, files: Files, directory: str) -> KnownSegments:
+        """Return those of a directory: none of a disk, nor of memory whose reads are watched."""
+        if not isinstance(files, MemoryFiles) or files.is_read_watched:
+            return cls()
+        known = files.known.get(directory)
+        if not isinstance(known, cls):
+            known = files.known[directory] = cls()
+        return known
+
+    def take(
+        self, files: Files, directory: str, bases: Sequence[int], interval_bytes: int
+    ) -> Taken:
+        """Return those that hold, of a log whose segments have these base offsets.
+
+        The last of the log is none of them: that is written to, and cut.
+        """
+        taken = Taken([], [], [], [])
+        if isinstance(files, MemoryFiles):
+            left = files.inodes(directory)
+            for one, base_offset in zip(self._known, bases[:-1], strict=False):
+                segment, read, log, offsets, times = one
+                index = segment.index
+                if (
+                    segment.base_offset != base_offset
+                    or _remembered(left, log) is not read
+                    or read.interval_bytes != interval_bytes
+                    or index is not read.batches  # It was about to be cut.
+                ):
+                    break
+                taken.segments.append(segment)
+                taken.recoveries.append(read.recovery)
+                if _remembered(left, offsets) is not index or _remembered(left, times) is not index:
+                    taken.unsure.append(segment)
+        end = taken.segments[-1].next_offset if taken.segments else 0
+        begun = bisect_left(self._epochs, end, key=lambda entry: entry.start_offset)
+        taken.epochs.extend(self._epochs[:begun])
+        return taken
+
+    def learn(
+        self, taken: int, read: Sequence[tuple[Segment, SegmentRead]], epochs: list[EpochEntry]
+    ) -> None:
+        """Note what was found: so many segments as known, those read behind them, all epochs."""
+        del self._known[taken:]
+        for segment, found in read[:-1]:
+            name = segment.path.rpartition("/")[2]
+            offsets, times = INDEX_SUFFIXES
+            self._known.append(
+                _Known(segment, found, name + LOG_SUFFIX, name + offsets, name + times)
+            )
+        self._epochs = list(epochs)
+
+
+def _remembered(inodes: dict[str, Inode | None], name: str) -> Any:
+    inode = inodes.get(name)
+    return None if inode is None else inode.remembered
+
+
+def unchanged(before: Sequence[Segment], now: Sequence[Segment]) -> int:
+    """Return how many of the first segments were the same, and had the same bytes."""
+    count = 0
+    for one, other in zip(before, now, strict=False):
+        if one is not other:
+            break
+        count += 1
+    return count
