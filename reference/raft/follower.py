@@ -95,8 +95,7 @@ class Follower(Role):
 
     def left(self) -> None:
         """Forget a snapshot that was being fetched."""
-        if self.fetching is not None:
-            self.core.emit(fx.AbandonSnapshot(self.fetching))
+        self.abandon_snapshot()
 
     def grants(self, candidate: ReplicaKey, up_to_date: bool, pre_vote: bool) -> bool:
         """Refuse: there is a leader. A pre-vote may pass before the first fetch (KIP-996).
@@ -277,11 +276,16 @@ class Follower(Role):
         """Fetch a snapshot instead of records, unless it is here already (KIP-630)."""
         if snapshot in self.core.log.snapshots:
             return
-        if self.fetching is not None:
-            self.core.emit(fx.AbandonSnapshot(self.fetching))
+        self.abandon_snapshot()
         self.fetching = snapshot
         self.fetching_position = 0
         self.core.emit(fx.BeginSnapshot(snapshot))
+
+    def abandon_snapshot(self) -> None:
+        """Return to Fetch, and forget what is here of a snapshot."""
+        if self.fetching is not None:
+            self.core.emit(fx.AbandonSnapshot(self.fetching))
+            self.fetching = None
 
     def on_snapshot_reply(self, reply: FetchSnapshotReply) -> bool:
         """Add bytes to the partial file; at the last ones, let it be finished (KIP-630)."""
@@ -291,9 +295,7 @@ class Follower(Role):
             or reply.snapshot_end_offset < 0
             or reply.snapshot_epoch < 0
         ):
-            if self.fetching is not None:
-                core.emit(fx.AbandonSnapshot(self.fetching))
-                self.fetching = None
+            self.abandon_snapshot()
             self.heard_from_leader()
             return True
         if reply.error:

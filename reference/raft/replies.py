@@ -87,7 +87,19 @@ def on_fetch_reply(core: QuorumState, source: Node, reply: FetchReply) -> bool:
 
 
 def on_fetch_snapshot_reply(core: QuorumState, source: Node, reply: FetchSnapshotReply) -> bool:
-    """The next bytes of a snapshot."""
+    """The next bytes of a snapshot.
+
+    A leader of Kafka cannot write an answer that rejects a snapshot (it lacks the records), and its
+    server makes an error of the whole request of it: the snapshot may be gone.
+    """
+    role = core.role
+    is_rejected = (
+        reply.top_error == ErrorCode.UNKNOWN_SERVER_ERROR
+        and source.id == core.leader_id
+        and core.policy.abandons_rejected_snapshots
+    )
+    if is_rejected and isinstance(role, Follower):
+        role.abandon_snapshot()
     if not top_level_is_good(core, source, reply):
         return False
     handled = handled_by_rule(core, reply)

@@ -162,7 +162,7 @@ class HostedNode(Host):
         # In lock-step most starts ask again at once, as Kafka's node does: else little is compared.
         policy = self.profile.policy
         policy.rests_when_told_nothing = seed >= 0 or seed % RESTING_STARTS == 0
-        policy.campaigns_when_removed = seed >= 0
+        policy.campaigns_when_removed = policy.abandons_rejected_snapshots = seed >= 0
         self.core = self.storage.make_core(self.config, random)
         self.status = UP
         self.step(ev.Start())

@@ -204,18 +204,16 @@ def _is_without_unheard(request: Request, message: Message, mine: bytes, theirs:
 
 
 def _rejected_snapshot(step: Step, differences: Differences) -> set[str]:
-    ours, none = differences.get("answered", (0, 0))
-    no, kafkas = differences.get("dropped", (0, 0))
-    if none or no or not ours or not kafkas or [(one[0],) for one in ours] != kafkas:
-        return NOTHING
-    for token, body in ours:
-        request, message = step.unanswered[token]
-        if request.__class__ is not FetchSnapshot:
-            return NOTHING
-        answer = FetchSnapshotResponse.decode(body, message.version)
-        if not all(part.error_code for topic in answer.topics for part in topic.partitions):
-            return NOTHING
-    return {"answered", "dropped"}
+    return _all_answers(step, differences, _is_rejected_snapshot)
+
+
+def _is_rejected_snapshot(request: Request, message: Message, mine: bytes, theirs: bytes) -> bool:
+    if request.__class__ is not FetchSnapshot:
+        return False
+    answer = FetchSnapshotResponse.decode(mine, message.version)
+    kafkas = FetchSnapshotResponse.decode(theirs, message.version)
+    is_rejected = all(part.error_code for topic in answer.topics for part in topic.partitions)
+    return is_rejected and kafkas.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 def _asks_at_once(step: Step, differences: Differences) -> set[str]:

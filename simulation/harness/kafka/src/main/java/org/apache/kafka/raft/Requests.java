@@ -6,6 +6,7 @@ import org.apache.kafka.common.message.ApiVersionsResponseData;
 import org.apache.kafka.common.message.ApiVersionsResponseData.ApiVersionCollection;
 import org.apache.kafka.common.message.ApiVersionsResponseData.SupportedFeatureKey;
 import org.apache.kafka.common.message.ApiVersionsResponseData.SupportedFeatureKeyCollection;
+import org.apache.kafka.common.message.FetchSnapshotResponseData;
 import org.apache.kafka.common.network.ListenerName;
 import org.apache.kafka.common.protocol.ApiKeys;
 import org.apache.kafka.common.protocol.ApiMessage;
@@ -77,8 +78,15 @@ final class Requests {
         try {
             events.answered(token, body, version);
         } catch (RuntimeException error) {
-            // The answer says something that the asked version cannot say.
             events.cutTo(before);
+            if (body.apiKey() == ApiKeys.FETCH_SNAPSHOT.id) {
+                // A rejected one has no records, which must not be null. A server says this then.
+                events.note("its server cannot write an answer: " + Diagnosis.of(error));
+                events.answered(token, new FetchSnapshotResponseData()
+                    .setErrorCode(Errors.UNKNOWN_SERVER_ERROR.code()), version);
+                return;
+            }
+            // The answer says something that the asked version cannot say.
             events.dropped(token, Diagnosis.of(error));
         }
     }
