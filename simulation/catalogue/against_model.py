@@ -38,6 +38,7 @@ OUTSIDE = {
     "leads_without_a_majority": _TIME,
     "waits_though_its_leader_resigned": _TIME,
     "resigns_in_silence": _TIME,
+    "resigned_waits_for_all": _TIME,
     "stands_still_without_answers": _TIME,
     "asks_again_at_once": _TIME,
     "does_not_let_its_leader_wait": _TIME,

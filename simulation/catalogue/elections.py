@@ -364,3 +364,18 @@ def resigns_in_silence(plant: Planter) -> None:
         self.unacknowledged = []
 
     plant(resigned.Resigned, "__init__", silent)
+
+
+def resigned_waits_for_all(plant: Planter) -> None:
+    """Who has resigned campaigns only when each voter has answered that it knows."""
+    poll = resigned.Resigned.poll
+
+    def patient(self: Any, now_us: int) -> int:
+        deadline_us = self.election_deadline_us
+        if self.unacknowledged:
+            self.election_deadline_us = NEVER_US
+        next_us = poll(self, now_us)
+        self.election_deadline_us = deadline_us
+        return next_us
+
+    plant(resigned.Resigned, "poll", patient)

@@ -48,28 +48,35 @@ def keeps_voters_that_were_cut(plant: Planter) -> None:
     plant(log_state.LogState, "truncate_to", truncate_to)
 
 
-def goes_on_voting_when_cut(plant: Planter) -> None:
-    """Who is in a voter set that is truncated goes on taking itself for a voter."""
-    truncate = role.QuorumState.truncate
-
-    def forgetful(self: Any, end_offset: int) -> None:
-        is_voter = self.is_voter
-        truncate(self, end_offset)
-        self.is_voter = is_voter
-
-    plant(role.QuorumState, "truncate", forgetful)
-
-
 def stays_removed_when_cut(plant: Planter) -> None:
-    """Who is removed by a voter set that is truncated goes on taking itself for no voter."""
-    truncate = role.QuorumState.truncate
+    """Who is removed by a voter set that is truncated leaves with the next commit all the same."""
+    truncate, raise_to = role.QuorumState.truncate, role.QuorumState.raise_high_watermark
 
     def forgetful(self: Any, end_offset: int) -> None:
-        was_voter = self.is_voter
+        is_removed = self.is_removed
         truncate(self, end_offset)
-        self.is_voter = self.is_voter and was_voter
+        self.is_removed = self.is_removed or is_removed
+
+    def leaving(self: Any, offset: int) -> None:
+        is_removed = self.is_removed and offset > (self.log.voters.last_offset or 0)
+        raise_to(self, offset)
+        if is_removed:
+            self.is_voter = False
 
     plant(role.QuorumState, "truncate", forgetful)
+    plant(role.QuorumState, "raise_high_watermark", leaving)
+
+
+def removed_voter_goes_on(plant: Planter) -> None:
+    """Who is removed campaigns until that is committed, and afterwards, too."""
+    raise_to = role.QuorumState.raise_high_watermark
+
+    def going_on(self: Any, offset: int) -> None:
+        is_removed = self.is_removed
+        raise_to(self, offset)
+        self.is_voter = self.is_voter or is_removed
+
+    plant(role.QuorumState, "raise_high_watermark", going_on)
 
 
 def two_changes_at_once(plant: Planter) -> None:

@@ -155,6 +155,19 @@ def truncates_what_is_committed(plant: Planter) -> None:
     )
 
 
+def commits_while_it_truncates(plant: Planter) -> None:
+    """A follower takes over the high watermark from the answer by which it cuts its log, too."""
+    take = follower.Follower.on_fetch_reply
+
+    def on_fetch_reply(self: Any, reply: FetchReply) -> bool:
+        is_good = take(self, reply)
+        if reply.diverging_epoch >= 0:
+            self._follow_high_watermark(reply.high_watermark)
+        return is_good
+
+    plant(follower.Follower, "on_fetch_reply", on_fetch_reply)
+
+
 def names_a_wrong_end(plant: Planter) -> None:
     """A leader names the start of the diverging epoch in place of its end."""
     reply_to = leader.Leader.fetch_reply

@@ -1,10 +1,13 @@
 """Every node acts on the last voter set in its log, committed or not, and on none that is cut.
 
-So it takes itself for a voter if, and only if, it is one of that set. What its log has is noted
-here; the core keeps a history of its own.
+So it takes itself for a voter if, and only if, it is one of that set. Who is left out may go on
+until it knows that this is committed, where its protocol says so. What its log has is noted here;
+the core keeps a history of its own.
 """
 
 from __future__ import annotations
+
+from itertools import pairwise
 
 from kraftspec.reference.raft import SnapshotId, Voter, VoterSet
 from kraftspec.simulation.invariants.log_voters import LogVoters
@@ -28,11 +31,20 @@ class VotersFollowLog(LogVoters):
         voters = replica.core.log.voters.last
         if not _are_same(voters, due):
             self.fail(f"node {replica.id} acts on {_named(voters)}, its log has {_named(due)}")
-        earlier = [voters for _, voters in sets[:-1]] or [replica.first_voters]
+        committed = replica.core.high_watermark
+        earlier = [
+            before
+            for (_, before), (at, _) in pairwise([(-1, replica.first_voters), *sets])
+            if at >= committed
+        ]
         is_voter = replica.world.protocol.is_voter(replica.key, due, earlier)
         if is_voter is not None and replica.core.is_voter is not is_voter:
             votes = "does not take" if is_voter else "takes"
             self.fail(f"node {replica.id} {votes} itself for a voter, its log has {_named(due)}")
+
+    def high_watermark_changed(self, replica: Replica, old: int, new: int) -> None:
+        """Who is left out by what is committed votes no more; nobody else leaves by it."""
+        self.voters_changed(replica)
 
     def snapshot_written(self, replica: Replica, snapshot: SnapshotId) -> None:
         """A snapshot has the set that was in force at its end, not a later one."""

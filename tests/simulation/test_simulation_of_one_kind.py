@@ -194,3 +194,18 @@ def test_asking_again_for_what_is_gone_is_seen(monkeypatch: pytest.MonkeyPatch) 
         violation = simulate(seed, PROFILE, events=SHORT).violation
         assert violation is not None
         assert violation[0] == "takes_no_for_an_answer"
+
+
+@pytest.mark.parametrize(
+    ("bug", "seed", "broken"),
+    [
+        ("commits_while_it_truncates", 7, "no_commit_while_truncating"),
+        ("resigned_waits_for_all", 1, "resigned_goes_on"),
+    ],
+)
+def test_what_an_answer_or_a_silence_must_not_do(bug: str, seed: int, broken: str) -> None:
+    assert simulate(seed, PROFILE, events=SHORT).violation is None
+    with planted(bug):
+        violation = simulate(seed, PROFILE, events=2_000).violation
+    assert violation is not None
+    assert violation[0] == broken
