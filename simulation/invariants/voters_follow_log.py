@@ -44,7 +44,10 @@ class VotersFollowLog(LogVoters):
 
     def high_watermark_changed(self, replica: Replica, old: int, new: int) -> None:
         """Who is left out by what is committed votes no more; nobody else leaves by it."""
-        self.voters_changed(replica)
+        sets = self.sets[replica.key]
+        due = sets[-1][1] if sets else replica.first_voters
+        if replica.core.is_voter is not due.is_voter(replica.key):
+            self.voters_changed(replica)
 
     def snapshot_written(self, replica: Replica, snapshot: SnapshotId) -> None:
         """A snapshot has the set that was in force at its end, not a later one."""
