@@ -214,10 +214,16 @@ def epoch_is_not_stored(plant: Planter) -> None:
     enter = role.QuorumState.enter
 
     def careless(
-        self: Any, new: Any, election: ElectionState, endpoints: Any, *, persist: bool = True
+        self: Any,
+        new: Any,
+        election: ElectionState,
+        endpoints: Any,
+        *,
+        persist: bool = True,
+        **rest: Any,
     ) -> None:
         is_stored = persist and new.name is not RoleName.UNATTACHED
-        enter(self, new, election, endpoints, persist=is_stored)
+        enter(self, new, election, endpoints, persist=is_stored, **rest)
 
     plant(role.QuorumState, "enter", careless)
 
