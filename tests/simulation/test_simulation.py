@@ -25,6 +25,8 @@ from kraftspec.simulation.catalogue.measure import search, shrink
 from kraftspec.simulation.committed_log import Violation
 from kraftspec.simulation.diagram import draw
 from kraftspec.simulation.invariants import OTHERS, snapshot_at_log_start
+from kraftspec.simulation.invariants.base import Invariant
+from kraftspec.simulation.invariants.synced_before_vote import SyncedBeforeVote
 from kraftspec.simulation.minimise import minimise, record
 from kraftspec.simulation.replay import Replay
 from kraftspec.simulation.rules import INVARIANTS, LIVENESS
@@ -159,9 +161,12 @@ def test_a_candidate_has_on_its_disk_what_it_was_voted_for() -> None:
     assert simulate(9210, PROFILE, events=8_000).violation is None
 
 
-def test_an_targeted_power_loss_finds_a_candidate_that_asks_too_early() -> None:
-    """The same mistake, planted again; random cuts took 74 million events to meet it."""
+def test_a_targeted_power_loss_finds_a_candidate_that_asks_too_early(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The same mistake, planted again; random cuts took 74 million events to meet what it does."""
     assert swarm_of(1712, PROFILE).targeted_power_period_us
+    monkeypatch.setattr(SyncedBeforeVote, "vote_requested", Invariant.vote_requested)
     with planted("asks_before_its_log_is_durable"):
         result = simulate(1712, PROFILE, events=2_000)
     assert result.violation is not None
