@@ -1,9 +1,18 @@
-"""Voters and observers come to have everything that the leader has committed."""
+"""Voters and observers come to have everything that the leader has committed.
+
+Each that lacks some gets on within the time that its own timers and one election may take.
+"""
 
 from __future__ import annotations
 
+from kraftspec.reference.raft.messages import FetchSnapshot
 from kraftspec.simulation.liveness.base import Liveness
+from kraftspec.simulation.replica import Replica
 from kraftspec.simulation.schedule import Schedule
+from kraftspec.simulation.swarm import S
+
+ROUND_TRIPS = 8  # Of the slowest messages: to be told of a leader, to elect, to fetch.
+BACKOFF_MAX_US = S  # Of a retry and of an election.
 
 
 class ReplicasCatchUp(Liveness):
@@ -11,22 +20,65 @@ class ReplicasCatchUp(Liveness):
 
     def __init__(self) -> None:
         self.offset = 0
+        # Replica → how far it was at the most, and since when.
+        self.reached: dict[int, tuple[tuple[int, int, int], int]] = {}
 
     def begin(self, schedule: Schedule) -> None:
         """What is committed now is what they must reach: the leader goes on."""
-        self.offset = schedule.world.committed_log.high_watermark
+        world = schedule.world
+        self.offset = world.committed_log.high_watermark
+        config = next(iter(world.replicas.values())).config
+        # A request that was lost, and the one after it; the leader that is silent, and the next.
+        timeouts_us = 2 * (
+            config.request_timeout_us + config.fetch_timeout_us + config.election_timeout_us
+        )
+        trips_us = 2 * ROUND_TRIPS * schedule.swarm.latency_max_us
+        self.within_us = timeouts_us + 2 * BACKOFF_MAX_US + trips_us
 
     def is_so(self, schedule: Schedule) -> bool:
         """Whether everybody knows that much to be committed."""
-        return all(
-            replica.is_up and replica.high_watermark >= self.offset
-            for replica in schedule.world.replicas.values()
-        )
+        return all(map(self._is_there, schedule.world.replicas.values()))
 
     def progress(self, schedule: Schedule) -> int:
-        """A log of thousands of batches, fetched one by one, takes its time."""
-        replicas = schedule.world.replicas.values()
-        return sum(min(replica.high_watermark, self.offset) for replica in replicas)
+        """A log of thousands of batches takes its time: who has waited longest must get on."""
+        now_us = since_us = schedule.world.now_us
+        for replica in schedule.world.replicas.values():
+            if self._is_there(replica):
+                continue
+            asked = _snapshot_asked(replica)
+            reached = (replica.high_watermark, *(asked or (-1, -1)))
+            known = self.reached.get(replica.id)
+            if known is None or reached > known[0]:
+                self.reached[replica.id] = known = reached, now_us
+            since_us = min(since_us, known[1])
+        return since_us
+
+    def why_not(self, schedule: Schedule) -> str:
+        """Say, too, who asks for what is gone."""
+        leader = schedule.world.leader()
+        why = super().why_not(schedule)
+        for replica in schedule.world.replicas.values():
+            asked = None if self._is_there(replica) else _snapshot_asked(replica)
+            if leader is None or asked is None:
+                continue
+            if all(one.end_offset != asked[0] for one in leader.snapshots):
+                why = (
+                    f"node {replica.id} asks its leader for byte {asked[1]} of the snapshot at "
+                    f"{asked[0]}, which that has not; {why}"
+                )
+        return why
+
+    def _is_there(self, replica: Replica) -> bool:
+        return replica.is_up and replica.high_watermark >= self.offset
+
+
+def _snapshot_asked(replica: Replica) -> tuple[int, int] | None:
+    """Return which snapshot it asks for, by its end, and from which byte on."""
+    asked = None
+    for request, _ in replica.sent_requests.values():
+        if isinstance(request, FetchSnapshot):
+            asked = request.snapshot_end_offset, request.position
+    return asked
 
 
 LIVENESS = ReplicasCatchUp
