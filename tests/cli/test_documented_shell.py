@@ -39,7 +39,7 @@ OTHERS = {
     "python3 -m http.server": ("codegen/test_explorer.py", '"http.server", "--directory"'),
     "python -m kraftspec.model": ("model/test_model.py", "main, ["),
     "python -m kraftspec.simulation.exhaustive": (
-        "simulation/exhaustive/test_exhaustive.py", '["election", "--bug", "wins_with_half"]'
+        "simulation/exhaustive/test_exhaustive.py", 'main, [name, "--bug", bug]'
     ),
     "python -m kraftspec.simulation.compiled": (
         "simulation/test_compiled.py", '"-m", "kraftspec.simulation.compiled"'
