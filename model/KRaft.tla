@@ -51,6 +51,7 @@ CONSTANTS
     PreVote,          \* "kafka"; "kip-996", the draft; "none", as before Kafka 4.0.
     RemovedCampaigns, \* Whether a removed voter campaigns until the removal is committed.
     Reassigns,        \* Whether the voters change as in the draft KIP-595: towards target voters.
+    FirstKip853,      \* Whether voters begin, vote and change as in KIP-853's first version.
     InitialTargets,   \* The targets of a reassignment that a led quorum begins with, or {}.
     Begins,           \* "empty", or "led": with a leader of epoch 1 that all voters follow.
     SyncsAtOnce,      \* The roles that sync the log in the step that appends to it.
@@ -94,8 +95,15 @@ FormattedVoters(n, directory) ==
     IF Dynamic /\ (n \notin InitialVoters \/ directory # FirstDirectory) THEN {}
     ELSE {KeyOf(v, FirstDirectory) : v \in InitialVoters}
 
-\* The voters that a node acts on: the last set that it has read, committed or not.
-Voters(s) == s.sets[Len(s.sets)].voters
+\* The last set of voters that a node has read, committed or not.
+LastSet(s) == s.sets[Len(s.sets)].voters
+
+\* The voters that it acts on. In a static quorum of KIP-853's first version, the log may name the
+\* directories of some: that decides nothing but whom a Vote is for.
+Voters(s) ==
+    IF Dynamic \/ ~FirstKip853 THEN LastSet(s) ELSE {KeyOf(voter[1], voter[2]) : voter \in LastSet(s)}
+
+IsNamed(s, id) == \E voter \in LastSet(s) : voter[1] = id /\ voter[2] # 0
 
 \* Where in the log that set ends; 0 if it is what the node was formatted with.
 VotersAt(s) == s.sets[Len(s.sets)].at
@@ -170,19 +178,30 @@ IsDurable(s) == s.synced = End(s)
 ----------------------------------------------------------------------------
 \* A node, and how its role changes.
 
-Formatted(n, directory) ==
+\* In KIP-853's first version, the log of a first voter begins with a record of the first voters.
+FirstLog(voters) ==
+    IF FirstKip853 /\ Dynamic /\ voters # {}
+    THEN <<[kind |-> "voters", epoch |-> 0, by |-> None, voters |-> voters, targets |-> {}]>>
+    ELSE <<>>
+
+FormattedWith(n, directory, voters) ==
+    LET log == FirstLog(voters)
+        known == IF log = <<>> THEN voters ELSE {}
+    IN
     [id |-> n, dir |-> directory,
      \* quorum-state, the file: on the disk at the end of each step.
      epoch |-> 0, leader |-> None, vote |-> None,
      \* The log, on the disk up to `synced'; where the last snapshot ends, and the first one.
-     log |-> <<>>, synced |-> 0, start |-> 0, snapshot |-> 0, first |-> 0,
+     log |-> log, synced |-> Len(log), start |-> 0, snapshot |-> 0, first |-> 0,
      \* In memory: what was read of voter sets, and up to which offset; who granted a vote;
      \* whether the follower has fetched from its leader; what is known to be committed;
      \* as a leader, the offset from which each replica fetched last.
-     sets |-> <<[at |-> 0, voters |-> FormattedVoters(n, directory)]>>, read |-> 0,
+     sets |-> SetsRead(<<[at |-> 0, voters |-> known]>>, log, 1), read |-> Len(log),
      \* Whether its leader has told it that it is no voter (NOT_FOLLOWER of the draft KIP-595).
      isDismissed |-> FALSE,
      role |-> "unattached", votes |-> {}, fetched |-> FALSE, hw |-> 0, match |-> <<>>]
+
+Formatted(n, directory) == FormattedWith(n, directory, FormattedVoters(n, directory))
 
 \* A role without what earlier ones had in memory.
 Becomes(s, role) ==
@@ -301,9 +320,13 @@ OnTold(s, m) == Does(LearnedFrom(s, m, m.leader), {})
 
 \* Vote (KIP-595 and KIP-996) ...............................................
 
+\* How a Vote names its receiver: by the directory too, if that is known.
+Meant(s, key) ==
+    IF Dynamic \/ ~FirstKip853 THEN key ELSE CHOOSE voter \in LastSet(s) : voter[1] = key[1]
+
 Vote(s, key) ==
     [kind |-> "vote", from |-> s.id, to |-> key[1], epoch |-> s.epoch, pre |-> s.role = "prospective",
-     key |-> Key(s), toKey |-> key, lastEpoch |-> LastEpoch(s), end |-> End(s)]
+     key |-> Key(s), toKey |-> Meant(s, key), lastEpoch |-> LastEpoch(s), end |-> End(s)]
 
 IsUpToDate(s, m) ==
     m.lastEpoch > LastEpoch(s) \/ (m.lastEpoch = LastEpoch(s) /\ m.end >= End(s))
@@ -329,12 +352,19 @@ MayVoteFor(s, key) == VotesForStrangers(s) \/ ~IsVoter(s) \/ key \in Voters(s)
 MeetsStranger(s, m) ==
     ~MayVoteFor(s, m.key) /\ m.epoch = s.epoch /\ s.role \in {"unattached", "follower"}
 
+\* Whether a Vote is for this very replica. In a static quorum of KIP-853's first version, one that
+\* names no directory is for whatever disk the voter has, until that knows that its name is committed.
+IsMeant(s, m) ==
+    LET then == [s EXCEPT !.sets = SelectSeq(@, LAMBDA set : set.at <= s.hw)]
+    IN IF Dynamic \/ ~FirstKip853 THEN m.toKey = Key(s) ELSE m.toKey[2] # 0 \/ ~IsNamed(then, s.id)
+
 \* A higher epoch is adopted first, also that of a pre-vote, and also where the request is for
-\* another directory.
+\* another directory. In KIP-853's first version such a request fails before that.
 OnVote(s, m) ==
-    LET t == IF m.epoch > s.epoch THEN Unattached(s, m.epoch) ELSE s
+    LET isHeard == FirstKip853 => IsMeant(s, m)
+        t == IF m.epoch > s.epoch /\ isHeard THEN Unattached(s, m.epoch) ELSE s
         isGranted == /\ m.epoch = t.epoch
-                     /\ m.toKey = Key(t)
+                     /\ IsMeant(t, m)
                      /\ MayVoteFor(t, m.key)
                      /\ IF m.pre THEN GrantsPreVote(t, m) ELSE GrantsVote(t, m)
         next == CASE isGranted /\ ~m.pre -> [t EXCEPT !.vote = m.key]
@@ -489,9 +519,11 @@ TimesOut(n) ==
 
 \* The election time-out of who campaigns expires, or too many have rejected it. The Prospective of
 \* the draft KIP-996 asks again. The candidate of the draft KIP-595 goes on to the next epoch, and
-\* campaigns above that.
+\* campaigns above that. With the rules that KIP-853's first version lacks, who loses steps down, and
+\* looks for the leader before it campaigns again.
 GivenUp(s) ==
-    CASE s.role = "candidate" /\ Reassigns -> Unattached(s, s.epoch + 1)
+    CASE FirstKip853 -> Becomes(s, "unattached")
+      [] s.role = "candidate" /\ Reassigns -> Unattached(s, s.epoch + 1)
       [] s.role = "candidate" \/ PreVote = "kip-996" -> Promoted(Prospects(s))
       [] OTHER -> Becomes(s, IF s.leader = None THEN "unattached" ELSE "follower")
 
@@ -584,8 +616,9 @@ Wipes(n) ==
 \* set of voters before. The set is used from now on.
 HasCommitted(s) == EpochAt(s, s.hw) = s.epoch
 
-MayChangeVoters(s) ==
-    Dynamic /\ s.role = "leader" /\ HasCommitted(s) /\ VotersAt(s) <= s.hw
+IsSettled(s) == s.role = "leader" /\ HasCommitted(s) /\ VotersAt(s) <= s.hw
+
+MayChangeVoters(s) == Dynamic /\ IsSettled(s)
 
 Writes(n, record) == Step(n, Advanced(Appended(node[n], <<record>>)), net)
 
@@ -595,9 +628,9 @@ Changes(n, voters) ==
     /\ Writes(n, Record(node[n], "voters", voters))
 
 \* Who is to be added fetches already, and has caught up: so it has a record of this epoch.
-MayAdd(s, key) ==
-    /\ key \in DOMAIN s.match /\ EpochAt(s, s.match[key]) = s.epoch
-    /\ ~\E voter \in Voters(s) : voter[1] = key[1]
+HasCaughtUp(s, key) == key \in DOMAIN s.match /\ EpochAt(s, s.match[key]) = s.epoch
+
+MayAdd(s, key) == HasCaughtUp(s, key) /\ ~\E voter \in Voters(s) : voter[1] = key[1]
 
 Adds(n) ==
     \E key \in DOMAIN node[n].match :
@@ -606,6 +639,21 @@ Adds(n) ==
 Removes(n) ==
     \E key \in Voters(node[n]) :
         Cardinality(Voters(node[n])) > 1 /\ Changes(n, Voters(node[n]) \ {key})
+
+\* In a static quorum of KIP-853's first version a voter gets a name: the directory that it has.
+MayName(s, id) ==
+    /\ FirstKip853 /\ ~Dynamic /\ IsSettled(s) /\ ~IsNamed(s, id)
+    /\ id = s.id \/ HasCaughtUp(s, KeyOf(id, 0))
+
+WithName(s, id, directory) ==
+    {voter \in LastSet(s) : voter[1] # id} \cup {<<id, directory>>}
+
+Names(n) ==
+    LET s == node[n]
+    IN \E key \in Voters(s) :
+        /\ MayName(s, key[1])
+        /\ Spend("changes", MaxChanges)
+        /\ Writes(n, Record(s, "voters", WithName(s, key[1], node[key[1]].dir)))
 
 \* The draft KIP-595's AlterQuorum: targets, of those that the leader knows, beside the same voters.
 Alters(n) ==
@@ -681,7 +729,7 @@ Next ==
         \/ Resigns(n) \/ SaysEnd(n) \/ LeavesEpoch(n)
         \/ AsksRecords(n) \/ Appends(n) \/ Syncs(n)
         \/ Crashes(n) \/ Wipes(n)
-        \/ Adds(n) \/ Removes(n) \/ Alters(n) \/ Moves(n)
+        \/ Adds(n) \/ Removes(n) \/ Names(n) \/ Alters(n) \/ Moves(n)
         \/ Snapshots(n) \/ Cleans(n)
 
 Spec == Init /\ [][Next]_vars

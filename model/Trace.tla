@@ -43,7 +43,7 @@ ShownBy(e) == [f \in DOMAIN FirstShown |-> IF f = "keep" THEN e.keep + Len(e.new
 FormattedFor(n, directory) ==
     LET voters == IF Dynamic /\ (n \notin Run.voters \/ directory # FirstDirectory) THEN {}
                   ELSE {KeyOf(v, FirstDirectory) : v \in Run.voters}
-    IN [Formatted(n, directory) EXCEPT !.sets = <<[at |-> 0, voters |-> voters]>>]
+    IN FormattedWith(n, directory, voters)
 
 ----------------------------------------------------------------------------
 \* What a node may become in a step.
@@ -53,7 +53,7 @@ WritesVotersThere(s) ==
     LET i == End(s) + 1 - Event.keep
     IN /\ Dynamic
        /\ \/ VotersAt(s) = 0
-          \/ ~Reassigns /\ i \in 1..Len(Event.new) /\ Event.new[i].voters = Voters(s)
+          \/ ~Reassigns /\ i \in 1..Len(Event.new) /\ Event.new[i].voters = LastSet(s)
 
 \* In place of FollowerGrantsPreVote. Of our nodes, one that is no voter also does when its leader is
 \* silent, and there is no clock. The draft's never do.
@@ -77,7 +77,9 @@ WithoutAddress(s, epoch, leader) ==
 \* What a message makes of it. An answer is not looked at by who gave the request up; each tells,
 \* before anything else, who leads.
 Received(s, m) ==
-    CASE m.kind \in {"vote", "begin", "fetch"} -> {On(s, m).now}
+    CASE m.kind \in {"vote", "fetch"} -> {On(s, m).now}
+      [] m.kind = "begin" ->
+            {On(s, m).now} \cup IF FirstKip853 THEN WithoutAddress(s, m.epoch, m.from) ELSE {}
       [] m.kind = "end" -> {On(s, m).now} \cup WithoutAddress(s, m.epoch, m.from)
       [] m.kind = "part" -> {s}
       [] m.kind = "snapshot" ->
@@ -164,15 +166,26 @@ Expired(s) ==
       [] s.role = "resigned" -> {Unattached(s, s.epoch + 1)}
       [] OTHER -> {}
 
+\* Whether somebody has asked for a voter to be removed: in KIP-853's first version also who has
+\* asked for another directory of the same node, when that has caught up.
+IsToGo(s, key, asked) ==
+    \/ <<"remove", key[1], key[2]>> \in asked
+    \/ FirstKip853 /\ \E change \in asked :
+        /\ change[1] = "add" /\ change[2] = key[1] /\ change[3] # key[2]
+        /\ HasCaughtUp(s, KeyOf(change[2], change[3]))
+
 \* Whether a leader may replace its voters by these, by what it was asked for in its epoch.
 \* Endpoints may change without the voters.
 MayReplaceVoters(s, voters, asked) ==
-    LET new == voters \ Voters(s)
-        old == Voters(s) \ voters
-    IN /\ MayChangeVoters(s)
-       /\ Cardinality(new) + Cardinality(old) <= 1
-       /\ \A key \in new : MayAdd(s, key) /\ <<"add", key[1], key[2]>> \in asked
-       /\ \A key \in old : <<"remove", key[1], key[2]>> \in asked
+    LET new == voters \ LastSet(s)
+        old == LastSet(s) \ voters
+    IN IF ~Dynamic
+       THEN \E key \in new : /\ MayName(s, key[1]) /\ voters = WithName(s, key[1], key[2])
+                             /\ <<"add", key[1], key[2]>> \in asked
+       ELSE /\ MayChangeVoters(s)
+            /\ Cardinality(new) + Cardinality(old) <= 1
+            /\ \A key \in new : MayAdd(s, key) /\ <<"add", key[1], key[2]>> \in asked
+            /\ \A key \in old : IsToGo(s, key, asked)
 
 \* The same in the draft KIP-595, where it is asked for targets: it writes them down, moves towards
 \* them by one voter at a time, and writes down that this is done. A target has fetched from it, or
@@ -243,7 +256,7 @@ VotedFor(t) == IF t.vote = None THEN None ELSE t.vote[1]
 \* The voters that a log has up to an offset, and their targets.
 UpTo(t, offset) == [t EXCEPT !.sets = SelectSeq(@, LAMBDA set : set.at <= offset)]
 
-VotersIn(t, offset) == Voters(UpTo(t, offset))
+VotersIn(t, offset) == LastSet(UpTo(t, offset))
 
 \* Whether a node that was s before the step shows itself as t. Where a new leader has forgotten
 \* what was committed, as Kafka's does, the model still knows it. The vote of who leads is told by
@@ -263,14 +276,14 @@ Shows(s, t, e) ==
     /\ t.start = e.start /\ t.snapshot = e.snapshot
     /\ e.snapshot > 0 => /\ EpochAt(t, e.snapshot) = e.snapshotEpoch
                          /\ Dynamic => VotersIn(t, e.snapshot) = e.snapshotVoters
-    /\ Voters(t) = e.voters /\ IF e.isVoter THEN MayCampaign(t) ELSE ~IsVoter(t) \/ t.isDismissed
+    /\ LastSet(t) = e.voters /\ IF e.isVoter THEN MayCampaign(t) ELSE ~IsVoter(t) \/ t.isDismissed
 
 \* Whether all this may be told to state machines, clients and operators: s was before the step, f is
 \* what its event has made of it, and t is after it. A state machine knows what is committed, leads
 \* once it knows a record of that epoch, and has everything then. A change is done when committed.
 MayTell(s, f, t, e) ==
     LET has(u, change) ==
-            LET key == KeyOf(change[2], change[3])
+            LET key == <<change[2], change[3]>>
             IN IF change[1] = "alter" THEN Altered(change) = Targets(UpTo(u, u.hw))
                ELSE (key \in VotersIn(u, u.hw)) = (change[1] = "add")
         reigns(u) == u.role = "leader" /\ EpochAt(u, u.hw) = u.epoch
@@ -284,12 +297,13 @@ MayTell(s, f, t, e) ==
 \* than that a higher epoch was stored, before the vote in it.
 Cut(s, e) == {s} \cup IF e.what = "receives" THEN {Learned(s, flight[e.gets].epoch, None)} ELSE {}
 
-\* What it may become, each with what the event made of it first.
+\* What it may become, each with what the event made of it first. Who loses an election by KIP-853's
+\* first version waits before the next.
 Becoming(s, e) ==
     LET firsts == Firsts(s, e) \cup IF e.isShown \/ e.what = "fails" THEN {} ELSE Cut(s, e)
-        later(f) == LET one == Expired(f)
-                        two == UNION {Expired(t) : t \in one}
-                    IN {f} \cup one \cup two
+        two(f) == IF FirstKip853 /\ f.role = "candidate" THEN {}
+                  ELSE UNION {Expired(t) : t \in Expired(f)}
+        later(f) == {f} \cup Expired(f) \cup two(f)
     IN UNION {UNION {{<<f, end>> : end \in Ends(t, e)} : t \in later(f)} : f \in firsts}
 
 Shown(s, e) ==
@@ -305,17 +319,21 @@ Shown(s, e) ==
 IsOnDisk(x, voted) == x.storedEpoch > x.epoch \/ (x.storedEpoch = x.epoch /\ x.storedVote = voted)
 
 Asks(s, t, x) ==
-    LET key == KeyOf(x.to, x.dir)
+    LET isNamed == "dir" \in DOMAIN x
+        key == KeyOf(x.to, IF isNamed THEN x.dir ELSE FirstDirectory)
         vote == Vote(t, key)
         fetch == [Fetch(t, x.to) EXCEPT !.hw = -1]  \* It is answered also where nothing is new.
     IN CASE x.kind = "vote" ->
                 IF /\ MayAskVotes(t) /\ key \in Voters(t)
+                   /\ FirstKip853 => vote.toKey = <<x.to, IF isNamed THEN x.dir ELSE 0>>
                    /\ vote.pre = x.pre /\ vote.epoch = x.epoch
                    /\ vote.lastEpoch = x.last /\ vote.end = x.at
                    /\ x.pre \/ IsOnDisk(x, t.id)
                 THEN {vote} ELSE {}
          [] x.kind = "begin" ->
-                IF t.role = "leader" /\ key \in Voters(t) /\ t.epoch = x.epoch
+                IF /\ t.role = "leader" /\ t.epoch = x.epoch
+                   /\ IF FirstKip853 THEN \E voter \in Voters(t) : voter[1] = x.to
+                      ELSE key \in Voters(t)
                 THEN {Begin(t, key)} ELSE {}
          [] x.kind = "end" ->
                 LET isOfIt(u) == u.role = "resigned" /\ u.epoch = x.epoch

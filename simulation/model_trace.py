@@ -31,7 +31,6 @@ from kraftspec.reference.raft.messages import (
 )
 from kraftspec.reference.raft.profile import Profile
 from kraftspec.reference.raft.types import NEVER_US
-from kraftspec.reference.raft.voters import VoterSet
 from kraftspec.simulation import world as kinds
 from kraftspec.simulation.clients import OPERATOR
 from kraftspec.simulation.committed_log import Violation
@@ -87,8 +86,6 @@ def record(
     cores: Sequence[Core] = (),
 ) -> Recorded:
     """Run a seed for so many events, and tell it to the model. No property of ours is judged."""
-    constants = protocol_of(profile).model
-    assert constants is not None  # The commands refuse such profiles.
     swarm = swarm_within_model(seed, profile, voters=voters, cores=cores)
     schedule = Schedule(seed, swarm, profile, record=True, cores=cores, is_judged=False)
     with suppress(Violation):  # Of those that have no module.
@@ -109,7 +106,7 @@ def record(
             observers=[one.id for one in replicas if not one.syncs],
             own=[one.id for one in replicas if isinstance(one, OwnReplica)],
             is_dynamic=swarm.kraft_version > 0,
-            constants=constants,
+            constants=protocol_of(profile).model,
             steps=replay.finish(),
         ),
     )
@@ -249,9 +246,9 @@ class _TraceReplay(Replay):
             step.vote = _id_of(core.voted)
             step.stored_epoch, step.stored_vote = replica.stored.epoch, _id_of(replica.stored.voted)
             step.hw = log.count(core.high_watermark)
-            step.voters, step.is_voter = self._keys(core.log.voters.last), core.is_voter
+            step.voters, step.is_voter = self._whole.keys(core.log.voters.last), core.is_voter
             step.told = log.count(replica.committed)
-            step.first = self._keys(replica.config.voters)
+            step.first = self._whole.keys(replica.config.voters)
             if replica.snapshots:
                 self._look_at_snapshot(replica, max(replica.snapshots), step)
         step.loads = self._loads(replica, before, log, step.start)
@@ -274,16 +271,9 @@ class _TraceReplay(Replay):
             known = self._snapshots.get((replica.id, snapshot))
             if known is None:
                 sets = replica.snapshot_voters(snapshot)
-                known = self._keys(sets[-1][1]) if sets else frozenset()
+                known = self._whole.keys(sets[-1][1]) if sets else frozenset()
                 self._snapshots[replica.id, snapshot] = known
             step.snapshot_epoch, step.snapshot_voters = snapshot.epoch, known
-
-    def _keys(self, voters: VoterSet) -> frozenset[Key]:
-        """Return voters as the model has them: without directories in a static quorum."""
-        is_dynamic = self.swarm.kraft_version > 0
-        return frozenset(
-            (one.key.id, self._whole.directory(one.key) if is_dynamic else 0) for one in voters
-        )
 
     def _loads(self, replica: Replica, before: WholeLog, log: WholeLog, start: int) -> int:
         """Return the number of the answer that offered what the log was replaced by; 0: none."""
@@ -327,7 +317,8 @@ class _TraceReplay(Replay):
             if fields is None:
                 return None
             directory_id = getattr(value, "voter_directory_id", ZERO_UUID)
-            fields["dir"] = self._whole.directory_of(message.target, directory_id)
+            if directory_id != ZERO_UUID:
+                fields["dir"] = self._whole.directory_of(message.target, directory_id)
             if isinstance(value, FetchSnapshot) and message.version:  # 0 names no directory.
                 own_id = value.replica_directory_id
                 is_named = own_id != ZERO_UUID

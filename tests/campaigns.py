@@ -82,6 +82,7 @@ CAMPAIGNS = (
     modelled("ours", "our nodes"),
     modelled("kip-595", "the draft KIP-595", "--profile", "kip-595"),
     modelled("kip-996", "the draft KIP-996", "--profile", "kip-996"),
+    modelled("kip-853", "KIP-853's first version", "--profile", "kip-853"),
     modelled("kafka-4.3.1", "Kafka 4.3.1", "--core", "kafka:4.3.1"),
     modelled("kafka-4.4.0", "Kafka 4.4.0", "--core", "kafka:4.4.0"),
     Campaign("recall", "public bugs of Kafka's releases are found again", make("recall")),

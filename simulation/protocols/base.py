@@ -22,8 +22,8 @@ class SimulatedProtocol(Rules):
 
     cores: RunCores | None = None
     has_other_cores = False  # Whether there are any.
-    # The constants of model/KRaft.tla by which it describes this protocol; None: it does not.
-    model: Mapping[str, str] | None = None
+    # The constants of model/KRaft.tla by which it describes this protocol.
+    model: Mapping[str, str]
 
     def replica(
         self, world: Surroundings, config: Config, first_files: Mapping[str, bytes] | None

@@ -33,7 +33,7 @@ class KafkaProtocol(SimulatedProtocol):
     """How the simulator forms and runs quorums of Apache Kafka's protocol."""
 
     has_other_cores = True
-    model: Mapping[str, str] | None = {"PreVote": '"kafka"'}
+    model: Mapping[str, str] = {"PreVote": '"kafka"'}
     liveness = (
         "leader_elected", "appends_acknowledged", "replicas_catch_up", "reconfiguration_finishes",
         "voters_are_found", "leadership_stays", "successor_leads", "silent_leader_is_left",

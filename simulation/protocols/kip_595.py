@@ -88,7 +88,7 @@ class Kip595Protocol(SimulatedProtocol):
 
     has_snapshots = False
     # Voters are records of the log, whatever kraft.version says: the draft has none.
-    model: Mapping[str, str] | None = {
+    model: Mapping[str, str] = {
         "PreVote": '"none"',
         "Dynamic": "TRUE",
         "Reassigns": "TRUE",

@@ -121,6 +121,7 @@ class Kip853Protocol(SimulatedProtocol):
     """How the simulator forms and runs quorums of KIP-853's first version."""
 
     changes = (AddVoter, RemoveVoter)
+    model: Mapping[str, str] = {"PreVote": '"none"', "FirstKip853": "TRUE"}
     liveness = ("removed_voter_stops", *SimulatedProtocol.liveness)
     # No role of pre-votes: who was prospective in Kafka is a candidate at once (the Raft paper).
     legal: Mapping[str, AbstractSet[str]] = {

@@ -35,7 +35,7 @@ class Kip996Protocol(SimulatedProtocol):
     """How the simulator forms and runs quorums of KIP-996's draft."""
 
     changes = ()
-    model: Mapping[str, str] | None = {"PreVote": '"kip-996"'}
+    model: Mapping[str, str] = {"PreVote": '"kip-996"'}
 
     def __init__(self, profile: Profile) -> None:
         super().__init__(profile)

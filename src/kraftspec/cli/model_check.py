@@ -31,10 +31,7 @@ def model_check(
     from kraftspec.model import TlcError
     from kraftspec.model.traces import check
     from kraftspec.simulation.model_trace import record, unexplained
-    from kraftspec.simulation.protocols import protocol_of
 
-    if protocol_of(profile).model is None:
-        raise click.UsageError(f"the TLA+ model does not describe the protocol {profile.name}")
     steps = 0
     stuck: list[tuple[Recorded, Verdict]] = []
     with progress("Against the model") as advance:
