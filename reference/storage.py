@@ -14,7 +14,7 @@ from kraftspec.fastpath.batch_reader import decode_batch
 from kraftspec.generated.kafka import SnapshotHeaderRecord
 from kraftspec.reference.log import LogDirectory
 from kraftspec.reference.log.control import control_type_of, control_value
-from kraftspec.reference.log.known_segments import unchanged
+from kraftspec.reference.log.known_segments import marks_of, unchanged
 from kraftspec.reference.raft import Core, ElectionState, LogState, SnapshotId, VoterSet
 from kraftspec.reference.raft import effects as fx
 from kraftspec.reference.raft import events as ev
@@ -179,7 +179,7 @@ class Storage:
         for segment in segments[count:]:
             for header, data in segment.control_batches():
                 controls += self._controls(decode_batch(data, header.position))
-        notes[key] = segments, controls
+        notes[key] = marks_of(segments), controls
         return [one for one in controls if one[0] >= offset]
 
     def snapshot_controls(self, snapshot_id: SnapshotId) -> Iterator[ControlRecord]:

@@ -14,7 +14,7 @@ from kraftspec.reference.host import Host, PowerLostError
 from kraftspec.reference.log import CorruptMetadataLogError, LogDirectory
 from kraftspec.reference.log.directory import METADATA_NAME
 from kraftspec.reference.log.epochs import EpochEntry
-from kraftspec.reference.log.known_segments import unchanged
+from kraftspec.reference.log.known_segments import marks_of, unchanged
 from kraftspec.reference.log.memory_files import MemoryFiles
 from kraftspec.reference.log.segment import LOG_SUFFIX
 from kraftspec.reference.raft import Config, Core, ElectionState, SnapshotId
@@ -123,7 +123,7 @@ class OwnReplica(Host, Replica):
         for segment in segments[count:]:
             while log_model.end_offset < segment.next_offset:
                 log_model.append(log.read(log_model.end_offset, READ_BYTES))
-        log.notes[LogModel] = segments, log_model.up_to(log_model.end_offset)
+        log.notes[LogModel] = marks_of(segments), log_model.up_to(log_model.end_offset)
         return log_model
 
     def stop(self) -> None:

@@ -17,6 +17,10 @@ from kraftspec.reference.log.files import Files
 from kraftspec.reference.log.memory_files import Inode, MemoryFiles
 from kraftspec.reference.log.segment import INDEX_SUFFIXES, LOG_SUFFIX, BatchIndex, Segment
 
+# Of segments, the index of each, which is another one after a cut or once the file was written to
+# and opened again, and where it ended.
+Marks = Sequence[tuple[BatchIndex, int]]
+
 
 class SegmentRead(NamedTuple):
     """What was found in a segment: valid while its bytes and what is before it are the same.
@@ -52,8 +56,8 @@ class Taken(NamedTuple):
 class KnownSegments:
     """The sealed segments that a log in memory begins with, and the epochs of its batches.
 
-    ``notes`` are what readers made of a log's segments, by who it is; ``unchanged`` tells them how
-    much of that holds.
+    ``notes`` are what readers made of a log's segments, by who it is, and the marks of these:
+    ``unchanged`` tells how much of that holds.
     """
 
     def __init__(self) -> None:
@@ -119,11 +123,16 @@ def _remembered(inodes: dict[str, Inode | None], name: str) -> Any:
     return None if inode is None else inode.remembered
 
 
-def unchanged(before: Sequence[Segment], now: Sequence[Segment]) -> int:
-    """Return how many of the first segments were the same, and had the same bytes."""
+def marks_of(segments: Sequence[Segment]) -> Marks:
+    """Return what tells later whether segments are as they are now."""
+    return [(segment.index, segment.next_offset) for segment in segments]
+
+
+def unchanged(before: Marks, now: Sequence[Segment]) -> int:
+    """Return how many of the first segments are as they were when these were their marks."""
     count = 0
-    for one, other in zip(before, now, strict=False):
-        if one is not other:
+    for (index, next_offset), segment in zip(before, now, strict=False):
+        if segment.index is not index or segment.next_offset != next_offset:
             break
         count += 1
     return count

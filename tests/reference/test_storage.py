@@ -336,9 +336,13 @@ def test_the_history_of_voters_is_of_the_latest_snapshot_and_what_follows(disk: 
     )
     append_control(storage, 1, LeaderChange(1, (1, 2)), Voters(voters(1, 2, 3)))
     append(storage, 1, b"a")
+    looked_at = storage.log_state(static(9)).voters.entries()
     append_control(storage, 1, Voters(voters(1, 3)))
-    entries = disk.restart().log_state(static(9)).voters.entries()
-    assert entries == [(-1, voters(1, 2)), (1, voters(1, 2, 3)), (3, voters(1, 3))]
+    for is_new in (False, True):
+        opened = disk.restart() if is_new else storage
+        entries = opened.log_state(static(9)).voters.entries()
+        assert entries == [*looked_at, (3, voters(1, 3))]
+    assert looked_at == [(-1, voters(1, 2)), (1, voters(1, 2, 3))]
     three = SnapshotId(3, 1)
     disk.storage.write_snapshot(
         fx.WriteSnapshot(three, 0, 1, voters(1, 2, 3)), [b"a"], NOW_US // 1000
