@@ -16,20 +16,22 @@ from kraftspec.simulation.catalogue.bug import Planter
 def applies_voters_on_commit(plant: Planter) -> None:
     """A follower acts on a voter set when it is committed, not when it is in its log."""
     raise_to = role.QuorumState.raise_high_watermark
-    waiting: dict[int, list[Any]] = {}
+    waiting: dict[Any, list[Any]] = {}  # By the core: its id would be another one's later.
 
     def keep(self: Any, batch: Any) -> None:
-        waiting.setdefault(id(self), []).extend(batch.control)
+        waiting.setdefault(self, []).extend(batch.control)
 
     def raised(self: Any, offset: int) -> None:
         raise_to(self, offset)
-        kept = waiting.pop(id(self), [])
+        kept = waiting.pop(self, [])
         for at, record in kept:
             handler = self.control_handlers.get(record.__class__)
             last = self.log.voters.last_offset
             if at < offset and handler is not None and (last is None or at > last):
                 handler(self, at, record)
-        waiting[id(self)] = [(at, record) for at, record in kept if at >= offset]
+        later = [(at, record) for at, record in kept if at >= offset]
+        if later:
+            waiting[self] = later
 
     plant(role.QuorumState, "apply_control", keep)
     plant(role.QuorumState, "raise_high_watermark", raised)

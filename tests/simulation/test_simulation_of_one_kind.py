@@ -128,20 +128,20 @@ def test_replies_come_after_their_requests_timed_out(monkeypatch: pytest.MonkeyP
     assert {result.violation for result in results} == {None}
     met = sum(result.faults.get("reply after its request timed out", 0) for result in results)
     assert met >= 100
-    given_up: dict[tuple[int, int], Connection] = {}
+    given_up: dict[tuple[Connections, int], Connection] = {}
     timed_out, take, reset = Connections.timed_out, Connections.take, Connections.reset
 
     def remember(self: Connections, now_us: int) -> Any:
         for number, connection in self._pending.items():
             if connection.until_us <= now_us:
-                given_up[id(self), number] = connection
+                given_up[self, number] = connection
         return timed_out(self, now_us)
 
     def take_late(self: Connections, request_id: int) -> Connection | None:
-        return take(self, request_id) or given_up.pop((id(self), request_id), None)
+        return take(self, request_id) or given_up.pop((self, request_id), None)
 
     def forget(self: Connections) -> None:
-        for key in [key for key in given_up if key[0] == id(self)]:
+        for key in [key for key in given_up if key[0] is self]:
             del given_up[key]
         reset(self)
 
