@@ -25,7 +25,8 @@ Seen(s) ==
           LET keys == {key \in DOMAIN s.match : key[1] = Order[i]}
           IN IF keys = {} THEN 0 ELSE s.match[CHOOSE key \in keys : TRUE]],
       [i \in DOMAIN Order |->
-          IF \E key \in Voters(s) : key[1] = Order[i] THEN 1 ELSE 0]>>
+          IF \E key \in Voters(s) : key[1] = Order[i] THEN 1 ELSE 0],
+      IF s.id \in InitialVoters THEN 1 ELSE 0>>
 
 observed == PrintT(ToString(<<"seen", [i \in DOMAIN Order |-> Seen(node[Order[i]])]>>))
 =============================================================================

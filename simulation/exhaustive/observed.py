@@ -37,6 +37,7 @@ class Seen(NamedTuple):
     votes: tuple[int, ...]  # Of each voter whether it has granted its vote.
     acknowledged: tuple[int, ...]  # Of each node what it has, as a leader knows.
     voters: tuple[int, ...]  # Of each node whether it is a voter by what this one has read.
+    is_first: int  # Whether it is one of the first voters; they alone are alike.
 
 
 AllSeen = tuple[Seen, ...]
@@ -151,6 +152,7 @@ def seen_of(explorer: Explorer, id: int, number: int) -> Seen:
         votes=tuple(votes),
         acknowledged=tuple(acknowledged),
         voters=tuple([int(node in voters) for node in nodes]),
+        is_first=int(id < explorer.scope.voters),
     )
 
 
