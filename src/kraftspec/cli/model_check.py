@@ -54,8 +54,8 @@ def model_check(
     else:
         out = console()
         out.print(
-            f"{counted(len(seeds), 'seed')}, {counted(steps, 'step')}: the model explains "
-            f"{len(seeds) - len(stuck):,} of them."
+            f"The model explains {len(seeds) - len(stuck):,} of {counted(len(seeds), 'run')} "
+            f"({counted(steps, 'step')})."
         )
         for seed, verdict, lines in told:
             assert verdict.stuck_at is not None

@@ -26,7 +26,7 @@ VOTERS_MAX = 7
 SEEDS_SHOWN_MAX = 10
 _ALONE = (
     "--lock-step, which takes one core, and --model-check go each alone with --seed, --seeds, "
-    "--nodes, --events, --bug and --json; --model-check also with --core or --profile"
+    "--nodes, --events, --bug and --json; --model-check also with --core, --profile and --without"
 )
 
 
@@ -159,11 +159,10 @@ def simulate(
     chosen = range(seed, seed + 1) if seed is not None else seeds
     assert chosen is not None
     if lock_step_with is not None or is_model_check:
-        if any((without, minimise, svg, java)) or (cores and not is_model_check):
+        if any((minimise, svg, java)) or ((cores or without) and not is_model_check):
             raise click.UsageError(_ALONE)
-        run = _Run(
-            _profile_for(cores or lock_step_with or (), profile, ()), events, nodes, cores or ()
-        )
+        spoken = _profile_for(cores or lock_step_with or (), profile, without)
+        run = _Run(spoken, events, nodes, cores or ())
         with planted(*bugs), _harness_errors():
             _compare(chosen, lock_step_with, is_model_check, run, as_json)
         return
