@@ -34,7 +34,8 @@ from kraftspec.reference.raft.types import NEVER_US
 from kraftspec.simulation import world as kinds
 from kraftspec.simulation.clients import OPERATOR
 from kraftspec.simulation.committed_log import Violation
-from kraftspec.simulation.harness.cores import Core
+from kraftspec.simulation.harness.cores import Core, RunCores
+from kraftspec.simulation.harness.known import KnownBreach, known_breach
 from kraftspec.simulation.harness.node import HarnessNode
 from kraftspec.simulation.network import Message
 from kraftspec.simulation.own import OwnReplica
@@ -55,6 +56,8 @@ _WHAT = {kinds.FLUSH: "syncs", kinds.START: "starts", kinds.REPLACE: "wipes"}
 # The node ended by itself, or has fetched another snapshot than it was offered: the world says so,
 # whatever is judged.
 _FAILURES = ("no_fatal_error", "opens_its_disk", "no_exception", "fetched_whole")
+# What `known.toml` calls it that the model explains a step; its pattern is of what is told of one.
+EXPLAINED = "explained_by_model"
 _BEGINNINGS = (kinds.START, kinds.REPLACE)
 _NO_STEPS = (kinds.CRASH, kinds.BOUNDARY, kinds.CUT, kinds.DISK)  # A crash is told at the start.
 
@@ -121,6 +124,28 @@ def unexplained(recorded: Recorded, verdict: Verdict, profile: Profile) -> list[
         recorded.seed, recorded.swarm, profile, last, recorded.cores, is_judged=False
     )
     return [event_text(events[-1]), *words(step, verdict)]
+
+
+def known_fault(
+    recorded: Recorded, verdict: Verdict, profile: Profile, told: Sequence[str]
+) -> KnownBreach | None:
+    """Return the known fault of a core that shows in the step that nothing explains.
+
+    ``told`` are the words of the step. They are known; or a property of the simulator breaks in the
+    very same step, first of all, and that is known.
+    """
+    assert verdict.stuck_at is not None
+    if not recorded.cores:
+        return None
+    step = recorded.trace.steps[verdict.stuck_at]
+    core = RunCores(recorded.cores, recorded.seed).core_of(step.node)
+    if known := known_breach([core], (EXPLAINED, "\n".join(told))):
+        return known
+    replay = Replay(recorded.seed, recorded.swarm, profile, cores=recorded.cores)
+    if replay.run(recorded.decisions[: step.index]) is not None:
+        return None
+    violation = replay.run([recorded.decisions[step.index]])
+    return known_breach([core], (violation.name, violation.text)) if violation else None
 
 
 class _TraceReplay(Replay):

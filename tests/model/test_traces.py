@@ -298,6 +298,29 @@ def test_the_command_tells_what_is_not_explained() -> None:
 
 @pytest.mark.kafka
 @pytest.mark.soak
+@pytest.mark.parametrize(
+    ("options", "code", "expected"),
+    [
+        (("--seed", "342", "--events", "640"), 0, ". Known, KS-2026-05: "),  # A property breaks.
+        (("--seed", "505", "--events", "500"), 0, ". Known, KS-2026-06: "),  # The step's words.
+        (("--seed", "1", "--events", "200", "--bug", "wins_with_half"), 1, "48\n"),
+    ],
+    ids=["by-a-property", "by-its-words", "not-known"],
+)
+def test_the_command_tells_known_faults_of_kafka(
+    options: tuple[str, ...], code: int, expected: str
+) -> None:
+    """The last run has nodes of ours between Kafka's, with a bug."""
+    core = "kafka:4.4.0,kraftspec" if "--bug" in options else "kafka:4.4.0"
+    done = CliRunner().invoke(simulate, ["--model-check", "--core", core, *options])
+    assert done.exit_code == code
+    told = done.output.partition("nothing explains step ")[2]
+    assert expected in told
+    assert ("Known" in told) == (code == 0)
+
+
+@pytest.mark.kafka
+@pytest.mark.soak
 def test_the_command_takes_runs_without_a_fix() -> None:
     options = ["--model-check", "--profile", "kip-595", "--without", "own-epoch-commit"]
     done = CliRunner().invoke(simulate, [*options, "--seed", "70", "--events", "300"])

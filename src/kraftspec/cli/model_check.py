@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -14,9 +14,19 @@ if TYPE_CHECKING:
     from kraftspec.model.traces import Verdict
     from kraftspec.reference.raft.profile import Profile
     from kraftspec.simulation.harness.cores import Core
+    from kraftspec.simulation.harness.known import KnownBreach
     from kraftspec.simulation.model_trace import Recorded
 
 RUNS_PER_TLC = 30  # TLC reads all of them before it begins.
+
+
+class _Told(NamedTuple):
+    """A run with a step that nothing explains: in words, and which known fault it is."""
+
+    seed: int
+    verdict: Verdict
+    lines: Sequence[str]
+    known: KnownBreach | None
 
 
 def model_check(
@@ -30,7 +40,7 @@ def model_check(
     """Run seeds, let TLC explain them by behaviours of the model, and print what it cannot."""
     from kraftspec.model import TlcError
     from kraftspec.model.traces import check
-    from kraftspec.simulation.model_trace import record, unexplained
+    from kraftspec.simulation.model_trace import known_fault, record, unexplained
 
     steps = 0
     stuck: list[tuple[Recorded, Verdict]] = []
@@ -48,7 +58,10 @@ def model_check(
                 raise no_verdict(error) from error
             pairs = zip(recorded, verdicts, strict=True)
             stuck += [pair for pair in pairs if pair[1].stuck_at is not None]
-    told = [(one.seed, verdict, unexplained(one, verdict, profile)) for one, verdict in stuck]
+    told = []
+    for one, verdict in stuck:
+        lines = unexplained(one, verdict, profile)
+        told.append(_Told(one.seed, verdict, lines, known_fault(one, verdict, profile, lines)))
     if as_json:
         emit_json(_to_json(seeds, steps, told))
     else:
@@ -57,24 +70,30 @@ def model_check(
             f"The model explains {len(seeds) - len(stuck):,} of {counted(len(seeds), 'run')} "
             f"({counted(steps, 'step')})."
         )
-        for seed, verdict, lines in told:
-            assert verdict.stuck_at is not None
-            out.print(f"\nSeed {seed}: nothing explains step {verdict.stuck_at}", style="bold red")
-            for line in lines:
+        for each in told:
+            step = f"\nSeed {each.seed}: nothing explains step {each.verdict.stuck_at}"
+            if each.known is None:
+                out.print(step, style="bold red")
+            else:
+                out.print(f"{step}. Known, {each.known.finding}: {each.known.reason}")
+            for line in each.lines:
                 out.print(line, markup=False)
-    if stuck:
+    if any(each.known is None for each in told):
         raise click.exceptions.Exit(EXIT_FINDINGS)
 
 
-def _to_json(
-    seeds: range, steps: int, told: Sequence[tuple[int, Verdict, Sequence[str]]]
-) -> dict[str, Any]:
+def _to_json(seeds: range, steps: int, told: Sequence[_Told]) -> dict[str, Any]:
     return {
         "seeds": len(seeds),
         "steps": steps,
         "explained": len(seeds) - len(told),
         "unexplained": [
-            {"seed": seed, "step": verdict.stuck_at, "trace": [*lines]}
-            for seed, verdict, lines in told
+            {
+                "seed": each.seed,
+                "step": each.verdict.stuck_at,
+                "known": each.known.finding if each.known else None,
+                "trace": [*each.lines],
+            }
+            for each in told
         ],
     }
