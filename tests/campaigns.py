@@ -78,7 +78,11 @@ CAMPAIGNS = (
     Campaign("catalogue", "every seeded bug is found", make("simulate-catalogue")),
     Campaign("model", "all states of the TLA+ model, and its faults", make("model")),
     Campaign("explore", "all states of a few real nodes are the model's", make("explore")),
-    Campaign("model-bugs", "the model alone rejects runs with seeded bugs", make("model-bugs")),
+    Campaign(
+        "model-bugs",
+        "the model alone rejects runs with seeded bugs",
+        make("model-bugs", "ARGS=--out build/campaigns/model-bugs/runs.jsonl"),
+    ),
     modelled("ours", "our nodes"),
     modelled("kip-595", "the draft KIP-595", "--profile", "kip-595"),
     modelled("kip-996", "the draft KIP-996", "--profile", "kip-996"),

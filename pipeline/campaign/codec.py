@@ -22,8 +22,8 @@ from kraftspec.pipeline.campaign.kind import (
     Tally,
     Unit,
     kept,
-    package_directory,
 )
+from kraftspec.sources import package_directory
 
 CASES_PER_UNIT = 50_000  # A second or two.
 

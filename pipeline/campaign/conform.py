@@ -30,9 +30,9 @@ from kraftspec.pipeline.campaign.kind import (
     Tally,
     Unit,
     kept,
-    package_directory,
     programs,
 )
+from kraftspec.sources import package_directory
 
 CASES_PER_UNIT = 2000
 TIMEOUT_S = 30.0

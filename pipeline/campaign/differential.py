@@ -26,9 +26,9 @@ from kraftspec.pipeline.campaign.kind import (
     Tally,
     Unit,
     kept,
-    package_directory,
     programs,
 )
+from kraftspec.sources import package_directory
 
 INPUTS_PER_VISIT = (
     20  # Of a pair that both encode to the same bytes: 4 values, their bytes, 3 changes of each.

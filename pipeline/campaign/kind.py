@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 import shlex
 import shutil
-from collections.abc import Callable, Iterable, Iterator
-from importlib.resources import files
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, ClassVar, Final, Protocol, TypeVar
 
 import msgspec
 import pyarrow as pa
-
-# Suffixes of files that decide a result: code, compiled modules, specs, vectors, manifests.
-_SOURCES: Final = {".py", ".pyx", ".pxd", ".h", ".so", ".json", ".java", ".go", ".rs", ".js",
-                   ".mjs", ".toml", ".xml", ".mod", ".sum", ".lock", ".jinja", ".tla"}  # fmt: skip
 
 # A row is a ``tally`` (a number of cases with one outcome), a ``finding``, or the ``unit`` itself;
 # its count is the sum of its tallies. The first column is added by the store.
@@ -118,36 +112,11 @@ def table(schema: pa.Schema, name: str, result: Result, seconds: float) -> pa.Ta
     return pa.Table.from_pylist([{"unit": name, **row} for row in rows], schema=schema)
 
 
-def package_directory(name: str) -> Path:
-    """Return the directory of a package of kraftspec, or a directory below one."""
-    first, _, rest = name.partition("/")
-    return Path(str(files(f"kraftspec.{first}") / rest)).resolve()
-
-
 def programs(commands: Iterable[str]) -> list[Path]:
     """Return the files that commands name: programs on PATH, scripts, and what else is a file."""
     words = [word for command in commands for word in shlex.split(command)]
     paths = [Path(shutil.which(word) or word) for word in words]
     return [path for path in paths if path.is_file()]
-
-
-def digest(paths: Iterable[Path]) -> str:
-    """Return a hash of the contents of files and directories; where they are does not matter."""
-    total = hashlib.sha256()
-    for root in paths:
-        for path in _files(root):
-            total.update(f"{root.name}/{path.relative_to(root).as_posix()}\0".encode())
-            total.update(hashlib.sha256(path.read_bytes()).digest())
-    return total.hexdigest()[:16]
-
-
-def _files(root: Path) -> Iterator[Path]:
-    if root.is_file():
-        yield root
-        return
-    for path in sorted(root.rglob("*")):
-        if path.suffix in _SOURCES and "__pycache__" not in path.parts and path.is_file():
-            yield path
 
 
 _Kept = TypeVar("_Kept", bound="Closable")

@@ -20,13 +20,13 @@ from kraftspec.pipeline.campaign.kind import (
     Result,
     Tally,
     Unit,
-    package_directory,
 )
 from kraftspec.reference.profiles import parts_of, profile_named
 from kraftspec.simulation.catalogue import all_bugs, later_bugs, planted
 from kraftspec.simulation.harness.cores import OWN, parse_cores
 from kraftspec.simulation.model_trace import record, unexplained
 from kraftspec.simulation.protocols import check_cores
+from kraftspec.sources import MODEL_CHECK, package_directory
 
 SEEDS_PER_UNIT = 25  # One TLC has all of them; it takes about a second to start.
 
@@ -59,8 +59,7 @@ class ModelChecks(msgspec.Struct, frozen=True, kw_only=True):
 
     def sources(self) -> list[Path]:
         """Return the model, the core, its log and profiles, the codecs, and the simulator."""
-        packages = ("fastpath", "generated", "model", "reference", "simulation")
-        return [*map(package_directory, packages), Path(__file__)]
+        return [*map(package_directory, MODEL_CHECK), Path(__file__)]
 
     def plan(self) -> list[Unit]:
         """Divide the seeds. Raises ``ValueError`` for a bug or a core that there is not."""

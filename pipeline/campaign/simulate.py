@@ -24,7 +24,6 @@ from kraftspec.pipeline.campaign.kind import (
     Result,
     Tally,
     Unit,
-    package_directory,
 )
 from kraftspec.reference.profiles import parts_of, profile_named
 from kraftspec.simulation.catalogue import all_bugs, planted
@@ -35,6 +34,7 @@ from kraftspec.simulation.protocols import check_cores
 from kraftspec.simulation.run import Result as Run
 from kraftspec.simulation.run import simulate, swarm_of
 from kraftspec.simulation.trace_text import event_text, trace_events
+from kraftspec.sources import package_directory
 
 if TYPE_CHECKING:
     from kraftspec.reference.raft.profile import Profile

@@ -25,7 +25,8 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kraftspec.pipeline.campaign.kind import Kind, Result, Unit, digest, table
+from kraftspec.pipeline.campaign.kind import Kind, Result, Unit, table
+from kraftspec.sources import digest
 
 MANIFEST: Final = "campaign.json"
 UNITS: Final = "units"

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+
+import msgspec
+import pytest
 
 from kraftspec.simulation.catalogue import all_bugs, later_bugs, planted
 from kraftspec.simulation.catalogue.against_model import (
+    NOT_OF_FIRST,
+    OF_FIRST_MIN,
     OUTSIDE,
     Judged,
     Search,
+    first_bugs,
     first_seeds,
+    main,
     run,
     table,
 )
+from kraftspec.sources import MODEL_CHECK, digest, package_directory
 
-PAGE = Path(__file__).parents[2] / "docs" / "simulation.md"
+DOCS = Path(__file__).parents[2] / "docs"
 EVENTS = 150
 BUGS = ("wins_with_half", "votes_twice")
 
@@ -24,11 +33,16 @@ def judged(bug: str, seed: int, stuck_at: int | None, events: int = EVENTS) -> J
 
 
 def test_the_first_seed_of_each_bug_is_in_the_page() -> None:
-    assert first_seeds(PAGE.read_text("utf-8")).keys() == all_bugs().keys()
+    assert first_seeds((DOCS / "simulation.md").read_text("utf-8")).keys() == all_bugs().keys()
 
 
 def test_what_the_model_leaves_out_is_no_mistake_of_a_name() -> None:
     assert OUTSIDE.keys() < all_bugs().keys()
+
+
+def test_what_came_after_the_first_bugs_is_no_mistake_of_a_name() -> None:
+    assert all_bugs().keys() > NOT_OF_FIRST
+    assert len(first_bugs()) == 89
 
 
 def test_later_bugs_are_others() -> None:
@@ -75,7 +89,40 @@ def test_a_rejection_counts_where_the_run_without_the_bug_is_explained() -> None
     assert text.startswith(
         f"1 of 3 bugs of the catalogue are rejected; {len(OUTSIDE)} more are in "
     )
-    assert "after it was done, 1 of 1 are rejected." in text
+    assert "first 89 bugs, 1 are among the rejected." in text
+    assert "after the model was done, 1 of 1 are rejected." in text
     assert "runs without a bug, 1 of 2 are explained." in text
     assert "| 1 | 1 | 1 | 9 |" in text
     assert text.count("**no**") == 2
+
+
+@pytest.mark.parametrize(
+    ("of_first", "sources", "expected"),
+    [
+        (OF_FIRST_MIN, "", None),
+        (OF_FIRST_MIN - 1, "", "79 of the catalogue's first 89 bugs are rejected, and 80 have"),
+        (OF_FIRST_MIN, "others", "0 of the catalogue's first 89 bugs are rejected, and 80 have"),
+    ],
+    ids=["enough", "one-too-few", "of-other-sources"],
+)
+def test_the_command_fails_where_too_few_are_rejected(
+    of_first: int,
+    sources: str,
+    expected: str | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    by = sources or digest(map(package_directory, MODEL_CHECK))
+    bugs = [*sorted(first_bugs())[:of_first], *later_bugs()]
+    lines = [judged("", 1, None), *(judged(bug, 1, 9) for bug in bugs)]
+    out = tmp_path / "runs.jsonl"
+    out.write_bytes(
+        b"\n".join(msgspec.json.encode(msgspec.structs.replace(one, sources=by)) for one in lines)
+    )
+    monkeypatch.setattr(sys, "argv", ["against_model", "--seconds", "0", "--out", str(out)])
+    if expected is None:
+        main()
+        return
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert str(ended.value).startswith(expected)

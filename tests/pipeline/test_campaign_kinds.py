@@ -32,7 +32,7 @@ from kraftspec.pipeline.campaign import store as store_room
 from kraftspec.pipeline.campaign.codec import CodecFuzz
 from kraftspec.pipeline.campaign.conform import Conform
 from kraftspec.pipeline.campaign.differential import DifferentialFuzz
-from kraftspec.pipeline.campaign.kind import RESULTS, Kind, Result, digest, release
+from kraftspec.pipeline.campaign.kind import RESULTS, Kind, Result, release
 from kraftspec.pipeline.campaign.model_check import ModelChecks
 from kraftspec.pipeline.campaign.simulate import Simulations
 from kraftspec.pipeline.campaign.store import MixedError, alone, open_store
@@ -41,6 +41,7 @@ from kraftspec.reference.profiles.kafka.profile import KafkaProfile
 from kraftspec.simulation.catalogue import planted
 from kraftspec.simulation.run import Result as Run
 from kraftspec.simulation.run import simulate
+from kraftspec.sources import digest
 
 HERE = Path(__file__).parent
 PLANTED = f"{sys.executable} {HERE.parent / 'conformance/fuzz/planted_adapter.py'}"
