@@ -6,6 +6,9 @@ EXTENDS Properties
 \* What is left out of a scope: an action of a node.
 Never(n) == FALSE
 
+\* Answers of one record, for RecordsFrom.
+OneRecord(s, offset) == SubSeq(s.log, offset + 1, Min(offset + 1, End(s)))
+
 \* In place of Loses. In the end, too: who loses one kind of message for ever need never get anywhere.
 LosesNothing == FALSE
 

@@ -233,15 +233,18 @@ OwnOffset(s) == s.synced
 \* Whether a leader whose voters do not include it leaves, now that this is committed.
 IsDismissed(s) == ~IsVoter(s) /\ VotersAt(s) <= s.hw
 
-\* What a leader knows to be committed, by what it has heard. The last record has to be of its own
-\* epoch: those of earlier ones are committed with it. A leader that is no voter does not count.
+\* The last record that a leader commits has to be of its own epoch: those of earlier ones are
+\* committed with it.
+MayCommit(s, end) == EpochAt(s, end) = s.epoch
+
+\* What a leader knows to be committed, by what it has heard. A leader that is no voter does not count.
 Advanced(s) ==
     IF s.role # "leader" THEN s
     ELSE LET offset(key) == IF key = Key(s) THEN OwnOffset(s)
                             ELSE IF key \in DOMAIN s.match THEN s.match[key] ELSE 0
              held(end) == {key \in Voters(s) : offset(key) >= end}
              new == Largest({s.hw} \cup {end \in (s.hw + 1)..End(s) : Majority(held(end), Voters(s))})
-             advances == new > s.hw /\ EpochAt(s, new) = s.epoch
+             advances == new > s.hw /\ MayCommit(s, new)
              next == IF advances THEN [s EXCEPT !.hw = new] ELSE s
          IN IF IsDismissed(next) /\ EpochAt(next, next.hw) = next.epoch THEN Resigned(next)
             ELSE next
@@ -358,6 +361,9 @@ IsMeant(s, m) ==
     LET then == [s EXCEPT !.sets = SelectSeq(@, LAMBDA set : set.at <= s.hw)]
     IN IF Dynamic \/ ~FirstKip853 THEN m.toKey = Key(s) ELSE m.toKey[2] # 0 \/ ~IsNamed(then, s.id)
 
+\* Whether a node stores what it grants: a vote, not a pre-vote.
+StoresVote(m) == ~m.pre
+
 \* A higher epoch is adopted first, also that of a pre-vote, and also where the request is for
 \* another directory. In KIP-853's first version such a request fails before that.
 OnVote(s, m) ==
@@ -367,7 +373,7 @@ OnVote(s, m) ==
                      /\ IsMeant(t, m)
                      /\ MayVoteFor(t, m.key)
                      /\ IF m.pre THEN GrantsPreVote(t, m) ELSE GrantsVote(t, m)
-        next == CASE isGranted /\ ~m.pre -> [t EXCEPT !.vote = m.key]
+        next == CASE isGranted /\ StoresVote(m) -> [t EXCEPT !.vote = m.key]
                   [] MeetsStranger(t, m) -> Promoted(Prospects(t))
                   [] OTHER -> t
         reply == [kind |-> "granted", from |-> s.id, to |-> m.from, epoch |-> t.epoch,
@@ -422,13 +428,16 @@ NeedsSnapshot(s, m) ==
     \/ /\ s.start > 0
        /\ m.at < s.start \/ (m.at = s.start /\ m.lastEpoch # EpochAt(s, s.start))
 
+\* What an answer has of a leader's log: all that follows.
+RecordsFrom(s, offset) == SubSeq(s.log, offset + 1, End(s))
+
 \* A snapshot is sent as what it stands for; its parts are left out.
 OnFetch(s, m) ==
     LET known == EndOfEpoch(s, m.lastEpoch)
         heard == Advanced([s EXCEPT !.match = (m.key :> m.at) @@ @])
         hw == ReportedHw(heard)
         records == Answer(s, m, "records")
-                   @@ [records |-> SubSeq(s.log, m.at + 1, End(s)), hw |-> hw]
+                   @@ [records |-> RecordsFrom(s, m.at), hw |-> hw]
     IN CASE s.role # "leader" \/ m.epoch # s.epoch -> Does(s, Told(s, m))
          [] NeedsSnapshot(s, m) ->
                 Does(s, {Answer(s, m, "snapshot") @@ [prefix |-> SubSeq(s.log, 1, s.snapshot)]})

@@ -64,8 +64,8 @@ voters_follow_log ==
 snapshot_is_prefix ==
     \A s \in Up : s.snapshot <= End(s) /\ IsPrefix(SubSeq(s.log, 1, s.snapshot), committed)
 
-\* A log starts at 0 or where a snapshot ends.
-snapshot_at_log_start == \A s \in Up : s.start <= s.snapshot
+\* A log starts at 0 or where a snapshot ends: the first one that is still there.
+snapshot_at_log_start == \A s \in Up : s.start \in {0, s.first} /\ s.first <= s.snapshot
 
 \* A leader that is no voter, and knows that to be committed, leads no more.
 removed_leader_resigns ==

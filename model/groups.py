@@ -11,6 +11,7 @@ import msgspec
 
 FILE = "groups.toml"
 FILE_OF_MUTANTS = "mutants.toml"
+SAFETY = "Spec"  # What may happen. Other specifications say what must, in the end.
 FILE_OF_FINDING = "model.toml"  # The same for one finding: its groups.
 
 
@@ -23,7 +24,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     # Operators of the module that others take the place of.
     replaces: dict[str, str] = {}
     module: str = "Properties"
-    specification: str = "Spec"
+    specification: str = SAFETY
     # A property that breaks; "" for a group in which all must hold.
     breaks: str = ""
     invariants: list[str] | None = None

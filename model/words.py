@@ -8,7 +8,7 @@ from kraftspec.model.tlc import Step
 from kraftspec.model.values import Value
 
 # What an action of a node is, where the changes alone do not tell it.
-_ACTIONS = {
+ACTIONS = {
     "TimesOut": "'s timer expires",
     "TimesOutAlone": "'s timer expires",
     "TargetsTimeOut": "'s timer expires",
@@ -26,6 +26,7 @@ _ACTIONS = {
     "Wipes": " gets an empty disk",
     "Adds": " appends new voters: one more",
     "Removes": " appends new voters: one fewer",
+    "Names": " appends new voters: one with a name",
     "Alters": " is asked for other voters (AlterQuorum)",
     "Moves": " goes on with the reassignment",
     "Snapshots": " writes a snapshot",
@@ -81,7 +82,7 @@ def _step(step: Step, before: dict[str, Value]) -> str:
         (message,) = gone
         what = f"{_message(message)} from {_node(message['from'])}"
         return f"{_node(message['to'])} receives {what}{told}"
-    return f"{_actor(changed, new)}{_ACTIONS.get(step.action, ' ' + step.action)}{told}"
+    return f"{_actor(changed, new)}{ACTIONS.get(step.action, ' ' + step.action)}{told}"
 
 
 def _actor(changed: list[tuple[str, Value, Value]], new: frozenset[Value]) -> str:

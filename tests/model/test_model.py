@@ -12,6 +12,8 @@ from click.testing import CliRunner
 from kraftspec.model import Result, TlcError, groups, run, story
 from kraftspec.model import __main__ as command
 from kraftspec.model.__main__ import MARKS, main
+from kraftspec.model.groups import defaults, model_root
+from kraftspec.model.words import ACTIONS
 
 # The mutants but for two, and no fault that takes long: `make model` has all of them.
 SOME_MUTANTS = ("mutant-half", "mutant-tells-nothing")
@@ -72,6 +74,19 @@ def test_a_model_that_tlc_does_not_understand() -> None:
         run(groups()["gridlock"].with_constants({"MaxEpoch": "Absent"}), heap_mib=512)
 
 
+def test_each_property_is_seen_to_break() -> None:
+    """By a mutant or a fault: a property that nothing can break says nothing."""
+    checked = {*defaults().invariants, *defaults().properties}
+    assert checked <= {group.breaks for group in groups().values()}
+
+
+def test_each_action_has_words() -> None:
+    text = (model_root() / "KRaft.tla").read_text("utf-8")
+    actions = set(re.findall(r"(\w+)\(n\)", text.partition("\nNext ==\n")[2]))
+    assert {"TimesOut", "Cleans"} < actions
+    assert actions <= {*ACTIONS}
+
+
 def test_where_java_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda _: None)
     done = CliRunner().invoke(main, ["gridlock"])
@@ -115,6 +130,17 @@ def test_the_states_of_a_group_are_put_into_a_page(
     assert done.exit_code == 0
     row = f"| `two-voters` | {groups()['two-voters'].about} | 6,002 | 1,794 | 24 |"
     assert page.read_text() == f"a\n{MARKS[0]}\n{head}\n{row}\n{other}\n\n{MARKS[1]}\nb\n"
+
+
+def test_what_must_happen_in_the_end_is_not_put_into_the_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "run", counted)
+    page = tmp_path / "page.md"
+    page.write_text(f"{MARKS[0]}\n{MARKS[1]}\n")
+    done = CliRunner().invoke(main, ["change-finishes", "--write", str(page)])
+    assert done.exit_code == 0
+    assert page.read_text() == f"{MARKS[0]}\n{MARKS[1]}\n"
 
 
 @pytest.mark.parametrize(
