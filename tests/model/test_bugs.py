@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -10,6 +11,8 @@ import pytest
 
 from kraftspec.simulation.catalogue import all_bugs, later_bugs, planted
 from kraftspec.simulation.catalogue.against_model import (
+    BEGIN,
+    END,
     NOT_OF_FIRST,
     OF_FIRST_MIN,
     OUTSIDE,
@@ -38,6 +41,14 @@ def test_the_first_seed_of_each_bug_is_in_the_page() -> None:
 
 def test_what_the_model_leaves_out_is_no_mistake_of_a_name() -> None:
     assert OUTSIDE.keys() < all_bugs().keys()
+
+
+def test_the_page_has_each_bug_once_as_the_catalogue_says_it() -> None:
+    part = (DOCS / "model.md").read_text("utf-8").partition(BEGIN)[2].partition(END)[0]
+    rows = re.findall(r"^\| `(\w+)` \| (.*?) \|", part, re.MULTILINE)
+    assert sorted(rows) == sorted(
+        (name, bug.sentence) for name, bug in (all_bugs() | later_bugs()).items()
+    )
 
 
 def test_what_came_after_the_first_bugs_is_no_mistake_of_a_name() -> None:
