@@ -25,9 +25,13 @@ class ResignedGoesOn(Invariant):
             self.since_us[replica.id] = replica.core.now_us
 
     def ticked(self, replica: Replica) -> None:
-        """The time-out is drawn between once and twice what is configured."""
+        """The time-out is drawn between once and twice what is configured.
+
+        Where the power is lost as the node goes on, nobody was told of another role.
+        """
         since_us, core = self.since_us.get(replica.id), replica.core
-        if since_us is None or core.shutdown_deadline_us != NEVER_US:
+        has_gone_on = core.role.name is not RoleName.RESIGNED
+        if since_us is None or has_gone_on or core.shutdown_deadline_us != NEVER_US:
             return
         elapsed_us = core.now_us - since_us
         if elapsed_us > 2 * replica.config.election_timeout_us:

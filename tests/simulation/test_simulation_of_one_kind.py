@@ -209,3 +209,10 @@ def test_what_an_answer_or_a_silence_must_not_do(bug: str, seed: int, broken: st
         violation = simulate(seed, PROFILE, events=2_000).violation
     assert violation is not None
     assert violation[0] == broken
+
+
+def test_power_is_lost_as_who_resigned_goes_on() -> None:
+    """Its clock stood still for 59 s, and it goes on in the step that is cut short."""
+    result = simulate(337, PROFILE, events=10_000)
+    assert result.violation is None
+    assert result.faults["power loss between effects"] > 0
