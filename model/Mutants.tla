@@ -71,4 +71,46 @@ LosesUnsynced(s, end) == Truncated(s, s.synced)
 \* A node that was told of an older epoch goes back to it.
 LearnsAnything(s, epoch, leader) ==
     IF leader \notin {None, s.id} THEN Follows(s, epoch, leader) ELSE Unattached(s, epoch)
+
+----------------------------------------------------------------------------
+\* For runs of real nodes alone: what traces have corrected, as it was; and rules that are too strict,
+\* which no property can notice.
+
+\* An epoch before all that a leader has is answered with epoch 0.
+NamesEpochZero(s, epoch) ==
+    LET below == {i \in 1..End(s) : s.log[i].epoch <= epoch}
+        end == IF below = {} THEN 0 ELSE Largest(below)
+    IN [epoch |-> EpochAt(s, end), end |-> end]
+
+\* There is no checkpoint of a bootstrap; or it is there again when a crash brings back what it was
+\* deleted with.
+NoCheckpoint(s) == FALSE
+CheckpointComesBack(s) == s.start = 0 /\ Dynamic /\ ~Reassigns /\ Head(s.sets).voters # {}
+
+\* A leader sends its snapshot only to who lacks what its log does not have.
+NeedsWhatIsDeleted(s, m) ==
+    \/ m.at = 0 /\ s.snapshot > 0
+    \/ /\ s.start > 0
+       /\ m.at < s.start \/ (m.at = s.start /\ m.lastEpoch # EpochAt(s, s.start))
+
+\* Who starts with a leader that is none of its voters never follows it.
+LearnsNothingOfKnown(s, epoch, leader) ==
+    LET isOther == leader \notin {None, s.id}
+    IN CASE epoch > s.epoch -> IF isOther THEN Follows(s, epoch, leader) ELSE Unattached(s, epoch)
+         [] epoch = s.epoch /\ isOther /\ s.leader = None -> Follows(s, epoch, leader)
+         [] OTHER -> s
+
+\* A Prospective follows its leader again when that calls.
+ProspectiveFollows(s) == s.role = "prospective"
+
+\* All voters are a majority.
+All(keys, voters) == voters \subseteq keys
+
+\* A log that is as long as one's own does not get the vote.
+IsLonger(s, m) == m.lastEpoch > LastEpoch(s) \/ (m.lastEpoch = LastEpoch(s) /\ m.end > End(s))
+
+\* Whom a set of voters has that is not known to be replaced for good takes itself for a voter.
+IsInNoSetInForce(s) ==
+    LET known == Largest({s.sets[i].at : i \in {i \in 1..Len(s.sets) : s.sets[i].at <= s.hw}})
+    IN \A i \in 1..Len(s.sets) : s.sets[i].at >= known => Key(s) \notin s.sets[i].voters
 =============================================================================

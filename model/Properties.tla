@@ -73,13 +73,17 @@ removed_leader_resigns ==
         s.role = "leader" /\ EpochAt(s, s.hw) = s.epoch => IsVoter(s) \/ VotersAt(s) > s.hw
 
 \* While there is no leader, one can be elected: some node may campaign, and a majority of its
-\* voters would vote for it in a new epoch. All disks that are there are as they are, and no more
-\* messages are lost.
+\* voters would vote for it in a new epoch, and grant a pre-vote before. All disks that are there are
+\* as they are, and no more messages are lost. Who may campaign does not stay a follower.
+ComesToGrantPreVotes(s) ==
+    PreVote = "none" \/ s.role # "follower" \/ MayCampaign(s) \/ FollowerGrantsPreVote(s)
+
 CanBeElected(s) ==
     /\ MayCampaign(s)
     /\ LET willing == {Key(t) : t \in {t \in Up :
                             /\ IsUpToDate(t, [lastEpoch |-> LastEpoch(s), end |-> End(s)])
-                            /\ MayVoteFor(t, Key(s))}}
+                            /\ MayVoteFor(t, Key(s))
+                            /\ ComesToGrantPreVotes(t)}}
        IN Majority(willing, Voters(s))
 
 leader_can_be_elected ==

@@ -258,6 +258,9 @@ UpTo(t, offset) == [t EXCEPT !.sets = SelectSeq(@, LAMBDA set : set.at <= offset
 
 VotersIn(t, offset) == LastSet(UpTo(t, offset))
 
+\* Whether a node may take itself for no voter. One that Ongaro's rule lets campaign may, too.
+MayBeNoVoter(t) == ~IsVoter(t) \/ t.isDismissed
+
 \* Whether a node that was s before the step shows itself as t. Where a new leader has forgotten
 \* what was committed, as Kafka's does, the model still knows it. The vote of who leads is told by
 \* nodes of the draft KIP-595, and not by all others.
@@ -276,7 +279,7 @@ Shows(s, t, e) ==
     /\ t.start = e.start /\ t.snapshot = e.snapshot
     /\ e.snapshot > 0 => /\ EpochAt(t, e.snapshot) = e.snapshotEpoch
                          /\ Dynamic => VotersIn(t, e.snapshot) = e.snapshotVoters
-    /\ LastSet(t) = e.voters /\ IF e.isVoter THEN MayCampaign(t) ELSE ~IsVoter(t) \/ t.isDismissed
+    /\ LastSet(t) = e.voters /\ IF e.isVoter THEN MayCampaign(t) ELSE MayBeNoVoter(t)
 
 \* Whether all this may be told to state machines, clients and operators: s was before the step, f is
 \* what its event has made of it, and t is after it. A state machine knows what is committed, leads

@@ -113,27 +113,30 @@ class Verdict(msgspec.Struct, kw_only=True):
     unexplained_sends: Sequence[int] = ()  # From 0 on; where it became what it might.
 
 
-def check(traces: Sequence[Trace], *, heap_mib: int = 2048) -> list[Verdict]:
+def check(
+    traces: Sequence[Trace], *, heap_mib: int = 2048, replaces: Mapping[str, str] = {}
+) -> list[Verdict]:
     """Let TLC judge these: one for those of each protocol's static quorums, one for the others.
 
-    Raises ``TlcError``.
+    ``replaces``: operators of the model that others of Mutants.tla take the place of. Raises
+    ``TlcError``.
     """
     alike: dict[Any, list[int]] = {}
     for at, trace in enumerate(traces):
         alike.setdefault((trace.is_dynamic, *sorted(trace.constants.items())), []).append(at)
     verdicts: dict[int, Verdict] = {}
     for chosen in alike.values():
-        judged = _check([traces[at] for at in chosen], heap_mib)
+        judged = _check([traces[at] for at in chosen], heap_mib, replaces)
         verdicts |= zip(chosen, judged, strict=True)
     return [verdicts[at] for at in range(len(traces))]
 
 
-def _check(traces: Sequence[Trace], heap_mib: int) -> list[Verdict]:
+def _check(traces: Sequence[Trace], heap_mib: int, replaces: Mapping[str, str]) -> list[Verdict]:
     steps = [step for trace in traces for step in trace.steps]
     nodes = {node for trace in traces for node in (*trace.voters, *trace.observers)}
     nodes |= {step.node for step in steps} | {one["to"] for step in steps for one in step.sends}
     with tempfile.TemporaryDirectory(prefix="kraftspec-traces-") as directory:
-        Path(directory, "Runs.tla").write_text(_module(traces), encoding="utf-8")
+        Path(directory, "Runs.tla").write_text(_module(traces, bool(replaces)), encoding="utf-8")
         group = Group(
             about="runs of real nodes",
             constants={
@@ -145,7 +148,7 @@ def _check(traces: Sequence[Trace], heap_mib: int) -> list[Verdict]:
             },
             module="Runs",
             specification="TraceSpec",
-            replaces={one: f"{one}There" for one in _THERE},
+            replaces={**{one: f"{one}There" for one in _THERE}, **replaces},
             invariants=[],
             properties=[],
             has_symmetry=False,
@@ -182,7 +185,7 @@ _UNBOUNDED = {
 }
 
 
-def _module(traces: Sequence[Trace]) -> str:
+def _module(traces: Sequence[Trace], has_mutants: bool) -> str:
     runs = []
     for trace in traces:
         steps = ",\n".join(_steps(trace))
@@ -190,7 +193,7 @@ def _module(traces: Sequence[Trace]) -> str:
             f"[voters |-> {_tla(set(trace.voters))}, observers |-> {_tla(set(trace.observers))}, "
             f"own |-> {_tla(set(trace.own))}, steps |-> <<\n{steps}>>]"
         )
-    lines = ["---- MODULE Runs ----", "EXTENDS Trace"]
+    lines = ["---- MODULE Runs ----", f"EXTENDS Trace{', Mutants' if has_mutants else ''}"]
     lines.append(f"ASSUME TLCSet(0, <<{', '.join(runs)}>>)")
     lines.append(f"ASSUME \\A number \\in 1..{len(traces)} : TLCSet(number, 0)")
     return "\n".join([*lines, "====", ""])

@@ -27,6 +27,7 @@ ACTIONS = {
     "Adds": " appends new voters: one more",
     "Removes": " appends new voters: one fewer",
     "Names": " appends new voters: one with a name",
+    "RequestTimesOut": "'s request to remove it times out",
     "Alters": " is asked for other voters (AlterQuorum)",
     "Moves": " goes on with the reassignment",
     "Snapshots": " writes a snapshot",

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from kraftspec.model import Result, TlcError, groups, run, story
 from kraftspec.model import __main__ as command
 from kraftspec.model.__main__ import MARKS, main
-from kraftspec.model.groups import defaults, model_root
+from kraftspec.model.groups import SAFETY, defaults, model_root
 from kraftspec.model.words import ACTIONS
 
 # The mutants but for two, and no fault that takes long: `make model` has all of them.
@@ -24,7 +24,7 @@ FAULTS = [
     and (not name.startswith("mutant-") or name in SOME_MUTANTS)
     and name not in LONG
 ]  # fmt: skip
-SMALL = ("snapshots", "reconfiguration", "two-voters", "change-finishes")
+SMALL = ("snapshots", "reconfiguration", "two-voters", "new-voter", "change-finishes")
 
 
 @pytest.mark.kafka
@@ -37,12 +37,31 @@ def test_a_fault_breaks_its_property(name: str) -> None:
     assert len(story(result.trace)) > len(result.trace)  # The nodes at first, then each step.
 
 
+def cells(name: str) -> list[str]:
+    """Return what the page has of a group: its row, but for the name."""
+    page = (Path(__file__).parents[2] / "docs/model.md").read_text("utf-8")
+    (row,) = re.findall(rf"^\| `{name}` \| (.*) \|$", page, re.M)
+    return str(row).split(" | ")
+
+
 @pytest.mark.kafka
 @pytest.mark.soak
 @pytest.mark.parametrize("name", SMALL)
 def test_a_group_holds(name: str) -> None:
+    """In all of its states, as many as the page says."""
     result = run(groups()[name], heap_mib=1024)
     assert (result.broken, result.is_complete) == ("", True)
+    counts = [f"{count:,}" for count in (result.generated, result.distinct, result.depth)]
+    if groups()[name].specification == SAFETY:
+        assert cells(name) == [groups()[name].about, *counts]
+    else:
+        assert cells(name)[-2:] == counts[:2]
+
+
+def test_the_page_has_each_group_in_its_scope() -> None:
+    names = [n for n, one in groups().items() if one.specification == SAFETY and not one.breaks]
+    assert names
+    assert [cells(name)[0] for name in names] == [groups()[name].about for name in names]
 
 
 @pytest.mark.kafka
