@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from heapq import heappush
 
 from kraftspec.reference.raft import SnapshotId
@@ -90,6 +90,12 @@ class Schedule(Timeline):
                 self.will_flush(replica)
             if replica.id in finishing:
                 self.will_finish(replica, finishing[replica.id])
+
+    def under_way(self) -> Iterator[Message]:
+        """Yield the messages that were sent and did not arrive yet."""
+        for _, _, _, arguments in self._heap:
+            if arguments and isinstance(arguments[0], Message):
+                yield arguments[0]
 
     # ---- what the world says may happen ----------------------------------------------------------
 

@@ -13,6 +13,9 @@ from kraftspec.simulation.swarm import S
 
 VOTERS_MIN = 3  # Without one of them the others elect.
 FOREVER_US = 1_000_000 * S
+# An observer without answers asks its leader and a server that it draws, in turns. Where the leader
+# is one of two servers, it draws that one thirty times in a row once in a thousand million times.
+DRAWS = 30
 
 
 class SilentLeaderIsLeft(Liveness):
@@ -28,14 +31,18 @@ class SilentLeaderIsLeft(Liveness):
         """Let the leader fall silent."""
         leader = schedule.world.leader()
         if (
-            schedule.swarm.silence_period_us
-            and leader is not None
-            and len(leader.core.log.voters.last) >= VOTERS_MIN
-            and _others_know_somebody(schedule, leader)
+            not schedule.swarm.silence_period_us
+            or leader is None
+            or len(leader.core.log.voters.last) < VOTERS_MIN
         ):
+            return
+        known = _servers_of_observers(schedule, leader)
+        if all(servers - {leader.id} for servers in known):
             schedule.met["leader silent for good"] += 1
             self.silent, self.epoch = leader, leader.epoch
             leader.paused_until_us = schedule.world.now_us + FOREVER_US
+            if any(leader.id in servers for servers in known):
+                self.within_us += DRAWS * 2 * leader.config.request_timeout_us
 
     def is_so(self, schedule: Schedule) -> bool:
         """Whether all others know a later leader, and what it has committed in its epoch."""
@@ -55,15 +62,14 @@ class SilentLeaderIsLeft(Liveness):
         )
 
 
-def _others_know_somebody(schedule: Schedule, leader: Replica) -> bool:
-    """Whether no node has the leader as its only bootstrap server; to a voter others come."""
+def _servers_of_observers(schedule: Schedule, leader: Replica) -> list[set[int]]:
+    """Return which nodes are bootstrap servers of each observer; to a voter the leader comes."""
     world = schedule.world
-    return all(
-        replica is leader
-        or replica.core.is_voter
-        or any(world.ports.get(server.port) != leader.id for server in replica.config.contacts)
+    return [
+        {world.ports.get(server.port, -1) for server in replica.config.contacts}
         for replica in world.replicas.values()
-    )
+        if replica is not leader and not replica.core.is_voter
+    ]
 
 
 LIVENESS = SilentLeaderIsLeft

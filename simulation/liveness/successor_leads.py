@@ -4,6 +4,9 @@ KIP-595: EndQuorumEpoch names the other voters, whose log is the longest first. 
 when it gets that, the next ones a little later, and the last no later than the maximum of the
 election backoff (``KafkaRaftClient.endEpochElectionBackoff``). So nobody waits for a fetch
 time-out, which is longer, nor does the election time-out of the leader that resigned pass.
+
+An answer of the leader that EndQuorumEpoch overtakes is another matter: whoever gets it takes the
+leader for alive, and waits a whole fetch time-out. Kafka's node does the same.
 """
 
 from __future__ import annotations
@@ -24,7 +27,8 @@ CALM_US = 10 * S  # So long at the most until all voters have the same log.
 class SuccessorLeads(Liveness):
     """Lets the leader resign when all voters have its log, and measures.
 
-    Of a run with slow messages, and where no such moment comes, nothing is judged.
+    Of a run with slow messages, and where no such moment comes, nothing is judged; nor where a
+    successor is yet to get an answer of the leader.
     """
 
     step_us = 20 * MS
@@ -33,6 +37,7 @@ class SuccessorLeads(Liveness):
         self.until_us = 0
         self.epoch = -1
         self.resigned_us = -1
+        self.is_overtaken = False
         self.successors: tuple[int, ...] = ()
 
     def begin(self, schedule: Schedule) -> None:
@@ -48,6 +53,8 @@ class SuccessorLeads(Liveness):
         world = schedule.world
         leader = world.leader()
         if self.resigned_us >= 0:
+            if self.is_overtaken and world.now_us >= self.resigned_us + self.within_us:
+                return True
             return leader is not None and leader.epoch > self.epoch and leader.id in self.successors
         if world.now_us >= self.until_us:
             return True
@@ -56,7 +63,13 @@ class SuccessorLeads(Liveness):
             self.successors = tuple(id for id in voters.ids if id != leader.id)
             if not self.successors:
                 return True
-            schedule.met["handover"] += 1
+            self.is_overtaken = any(
+                message.is_reply
+                and message.source == leader.id
+                and message.target in self.successors
+                for message in schedule.under_way()
+            )
+            schedule.met["handover overtakes an answer" if self.is_overtaken else "handover"] += 1
             self.epoch, self.resigned_us = leader.epoch, world.now_us
             self.within_us = leader.config.election_backoff_max_us
             world.resign(leader)

@@ -216,3 +216,19 @@ def test_power_is_lost_as_who_resigned_goes_on() -> None:
     result = simulate(337, PROFILE, events=10_000)
     assert result.violation is None
     assert result.faults["power loss between effects"] > 0
+
+
+@pytest.mark.parametrize("seed", [446, 4015])
+def test_an_observer_draws_its_silent_leader_again_and_again(seed: int) -> None:
+    """It is one of two bootstrap servers, and is drawn seven times in a row."""
+    result = simulate(seed, PROFILE, events=10_000)
+    assert result.violation is None
+    assert result.faults["leader silent for good"] == 1
+
+
+def test_the_end_of_an_epoch_overtakes_answers_of_its_leader() -> None:
+    """Successors take these for signs of life, and wait a whole fetch time-out."""
+    result = simulate(4940, PROFILE, events=10_000)
+    assert result.violation is None
+    assert result.faults["handover overtakes an answer"] == 1
+    assert "handover" not in result.faults
