@@ -1,6 +1,7 @@
 """Runs of the simulator, held against the TLA+ model: TLC looks for behaviours on the executors.
 
-A case is a step of a run. A run that the model does not explain is a finding.
+A case is a step of a run. A run that the model does not explain is a finding, unless a known fault
+of its core is why.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from kraftspec.pipeline.campaign.kind import (
 from kraftspec.reference.profiles import parts_of, profile_named
 from kraftspec.simulation.catalogue import all_bugs, later_bugs, planted
 from kraftspec.simulation.harness.cores import OWN, parse_cores
-from kraftspec.simulation.model_trace import record, unexplained
+from kraftspec.simulation.model_trace import known_fault, record, unexplained
 from kraftspec.simulation.protocols import check_cores
 from kraftspec.sources import MODEL_CHECK, package_directory
 
@@ -86,12 +87,15 @@ class ModelChecks(msgspec.Struct, frozen=True, kw_only=True):
                 for seed in range(first, first + unit.work["count"])
             ]
             for one, verdict in zip(recorded, check([one.trace for one in recorded]), strict=True):
-                outcome = "explained" if verdict.stuck_at is None else "unexplained"
+                outcome, lines = "explained", list[str]()
+                if verdict.stuck_at is not None:
+                    lines = unexplained(one, verdict, profile)
+                    is_known = known_fault(one, verdict, profile, lines) is not None
+                    outcome = "known" if is_known else "unexplained"
                 size, version = f"{one.swarm.voters} voters", one.swarm.kraft_version
                 tally[size, version, outcome] += len(one.trace.steps)
-                if verdict.stuck_at is None:
+                if outcome != "unexplained":
                     continue
-                lines = unexplained(one, verdict, profile)
                 findings.append(
                     Finding(
                         adapter="simulation",

@@ -18,7 +18,9 @@ TITLES = {
     "fuzz-differential": "Fuzz campaign: two adapters",
 }
 # The outcomes of cases without a finding; the page marks all others.
-GOOD = {"passed", "skipped", "known", "taken", "refused", "agreed", "policy"}
+GOOD = {
+    "passed", "skipped", "known", "taken", "refused", "agreed", "policy", "clean", "explained",
+}  # fmt: skip
 FINDINGS_MAX = 200  # On the page.
 DETAIL_CHARS_MAX = 1200
 

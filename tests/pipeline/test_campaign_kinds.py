@@ -225,6 +225,15 @@ def test_the_model_does_not_explain_what_is_planted(profile: str, option: str) -
     )
 
 
+@pytest.mark.kafka
+@pytest.mark.soak
+def test_a_known_fault_of_kafka_is_no_finding_of_the_model() -> None:
+    kind = ModelChecks(seeds=1, first_seed=505, events=500, core="kafka:4.4.0")
+    result = kind.run(kind.plan()[0])
+    assert {tally.class_ for tally in result.tallies} == {"known"}
+    assert result.findings == []
+
+
 def simulate_with(bug: str, seed: int) -> Run:
     with planted(bug):
         return simulate(seed, KafkaProfile(), events=1_000)
