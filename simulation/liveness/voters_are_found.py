@@ -33,7 +33,10 @@ class VotersAreFound(Liveness):
             for voter in (leader.core.log.voters.last if leader is not None else ())
             if not is_found(schedule.world, voter)
         ]
-        return f"not where the voters say: {lost}; {super().why_not(schedule)}"
+        what = "the last voters are not committed"
+        if lost:
+            what = f"node {lost[0].key.id} is not where the voters say: {lost}"
+        return f"{what}; {super().why_not(schedule)}"
 
 
 LIVENESS = VotersAreFound
