@@ -9,13 +9,13 @@
 (***************************************************************************)
 EXTENDS Faults
 
-Asks(n) == AsksVote(n) \/ Calls(n) \/ AsksRecords(n)
+AsksAgain(n) == AsksVote(n) \/ Calls(n) \/ AsksRecords(n)
 
 Expires(n) == TimesOut(n) \/ GivesUp(n)
 
 Fairness ==
     /\ WF_vars(Receives)
-    /\ \A n \in Node : SF_vars(Asks(n)) /\ SF_vars(Expires(n)) /\ WF_vars(Syncs(n))
+    /\ \A n \in Node : SF_vars(AsksAgain(n)) /\ SF_vars(Expires(n)) /\ WF_vars(Syncs(n))
 
 FairSpec == Spec /\ Fairness
 

@@ -73,8 +73,8 @@ LearnsAnything(s, epoch, leader) ==
     IF leader \notin {None, s.id} THEN Follows(s, epoch, leader) ELSE Unattached(s, epoch)
 
 ----------------------------------------------------------------------------
-\* For runs of real nodes alone: what traces have corrected, as it was; and rules that are too strict,
-\* which no property can notice.
+\* For runs of real nodes: what traces have corrected, as it was; and rules that are too strict, which
+\* no property notices.
 
 \* An epoch before all that a leader has is answered with epoch 0.
 NamesEpochZero(s, epoch) ==
@@ -82,23 +82,14 @@ NamesEpochZero(s, epoch) ==
         end == IF below = {} THEN 0 ELSE Largest(below)
     IN [epoch |-> EpochAt(s, end), end |-> end]
 
-\* There is no checkpoint of a bootstrap; or it is there again when a crash brings back what it was
-\* deleted with.
+\* There is no checkpoint of a bootstrap.
 NoCheckpoint(s) == FALSE
-CheckpointComesBack(s) == s.start = 0 /\ Dynamic /\ ~Reassigns /\ Head(s.sets).voters # {}
 
 \* A leader sends its snapshot only to who lacks what its log does not have.
 NeedsWhatIsDeleted(s, m) ==
     \/ m.at = 0 /\ s.snapshot > 0
     \/ /\ s.start > 0
        /\ m.at < s.start \/ (m.at = s.start /\ m.lastEpoch # EpochAt(s, s.start))
-
-\* Who starts with a leader that is none of its voters never follows it.
-LearnsNothingOfKnown(s, epoch, leader) ==
-    LET isOther == leader \notin {None, s.id}
-    IN CASE epoch > s.epoch -> IF isOther THEN Follows(s, epoch, leader) ELSE Unattached(s, epoch)
-         [] epoch = s.epoch /\ isOther /\ s.leader = None -> Follows(s, epoch, leader)
-         [] OTHER -> s
 
 \* A Prospective follows its leader again when that calls.
 ProspectiveFollows(s) == s.role = "prospective"

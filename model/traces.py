@@ -193,7 +193,10 @@ def _module(traces: Sequence[Trace], has_mutants: bool) -> str:
             f"[voters |-> {_tla(set(trace.voters))}, observers |-> {_tla(set(trace.observers))}, "
             f"own |-> {_tla(set(trace.own))}, steps |-> <<\n{steps}>>]"
         )
-    lines = ["---- MODULE Runs ----", f"EXTENDS Trace{', Mutants' if has_mutants else ''}"]
+    lines = [
+        "---- MODULE Runs ----",
+        f"EXTENDS Trace{', Mutants, Liveness' if has_mutants else ''}",
+    ]
     lines.append(f"ASSUME TLCSet(0, <<{', '.join(runs)}>>)")
     lines.append(f"ASSUME \\A number \\in 1..{len(traces)} : TLCSet(number, 0)")
     return "\n".join([*lines, "====", ""])
