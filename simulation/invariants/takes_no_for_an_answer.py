@@ -14,13 +14,22 @@ TIMES_MAX: Final = 2  # It need not have read the answer in the step in which it
 
 
 class TakesNoForAnAnswer(Invariant):
-    """Counts how often a node asks again for what it was told is gone."""
+    """Counts how often a node asks again for what it was told is gone.
+
+    Who has given up a request takes no answer to it.
+    """
 
     def __init__(self) -> None:
+        # Who asks → its last request, and when by its own clock.
+        self.last: dict[int, tuple[FetchSnapshot, int]] = {}
         self.gone: dict[int, tuple[object, int]] = {}  # Who asks → what, and how often since.
 
     def snapshot_answered(self, replica: Replica, request: FetchSnapshot, message: Message) -> None:
         """Remember what is gone."""
+        last, asked_us = self.last[replica.id]
+        timeout_us = replica.config.request_timeout_us
+        if last is not request or replica.clock_us() >= asked_us + timeout_us:
+            return
         reply = replica.profile.decode_reply(request, message.version, message.body)
         if reply.error == ErrorCode.SNAPSHOT_NOT_FOUND:
             what = _what(replica, message.source, request)
@@ -29,7 +38,10 @@ class TakesNoForAnAnswer(Invariant):
 
     def asked(self, replica: Replica, target: int, request: Request) -> None:
         """Count what it asks for again."""
-        if not self.gone or not isinstance(request, FetchSnapshot) or replica.id not in self.gone:
+        if not isinstance(request, FetchSnapshot):
+            return
+        self.last[replica.id] = request, replica.clock_us()
+        if replica.id not in self.gone:
             return
         what, times = self.gone[replica.id]
         if what != _what(replica, target, request):

@@ -218,6 +218,13 @@ def test_power_is_lost_as_who_resigned_goes_on() -> None:
     assert result.faults["power loss between effects"] > 0
 
 
+def test_an_answer_that_comes_too_late_tells_nothing() -> None:
+    """That a snapshot is gone: the node has given up that request, and goes on asking."""
+    result = simulate(6208, PROFILE, events=10_000)
+    assert result.violation is None
+    assert result.faults["reply after its request timed out"] > 0
+
+
 @pytest.mark.parametrize("seed", [446, 4015])
 def test_an_observer_draws_its_silent_leader_again_and_again(seed: int) -> None:
     """It is one of two bootstrap servers, and is drawn seven times in a row."""
