@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 class CommittedLog:
     """The chain at each committed offset that some node's high watermark stood at.
@@ -31,6 +33,7 @@ class Violation(AssertionError):  # noqa: N818 - it is what the run looks for, n
         super().__init__(name, text)
         self.name = name
         self.text = text
+        self.others: Sequence[Violation] = ()  # What else was seen at the end of a run.
 
     def __str__(self) -> str:
         return f"{self.name}: {self.text}"

@@ -140,8 +140,10 @@ def minimise_on(
         violation = replay.run(candidate)
         if violation is None and is_liveness:
             violation = _go_on(replay, stage, name)
-        violation = violation or replay.breach_at_end()
-        if violation is None or not stage.is_it(violation, name):
+        # At its end a run is judged, and not its nodes.
+        breaches = [violation] if violation else replay.world.breaches_at_end([])
+        violation = next((one for one in breaches if stage.is_it(one, name)), None)
+        if violation is None:
             return False
         if best is None or len(replay.applied) < len(best[0]):
             best = (replay.applied, violation)

@@ -77,14 +77,6 @@ class Replay:
                 return violation
         return None
 
-    def breach_at_end(self) -> Violation | None:
-        """Return what the invariants say at the end of a run, of the run and not of its nodes."""
-        try:
-            self.world.hooks.finished([])
-        except Violation as violation:
-            return violation
-        return None
-
     # ---- what the world says may happen ----------------------------------------------------------
 
     def sent(self, message: Message) -> None:

@@ -119,6 +119,8 @@ class Replica(ABC):
     core: CoreView
     # Properties that are not judged of this node: not shown, or it has a rule of its own.
     unseen: frozenset[str] = frozenset()
+    is_foreign = False  # Of a harness: whoever runs it cannot mend what it breaks.
+    last_reply: tuple[Request, Message] | None = None  # That a foreign one took, and its request.
     has_pre_votes = True  # False for a release before KIP-996.
     campaigns_when_removed = False  # As `reference.raft.policy` says.
     will_reset = False  # Whether its start has still to reset the log to a snapshot.

@@ -59,6 +59,8 @@ class Result(msgspec.Struct, kw_only=True):
     # Which implementation's node broke it, where the simulator can tell; the known fault it is.
     cores: tuple[str, ...] = ()
     known: KnownBreach | None = None
+    # What else was broken at the end of the run, and the known faults: all, if ``known`` is one.
+    others: tuple[tuple[str, KnownBreach | None], ...] = ()
 
     @property
     def is_failure(self) -> bool:
@@ -83,7 +85,8 @@ class Result(msgspec.Struct, kw_only=True):
         }
 
     def _verdict(self, name: str) -> str:
-        if self.violation is not None and self.violation[0] == name:
+        others = [other for other, _ in self.others]
+        if self.violation is not None and name in (self.violation[0], *others):
             return "broken"
         return "not shown" if name in self.unseen else "held"
 
@@ -144,12 +147,9 @@ def _simulate(
         schedule.run(events)
         settle(schedule)
     except Violation as error:
-        violation = (error.name, error.text)
+        violation = error
     world = schedule.world
     protocol = world.protocol
-    blamed = []
-    if violation is not None and schedule.cores is not None:
-        blamed = schedule.cores.cores_of(violation[1])
     return Result(
         seed=seed,
         events=world.events,
@@ -161,10 +161,26 @@ def _simulate(
         epochs=len(world.leaders),
         properties=(*protocol.invariants, *OTHERS, *protocol.liveness),
         unseen=tuple(sorted({name for one in world.replicas.values() for name in one.unseen})),
-        violation=violation,
-        cores=tuple(core.name for core in blamed),
-        known=None if violation is None else known_breach(blamed, violation),
+        violation=None if violation is None else (violation.name, violation.text),
+        cores=tuple(core.name for core in _blamed(schedule, violation)),
+        known=_known(schedule, violation),
+        others=tuple((one.name, _known(schedule, one)) for one in violation.others)
+        if violation
+        else (),
     )
+
+
+def _blamed(schedule: Schedule, violation: Violation | None) -> list[Core]:
+    """Return whose node broke a property."""
+    if violation is None or schedule.cores is None:
+        return []
+    return schedule.cores.cores_of(violation.text)
+
+
+def _known(schedule: Schedule, violation: Violation | None) -> KnownBreach | None:
+    if violation is None:
+        return None
+    return known_breach(_blamed(schedule, violation), (violation.name, violation.text))
 
 
 def require_repeat(first: Result, again: Result) -> None:
@@ -216,4 +232,8 @@ def settle(schedule: Schedule, last: str | None = None) -> None:
             if world.now_us >= until_us or world.events >= limit:
                 raise Violation(liveness.name, liveness.why_not(schedule))
             schedule.run(limit, world.now_us + liveness.step_us)
-    world.hooks.finished(list(world.running()))
+    breaches = world.breaches_at_end(list(world.running()))
+    if breaches:  # One that nobody knows, if there is one.
+        told = min(breaches, key=lambda one: _known(schedule, one) is not None)
+        told.others = [one for one in breaches if one is not told]
+        raise told

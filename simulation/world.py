@@ -80,6 +80,16 @@ class World:
         self.decisions: list[Decision] | None = None  # Where to note them, if at all.
         self._trace = hashlib.blake2b(digest_size=16)
 
+    def breaches_at_end(self, replicas: list[Replica]) -> list[Violation]:
+        """Return what the invariants say at the end of a run, of these nodes and of all of it."""
+        found = []
+        for invariant in self.hooks.invariants:
+            try:
+                invariant.finished(replicas)
+            except Violation as violation:
+                found.append(violation)
+        return found
+
     # ---- the events ----------------------------------------------------------------------------
 
     def deliver(self, message: Message) -> None:

@@ -57,10 +57,8 @@ class HarnessNode(Replica):
     """What `replica.HarnessReplica` is made on."""
 
     core: CoreShown
-    # Of its own accord Kafka's asks again at once where an answer has taught it nothing: no_spin.
-    unseen = frozenset(
-        {"corruption_is_detected", "fetched_whole", "no_spin", "requests_arrive_whole"}
-    )
+    unseen = frozenset({"corruption_is_detected", "fetched_whole", "requests_arrive_whole"})
+    is_foreign = True
 
     def __init__(
         self,

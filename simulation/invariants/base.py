@@ -16,6 +16,12 @@ from kraftspec.simulation.network import Message
 from kraftspec.simulation.replica import Replica
 
 
+def role_of(replica: Replica) -> str:
+    """Say what a node is, as a property tells it that looks at what such a node may do."""
+    core = replica.core
+    return f"{core.role.name} and {'a voter' if core.is_voter else 'an observer'}"
+
+
 class Invariant:
     """Base of all. Override what you need to see; raise by ``fail``."""
 

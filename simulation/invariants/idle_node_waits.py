@@ -6,7 +6,7 @@ It breaks at the end of a run, so that the run shows all else that it has.
 from __future__ import annotations
 
 from kraftspec.reference.raft.messages import Request
-from kraftspec.simulation.invariants.base import Invariant
+from kraftspec.simulation.invariants.base import Invariant, role_of
 from kraftspec.simulation.network import Message
 from kraftspec.simulation.replica import Replica
 from kraftspec.simulation.swarm import MS
@@ -28,7 +28,7 @@ class IdleNodeWaits(Invariant):
             self.wakes.pop(replica.id, None)
             return
         wakes = self.wakes[replica.id] = self.wakes.get(replica.id, 0) + 1
-        role = f"{core.role.name} and {'a voter' if core.is_voter else 'an observer'}"
+        role = role_of(replica)
         if wakes > max(WAKES_MAX, self.worst.get(role, (0,))[0]):
             self.worst[role] = (wakes, replica.id, replica.world.now_us)
 

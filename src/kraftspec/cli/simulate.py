@@ -360,15 +360,15 @@ def _print(results: list[Result], explained: Result | None, trace: list[str]) ->
         )
     if len(results) == 1:
         out.print(f"Trace: {results[0].trace_hash}")
-    known: dict[str, list[Result]] = {}
+    known: dict[tuple[str, str], list[int]] = {}  # Finding, reason → seeds.
     for result in results:
-        if result.known is not None:
-            known.setdefault(result.known.finding, []).append(result)
-    for finding, of_it in known.items():
-        assert of_it[0].known is not None
-        seeds = ", ".join(str(result.seed) for result in of_it[:SEEDS_SHOWN_MAX])
+        for one in (result.known, *(known for _, known in result.others)):
+            if one is not None:
+                known.setdefault((one.finding, one.reason), []).append(result.seed)
+    for (finding, reason), of_it in known.items():
+        seeds = ", ".join(map(str, of_it[:SEEDS_SHOWN_MAX]))
         out.print(
-            f"Known, {finding}: {of_it[0].known.reason}; {counted(len(of_it), 'seed')}, {seeds}"
+            f"Known, {finding}: {reason}; {counted(len(of_it), 'seed')}, {seeds}"
             f"{'' if len(of_it) <= SEEDS_SHOWN_MAX else ', …'}"
         )
     if explained is not None and not explained.is_failure:
