@@ -28,6 +28,7 @@ LACKING = (
     ("removed-before-replaced", 232, 400),
     ("voter-uuid", 232, 320),
     ("loser-steps-down", 7, 520),
+    ("own-epoch-first", 157, 1_290),
 )
 
 # Seeds that soon have a leader: changes of voters, static voters, a snapshot in place of a log.
@@ -198,6 +199,38 @@ def test_a_draft_that_lacks_a_rule_is_not_explained() -> None:
             traces += runs([seed], events, profile_name="kip-853", without=without)
     stuck = [one.stuck_at is not None for one in check(traces, heap_mib=512)]
     assert stuck == [False, True] * len(LACKING)
+
+
+@pytest.mark.kafka
+@pytest.mark.soak
+def test_a_draft_that_lacks_what_lets_a_node_campaign_is_explained() -> None:
+    """Unless the rule is demanded of what it takes itself for."""
+    rule = "removed-when-committed"
+    lacks, has = (
+        run for without in ((rule,), ())
+        for run in runs([59], 340, profile_name="kip-853", without=without)
+    )  # fmt: skip
+    assert [one.stuck_at for one in check([lacks, has], heap_mib=512)] == [None, None]
+    replaces = {"MayBeNoVoter": "IsInNoSetInForce"}
+    strict, explained = check([lacks, has], heap_mib=512, replaces=replaces)
+    assert strict.stuck_at is not None
+    step = lacks.steps[strict.stuck_at]
+    assert (step.role, step.is_voter) == ("leader", False)
+    assert explained.stuck_at is None
+
+
+@pytest.mark.kafka
+@pytest.mark.soak
+def test_a_draft_that_lacks_what_needs_a_clock_is_explained() -> None:
+    """Its leader goes on, as one whose time is not over."""
+    lacks, has = (
+        run for without in (("check-quorum",), ())
+        for run in runs([27], 750, profile_name="kip-853", without=without)
+    )  # fmt: skip
+    pairs = zip(lacks.steps, has.steps, strict=False)
+    goes_on, resigns = next(pair for pair in pairs if pair[0] != pair[1])
+    assert (goes_on.role, resigns.role) == ("leader", "resigned")
+    assert [one.stuck_at for one in check([lacks, has], heap_mib=512)] == [None, None]
 
 
 @pytest.mark.kafka
