@@ -85,8 +85,8 @@ class Result(msgspec.Struct, kw_only=True):
         }
 
     def _verdict(self, name: str) -> str:
-        others = [other for other, _ in self.others]
-        if self.violation is not None and name in (self.violation[0], *others):
+        is_told = self.violation is not None and self.violation[0] == name
+        if is_told or any(other == name for other, _ in self.others):
             return "broken"
         return "not shown" if name in self.unseen else "held"
 
