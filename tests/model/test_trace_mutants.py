@@ -10,9 +10,17 @@ import pytest
 from kraftspec.model.groups import groups
 from kraftspec.model.traces import Trace, check
 from kraftspec.reference.profiles import profile_named
+from kraftspec.simulation.catalogue import planted
 from kraftspec.simulation.model_trace import record
 
 MARGIN = 50  # Events of a run that are no step of a node.
+
+# Seeded bugs that drop the guard of a mutant: a seed, the step that is rejected, the mutant.
+SAME = {
+    "votes_for_any_log": (1, 457, "mutant-votes-for-any-log"),
+    "follower_grants_pre_votes": (1, 826, "mutant-always-grants-pre-votes"),
+    "fetches_before_it_syncs": (0, 637, "mutant-fetches-before-it-syncs"),
+}
 
 # The page's mutants that a run notices: the operator that one of Mutants.tla takes the place of, or
 # "" for a group of mutants.toml; the seed and the step.
@@ -52,6 +60,18 @@ def test_these_runs_are_explained_without_a_mutant() -> None:
     assert explained == [None] * len(runs)
     lax = groups()["mutant-fetches-before-it-syncs"].replaces
     assert [one.stuck_at for one in check(runs[:3], heap_mib=1024, replaces=lax)] == [None] * 3
+
+
+@pytest.mark.kafka
+@pytest.mark.soak
+@pytest.mark.parametrize("bug", SAME)
+def test_a_mutant_explains_the_bug_that_drops_its_guard(bug: str) -> None:
+    seed, step, mutant = SAME[bug]
+    with planted(bug):
+        bugged = run(seed, step)
+    (verdict,) = check([bugged], heap_mib=512)
+    (with_mutant,) = check([bugged], heap_mib=512, replaces=groups()[mutant].replaces)
+    assert (verdict.stuck_at, with_mutant.stuck_at) == (step, None)
 
 
 def test_the_page_has_mutants_of_both_kinds() -> None:
