@@ -123,6 +123,7 @@ class Machines(Disks):
 def check(seed: int) -> Counter[str]:
     """Run a seed; raise Violation where the cure is none. Return what happened, counted."""
     profile = profile_named(KAFKA, without=AS_KAFKA)
+    profile.policy.seeks_when_unanswered = False  # As Kafka's nodes.
     drawn = Rng(seed ^ 0x0CBEE).below(_ONE_IN)
     wreck = _OTHER_WRECKS[drawn] if drawn < len(_OTHER_WRECKS) else "lost"
     swarm = swarm_of(seed, profile) if wreck != "gridlock" else _two_voters(seed, profile)

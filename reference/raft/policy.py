@@ -29,6 +29,7 @@ class Policy(Decisions):
     def __init__(self, without: Sequence[str] = ()) -> None:
         self.without: Collection[str] = tuple(without)
         self.campaigns_when_removed = REMOVED_WHEN_COMMITTED not in without
+        self.seeks_when_unanswered = True
 
     def end_epoch_backoff_us(self, core: QuorumState, successors: tuple[ReplicaKey, ...]) -> int:
         """Return how long to wait before campaigning when a leader has resigned (KIP-595).

@@ -54,7 +54,14 @@ class Prospective(Campaign):
             self.won()
 
     def expired(self) -> int:
-        """Give up, as when it is refused."""
+        """Give up, as when it is refused; who is not answered at all looks for the leader then.
+
+        The others may have moved, of which only bootstrap servers can tell, and so may this node.
+        """
+        core = self.core
+        is_answered = self.tally.refused or self.tally.granted.keys() - {core.config.node_id}
+        if core.policy.seeks_when_unanswered and core.config.bootstrap_servers and not is_answered:
+            self.election_deadline_us = core.election_deadline_us()
         self.lost()
         return 0
 

@@ -310,6 +310,7 @@ class Decisions:
     control_handlers: Mapping[type[ControlRecord], ControlHandler] = {}
     rests_when_told_nothing = True  # See `rules.handled_by_rule`. Kafka's node does not: lock-step.
     abandons_rejected_snapshots = True  # See `replies.on_fetch_snapshot_reply`. Kafka's does not.
+    seeks_when_unanswered = False  # See `prospective.Prospective.expired`. Kafka's node does not.
     campaigns_when_removed = False  # Until that is committed: see `know_own_vote`.
     checks_quorum = True  # Whether a leader that a majority does not fetch from resigns.
     flushes_always = False  # The drafts sync every append; Kafka those of who may ever vote.

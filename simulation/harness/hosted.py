@@ -163,6 +163,7 @@ class HostedNode(Host):
         policy = self.profile.policy
         policy.rests_when_told_nothing = seed >= 0 or seed % RESTING_STARTS == 0
         policy.campaigns_when_removed = policy.abandons_rejected_snapshots = seed >= 0
+        policy.seeks_when_unanswered = seed >= 0
         self.core = self.storage.make_core(self.config, random)
         self.status = UP
         self.step(ev.Start())

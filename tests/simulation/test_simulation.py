@@ -385,7 +385,7 @@ def test_a_trace_in_words_and_as_a_picture() -> None:
     ("seed", "told"),
     [
         (7, r"its disk fails, sync (of the directory )?\S+"),
-        (15, r"goes down, without power → .*tears \d+\.log"),
+        (5, r"goes down, without power → .*tears \d+\.log"),
         (48, r"loses its power before write of \d+ bytes to \S+"),
         (76, "loses its power before rename quorum-state.tmp"),
         (20, r"loses the names \d+\.index"),

@@ -59,7 +59,7 @@ def test_logs_that_are_longer_than_a_fetched_snapshot_are_met() -> None:
 )
 def test_what_only_a_log_longer_than_a_snapshot_shows(bug: str, broken: str) -> None:
     with planted(bug):
-        result = simulate(44, PROFILE, events=2_000)
+        result = simulate(277, PROFILE, events=2_000)
     assert result.violation is not None
     assert result.violation[0] == broken
 
@@ -79,6 +79,16 @@ def test_a_voter_that_moved_is_found_again() -> None:
             violation = simulate(seed, PROFILE, events=2_000).violation
         assert violation is not None
         assert violation[0] == broken
+
+
+def test_a_voter_that_finds_no_other_asks_its_bootstrap_servers() -> None:
+    """It was down while the others moved one by one, has moved itself, and begins as Candidate."""
+    assert simulate(6444, PROFILE, events=10_000).violation is None
+    profile = KafkaProfile()
+    profile.policy.seeks_when_unanswered = False
+    violation = simulate(6444, profile, events=10_000).violation
+    assert violation is not None
+    assert violation[0] == "replicas_catch_up"
 
 
 @pytest.mark.parametrize("bug", ["waits_though_its_leader_resigned", "resigns_in_silence"])
