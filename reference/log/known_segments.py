@@ -36,21 +36,38 @@ class SegmentRead(NamedTuple):
     epochs: list[EpochEntry]  # That begin in it.
 
 
+class Total(NamedTuple):
+    """What recovery found in the first segments of a log."""
+
+    batches: int = 0
+    bytes_read: int = 0
+    zero_bytes: int = 0
+    torn_bytes: int = 0
+
+    def plus(self, recovery: Recovery) -> Total:
+        """Return it with one segment more."""
+        return Total(
+            self.batches + recovery.batches, self.bytes_read + recovery.end,
+            self.zero_bytes + recovery.zero_bytes, self.torn_bytes + recovery.torn_bytes,
+        )  # fmt: skip
+
+
 class _Known(NamedTuple):
     segment: Segment
     read: SegmentRead  # As it was left at the file of the log.
     log: str  # Its name in the directory, and those of the two indexes.
     offsets: str
     times: str
+    total: Total  # Of the log up to its end.
 
 
 class Taken(NamedTuple):
-    """What needs not be read: the first segments of a log, and what recovery found in each."""
+    """What needs not be read: the first segments of a log, and what recovery found in them."""
 
     segments: list[Segment]
-    recoveries: list[Recovery]
     epochs: list[EpochEntry]  # That begin in them.
     unsure: list[Segment]  # Those whose files of indexes may be others now.
+    total: Total
 
 
 class KnownSegments:
@@ -82,11 +99,12 @@ class KnownSegments:
 
         The last of the log is none of them: that is written to, and cut.
         """
-        taken = Taken([], [], [], [])
+        segments: list[Segment] = []
+        unsure: list[Segment] = []
         if isinstance(files, MemoryFiles):
             left = files.inodes(directory)
             for one, base_offset in zip(self._known, bases[:-1], strict=False):
-                segment, read, log, offsets, times = one
+                segment, read, log, offsets, times, _ = one
                 index = segment.index
                 if (
                     segment.base_offset != base_offset
@@ -95,25 +113,28 @@ class KnownSegments:
                     or index is not read.batches  # It was about to be cut.
                 ):
                     break
-                taken.segments.append(segment)
-                taken.recoveries.append(read.recovery)
+                segments.append(segment)
                 if _remembered(left, offsets) is not index or _remembered(left, times) is not index:
-                    taken.unsure.append(segment)
-        end = taken.segments[-1].next_offset if taken.segments else 0
+                    unsure.append(segment)
+        end = segments[-1].next_offset if segments else 0
         begun = bisect_left(self._epochs, end, key=lambda entry: entry.start_offset)
-        taken.epochs.extend(self._epochs[:begun])
-        return taken
+        return Taken(segments, self._epochs[:begun], unsure, self._total_of(len(segments)))
+
+    def _total_of(self, count: int) -> Total:
+        return self._known[count - 1].total if count else Total()
 
     def learn(
         self, taken: int, read: Sequence[tuple[Segment, SegmentRead]], epochs: list[EpochEntry]
     ) -> None:
         """Note what was found: so many segments as known, those read behind them, all epochs."""
         del self._known[taken:]
+        total = self._total_of(taken)
         for segment, found in read[:-1]:
+            total = total.plus(found.recovery)
             name = segment.path.rpartition("/")[2]
             offsets, times = INDEX_SUFFIXES
             self._known.append(
-                _Known(segment, found, name + LOG_SUFFIX, name + offsets, name + times)
+                _Known(segment, found, name + LOG_SUFFIX, name + offsets, name + times, total)
             )
         self._epochs = list(epochs)
 
@@ -129,10 +150,12 @@ def marks_of(segments: Sequence[Segment]) -> Marks:
 
 
 def unchanged(before: Marks, now: Sequence[Segment]) -> int:
-    """Return how many of the first segments are as they were when these were their marks."""
-    count = 0
-    for (index, next_offset), segment in zip(before, now, strict=False):
-        if segment.index is not index or segment.next_offset != next_offset:
-            break
-        count += 1
-    return count
+    """Return how many of the first segments are as they were when these were their marks.
+
+    Where one is another, so are all behind it: a log is read anew, and cut, from a place on.
+    """
+
+    def is_other(at: int) -> bool:
+        return now[at].index is not before[at][0] or now[at].next_offset != before[at][1]
+
+    return bisect_left(range(min(len(before), len(now))), True, key=is_other)

@@ -135,7 +135,9 @@ class MetadataLog:
             check_topic(files, directory)
         else:
             replace_whole(files, directory, PARTITION_METADATA_NAME, PARTITION_METADATA)
-        recovered = recover(files, directory, config.index_interval_bytes, cut_corrupt=cut_corrupt)
+        recovered = recover(
+            files, directory, names, config.index_interval_bytes, cut_corrupt=cut_corrupt
+        )
         # A process that was killed may have left a new segment, or a new quorum-state, whose name
         # a power loss would take.
         files.sync_directory(directory)

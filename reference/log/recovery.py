@@ -168,21 +168,24 @@ def _read_segment(file: File, base_offset: int, chain: _Chain, interval_bytes: i
 
 
 def recover(
-    files: Files, directory: str, interval_bytes: int, *, cut_corrupt: bool = False
+    files: Files,
+    directory: str,
+    names: list[str],
+    interval_bytes: int,
+    *,
+    cut_corrupt: bool = False,
 ) -> Found:
-    """Read a metadata log's directory, mend what a crash left, and say what there is.
+    """Read a metadata log's directory, of these names, mend what a crash left, say what is there.
 
     Raises CorruptMetadataLogError for damage that no crash leaves, unless ``cut_corrupt``, and for
     a log that starts behind all of its snapshots; OSError as the disk does.
     """
-    report = LogRecovery()
-    names = files.names(directory)
     bases = [segment_base(name) for name in names if name.endswith(LOG_SUFFIX)]
-    bases = [base for base in bases if base >= 0]
+    if -1 in bases:
+        bases = [base for base in bases if base >= 0]
     known = KnownSegments.of(files, directory)
-    segments, recoveries, epochs, unsure = known.take(files, directory, bases, interval_bytes)
-    for recovery in recoveries:
-        _note(report, recovery)
+    segments, epochs, unsure, total = known.take(files, directory, bases, interval_bytes)
+    report = LogRecovery(len(segments), *total)
     chain = _Chain(EpochList(epochs))
     if segments:
         chain.due = segments[-1].next_offset

@@ -267,7 +267,8 @@ def test_a_failed_log_leaves_the_files_to_recovery(
     monkeypatch.undo()
     log.close()
     assert (tmp_path / f"{0:020d}.log").stat().st_size > 1 << 20
-    recovered = recover(LocalFiles(), str(tmp_path), 4096)
+    files = LocalFiles()
+    recovered = recover(files, str(tmp_path), files.names(str(tmp_path)), 4096)
     assert recovered.report.zero_bytes > 0
     for segment in recovered.segments:
         segment.file.close()

@@ -201,7 +201,7 @@ class LogMachine(RuleBasedStateMachine):
 
     def found(self) -> tuple[Any, ...]:
         """Recover what is open already, and return all that is found."""
-        found = recover(self.files, DIR, self.config.index_interval_bytes)
+        found = recover(self.files, DIR, self.files.names(DIR), self.config.index_interval_bytes)
         indexes = [
             {name: getattr(one.index, name) for name in BatchIndex.__slots__}
             for one in found.segments
