@@ -38,4 +38,7 @@ def compiled(name: str) -> Extension:
     return module
 
 
-setup(ext_modules=[compiled(path.stem) for path in sorted(Path(ROOM).glob("_*.pyx"))])
+setup(
+    ext_modules=[compiled(path.stem) for path in sorted(Path(ROOM).glob("_*.pyx"))],
+    options={"build_ext": {"parallel": True}},
+)
