@@ -28,6 +28,7 @@ from importlib.resources import files
 from pathlib import Path
 
 import msgspec
+from click import unstyle
 
 from kraftspec import __version__
 from kraftspec.cache import cache_directory, locked
@@ -78,6 +79,7 @@ class AdapterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         shares: other folders of ``adapters/`` that the sources refer to, as ``../<folder>``.
         pin: steps before ``build`` for another release than ``version``; a folder without them
             and without ``{version}`` in ``build`` has one release only.
+        releases: those that it is tested with, if they are several.
         build: steps that make the program.
         generated: whether the build calls ``kraftspec generate``, and so depends on the generator.
         run: the command that starts it.
@@ -95,6 +97,7 @@ class AdapterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     install: dict[str, str | dict[str, str]] = {}
     shares: tuple[str, ...] = ()
     pin: tuple[Step, ...] = ()
+    releases: tuple[str, ...] = ()
     build: tuple[Step, ...] = ()
     generated: bool = False
     folder: str = ""
@@ -225,7 +228,10 @@ class AdapterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             ) from error
         if completed.returncode != 0:
             output = "\n".join(completed.stdout.splitlines()[-_OUTPUT_LINE_COUNT_MAX:])
-            raise AdapterBuildError(f"{failed}\n{output}")
+            if self.releases and self.version not in self.releases:
+                tested = ", ".join(self.releases)
+                failed = f"{self.version} is not a release that is tested ({tested}): {failed}"
+            raise AdapterBuildError(f"{failed}\n{unstyle(output)}")
 
 
 def adapters(root: Path | None = None) -> tuple[AdapterSpec, ...]:

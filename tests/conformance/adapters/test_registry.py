@@ -201,6 +201,18 @@ def test_a_failed_build_shows_the_end_of_its_output_and_is_tried_again(root: Pat
     assert "\n60\n" not in str(caught.value)
 
 
+def test_a_failed_build_of_a_release_that_is_not_tested_names_those_that_are(root: Path) -> None:
+    manifest = root / "toy-folder" / "adapter.toml"
+    failing = MANIFEST.replace("sleep 0.2", r"printf '\\033[0mnone\\033[0m\\n'; exit 1")
+    manifest.write_text(failing.replace("needs =", 'releases = ["1.1", "1.2"]\nneeds ='))
+    with pytest.raises(AdapterBuildError, match=r"tested \(1\.1, 1\.2\): the adapter") as caught:
+        find("toy@9.9", root).command()
+    assert str(caught.value).startswith("9.9 is not a release")
+    assert str(caught.value).splitlines()[-1] == "none"
+    with pytest.raises(AdapterBuildError, match=r"^the adapter toy did not build"):
+        find("toy@1.1", root).command()
+
+
 def test_a_build_that_hangs_is_ended(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     manifest = root / "toy-folder" / "adapter.toml"
     manifest.write_text(MANIFEST.replace("sleep 0.2", "exec sleep 600"))

@@ -26,6 +26,7 @@ from kraftspec.simulation.initial_quorum import bootstrap_checkpoint
 
 HARNESSES = Path(__file__).parents[3] / "simulation/harness"
 UP = 1
+RELEASES = find("kafka", HARNESSES).releases
 OPERATOR = 1 << 40  # Tokens of requests that no node sent.
 
 

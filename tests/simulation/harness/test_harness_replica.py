@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from tests.simulation.harness.conversations import RELEASES
 
 from kraftspec.fastpath.types import ZERO_UUID
 from kraftspec.reference.host import PowerLostError
@@ -22,7 +23,6 @@ from kraftspec.simulation.run import Result, simulate
 
 KAFKA = profile_named("kafka")
 ROOT = Path(__file__).resolve().parents[3]
-RELEASES = ("3.9.1", "4.0.2", "4.1.2", "4.2.2", "4.3.1", "4.4.0")
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from itertools import count
 
 import pytest
 from tests.simulation.harness.conversations import (
+    RELEASES,
     add_voter,
     api_versions,
     append,
@@ -32,7 +33,6 @@ from kraftspec.generated.kafka import (
 
 pytestmark = pytest.mark.kafka
 
-RELEASES = ("3.9.1", "4.0.2", "4.1.2", "4.2.2", "4.3.1", "4.4.0")
 SIBLINGS = ("3.9.0", "4.0.0", "4.1.0", "4.2.0", "4.3.0")
 # What could change the order in which a process does things: another hash for each object, code
 # that is not compiled, or compiled by another compiler. Each has a new number for its Set.of.
