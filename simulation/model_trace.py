@@ -241,9 +241,9 @@ class _TraceReplay(Replay):
             self._hw_max[step.node] = step.start  # What its snapshot has was committed.
         hw_max = self._hw_max[step.node] = max(self._hw_max.get(step.node, 0), step.hw)
         # It may know less after a start, or when it begins or ends to lead; from then on more and
-        # more, until it knows again what it knew.
+        # more, until it knows again what it knew. Who becomes resigned has led.
         roles = {step.role, shown.role if shown is not None else step.role}
-        may_forget = begins or (len(roles) > 1 and "leader" in roles)
+        may_forget = begins or (len(roles) > 1 and ("leader" in roles or step.role == "resigned"))
         goes_on = shown is not None and shown.is_forgotten and step.hw >= shown.hw
         step.is_forgotten = step.hw < hw_max and (may_forget or goes_on)
         is_new = shown is None or _facts(shown) != _facts(step)

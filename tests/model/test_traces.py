@@ -250,6 +250,16 @@ def test_a_removed_voter_of_ours_campaigns() -> None:
 
 @pytest.mark.kafka
 @pytest.mark.soak
+def test_a_leader_that_resigns_as_it_is_elected_forgets_what_is_committed() -> None:
+    (run,) = runs([428], 800)
+    step = run.steps[701]
+    assert (step.what, step.role, step.is_forgotten) == ("receives", "resigned", True)
+    (verdict,) = check([run], heap_mib=512)
+    assert verdict.stuck_at is None
+
+
+@pytest.mark.kafka
+@pytest.mark.soak
 def test_a_snapshot_whose_sync_failed() -> None:
     """A start may find it, if it ends at what was committed before."""
     (found,) = runs([915], 220)
@@ -388,7 +398,14 @@ def test_the_command_without_java(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_the_command_does_not_do_together(options: list[str]) -> None:
     done = CliRunner().invoke(simulate, ["--seed", "0", *options])
     assert done.exit_code == 2
-    assert "go each alone" in " ".join(done.output.split())
+    assert "exclude each other and most other options" in " ".join(done.output.split())
+
+
+def test_the_model_is_of_releases_with_pre_votes() -> None:
+    options = ["--model-check", "--seed", "2", "--core", "kafka:4.4.0,kafka:3.9.1"]
+    done = CliRunner().invoke(simulate, options)
+    assert done.exit_code == 2
+    assert "which have pre-votes: kafka:3.9.1 has none" in " ".join(done.output.split())
 
 
 def test_a_trace_of_a_run() -> None:

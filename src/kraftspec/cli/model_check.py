@@ -42,6 +42,13 @@ def model_check(
     from kraftspec.model.traces import check
     from kraftspec.simulation.model_trace import known_fault, record, unexplained
 
+    for core in cores:
+        folder, release = core.folder_and_release
+        if folder == "kafka" and release.startswith("3."):
+            raise click.UsageError(
+                f"the model is of Kafka's releases from 4.0 on, which have pre-votes: {core.name} "
+                "has none"
+            )
     steps = 0
     stuck: list[tuple[Recorded, Verdict]] = []
     with progress("Against the model") as advance:

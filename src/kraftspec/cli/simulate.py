@@ -25,8 +25,9 @@ EVENTS = 10_000
 VOTERS_MAX = 7
 SEEDS_SHOWN_MAX = 10
 _ALONE = (
-    "--lock-step, which takes one core, and --model-check go each alone with --seed, --seeds, "
-    "--nodes, --events, --bug and --json; --model-check also with --core, --profile and --without"
+    "--lock-step CORE and --model-check exclude each other and most other options. Each takes "
+    "--seed or --seeds, --nodes, --events, --bug and --json; --model-check also takes --core, "
+    "--profile and --without"
 )
 
 
@@ -147,7 +148,8 @@ def simulate(
 
     The same seed is the same run, event by event. Exit code 1: a property does not hold. The seed
     is printed; --minimise explains the failure as text and as an SVG. Where all that was met is
-    known, it explains the first of that.
+    known, it explains the first of that. With --model-check exit code 1 says that the model does
+    not explain a run.
     """
     from kraftspec.simulation.catalogue import planted
 
