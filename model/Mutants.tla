@@ -72,6 +72,24 @@ LosesUnsynced(s, end) == Truncated(s, s.synced)
 LearnsAnything(s, epoch, leader) ==
     IF leader \notin {None, s.id} THEN Follows(s, epoch, leader) ELSE Unattached(s, epoch)
 
+\* Votes are asked for by a log that is not on the disk yet.
+AsksAtOnce(s) == s.role \in {"prospective", "candidate"}
+
+\* A Vote that names another directory is answered, too.
+AnyDisk(s, m) == TRUE
+
+\* Whoever fetches becomes a voter.
+WhoeverFetches(s, key) == ~\E voter \in Voters(s) : voter[1] = key[1]
+
+\* A follower takes for committed what is left of its log.
+CommitsWhatIsLeft(s, m) ==
+    LET t == Learned(s, m.epoch, m.leader)
+        own == EndOfEpoch(t, m.epochThere)
+        end == IF own.epoch = m.epochThere THEN Min(own.end, m.endThere) ELSE own.end
+    IN Does(IF IsAwaited(t, m)
+            THEN [Truncated(t, end) EXCEPT !.fetched = TRUE, !.hw = Max(@, end)]
+            ELSE t, {})
+
 ----------------------------------------------------------------------------
 \* For runs of real nodes: what traces have corrected, as it was; and rules that are too strict, which
 \* no property notices.

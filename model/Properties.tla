@@ -132,6 +132,24 @@ no_vote_against_live_leader ==
             IN s.epoch = m.epoch =>
                 s.role # "leader" /\ ~(s.role = "follower" /\ (s.fetched \/ ~m.pre))]_vars
 
+\* Who grants a vote is the voter that was asked, with the disk that was asked.
+voter_is_who_was_asked ==
+    [][\A m \in New :
+        m.kind = "granted" /\ (Dynamic \/ ~FirstKip853) =>
+            \E v \in net : /\ v.kind = "vote" /\ v.to = m.from /\ v.toKey = m.key
+                          /\ v.from = m.to /\ v.key = m.toKey /\ v.pre = m.pre]_vars
+
+\* Who stands for election has been granted a majority of pre-votes before, by what has arrived.
+pre_votes_come_first ==
+    [][\A n \in Node :
+        LET s == node[n]
+            arrived == {m.key : m \in {m \in net :
+                            m.kind = "granted" /\ m.pre /\ m.toKey = Key(s) /\ m.epoch = s.epoch}}
+            granted == {Key(s)} \cup IF s.role = "prospective" THEN s.votes \cup arrived ELSE {}
+        IN /\ PreVote # "none" /\ SameDisk(n)
+           /\ node'[n].vote = Key(s) /\ node'[n].epoch > s.epoch
+           => Majority(granted, Voters(s))]_vars
+
 leader_append_only ==
     [][\A n \in Node :
         /\ node[n].role = "leader" /\ node'[n].role = "leader" /\ node'[n].epoch = node[n].epoch
@@ -146,10 +164,18 @@ durable_survives ==
 
 synced_before_fetch == [][\A m \in New : m.kind = "fetch" => node[m.from].synced >= m.at]_vars
 
+synced_before_vote == [][\A m \in New : m.kind = "vote" => node[m.from].synced >= m.end]_vars
+
 \* No node truncates below what it knows to be committed.
 no_truncation_of_committed ==
     [][\A n \in Node :
         Continues(n) => IsPrefix(SubSeq(node[n].log, 1, node[n].hw), node'[n].log)]_vars
+
+\* An answer by which a node cuts its log commits nothing. A snapshot is committed.
+no_commit_while_truncating ==
+    [][\A n \in Node :
+        Continues(n) /\ End(node'[n]) < End(node[n]) /\ node'[n].snapshot = node[n].snapshot
+            => node'[n].hw = node[n].hw]_vars
 
 monotonic_high_watermark == [][\A n \in Node : Continues(n) => node'[n].hw >= node[n].hw]_vars
 
@@ -162,6 +188,17 @@ majority_holds_high_watermark ==
                         /\ SubSeq(t.log, 1, s.hw) = SubSeq(s.log, 1, s.hw)}}
         IN s.hw > node[n].hw /\ node[n].role # "follower" /\ s.role \in {"leader", "resigned"}
             => Majority(held, Voters(s))]_vars
+
+\* Who becomes a voter has a record of the leader's epoch, or has gone on to a later one. (A draft
+\* KIP-595 reassignment asks for no more than that it fetches.)
+new_voter_is_caught_up ==
+    [][\A n, r \in Node :
+        LET s == node[n]
+            new == Voters(node'[n]) \ Voters(s)
+        IN s.role = "leader" /\ End(node'[n]) > End(s) /\ Key(node[r]) \in new /\ ~Reassigns
+            => \/ node[r].epoch > s.epoch
+               \/ \E i \in 1..End(node[r]) :
+                    node[r].log[i].epoch = s.epoch /\ i <= End(s) /\ node[r].log[i] = s.log[i]]_vars
 
 \* Roles change along the arrows of KIP-595 and KIP-996, where a step may take two of them.
 Arrows ==

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from kraftspec.model import Group, Result, TlcError, groups, run, story
-from kraftspec.model.groups import SAFETY
+from kraftspec.model.groups import SAFETY, defaults
 from kraftspec.model.rows import put_row
 
 MARKS = ("<!-- groups -->\n", "<!-- end of groups -->")
@@ -21,7 +21,7 @@ MARKS = ("<!-- groups -->\n", "<!-- end of groups -->")
 @click.option("--heap-mib", default=3072, show_default=True, type=click.IntRange(256))
 @click.option("--simulate", "simulate_s", default=0.0, metavar="SECONDS",
               help="Random behaviours instead of all states.")  # fmt: skip
-@click.option("--depth", default=60, show_default=True, help="Steps of a random behaviour.")
+@click.option("--depth", default=100, show_default=True, help="Steps of a random behaviour.")
 @click.option("--seed", default=0, show_default=True)
 @click.option("--set", "changed", multiple=True, metavar="NAME=VALUE", help="Another constant.")
 @click.option("--list", "is_list", is_flag=True, help="List what can be checked.")
@@ -45,24 +45,41 @@ def main(
     for name in names:
         if name not in known:
             raise click.UsageError(f"there is no group {name}; there are: {', '.join(known)}")
-    constants = dict(one.partition("=")[::2] for one in changed)
+    constants = _constants(changed)
     if page is not None and (constants or options["simulate_s"]):
         raise click.UsageError("--write is of whole groups in their own scope")
     failed = 0
     for name in names or known:
         if is_list:
-            click.echo(f"{name}: {known[name].about}")
+            breaks = f"; breaks {known[name].breaks}" if known[name].breaks else ""
+            click.echo(f"{name}: {known[name].about}{breaks}")
         else:
             group = known[name].with_constants(constants)
             result = _checked(name, group, options)
-            failed += result.broken != group.breaks
+            if result.broken != group.breaks:
+                failed += 1
+                wanted = f"break {group.breaks}" if group.breaks else "hold"
+                click.echo(f"{name} has to {wanted}", err=True)
             if page is not None and result.is_complete and group.specification == SAFETY:
                 _write(page, name, group, result)
     sys.exit(failed > 0)
 
 
+def _constants(changed: tuple[str, ...]) -> dict[str, str]:
+    """Read ``NAME=VALUE`` of constants that the model has."""
+    constants = dict(one.partition("=")[::2] for one in changed)
+    for name, value in constants.items():
+        if name not in defaults().constants or not value:
+            raise click.UsageError(
+                f"--set {name}: it is NAME=VALUE of a constant of KRaft.tla, such as MaxEpoch=3; "
+                f"there are: {', '.join(defaults().constants)}"
+            )
+    return constants
+
+
 def _checked(name: str, group: Group, options: dict[str, Any]) -> Result:
     """Check one, and print what came of it."""
+    options = options | {"simulate_s": options["simulate_s"] or group.simulate_s}
     try:
         result = run(group, progress=lambda line: click.echo(line, err=True), **options)
     except TlcError as error:

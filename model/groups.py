@@ -30,6 +30,8 @@ class Group(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     invariants: list[str] | None = None
     properties: list[str] | None = None
     has_symmetry: bool = True
+    # Random behaviours for so long; 0: all states.
+    simulate_s: float = 0.0
     # Where its modules are, if they are not here.
     directory: str = ""
 

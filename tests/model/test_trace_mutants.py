@@ -20,6 +20,8 @@ SAME = {
     "votes_for_any_log": (1, 457, "mutant-votes-for-any-log"),
     "follower_grants_pre_votes": (1, 826, "mutant-always-grants-pre-votes"),
     "fetches_before_it_syncs": (0, 637, "mutant-fetches-before-it-syncs"),
+    "asks_before_its_log_is_durable": (38, 484, "mutant-asks-before-it-syncs"),
+    "adds_who_is_far_behind": (16, 603, "mutant-adds-whoever-fetches"),
 }
 
 # The page's mutants that a run notices: the operator that one of Mutants.tla takes the place of, or
@@ -77,4 +79,4 @@ def test_a_mutant_explains_the_bug_that_drops_its_guard(bug: str) -> None:
 def test_the_page_has_mutants_of_both_kinds() -> None:
     of_groups = {name for name, (operator, *_) in NOTICED.items() if not operator}
     assert of_groups < {name for name in groups() if name.startswith("mutant-")}
-    assert (len(of_groups), len(NOTICED) - len(of_groups)) == (19, 6)
+    assert (len(of_groups), len(NOTICED) - len(of_groups)) == (21, 6)
