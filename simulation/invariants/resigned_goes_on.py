@@ -27,11 +27,14 @@ class ResignedGoesOn(Invariant):
     def ticked(self, replica: Replica) -> None:
         """The time-out is drawn between once and twice what is configured.
 
-        Where the power is lost as the node goes on, nobody was told of another role.
+        Where the power is lost as the node goes on, nobody was told of another role. A node whose
+        disk failed in this step has ended.
         """
         since_us, core = self.since_us.get(replica.id), replica.core
         has_gone_on = core.role.name is not RoleName.RESIGNED
-        if since_us is None or has_gone_on or core.shutdown_deadline_us != NEVER_US:
+        if since_us is None or has_gone_on or not replica.is_up:
+            return
+        if core.shutdown_deadline_us != NEVER_US:
             return
         elapsed_us = core.now_us - since_us
         if elapsed_us > 2 * replica.config.election_timeout_us:

@@ -19,6 +19,7 @@ from kraftspec.reference.raft.transitions import Cause
 from kraftspec.reference.raft.types import Node
 from kraftspec.reference.storage import Storage
 from kraftspec.simulation.catalogue import planted
+from kraftspec.simulation.harness.cores import parse_cores
 from kraftspec.simulation.run import simulate, swarm_of
 from kraftspec.simulation.schedule import Schedule
 
@@ -226,6 +227,16 @@ def test_power_is_lost_as_who_resigned_goes_on() -> None:
     result = simulate(337, PROFILE, events=10_000)
     assert result.violation is None
     assert result.faults["power loss between effects"] > 0
+
+
+@pytest.mark.kafka
+@pytest.mark.soak
+def test_a_disk_is_full_as_who_resigned_goes_on() -> None:
+    """Kafka's node ends in that step, and shows no other role."""
+    cores = parse_cores("kafka:4.3.1,kafka:4.4.0")
+    result = simulate(1786, PROFILE, events=10_000, cores=cores)
+    assert result.violation is None or result.violation[0] != "resigned_goes_on"
+    assert result.events > 6_400  # It ended at event 6,367 before.
 
 
 def test_an_answer_that_comes_too_late_tells_nothing() -> None:
