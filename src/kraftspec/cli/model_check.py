@@ -40,14 +40,13 @@ def model_check(
     """Run seeds, let TLC explain them by behaviours of the model, and print what it cannot."""
     from kraftspec.model import TlcError
     from kraftspec.model.traces import check
+    from kraftspec.simulation.harness.cores import lacking_capabilities
     from kraftspec.simulation.model_trace import known_fault, record, unexplained
 
     for core in cores:
-        folder, release = core.folder_and_release
-        if folder == "kafka" and release.startswith("3."):
+        if "pre_vote" in lacking_capabilities([core]):
             raise click.UsageError(
-                f"the model is of Kafka's releases from 4.0 on, which have pre-votes: {core.name} "
-                "has none"
+                f"the model has pre-votes (KIP-996, in Kafka since 4.0): {core.name} has none"
             )
     steps = 0
     stuck: list[tuple[Recorded, Verdict]] = []
