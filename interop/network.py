@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections import Counter
 from collections.abc import Iterable
 from functools import partial
 
@@ -21,10 +22,15 @@ _NODE_ID = re.compile(rb"raft-client-(\d+)$")
 
 
 class Network(Relay[int]):
-    """Any number of proxies: ``with Network() as network``. The target of a proxy is a node id."""
+    """Any number of proxies: ``with Network() as network``. The target of a proxy is a node id.
+
+    ``carried`` is how many pieces went between two nodes, in both directions. A request that waits
+    for the answer to the one before it is one piece, unless it is long.
+    """
 
     def __init__(self) -> None:
         super().__init__()
+        self.carried: Counter[frozenset[int]] = Counter()
         self._cut: frozenset[frozenset[int]] = frozenset()
         self._healed = asyncio.Event()
 
@@ -63,5 +69,6 @@ class Network(Relay[int]):
     ) -> None:
         while data := await reader.read(CHUNK_BYTES):
             await self._passable(pair)
+            self.carried[pair] += 1
             writer.write(data)
             await writer.drain()

@@ -120,7 +120,6 @@ class Replica(ABC):
     # Properties that are not judged of this node: not shown, or it has a rule of its own.
     unseen: frozenset[str] = frozenset()
     is_foreign = False  # Of a harness: whoever runs it cannot mend what it breaks.
-    last_reply: tuple[Request, Message] | None = None  # That a foreign one took, and its request.
     has_pre_votes = True  # False for a release before KIP-996.
     campaigns_when_removed = False  # As `reference.raft.policy` says.
     will_reset = False  # Whether its start has still to reset the log to a snapshot.
@@ -160,6 +159,8 @@ class Replica(ABC):
         self.paused_until_us = 0
         self.tick_at_us = -1  # When the scheduler will wake it.
         self.sent_requests: dict[int, tuple[Request, int]] = {}  # Request id → request, version.
+        # Kind of request, node → the last answer that a foreign one took, and its request.
+        self.last_replies: dict[tuple[type[Request], int], tuple[Request, Message]] = {}
         self.answering: dict[int, tuple[Request, Message]] = {}  # Token → what to answer.
         self.has_new_voters = False  # Since the step began.
         self.fetched_snapshot: SnapshotId | None = None  # It is to replace the log.

@@ -8,6 +8,7 @@ from kraftspec.interop.reproduce.fetch_snapshot import (
     fetch_snapshot_without_topic,
 )
 from kraftspec.interop.reproduce.gridlock import gridlock
+from kraftspec.interop.reproduce.new_disk import new_disk
 from kraftspec.interop.reproduce.stage import command
 
 SCENES = {
@@ -15,6 +16,7 @@ SCENES = {
     "fetch-snapshot-rejected": fetch_snapshot_rejected,
     "fetch-snapshot-without-topic": fetch_snapshot_without_topic,
     "gridlock": gridlock,
+    "new-disk": new_disk,
 }
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import click
 
 from kraftspec.conformance.cluster import RELEASE, RELEASES, Cluster, ClusterError, Node
+from kraftspec.conformance.cluster.cluster import Front
 from kraftspec.fastpath.batch_reader import decode_batch
 from kraftspec.fastpath.types import Uuid
 from kraftspec.generated.kafka import (
@@ -80,7 +81,11 @@ class Stage:
         self._say(f"{self._steps:2}. {text}")
 
     def cluster(
-        self, controllers: int, properties: Mapping[str, str] | None = None, name: str = "quorum"
+        self,
+        controllers: int,
+        properties: Mapping[str, str] | None = None,
+        name: str = "quorum",
+        front: Front | None = None,
     ) -> Cluster:
         """Start controllers that are all voters; return once all have the same log."""
         cluster = Cluster(
@@ -89,6 +94,7 @@ class Stage:
             brokers=0,
             controller_properties=properties,
             controller_command=OUR_COMMAND if self.is_ours else (),
+            front=front,
             release=RELEASE if self.is_ours else self.release,
         )
         cluster.start()

@@ -81,7 +81,7 @@ class HarnessReplica(HarnessNode):
     def take_reply(self, request: Request, message: Message) -> None:
         """Give the harness the bytes of a reply."""
         self._expire()
-        self.last_reply = request, message
+        self.last_replies[request.__class__, message.source] = request, message
         self._take(
             self._do(
                 "reply", self.clock_us(), message.correlation, message.api_key, message.version,

@@ -55,7 +55,8 @@ class NoSpin(Invariant):
         tries = window.tried((*_progress(replica), position), replica.world.now_us)
         if tries > BACKOFFS * S / replica.config.retry_backoff_us:
             name = type(request).__name__
-            self._spins(replica, f"sent {name}", f"to node {target} ", tries)
+            why = _answer(replica, target, request)
+            self._spins(replica, f"sent {name}", f"to node {target} ", tries, why)
 
     def ticked(self, replica: Replica) -> None:
         """Look how often its clock struck."""
@@ -64,17 +65,16 @@ class NoSpin(Invariant):
         if strikes > TICKS_MAX:
             self._spins(replica, "was woken by its clock", "", strikes)
 
-    def _spins(self, replica: Replica, what: str, whom: str, times: int) -> None:
+    def _spins(self, replica: Replica, what: str, whom: str, times: int, why: str = "") -> None:
         """Fail, or note the worst of each kind."""
         who = role_of(replica)
         told = f"node {replica.id}, {who}, {what} {whom}{times} times in a second"
         if not replica.is_foreign:
             self.fail(told)
-        why = _answer(replica)
         kind = who, what, why
         if times > self.worst.get(kind, (0, ""))[0]:
             until = f"until {replica.world.now_us / MS:,.0f} ms"
-            self.worst[kind] = times, f"{told}, {why}, {until}"
+            self.worst[kind] = times, f"{told}{why}, {until}"
 
     def finished(self, replicas: list[Replica]) -> None:
         """Tell what nodes of harnesses did."""
@@ -82,14 +82,15 @@ class NoSpin(Invariant):
             self.fail("; ".join(told for _, (_, told) in sorted(self.worst.items())))
 
 
-def _answer(replica: Replica) -> str:
-    """Say what the last answer was that it got."""
-    if replica.last_reply is None:
-        return "none answered"
-    request, message = replica.last_reply
-    reply = replica.profile.decode_reply(request, message.version, message.body)
+def _answer(replica: Replica, target: int, request: Request) -> str:
+    """Say what the other node answered to the last of these requests that it answered."""
+    last = replica.last_replies.get((request.__class__, target))
+    if last is None:
+        return ", none answered"
+    asked, message = last
+    reply = replica.profile.decode_reply(asked, message.version, message.body)
     error = ErrorCode(reply.error or reply.top_error).name
-    return f"its last {type(request).__name__} answered {error}"
+    return f", the last answered {error}"
 
 
 def _progress(replica: Replica) -> tuple[int, ...]:

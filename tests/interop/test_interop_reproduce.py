@@ -17,6 +17,7 @@ from kraftspec.interop.reproduce.fetch_snapshot import (
     fetch_snapshot_without_topic,
 )
 from kraftspec.interop.reproduce.gridlock import copy_tail, gridlock
+from kraftspec.interop.reproduce.new_disk import new_disk
 from kraftspec.interop.reproduce.stage import (
     FAULT,
     NO_FAULT,
@@ -96,6 +97,13 @@ def test_a_rejected_fetch_snapshot(release: str, code: int) -> None:
 @pytest.mark.parametrize(("release", "code"), [("4.4.0", FAULT), (OURS, NO_FAULT)])
 def test_a_busy_observer(release: str, code: int) -> None:
     exit_code, steps = outcome(busy_observer, release)
+    assert exit_code == code, steps
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize(("release", "code"), [("4.4.0", FAULT), (OURS, NO_FAULT)])
+def test_a_voter_with_a_new_disk_is_asked_again_at_once(release: str, code: int) -> None:
+    exit_code, steps = outcome(new_disk, release)
     assert exit_code == code, steps
 
 

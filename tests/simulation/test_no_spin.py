@@ -10,7 +10,7 @@ import pytest
 from kraftspec.generated.errors import ErrorCode
 from kraftspec.reference.profiles import KAFKA, profile_named
 from kraftspec.reference.raft import RoleName
-from kraftspec.reference.raft.messages import BeginEpoch, Fetch, Request
+from kraftspec.reference.raft.messages import BeginEpoch, Fetch, Request, Vote
 from kraftspec.simulation.committed_log import Violation
 from kraftspec.simulation.harness.cores import Core
 from kraftspec.simulation.harness.known import known_breach
@@ -20,6 +20,7 @@ from kraftspec.simulation.run import simulate
 RETRY_BACKOFF_US = 20_000
 TRIES_MAX = 125  # Of a node that is left alone for 20 ms.
 FETCH = Fetch(replica_id=3, leader_epoch=2, fetch_offset=9, last_fetched_epoch=2)
+VOTE = Vote(epoch=2, replica_id=3, last_epoch=2, end_offset=9)
 KAFKAS = [Core("kafka:4.4.0")]
 
 
@@ -35,7 +36,9 @@ def node(*, is_foreign: bool, error: ErrorCode = ErrorCode.NOT_LEADER_OR_FOLLOWE
         log_model=SimpleNamespace(start_offset=0, end_offset=9),
         config=SimpleNamespace(retry_backoff_us=RETRY_BACKOFF_US),
         world=SimpleNamespace(now_us=5_000_000),
-        last_reply=(FETCH, SimpleNamespace(version=17, body=b"")),
+        last_replies={
+            (type(one), 1): (one, SimpleNamespace(version=0, body=b"")) for one in (FETCH, VOTE)
+        },
         profile=SimpleNamespace(decode_reply=lambda *_: reply),
     )  # fmt: skip
 
@@ -67,7 +70,7 @@ def test_a_node_of_a_harness_breaks_it_at_the_end_of_the_run() -> None:
     _, text = told(invariant)
     assert text == (
         "node 3, follower and a voter, sent Fetch to node 1 200 times in a second, "
-        "its last Fetch answered NOT_LEADER_OR_FOLLOWER, until 5,000 ms"
+        "the last answered NOT_LEADER_OR_FOLLOWER, until 5,000 ms"
     )
 
 
@@ -80,20 +83,40 @@ def test_who_learns_of_an_epoch_begins_anew() -> None:
     invariant.finished([])
 
 
-def test_of_kafka_only_the_fetch_that_was_answered_without_news_is_known() -> None:
+def test_of_kafka_what_an_error_told_without_news_is_known() -> None:
     invariant = NoSpin()
     ask(invariant, node(is_foreign=True), TRIES_MAX + 1)
+    ask(invariant, node(is_foreign=True, error=ErrorCode.UNKNOWN_LEADER_EPOCH), TRIES_MAX + 1)
+    refused = node(is_foreign=True, error=ErrorCode.INVALID_VOTER_KEY)
+    ask(invariant, refused, TRIES_MAX + 1, VOTE)
     known = known_breach(KAFKAS, told(invariant))
     assert known is not None
-    assert known.finding == "kraft-fetch-at-once"
+    assert known.finding == "kraft-no-backoff"
     assert known_breach([Core("./mine")], told(invariant)) is None
-    other = node(is_foreign=True, error=ErrorCode.UNKNOWN_LEADER_EPOCH)
-    ask(invariant, other, TRIES_MAX + 1)
-    assert known_breach(KAFKAS, told(invariant)) is None
+
+
+@pytest.mark.parametrize(
+    ("asked", "error"),
+    [
+        (FETCH, ErrorCode.INVALID_VOTER_KEY),
+        (VOTE, ErrorCode.UNKNOWN_LEADER_EPOCH),
+        (BeginEpoch(leader_epoch=2, leader_id=3), ErrorCode.NONE),
+    ],
+)
+def test_of_kafka_nothing_else_is_known(asked: Request, error: ErrorCode) -> None:
     invariant = NoSpin()
     ask(invariant, node(is_foreign=True), TRIES_MAX + 1)
-    ask(invariant, node(is_foreign=True), TRIES_MAX + 1, BeginEpoch(leader_epoch=2, leader_id=3))
+    ask(invariant, node(is_foreign=True, error=error), TRIES_MAX + 1, asked)
     assert known_breach(KAFKAS, told(invariant)) is None
+
+
+def test_it_tells_the_answer_to_this_request_by_this_node() -> None:
+    """An answer that came last may be another node's, or to another request."""
+    invariant = NoSpin()
+    replica = node(is_foreign=True)
+    replica.last_replies = {(Vote, 1): replica.last_replies[Vote, 1]}
+    ask(invariant, replica, TRIES_MAX + 1)
+    assert ", none answered, until" in told(invariant)[1]
 
 
 @pytest.mark.kafka
@@ -103,6 +126,17 @@ def test_what_a_run_of_kafka_breaks_at_its_end_is_told_whole() -> None:
     assert not result.is_failure
     assert result.known is not None
     findings = [result.known.finding, *(known.finding for _, known in result.others if known)]
-    assert findings == ["kraft-busy-observer", "kraft-fetch-at-once"]
+    assert findings == ["kraft-busy-observer", "kraft-no-backoff"]
     verdicts = result.to_json()["invariants"]
     assert verdicts["idle_node_waits"] == verdicts["no_spin"] == "broken"
+
+
+@pytest.mark.kafka
+def test_a_candidate_of_kafka_asks_a_voter_with_a_new_disk_again_at_once() -> None:
+    result = simulate(1715, profile_named(KAFKA), cores=KAFKAS)
+    assert not result.is_failure
+    (((_, text), known),) = [one for one in result.others if one[0][0] == "no_spin"]
+    assert known is not None
+    assert known.finding == "kraft-no-backoff"
+    assert "sent Vote" in text
+    assert "INVALID_VOTER_KEY" in text

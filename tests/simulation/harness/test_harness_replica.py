@@ -39,7 +39,7 @@ def own(tmp_path: Path) -> Core:
 def broken(result: Result) -> tuple[str, str] | None:
     """What a run breaks, but that Kafka's nodes do not wait: that is judged when all else held.
 
-    See docs/findings/kraft-busy-observer.md and kraft-fetch-at-once.md.
+    See docs/findings/kraft-busy-observer.md and kraft-no-backoff.md.
     """
     violation = result.violation
     return None if violation and violation[0] in ("idle_node_waits", "no_spin") else violation
