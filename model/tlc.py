@@ -15,6 +15,7 @@ from pathlib import Path
 import msgspec
 
 from kraftspec.conformance.cluster.artifacts import ClusterError, jars_of
+from kraftspec.conformance.cluster.guard import Guard
 from kraftspec.model.groups import Group, defaults, model_root
 from kraftspec.model.values import Value, parse_state
 
@@ -125,11 +126,11 @@ def _write(group: Group, directory: Path) -> None:
 def _output(
     command: Sequence[str], directory: Path, progress: Callable[[str], object] | None
 ) -> str:
-    """Run TLC to its end."""
+    """Run TLC to its end, or to ours."""
     lines = []
-    with subprocess.Popen(
+    with Guard() as guard, subprocess.Popen(
         command, cwd=directory, text=True, stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, process_group=guard.process_group,
     ) as process:  # fmt: skip
         assert process.stdout is not None
         try:

@@ -34,7 +34,7 @@ from kraftspec.reference.raft.types import NEVER_US
 from kraftspec.simulation import world as kinds
 from kraftspec.simulation.clients import OPERATOR
 from kraftspec.simulation.committed_log import Violation
-from kraftspec.simulation.harness.cores import Core, RunCores
+from kraftspec.simulation.harness.cores import Core, RunCores, lacking_capabilities
 from kraftspec.simulation.harness.known import KnownBreach, known_breach
 from kraftspec.simulation.harness.node import HarnessNode
 from kraftspec.simulation.network import Message
@@ -78,6 +78,15 @@ def swarm_within_model(
     """Return the conditions of a seed, without those that traces do not have."""
     swarm = swarm_of(seed, profile, voters=voters, cores=cores)
     return msgspec.structs.replace(swarm, **dict.fromkeys(_WITHOUT, 0), old_vote_version=-1)
+
+
+def check_modelled(cores: Sequence[Core]) -> None:
+    """Raise ``ValueError`` for a core that lacks what the model has."""
+    for core in cores:
+        if "pre_vote" in lacking_capabilities([core]):
+            raise ValueError(
+                f"the model has pre-votes (KIP-996, in Kafka since 4.0): {core.name} has none"
+            )
 
 
 def record(

@@ -25,7 +25,7 @@ from kraftspec.pipeline.campaign.kind import (
 from kraftspec.reference.profiles import parts_of, profile_named
 from kraftspec.simulation.catalogue import all_bugs, later_bugs, planted
 from kraftspec.simulation.harness.cores import OWN, parse_cores
-from kraftspec.simulation.model_trace import known_fault, record, unexplained
+from kraftspec.simulation.model_trace import check_modelled, known_fault, record, unexplained
 from kraftspec.simulation.protocols import check_cores
 from kraftspec.sources import MODEL_CHECK, package_directory
 
@@ -64,7 +64,9 @@ class ModelChecks(msgspec.Struct, frozen=True, kw_only=True):
 
     def plan(self) -> list[Unit]:
         """Divide the seeds. Raises ``ValueError`` for a bug or a core that there is not."""
-        check_cores(profile_named(self.profile, without=()), parse_cores(self.core))
+        cores = parse_cores(self.core)
+        check_cores(profile_named(self.profile, without=()), cores)
+        check_modelled(cores)
         for bug in self.bugs:
             if bug not in all_bugs() | later_bugs():
                 raise ValueError(f"there is no bug {bug!r} in the tables of docs/model.md")

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -24,6 +30,7 @@ FAULTS = [
     and (not name.startswith("mutant-") or name in SOME_MUTANTS)
     and name not in LONG
 ]  # fmt: skip
+PATIENCE_S = 300
 SMALL = ("snapshots", "reconfiguration", "two-voters", "new-voter", "change-finishes")
 
 
@@ -35,6 +42,35 @@ def test_a_fault_breaks_its_property(name: str) -> None:
     result = run(group, heap_mib=512)
     assert result.broken == group.breaks
     assert len(story(result.trace)) > len(result.trace)  # The nodes at first, then each step.
+
+
+def tlc_of(directory: Path) -> list[int]:
+    """Return the processes that have this directory in their command line."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            if f"-Djava.io.tmpdir={directory}/".encode() in path.read_bytes():
+                found.append(int(path.parent.name))
+    return found
+
+
+@pytest.mark.kafka
+@pytest.mark.skipif(not Path("/proc/self/cmdline").is_file(), reason="asks Linux who runs")
+def test_tlc_ends_with_who_started_it(tmp_path: Path) -> None:
+    """Also by SIGKILL; without that it goes on for half an hour."""
+    code = "from kraftspec.model import groups, run; run(groups()['reconfiguration-and-crash'])"
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen([sys.executable, "-c", code], env=environment) as parent:
+        until(lambda: bool(tlc_of(tmp_path)))
+        parent.kill()
+    until(lambda: not tlc_of(tmp_path))
+
+
+def until(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
 
 
 def cells(name: str) -> list[str]:

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from kraftspec.cli.simulate import simulate
 from kraftspec.model.traces import Batch, Trace, TracedStep, Verdict, check, words
+from kraftspec.pipeline.campaign.model_check import ModelChecks
 from kraftspec.reference.profiles import profile_named
 from kraftspec.simulation.catalogue import planted
 from kraftspec.simulation.harness.cores import Core
@@ -404,10 +405,12 @@ def test_what_the_command_does_not_do_together(options: list[str]) -> None:
 @pytest.mark.kafka
 @pytest.mark.soak
 def test_the_model_is_of_releases_with_pre_votes() -> None:
-    options = ["--model-check", "--seed", "2", "--core", "kafka:4.4.0,kafka:3.9.1"]
-    done = CliRunner().invoke(simulate, options)
+    cores = "kafka:4.4.0,kafka:3.9.1"
+    done = CliRunner().invoke(simulate, ["--model-check", "--seed", "2", "--core", cores])
     assert done.exit_code == 2
     assert "in Kafka since 4.0): kafka:3.9.1 has none" in " ".join(done.output.split())
+    with pytest.raises(ValueError, match=r"kafka:3\.9\.1 has none"):
+        ModelChecks(seeds=1, core=cores).plan()
 
 
 def test_a_trace_of_a_run() -> None:

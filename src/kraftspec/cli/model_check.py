@@ -40,14 +40,17 @@ def model_check(
     """Run seeds, let TLC explain them by behaviours of the model, and print what it cannot."""
     from kraftspec.model import TlcError
     from kraftspec.model.traces import check
-    from kraftspec.simulation.harness.cores import lacking_capabilities
-    from kraftspec.simulation.model_trace import known_fault, record, unexplained
+    from kraftspec.simulation.model_trace import (
+        check_modelled,
+        known_fault,
+        record,
+        unexplained,
+    )
 
-    for core in cores:
-        if "pre_vote" in lacking_capabilities([core]):
-            raise click.UsageError(
-                f"the model has pre-votes (KIP-996, in Kafka since 4.0): {core.name} has none"
-            )
+    try:
+        check_modelled(cores)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
     steps = 0
     stuck: list[tuple[Recorded, Verdict]] = []
     with progress("Against the model") as advance:
