@@ -159,7 +159,7 @@ class Replica(ABC):
         self.paused_until_us = 0
         self.tick_at_us = -1  # When the scheduler will wake it.
         self.sent_requests: dict[int, tuple[Request, int]] = {}  # Request id → request, version.
-        # Kind of request, node → the last answer that a foreign one took, and its request.
+        # Kind of request, node → the last of them that was answered, to a foreign one, and how.
         self.last_replies: dict[tuple[type[Request], int], tuple[Request, Message]] = {}
         self.answering: dict[int, tuple[Request, Message]] = {}  # Token → what to answer.
         self.has_new_voters = False  # Since the step began.

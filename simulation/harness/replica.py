@@ -25,6 +25,11 @@ from kraftspec.simulation.network import Message
 UNREAD = Reply()  # In place of a Fetch's: of those nobody looks at what they say.
 
 
+def _age(reply: Message) -> tuple[int, int]:
+    """Say how late it was asked for."""
+    return reply.incarnation, reply.correlation
+
+
 class HarnessReplica(HarnessNode):
     """A node of a harness."""
 
@@ -81,7 +86,10 @@ class HarnessReplica(HarnessNode):
     def take_reply(self, request: Request, message: Message) -> None:
         """Give the harness the bytes of a reply."""
         self._expire()
-        self.last_replies[request.__class__, message.source] = request, message
+        kind = request.__class__, message.source
+        last = self.last_replies.get(kind)
+        if last is None or _age(last[1]) < _age(message):  # Another one may have come late.
+            self.last_replies[kind] = request, message
         self._take(
             self._do(
                 "reply", self.clock_us(), message.correlation, message.api_key, message.version,
