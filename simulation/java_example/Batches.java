@@ -20,6 +20,7 @@ import org.apache.kafka.common.record.internal.MutableRecordBatch;
 import org.apache.kafka.common.record.internal.Record;
 import org.apache.kafka.common.record.internal.RecordBatch;
 import org.apache.kafka.common.record.internal.SimpleRecord;
+import org.apache.kafka.common.record.internal.UnalignedMemoryRecords;
 
 /** Record batches, as a leader's log and a checkpoint have them. */
 final class Batches {
@@ -89,6 +90,11 @@ final class Batches {
 
     static MemoryRecords records(byte[]... batches) {
         return MemoryRecords.readableRecords(ByteBuffer.wrap(joined(batches)));
+    }
+
+    /** A piece of a snapshot, which may end within a batch. */
+    static UnalignedMemoryRecords piece(String digits) {
+        return new UnalignedMemoryRecords(ByteBuffer.wrap(hex(digits)));
     }
 
     /** The last voter set in batches; null: there is none. */

@@ -128,7 +128,7 @@ def listed(call: str, items: Sequence[str]) -> str:
 
 def _records(spec: model.Message, data: bytes) -> str:
     if spec.name == "FetchSnapshotResponse":  # A piece of a file, which may end within a batch.
-        return f'new UnalignedMemoryRecords(ByteBuffer.wrap(Batches.hex("{data.hex()}")))'
+        return f'Batches.piece("{data.hex()}")'
     return listed("Batches.records", batch_literals(data))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kraftspec.simulation.replica import Replica
 from kraftspec.simulation.schedule import Schedule
 from kraftspec.simulation.swarm import S
 
@@ -38,3 +39,8 @@ class Liveness:
             f"{r.high_watermark}" if r.is_up else f"node {r.id}: down"
             for r in schedule.world.replicas.values()
         )  # fmt: skip
+
+
+def servers_of(replica: Replica, schedule: Schedule) -> set[int]:
+    """Return the ids of the nodes that it asks who leads, and -1 where nobody listens."""
+    return {schedule.world.ports.get(server.port, -1) for server in replica.config.contacts}

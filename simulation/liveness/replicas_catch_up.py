@@ -1,12 +1,14 @@
 """Voters and observers come to have everything that the leader has committed.
 
-Each that lacks some gets on within the time that its own timers and one election may take.
+Each that lacks some gets on within the time that its own timers and one election may take. An
+observer asks its bootstrap servers alone who leads. Where all of these were removed, and know it as
+little, nobody tells it: that is for the operator to mend.
 """
 
 from __future__ import annotations
 
 from kraftspec.reference.raft.messages import FetchSnapshot
-from kraftspec.simulation.liveness.base import Liveness
+from kraftspec.simulation.liveness.base import Liveness, servers_of
 from kraftspec.simulation.replica import Replica
 from kraftspec.simulation.schedule import Schedule
 from kraftspec.simulation.swarm import S
@@ -37,13 +39,17 @@ class ReplicasCatchUp(Liveness):
 
     def is_so(self, schedule: Schedule) -> bool:
         """Whether everybody knows that much to be committed."""
-        return all(map(self._is_there, schedule.world.replicas.values()))
+        leader = schedule.world.leader()
+        return not any(
+            self._lacks(one, leader, schedule) for one in schedule.world.replicas.values()
+        )
 
     def progress(self, schedule: Schedule) -> int:
         """A log of thousands of batches takes its time: who has waited longest must get on."""
         now_us = since_us = schedule.world.now_us
+        leader = schedule.world.leader()
         for replica in schedule.world.replicas.values():
-            if self._is_there(replica):
+            if not self._lacks(replica, leader, schedule):
                 continue
             asked = _snapshot_asked(replica)
             reached = (replica.high_watermark, *(asked or (-1, -1)))
@@ -68,8 +74,23 @@ class ReplicasCatchUp(Liveness):
                 )
         return why
 
+    def _lacks(self, replica: Replica, leader: Replica | None, schedule: Schedule) -> bool:
+        """Whether it is to come to more than it has."""
+        return not (self._is_there(replica) or _is_stranded(replica, leader, schedule))
+
     def _is_there(self, replica: Replica) -> bool:
         return replica.is_up and replica.high_watermark >= self.offset
+
+
+def _is_stranded(replica: Replica, leader: Replica | None, schedule: Schedule) -> bool:
+    """Whether it knows of no leader, and neither does anybody whom it asks."""
+    if leader is None or replica.core.is_voter or replica.core.leader_id >= 0:
+        return False
+    voters = leader.core.log.voters.last
+    return not any(
+        server in voters.ids or schedule.world.replicas[server].core.leader_id >= 0
+        for server in servers_of(replica, schedule) & schedule.world.replicas.keys()
+    )
 
 
 def _snapshot_asked(replica: Replica) -> tuple[int, int] | None:

@@ -6,7 +6,7 @@ anybody of another.
 
 from __future__ import annotations
 
-from kraftspec.simulation.liveness.base import Liveness
+from kraftspec.simulation.liveness.base import Liveness, servers_of
 from kraftspec.simulation.replica import Replica
 from kraftspec.simulation.schedule import Schedule
 from kraftspec.simulation.swarm import S
@@ -64,10 +64,9 @@ class SilentLeaderIsLeft(Liveness):
 
 def _servers_of_observers(schedule: Schedule, leader: Replica) -> list[set[int]]:
     """Return which nodes are bootstrap servers of each observer; to a voter the leader comes."""
-    world = schedule.world
     return [
-        {world.ports.get(server.port, -1) for server in replica.config.contacts}
-        for replica in world.replicas.values()
+        servers_of(replica, schedule)
+        for replica in schedule.world.replicas.values()
         if replica is not leader and not replica.core.is_voter
     ]
 

@@ -7,14 +7,13 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from tests.waiting import until
 
 from kraftspec.cli import main
 from kraftspec.conformance.cluster.node import free_port
@@ -43,13 +42,6 @@ def run(*arguments: str, code: int = 0) -> str:
     done = CliRunner().invoke(main, list(arguments))
     assert done.exit_code == code, done.output
     return done.stdout
-
-
-def until(condition: Any) -> None:
-    deadline_s = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < deadline_s
-        time.sleep(0.05)
 
 
 @pytest.mark.parametrize("profile", ["kip-595", "kip-853", "kip-996"])

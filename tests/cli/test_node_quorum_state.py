@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cli.test_node_drafts import WAIT_S, node, run, until
+from tests.cli.test_node_drafts import WAIT_S, node, run
 from tests.reference.node.processes import quick
+from tests.waiting import until
 
 from kraftspec.conformance.cluster.node import free_port
 from kraftspec.reference.local.quorum import HOST, LocalQuorum

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from tests.waiting import until
 
 from kraftspec.cli import main
 from kraftspec.cli.quorum_drafts import describe_text
@@ -98,13 +98,6 @@ def of_853(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
 def rows(up: Up) -> list[dict[str, Any]]:
     replicas: list[dict[str, Any]] = up.json("describe", "--replication")["replicas"]
     return replicas
-
-
-def until(condition: Any) -> None:
-    deadline_s = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < deadline_s
-        time.sleep(0.05)
 
 
 def is_narrow(text: str) -> bool:

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from playwright.sync_api import Browser, ConsoleMessage, Error, Page, Response, expect
+from tests.waiting import until
 
 from kraftspec.cli import main
 from kraftspec.conformance.vectors import vectors_root
@@ -419,9 +420,13 @@ def test_the_switch_changes_the_colours_and_is_kept(browser: Browser, site: str)
     tab.get_by_role("button", name="Dark").click()
     dark = tab.evaluate(colour)
     assert dark != light
-    tab.reload()
-    shown(tab, "#/")
-    assert tab.evaluate(colour) == dark
+
+    def is_kept() -> bool:
+        tab.reload()
+        shown(tab, "#/")
+        return bool(tab.evaluate(colour) == dark)
+
+    until(is_kept)  # Chromium may load the page before it has stored what the last one kept.
     context.close()
 
 

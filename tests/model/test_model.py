@@ -7,13 +7,12 @@ import re
 import shutil
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from tests.waiting import until
 
 from kraftspec.model import Result, TlcError, groups, run, story
 from kraftspec.model import __main__ as command
@@ -30,7 +29,6 @@ FAULTS = [
     and (not name.startswith("mutant-") or name in SOME_MUTANTS)
     and name not in LONG
 ]  # fmt: skip
-PATIENCE_S = 300
 SMALL = ("snapshots", "reconfiguration", "two-voters", "new-voter", "change-finishes")
 
 
@@ -64,13 +62,6 @@ def test_tlc_ends_with_who_started_it(tmp_path: Path) -> None:
         until(lambda: bool(tlc_of(tmp_path)))
         parent.kill()
     until(lambda: not tlc_of(tmp_path))
-
-
-def until(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
 
 
 def cells(name: str) -> list[str]:

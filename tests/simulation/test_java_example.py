@@ -235,6 +235,8 @@ OTHERWISE = {
 UNFIT = {
     "RemovedLeaderNeverCampaigns": ("3.9.*",),
     "VotersFollowLogSeed107": ("3.9.*", "4.0.*"),
+    "VotersFollowLogSeed1225": ("3.9.*", "4.0.*"),
+    "VotersFollowLogSeed2334": ("3.9.*", "4.0.*"),
     "VoteRequestOfItself": ("3.9.*",),
 }
 RUNS = [

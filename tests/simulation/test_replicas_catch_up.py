@@ -57,3 +57,14 @@ def test_a_snapshot_that_is_gone_from_a_leader_as_kafkas(monkeypatch: pytest.Mon
     assert violation[0] == "replicas_catch_up"
     (known,) = (one for one in known_of("kafka") if one.property == "replicas_catch_up")
     assert re.search(known.text, violation[1])
+
+
+def test_who_can_only_ask_those_who_know_as_little_is_not_awaited() -> None:
+    """All bootstrap servers are voters that were removed, and missed who leads; as with Kafka."""
+    seed = 12_404
+    schedule = Schedule(seed, swarm_of(seed, PROFILE), PROFILE)
+    schedule.run(10_000)
+    settle(schedule)
+    nodes = schedule.world.replicas.values()
+    assert sorted(one.id for one in nodes if one.core.leader_id < 0) == [0, 1, 2, 3, 6, 7]
+    assert sorted(one.id for one in nodes if one.core.is_voter) == [4, 5]

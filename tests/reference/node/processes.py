@@ -6,13 +6,13 @@ import json
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
 from click.testing import CliRunner
 from tests.reference.node.loaded import OVER
+from tests.waiting import until
 
 from kraftspec.cli import main
 from kraftspec.conformance.cluster.node import free_port
@@ -236,11 +236,3 @@ def quick(profile: str) -> dict[str, str]:
 
 def _is_near(row: dict[str, Any] | None) -> bool:
     return row is not None and row["logEndOffset"] > 0 and row["lag"] < 50
-
-
-def until(condition: Callable[[], bool]) -> None:
-    """Wait until something is so, by looking again and again."""
-    deadline_s = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < deadline_s
-        time.sleep(0.05)

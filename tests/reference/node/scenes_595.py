@@ -6,7 +6,6 @@ import time
 from itertools import pairwise
 from typing import Any
 
-from tests.reference.node.processes import until
 from tests.reference.node.scripted import (
     CHECKED_MS,
     CLUSTER_ID,
@@ -19,6 +18,7 @@ from tests.reference.node.scripted import (
     resigns,
     times,
 )
+from tests.waiting import until
 
 from kraftspec.conformance.cluster.node import HOST
 from kraftspec.reference.log.control import encode_control_values

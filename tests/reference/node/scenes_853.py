@@ -7,7 +7,6 @@ import time
 from contextlib import suppress
 from typing import Any
 
-from tests.reference.node.processes import until
 from tests.reference.node.scripted import (
     CHECKED_MS,
     CLUSTER_ID,
@@ -23,6 +22,7 @@ from tests.reference.node.scripted import (
     resigns,
     start_static,
 )
+from tests.waiting import until
 
 from kraftspec.conformance.cluster.node import HOST
 from kraftspec.fastpath.types import Uuid

@@ -18,7 +18,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from tests.reference.node.processes import WAIT_S, until
+from tests.reference.node.processes import WAIT_S
+from tests.waiting import until
 
 from kraftspec.conformance.cluster.node import HOST, free_port
 from kraftspec.fastpath.batch_reader import decode_batch

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.reference.node.processes import WAIT_S, until
+from tests.reference.node.processes import WAIT_S
 from tests.reference.node.scripted import (
     CLUSTER_ID,
     LONG_MS,
@@ -25,6 +25,7 @@ from tests.reference.node.scripted import (
     follows,
     start_static,
 )
+from tests.waiting import until
 
 from kraftspec.conformance.cluster.node import HOST
 from kraftspec.fastpath.types import Uuid

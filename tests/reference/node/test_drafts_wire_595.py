@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.reference.node.processes import WAIT_S, until
+from tests.reference.node.processes import WAIT_S
 from tests.reference.node.scenes_595 import (
     ROUNDS,
     assignment,
@@ -32,6 +32,7 @@ from tests.reference.node.scripted import (
     answers_votes,
     follows,
 )
+from tests.waiting import until
 
 from kraftspec.conformance.cluster.node import HOST
 from kraftspec.fastpath.batch_reader import decode_batch

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.reference.node.processes import WAIT_S, until
+from tests.reference.node.processes import WAIT_S
 from tests.reference.node.scenes_853 import UUIDS, voters_853
 from tests.reference.node.scripted import (
     CLUSTER_ID,
@@ -43,6 +43,7 @@ from tests.reference.node.test_drafts_wire import (
     votes,
 )
 from tests.reference.node.test_kip_853_uuids import fetch_bytes
+from tests.waiting import until
 
 from kraftspec.conformance.cluster.node import HOST
 from kraftspec.fastpath.types import Uuid

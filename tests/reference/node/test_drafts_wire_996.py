@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.reference.node.processes import until
 from tests.reference.node.scenes_996 import pre_vote
 from tests.reference.node.scripted import (
     CHECKED_MS,
@@ -36,6 +35,7 @@ from tests.reference.node.test_drafts_wire import (
     vote_response,
     votes,
 )
+from tests.waiting import until
 
 pytestmark = pytest.mark.soak
 

@@ -15,8 +15,9 @@ from threading import Thread
 from typing import NamedTuple
 
 import pytest
-from tests.reference.node.processes import Processes, until
+from tests.reference.node.processes import Processes
 from tests.reference.node.test_profiles_quorum import change
+from tests.waiting import until
 
 from kraftspec.reference.admin import AdminError
 from kraftspec.reference.local.quorum import HOST

@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from tests.waiting import until
 
 from kraftspec.cli import main
 from kraftspec.conformance.cluster.node import free_port
@@ -163,15 +164,6 @@ class Nodes:
         """Run ``add-voter -i``, again where another leads by now, and has not heard of it yet."""
         told = f"Added voter {node_id} with uuid {Uuid(self.uuid(node_id))}\n"
         until(lambda: self.quorum("add-voter", "-i", str(node_id)) == (0, told))
-
-
-def until(condition: Callable[[], Any]) -> Any:
-    """Wait until something is so, and return it."""
-    deadline_s = time.monotonic() + WAIT_S
-    while not (value := condition()):
-        assert time.monotonic() < deadline_s
-        time.sleep(0.02)
-    return value
 
 
 def exchange(port: int, request: Any, version: int, response: Any) -> Any:

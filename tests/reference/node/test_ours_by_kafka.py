@@ -12,12 +12,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.reference.kafka_tools import KafkaTools
+from tests.waiting import until
 
 from kraftspec.conformance.cluster import Cluster, Node
 from kraftspec.conformance.cluster.node import free_port
@@ -92,13 +93,6 @@ class Ours:
     def directory_id(self, node_id: int) -> Uuid:
         path = self.log_dir(node_id) / META_NAME
         return MetaProperties.parse(path.read_bytes(), str(path)).directory_id
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come"
-        time.sleep(0.05)
 
 
 @pytest.fixture(scope="module")

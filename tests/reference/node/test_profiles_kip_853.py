@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 from tests.reference.node import test_kip_853_uuids as uuids
-from tests.reference.node.processes import ROOT, WAIT_S, Processes, until
+from tests.reference.node.processes import ROOT, WAIT_S, Processes
 from tests.reference.node.test_profiles_live import form
 from tests.reference.node.test_profiles_quorum import change
+from tests.waiting import until
 
 from kraftspec.generated import kip_853
 

@@ -96,7 +96,7 @@ def test_a_run_of_kafka_is_determined_by_its_seed(release: str) -> None:
     core = Core(f"kafka:{release}")
     first = [run(seed, core, events=800) for seed in (1, 4)]
     close_processes()
-    command = "-m kraftspec simulate --json --events 800 --core".split()
+    command = ["-m", "kraftspec", "simulate", "--json", "--events", "800", "--core"]
     again = []
     for seed, hash_seed in ((1, "1"), (4, "2")):
         done = subprocess.run(

@@ -1,0 +1,3 @@
+module kraftspec/toy
+
+go 1.24
