@@ -411,8 +411,7 @@ def test_colours_follow_the_machine_until_they_are_chosen(
     browser: Browser, small_page: str, scheme: str
 ) -> None:
     chosen = "dark" if scheme == "light" else "light"
-    context = browser.new_context(color_scheme="light" if scheme == "light" else "dark")
-    tab = context.new_page()
+    tab = browser.new_page(color_scheme="light" if scheme == "light" else "dark")
     tab.goto(small_page)
     assert (background(tab) > 128) == (scheme == "light")
     tab.get_by_role("button", name=f"{chosen.title()} colours").click()
@@ -423,7 +422,7 @@ def test_colours_follow_the_machine_until_they_are_chosen(
         return (background(tab) > 128) == (chosen == "light")
 
     until(is_kept)  # Chromium may load the page before it has stored what the last one kept.
-    context.close()
+    tab.close()
 
 
 def test_a_phone_needs_no_sideways_scrolling(phone: Page, small_page: str) -> None:
