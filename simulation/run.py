@@ -38,6 +38,7 @@ from kraftspec.simulation.swarm import (
 
 EVENTS = 10_000
 QUIET_APPENDS_US = 200_000  # How often the clients append once the faults are over, at the most.
+ROUND_TRIP_LATENCIES = 3  # A request and its answer take two at the most.
 # A run that does not end by itself: as if a clock struck again and again at one moment.
 LIVENESS_EVENTS_MAX = 200_000
 
@@ -218,7 +219,11 @@ def settle(schedule: Schedule, last: str | None = None) -> None:
     schedule.quiet_from = len(world.decisions or ())
     schedule.faults.stop()
     schedule.operator.period_us = 0
-    schedule.swarm.append_period_us = max(schedule.swarm.append_period_us, QUIET_APPENDS_US)
+    # A Fetch reads one segment, which may have no more than a batch: they must not come faster.
+    slowest_us = ROUND_TRIP_LATENCIES * schedule.swarm.latency_max_us
+    schedule.swarm.append_period_us = max(
+        schedule.swarm.append_period_us, QUIET_APPENDS_US, slowest_us
+    )
     limit = world.events + LIVENESS_EVENTS_MAX
     names = world.protocol.liveness
     for liveness in all_liveness(names[: names.index(last) + 1] if last else names):

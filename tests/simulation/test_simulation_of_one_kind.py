@@ -20,7 +20,7 @@ from kraftspec.reference.raft.types import Node
 from kraftspec.reference.storage import Storage
 from kraftspec.simulation.catalogue import planted
 from kraftspec.simulation.harness.cores import parse_cores
-from kraftspec.simulation.run import simulate, swarm_of
+from kraftspec.simulation.run import settle, simulate, swarm_of
 from kraftspec.simulation.schedule import Schedule
 
 PROFILE = KafkaProfile()
@@ -260,3 +260,11 @@ def test_the_end_of_an_epoch_overtakes_answers_of_its_leader() -> None:
     assert result.violation is None
     assert result.faults["handover overtakes an answer"] == 1
     assert "handover" not in result.faults
+
+
+@pytest.mark.parametrize("seed", [17_874, 62_343])
+def test_once_the_faults_are_over_no_more_is_appended_than_can_be_fetched(seed: int) -> None:
+    """With segments of a batch and a slow network nobody caught up, and no voter was added."""
+    schedule = Schedule(seed, swarm_of(seed, PROFILE), PROFILE)
+    schedule.run(10_000)
+    settle(schedule)
