@@ -24,6 +24,7 @@ LONG = {
     f"{REPRODUCE} busy-observer --release 4.4.0": 1,
     f"{REPRODUCE} gridlock --release 4.4.0 --observe 300": 1,
     f"{REPRODUCE} gridlock --release kraftspec --observe 60": 0,
+    f"{REPRODUCE} new-disk --release 4.4.0": 1,
 }
 
 
