@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections import Counter
-from collections.abc import Iterable
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable
 from functools import partial
 
 from kraftspec.conformance.cluster.relay import CHUNK_BYTES, Relay
@@ -24,13 +25,14 @@ _NODE_ID = re.compile(rb"raft-client-(\d+)$")
 class Network(Relay[int]):
     """Any number of proxies: ``with Network() as network``. The target of a proxy is a node id.
 
-    ``carried`` is how many pieces went between two nodes, in both directions. A request that waits
-    for the answer to the one before it is one piece, unless it is long.
+    ``gaps_s`` has, for a node that sends requests and the node it sends them to, the time from each
+    answer to the next request on the same connection, in seconds. Of requests in flight together
+    it has the first.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self.carried: Counter[frozenset[int]] = Counter()
+        self.gaps_s: defaultdict[tuple[int, int], list[float]] = defaultdict(list)
         self._cut: frozenset[frozenset[int]] = frozenset()
         self._healed = asyncio.Event()
 
@@ -59,16 +61,37 @@ class Network(Relay[int]):
         name_bytes = max(int.from_bytes(first[12:14], "big", signed=True), 0)
         name = await reader.readexactly(name_bytes)
         match = _NODE_ID.search(name)
-        pair = frozenset((node_id, int(match[1]) if match else UNKNOWN))
+        sender = int(match[1]) if match else UNKNOWN
+        pair = frozenset((node_id, sender))
         await self._passable(pair)
-        carry = partial(self._carry, pair)
-        await self.relay(port, reader, writer, carry, carry, first + name)
+        answered_s: list[float] = []  # When the last answer came, until the next request.
+
+        def request() -> None:
+            if answered_s:
+                self.gaps_s[sender, node_id].append(time.monotonic() - answered_s[-1])
+                answered_s.clear()
+
+        def answer() -> None:
+            answered_s.append(time.monotonic())
+
+        await self.relay(
+            port,
+            reader,
+            writer,
+            partial(self._carry, pair, request),
+            partial(self._carry, pair, answer),
+            first + name,
+        )
 
     async def _carry(
-        self, pair: frozenset[int], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self,
+        pair: frozenset[int],
+        note: Callable[[], None],
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
     ) -> None:
         while data := await reader.read(CHUNK_BYTES):
             await self._passable(pair)
-            self.carried[pair] += 1
+            note()
             writer.write(data)
             await writer.drain()
