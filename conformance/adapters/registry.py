@@ -113,7 +113,8 @@ class AdapterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         Any number of processes may call this at once: one builds, the others wait for it.
 
         Raises:
-            AdapterBuildError: a tool is missing, or a step failed (with the end of its output).
+            AdapterBuildError: a tool is missing, or what runs it; or a step failed (with the end
+                of its output).
         """
         places = self._places()
         build = Path(places["build"])
@@ -125,7 +126,11 @@ class AdapterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
                     self._delete_unused(build.parent)
         if self.build:
             (build / "done").touch()  # Its time says when the build was last of use.
-        return _filled(self.run, places)
+        command = _filled(self.run, places)
+        if shutil.which(command[0]) is None:  # It was there when this was built.
+            missing = self.missing() or [f"{command[0]} was not found"]
+            raise AdapterBuildError(f"{self.name} cannot be run: {'; '.join(missing)}")
+        return command
 
     def adapter(self, *, timeout_s: float = 120.0) -> Adapter:
         """The adapter, built where needed and not yet started; ``timeout_s`` is for one reply.

@@ -239,6 +239,18 @@ def tool(directory: Path, name: str, script: str) -> None:
     path.chmod(0o755)
 
 
+def test_a_program_that_went_after_the_build_is_named(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manifest = root / "toy-folder" / "adapter.toml"
+    manifest.write_text(MANIFEST.replace('run = ["{python}"', 'run = ["sh"'))
+    spec = find("toy", root)
+    spec.command()
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(AdapterBuildError, match="toy cannot be run: sh was not found; install"):
+        spec.command()
+
+
 def test_what_is_missing_is_named_with_the_command_that_installs_it(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
