@@ -91,7 +91,7 @@ def _smallest(
     ]
     small = [step for step in left if step.calls]
     # Java iterates over its sets in another order in each process: that must not matter.
-    outcomes = [run(java_text(origin, name, small), origin.release) for _ in range(PROCESSES)]
+    outcomes = run([java_text(origin, name, small)] * PROCESSES, origin.release)
     for outcome in outcomes:
         if outcome.code != BROKEN:
             raise HarnessError(f"not each process breaks {origin.property}:\n{outcome.text}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -17,6 +17,7 @@ from kraftspec.simulation.java_example.steps import Call
 
 HELD, BROKEN, NOT_FOLLOWED = 0, 1, 3
 TIMEOUT_S: Final = 300.0
+_NAMED: Final = re.compile(r"^public final class (\w+)", re.MULTILINE)
 
 
 class Outcome(NamedTuple):
@@ -37,18 +38,20 @@ class Outcome(NamedTuple):
         return ["; ".join(lines) for lines in steps]
 
 
-def run(text: str, release: str) -> Outcome:
-    """Compile a file, and run it over the jars of a release.
+def run(texts: Sequence[str], release: str) -> list[Outcome]:
+    """Compile files together, and run each in a process, over the jars of a release.
 
     Raises:
-        HarnessError: it does not compile.
+        HarnessError: one does not compile.
     """
-    named = re.search(r"^public final class (\w+)", text, re.MULTILINE)
-    assert named is not None
+    names = [match[1] for text in texts if (match := _NAMED.search(text))]
     with tempfile.TemporaryDirectory() as folder:
-        path = _compile(text, named[1], folder, _jars(release))
-        ran = _run(["java", "-cp", path, f"{PACKAGE}.{named[1]}"])
-    return Outcome(ran.returncode, ran.stdout)
+        path = _compile(dict(zip(names, texts, strict=True)), folder, _jars(release))
+        runs = [
+            _run(["java", "-XX:TieredStopAtLevel=1", "-cp", path, f"{PACKAGE}.{name}"])
+            for name in names
+        ]
+    return [Outcome(ran.returncode, ran.stdout) for ran in runs]
 
 
 class Trials:
@@ -57,10 +60,8 @@ class Trials:
     def __init__(self, origin: Origin, calls: Sequence[Call]) -> None:
         self._folder = tempfile.TemporaryDirectory()
         whole = "Whole"
-        path = _compile(
-            java_text(origin, whole, []), whole, self._folder.name, _jars(origin.release)
-        )
-        path = _compile(trial_text(origin, whole, calls), "Trial", self._folder.name, path)
+        sources = {whole: java_text(origin, whole, []), "Trial": trial_text(origin, whole, calls)}
+        path = _compile(sources, self._folder.name, _jars(origin.release))
         self._process = subprocess.Popen(
             ["java", "-cp", path, f"{PACKAGE}.Trial"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
@@ -86,14 +87,16 @@ def _jars(release: str) -> str:
     return command[command.index("-cp") + 1].partition(":")[2]
 
 
-def _compile(text: str, name: str, folder: str, path: str) -> str:
-    """Compile a class into a folder; return the path that has it."""
-    source = Path(folder) / f"{name}.java"
-    source.write_text(text, "utf-8")
-    done = _run(["javac", "-nowarn", "-proc:none", "-d", folder, "-cp", path, str(source)])
+def _compile(sources: Mapping[str, str], folder: str, path: str) -> str:
+    """Compile classes into a folder, by their names; return the path that has them."""
+    files = [Path(folder) / f"{name}.java" for name in sources]
+    for file, text in zip(files, sources.values(), strict=True):
+        file.write_text(text, "utf-8")
+    options = ["-J-XX:TieredStopAtLevel=1", "-nowarn", "-proc:none", "-d", folder, "-cp", path]
+    done = _run(["javac", *options, *map(str, files)])
     if done.returncode:
-        raise HarnessError(f"{source.name} does not compile:\n{done.stdout}")
-    return path if path.startswith(f"{folder}:") else f"{folder}:{path}"
+        raise HarnessError(f"{', '.join(sources)} do not compile:\n{done.stdout}")
+    return f"{folder}:{path}"
 
 
 def _run(command: list[str]) -> subprocess.CompletedProcess[str]:

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -13,10 +14,11 @@ import pytest
 from click.testing import CliRunner
 
 from kraftspec.cli.simulate import simulate
+from kraftspec.conformance.adapters.registry import find
 from kraftspec.conformance.cluster import RELEASE
 from kraftspec.generated.kafka import BeginQuorumEpochRequest, FetchResponse, VoteResponse
 from kraftspec.reference.profiles import profile_named
-from kraftspec.simulation.harness.cores import parse_cores
+from kraftspec.simulation.harness.cores import FOLDER, parse_cores
 from kraftspec.simulation.harness.protocol import HarnessError
 from kraftspec.simulation.invariants import OTHERS
 from kraftspec.simulation.java_example.java_file import (
@@ -35,7 +37,6 @@ from kraftspec.simulation.minimise import minimise
 from kraftspec.simulation.protocols import protocol_of
 
 ROOT = Path(__file__).parents[2]
-RELEASES = ("3.9.1", "4.4.0")  # A run takes 10 s, most of it javac; the pages name others.
 FINDINGS = sorted(
     path for folder in ("findings", "docs/findings") for path in (ROOT / folder).rglob("*.java")
 )
@@ -153,7 +154,7 @@ def test_a_run_is_written_as_a_file_that_shows_the_fault(sole_voter: Path) -> No
     text = (sole_voter / "MajorityHoldsHighWatermarkSeed6.java").read_text()
     assert "4.4.0" in text
     assert f"kraftspec simulate {SOLE_VOTER}" in re.sub(r"\s+\* ", " ", text)
-    outcome = run(text, RELEASE)
+    (outcome,) = run([text], RELEASE)
     assert outcome.code == 1
     assert "The fault is there: the only voter, node 0, counts all before offset 1" in outcome.text
     told = outcome.told[0]
@@ -188,7 +189,7 @@ def test_a_file_ends_with_0_without_the_fault_and_with_3_where_it_cannot_be_foll
 
     def code(*calls: Call) -> int:
         steps = [Step("Something.", (call,)) for call in calls]
-        return run(java_text(origin("voters_follow_log"), "Small", steps), RELEASE).code
+        return run([java_text(origin("voters_follow_log"), "Small", steps)], RELEASE)[0].code
 
     assert code(first, start) == 0
     assert code(first, start, lost) == 3
@@ -207,7 +208,7 @@ def test_calls_that_do_not_matter_are_left_out(tmp_path: Path) -> None:
     text = path.read_text()
     assert len(set(re.findall(r"\bnode\d+(?=\.)", text))) == 1
     assert text.count("    step(") < len(minimal.decisions)
-    assert run(text, RELEASE).code == 1
+    assert run([text], RELEASE)[0].code == 1
 
 
 @kafka
@@ -239,12 +240,6 @@ UNFIT = {
     "VotersFollowLogSeed2334": ("3.9.*", "4.0.*"),
     "VoteRequestOfItself": ("3.9.*",),
 }
-RUNS = [
-    pytest.param(path, release, id=f"{path.stem}-{release}")
-    for path in FINDINGS
-    for release in RELEASES
-    if not any(fnmatchcase(release, pattern) for pattern in UNFIT.get(path.stem, ()))
-]
 
 
 @pytest.mark.parametrize("path", FINDINGS, ids=lambda path: path.stem)
@@ -268,12 +263,22 @@ def test_a_sequence_becomes_a_whole_file_and_its_pom(tmp_path: Path) -> None:
 
 @kafka
 @soak
-@pytest.mark.parametrize(("path", "release"), RUNS)
-def test_a_file_beside_a_page_shows_the_fault_where_it_is(path: Path, release: str) -> None:
-    outcome = run(refitted(path.read_text("utf-8"), release), release)
-    otherwise = OTHERWISE.get(path.stem, {}).items()
-    expected = next((code for like, code in otherwise if fnmatchcase(release, like)), 1)
-    assert outcome.code == expected, outcome.text
+@pytest.mark.parametrize("release", find("kafka", FOLDER).releases)
+def test_the_files_beside_the_pages_show_the_fault_where_it_is(release: str) -> None:
+    def is_of(patterns: Iterable[str]) -> bool:
+        return any(fnmatchcase(release, pattern) for pattern in patterns)
+
+    paths = [path for path in FINDINGS if not is_of(UNFIT.get(path.stem, ()))]
+    outcomes = run([refitted(path.read_text("utf-8"), release) for path in paths], release)
+    expected = {
+        path.stem: next(
+            (code for like, code in OTHERWISE.get(path.stem, {}).items() if is_of([like])), 1
+        )
+        for path in paths
+    }
+    told = "\n".join(outcome.text for outcome in outcomes)
+    codes = [outcome.code for outcome in outcomes]
+    assert dict(zip(expected, codes, strict=True)) == expected, told
 
 
 def without_step(name: str, words: str) -> str:
@@ -291,11 +296,11 @@ def test_a_leader_that_is_removed_in_time_resigns() -> None:
     """It ends with 0 where the others fetch before the request times out."""
     sequence = without_step("RemovedLeaderLeadsOn", "has waited too long")
     in_time = sequence.replace("7_012_000", "5_012_000").replace("7_013_000", "5_013_000")
-    assert run(refitted(in_time, RELEASE), RELEASE).code == 0
+    assert run([refitted(in_time, RELEASE)], RELEASE)[0].code == 0
 
 
 @kafka
 @soak
 def test_a_node_that_nobody_removed_campaigns() -> None:
     sequence = without_step("RemovedLeaderNeverCampaigns", "is asked to remove itself")
-    assert run(refitted(sequence, RELEASE), RELEASE).code == 0
+    assert run([refitted(sequence, RELEASE)], RELEASE)[0].code == 0
