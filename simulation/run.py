@@ -15,7 +15,7 @@ from kraftspec.simulation.committed_log import Violation
 from kraftspec.simulation.harness.cores import Core, cpu_seconds, lacking_capabilities
 from kraftspec.simulation.harness.known import KnownBreach, known_breach
 from kraftspec.simulation.harness.protocol import HarnessError
-from kraftspec.simulation.invariants import OTHERS
+from kraftspec.simulation.invariants import OTHERS, is_ignored
 from kraftspec.simulation.liveness import all_liveness
 from kraftspec.simulation.protocols import protocol_of
 from kraftspec.simulation.rng import Rng
@@ -160,7 +160,11 @@ def _simulate(
         faults=dict(schedule.met),
         acknowledged=world.appends.acknowledged,
         epochs=len(world.leaders),
-        properties=(*protocol.invariants, *OTHERS, *protocol.liveness),
+        properties=tuple(
+            name
+            for name in (*protocol.invariants, *OTHERS, *protocol.liveness)
+            if not is_ignored(name)
+        ),
         unseen=tuple(sorted({name for one in world.replicas.values() for name in one.unseen})),
         violation=None if violation is None else (violation.name, violation.text),
         cores=tuple(core.name for core in _blamed(schedule, violation)),

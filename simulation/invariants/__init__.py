@@ -6,7 +6,8 @@ leaders costs nothing while records are appended. A breach raises `Violation`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Final
 
@@ -19,9 +20,39 @@ OTHERS: Final = (
 )  # fmt: skip
 
 
+NOTES_COMMITS: Final = "committed_bytes"  # For the others, and for who waits for a commit.
+_ignored: Final[set[str]] = set()
+
+
+@contextmanager
+def ignoring(names: Sequence[str], invariants: Sequence[str]) -> Iterator[None]:
+    """Let nobody judge some, in this process, until the block ends: a run goes on where they break.
+
+    Raises:
+        ValueError: one is none of the ``invariants``, or the others need it.
+    """
+    possible = set(invariants) - {NOTES_COMMITS}
+    for name in names:
+        if name not in possible:
+            listed = ", ".join(sorted(possible))
+            raise ValueError(f"{name!r} cannot be ignored; these can: {listed}")
+    _ignored.update(names)
+    try:
+        yield
+    finally:
+        _ignored.clear()
+
+
+def is_ignored(name: str) -> bool:
+    """Whether nobody judges this one."""
+    return name in _ignored
+
+
 def all_invariants(names: Sequence[str]) -> list[Invariant]:
-    """Make one of each, for one run."""
-    return [import_module(f"{__name__}.{name}").INVARIANT() for name in names]
+    """Make one of each that is not ignored, for one run."""
+    return [
+        import_module(f"{__name__}.{name}").INVARIANT() for name in names if name not in _ignored
+    ]
 
 
-__all__ = ["OTHERS", "Hooks", "Invariant", "all_invariants"]
+__all__ = ["OTHERS", "Hooks", "Invariant", "all_invariants", "ignoring", "is_ignored"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -104,6 +104,10 @@ class _Cores(click.ParamType):  # type: ignore[type-arg] # Generic for checkers 
 @click.option(
     "--bug", "bugs", multiple=True, metavar="NAME", help="Plant a seeded bug; repeatable."
 )
+@click.option(
+    "--ignore", "ignored", multiple=True, metavar="INVARIANT",
+    help="Do not judge this one: see what follows where it breaks; repeatable.",
+)  # fmt: skip
 @click.option("--minimise", is_flag=True, help="Minimise the trace of a failure.")
 @click.option(
     "--svg",
@@ -137,6 +141,7 @@ def simulate(
     nodes: int | None,
     events: int,
     bugs: tuple[str, ...],
+    ignored: tuple[str, ...],
     minimise: bool,
     svg: Path | None,
     java: Path | None,
@@ -153,7 +158,9 @@ def simulate(
     """
     from kraftspec.simulation.catalogue import planted
 
-    need_readable = (without, cores, lock_step_with, bugs, minimise, svg, java, is_model_check)
+    need_readable = (
+        without, cores, lock_step_with, bugs, ignored, minimise, svg, java, is_model_check,
+    )  # fmt: skip
     is_compiled = _use_compiled(profile, readable or any(need_readable))
     if (seed is None) == (seeds is None):
         raise click.UsageError("give one of --seed N and --seeds A..B")
@@ -161,17 +168,17 @@ def simulate(
     chosen = range(seed, seed + 1) if seed is not None else seeds
     assert chosen is not None
     if lock_step_with is not None or is_model_check:
-        if any((minimise, svg, java)) or ((cores or without) and not is_model_check):
+        if any((ignored, minimise, svg, java)) or ((cores or without) and not is_model_check):
             raise click.UsageError(_ALONE)
         spoken = _profile_for(cores or lock_step_with or (), profile, without)
-        run = _Run(spoken, events, nodes, cores or ())
+        run = _Run(spoken, events, nodes, cores or (), ())
         with planted(*bugs), _harness_errors():
             _compare(chosen, lock_step_with, is_model_check, run, as_json)
         return
     if java is not None and not any(core.name.startswith("kafka") for core in cores or ()):
         raise click.UsageError("--java is for nodes of Kafka: --core kafka:4.4.0")
-    run = _Run(_profile_for(cores or (), profile, without), events, nodes, cores or ())
-    with planted(*bugs), _harness_errors():
+    run = _Run(_profile_for(cores or (), profile, without), events, nodes, cores or (), ignored)
+    with planted(*bugs), _ignoring(run), _harness_errors():
         results = _run(chosen, run)
         failed = [result for result in results if result.is_failure]
         broken = failed or [result for result in results if result.violation is not None]
@@ -255,6 +262,21 @@ class _Run(NamedTuple):
     events: int
     nodes: int | None
     cores: tuple[Core, ...]
+    ignored: tuple[str, ...]
+
+
+@contextmanager
+def _ignoring(run: _Run) -> Iterator[None]:
+    """Let nobody judge what the user wants to be ignored."""
+    from kraftspec.simulation.invariants import ignoring
+    from kraftspec.simulation.protocols import protocol_of
+
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(ignoring(run.ignored, protocol_of(run.profile).invariants))
+        except ValueError as error:
+            raise click.BadParameter(str(error), param_hint="--ignore") from error
+        yield
 
 
 @contextmanager
@@ -325,11 +347,12 @@ def _write_java(minimal: Minimal, run: _Run, folder: Path) -> None:
     from kraftspec.simulation.java_example.smallest import write_example
 
     cores = ",".join(core.name for core in run.cores)
-    voters = f" --nodes {run.nodes}" if run.nodes else ""
-    command = (
-        f"kraftspec simulate --core {cores} --seed {minimal.seed} --events {run.events}{voters} "
-        "--java DIR"
-    )
+    options = [f"--nodes {run.nodes}"] if run.nodes else []
+    options += [f"--ignore {name}" for name in run.ignored]
+    command = " ".join([
+        f"kraftspec simulate --core {cores} --seed {minimal.seed} --events {run.events}",
+        *options, "--java DIR",
+    ])  # fmt: skip
     with progress("Leaving calls out") as advance:
         path = write_example(
             minimal, run.profile, run.cores, folder, command=command,
