@@ -41,7 +41,7 @@ def new_disk(stage: Stage) -> bool:
         wait_until(f"{renewed.id} fetches", lambda: log_end(renewed) > 0)
         gaps_s.clear()
         leader.kill()
-        wait_until(f"{left.id} asks for votes", lambda: gaps_s)
+        wait_until(f"{left.id} asks for votes", lambda: bool(gaps_s))
         stage.step(f"restart {renewed.id}; SIGKILL the leader: {left.id} asks for votes")
         observed_s = min(OBSERVED_S, stage.observe_s)
         gaps_s.clear()

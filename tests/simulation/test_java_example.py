@@ -217,9 +217,10 @@ def test_a_property_that_java_does_not_judge_is_named(tmp_path: Path) -> None:
     profile = profile_named("kafka")
     minimal = minimise(6, profile, events=3000, cores=cores)
     assert minimal is not None
-    minimal.violation = ("log_matching", "")
-    with pytest.raises(HarnessError, match="log_matching has no Java class"):
-        write_example(minimal, profile, cores, tmp_path)
+    for name in ("log_matching", "single_leader"):
+        minimal.violation = (name, "")
+        with pytest.raises(HarnessError, match=f"--java does not judge {name}, but "):
+            write_example(minimal, profile, cores, tmp_path)
 
 
 # ---- the files beside the pages ----------------------------------------------------------------
