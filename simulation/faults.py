@@ -417,8 +417,11 @@ class Faults:
             operator.add(leader, operator.to_add(leader))
             return
         self.schedule.met["leader removed"] += 1
-        operator.remove(leader, leader.key)
         swarm, rng = self.schedule.swarm, self.rng
+        if swarm.is_careless and rng.below(2):  # Nobody else gets the record.
+            self._cut_off(leader, rng.between(1 * S, 5 * S))
+            self.schedule.after(rng.between(1, 1 * S), self._leave, leader, leader.incarnation)
+        operator.remove(leader, leader.key)
         round_trip_us = 2 * (swarm.latency_max_us + swarm.sync_max_us)
         duration_us = rng.between(500 * MS, 5 * S)
         self.schedule.after(rng.between(1, 3 * round_trip_us), self._cut_off, leader, duration_us)

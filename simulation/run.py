@@ -22,6 +22,7 @@ from kraftspec.simulation.rng import Rng
 from kraftspec.simulation.schedule import Schedule
 from kraftspec.simulation.swarm import (
     Swarm,
+    draw_careless_operator,
     draw_diverged_tails,
     draw_edge_snapshots,
     draw_late_replies,
@@ -106,6 +107,8 @@ def swarm_of(
     if AddVoter in protocol.changes:
         draw_restless_operator(swarm, Rng(seed ^ 0x0BE5))
         draw_removed_leaders(swarm, Rng(seed ^ 0x1EE6))
+        if any(not core.is_own for core in cores):
+            draw_careless_operator(swarm, Rng(seed ^ 0xCA2E))
     if protocol.has_snapshots and "snapshots" not in lacking:
         draw_slow_snapshots(swarm, Rng(seed ^ 0x5709))
         draw_diverged_tails(swarm, Rng(seed ^ 0xD1FE))

@@ -17,6 +17,7 @@ MS = 1_000
 S = 1_000_000
 RESTLESS = 1_000  # Runs of 10,000 whose operator repeats requests, and lets leaders be removed.
 REMOVED_LEADERS = 700  # Runs of 10,000 whose leaders are removed, and cut off then.
+CARELESS = 2_500  # Of 10,000 of these, where a node may never campaign once it is removed.
 SLOW_SNAPSHOTS = 500  # Runs of 10,000 whose snapshots are slower than the fetch time-out.
 MOVES = 400  # Runs of 10,000 whose nodes restart under other addresses.
 DIVERGED_TAILS = 400  # Runs of 10,000 whose leaders are cut off, and written to.
@@ -73,6 +74,7 @@ class Swarm(msgspec.Struct, kw_only=True):
     corruption_period_us: int = 0
     partitioned_removal_period_us: int = 0  # A partitioned voter is removed.
     leader_removal_period_us: int = 0  # A leader is removed, and partitioned soon after.
+    is_careless: bool = False  # Voters are removed without whom the others may elect nobody.
     move_period_us: int = 0  # A node restarts under another address.
     listeners: int = 1  # Of each node, in such a run.
     stranding_period_us: int = 0  # A leader is cut off, and comes back: see `diverged_tails`.
@@ -257,6 +259,12 @@ def draw_removed_leaders(swarm: Swarm, rng: Rng) -> None:
         swarm.leader_removal_period_us = rng.between(500 * MS, 2 * S)
         swarm.append_period_us = 500 * MS
         swarm.latency_min_us, swarm.latency_max_us = 10 * MS, 40 * MS
+
+
+def draw_careless_operator(swarm: Swarm, rng: Rng) -> None:
+    """Draw two voters whose leader is removed although the other may never be elected then."""
+    if swarm.leader_removal_period_us and rng.in_ten_thousand(CARELESS):
+        swarm.voters, swarm.is_careless = 2, True
 
 
 def draw_slow_snapshots(swarm: Swarm, rng: Rng) -> None:

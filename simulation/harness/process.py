@@ -71,9 +71,11 @@ class HarnessProcess:
                 stderr=self._stderr,
                 bufsize=0,
             )
-        except OSError as error:
+        except BaseException as error:
             self._stderr.close()
-            raise HarnessError(f"{command[0]} did not start: {error}") from error
+            if isinstance(error, OSError):
+                raise HarnessError(f"{command[0]} did not start: {error}") from error
+            raise
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._in = self._process.stdin.fileno()

@@ -27,6 +27,27 @@ PROFILE = KafkaProfile()
 SHORT = 1_500
 
 
+@pytest.mark.kafka
+def test_a_careless_operator_is_drawn_where_a_node_may_never_campaign_once_it_is_removed() -> None:
+    kafkas = parse_cores("kafka:4.4.0,kraftspec")
+    assert not any(swarm_of(seed, PROFILE).is_careless for seed in range(1000))
+    careless = {seed for seed in range(1000) if swarm_of(seed, PROFILE, cores=kafkas).is_careless}
+    assert 5 <= len(careless) <= 40
+    assert {86, 348} <= careless
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize(
+    ("seed", "broken"), [(348, "leader_elected"), (86, "reconfiguration_finishes")]
+)
+def test_a_careless_operator_brings_about_gaps_of_kraft(seed: int, broken: str) -> None:
+    result = simulate(seed, PROFILE, events=SHORT, cores=parse_cores("kafka:4.4.0"))
+    assert result.violation is not None
+    assert result.violation[0] == broken
+    assert result.known is not None
+    assert result.known.finding == "kraft-gridlock"
+
+
 def test_snapshots_are_deleted_while_they_are_fetched() -> None:
     """In runs whose snapshots take longer than the fetch time-out."""
     slow = [seed for seed in range(400) if swarm_of(seed, PROFILE).fetch_snapshot_max_bytes == 15]
