@@ -158,10 +158,8 @@ def simulate(
     """
     from kraftspec.simulation.catalogue import planted
 
-    need_readable = (
-        without, cores, lock_step_with, bugs, ignored, minimise, svg, java, is_model_check,
-    )  # fmt: skip
-    is_compiled = _use_compiled(profile, readable or any(need_readable))
+    alone = (without, cores, lock_step_with, bugs, ignored, minimise, svg, java, is_model_check)
+    is_compiled = _use_compiled(profile, readable or any(alone))
     if (seed is None) == (seeds is None):
         raise click.UsageError("give one of --seed N and --seeds A..B")
     _check_bugs(bugs, cores)
