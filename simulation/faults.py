@@ -420,11 +420,15 @@ class Faults:
         swarm, rng = self.schedule.swarm, self.rng
         if swarm.is_careless and rng.below(2):  # Nobody else gets the record.
             self._cut_off(leader, rng.between(1 * S, 5 * S))
-            self.schedule.after(rng.between(1, 1 * S), self._leave, leader, leader.incarnation)
+            self.schedule.after(rng.between(1, 1 * S), self._kill_this, leader, leader.incarnation)
         operator.remove(leader, leader.key)
         round_trip_us = 2 * (swarm.latency_max_us + swarm.sync_max_us)
         duration_us = rng.between(500 * MS, 5 * S)
         self.schedule.after(rng.between(1, 3 * round_trip_us), self._cut_off, leader, duration_us)
+
+    def _kill_this(self, replica: Replica, incarnation: int) -> None:
+        if self.schedule.has_faults:
+            self._leave(replica, incarnation)
 
     def _move(self) -> None:
         """A node restarts under another address, when all voters are where the last set says.

@@ -107,8 +107,6 @@ def swarm_of(
     if AddVoter in protocol.changes:
         draw_restless_operator(swarm, Rng(seed ^ 0x0BE5))
         draw_removed_leaders(swarm, Rng(seed ^ 0x1EE6))
-        if any(not core.is_own for core in cores):
-            draw_careless_operator(swarm, Rng(seed ^ 0xCA2E))
     if protocol.has_snapshots and "snapshots" not in lacking:
         draw_slow_snapshots(swarm, Rng(seed ^ 0x5709))
         draw_diverged_tails(swarm, Rng(seed ^ 0xD1FE))
@@ -118,6 +116,8 @@ def swarm_of(
             draw_late_replies(swarm, Rng(seed ^ 0x1A83))
             draw_edge_snapshots(swarm, Rng(seed ^ 0xEDC1))
             draw_silent_leaders(swarm, Rng(seed ^ 0x550E))
+    if any(core.folder_and_release[0] == "kafka" for core in cores):
+        draw_careless_operator(swarm, Rng(seed ^ 0xCA2E))
     protocol.restrict(swarm, rng)
     forgo(swarm, lacking)
     return swarm

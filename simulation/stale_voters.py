@@ -1,9 +1,9 @@
-"""Partitions along majorities that have no node in common, where a node acts on voters of before.
+"""Partitions along majorities without a common node, where one acts on an earlier voter set.
 
-The voters that a node acts on are the last that its log has. Where they are not, as
-``voters_follow_log`` demands, a run ends there. With that property ignored the run goes on, and
-what follows is looked for here: such a node and a majority of what it takes for the voters are on
-one side, a majority of the voters on the other. Nodes that act on their logs never meet this.
+A node acts on the last voter set that its log has. Where it does not, ``voters_follow_log`` breaks,
+and the run ends. With that property ignored the run goes on, and this looks for what follows: such
+a node and a majority of its set are on one side, a majority of the last set is on the other.
+Nodes that act on their logs never meet it.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ class StaleVoters(TargetedPowerLoss):
         if not schedule.has_faults:
             return
         leader = schedule.world.leader()
-        for replica in list(schedule.world.running()):
+        for replica in self._awake():
             if leader is not None and not self._cuts and _is_stale(replica, leader):
                 self._divide(replica, leader)
         schedule.after(LOOK_US, self._look)
 
     def _divide(self, stale: Replica, leader: Replica) -> None:
-        """Let one node campaign on each side. All others start again, so that they follow nobody.
+        """Let the clocks of one node on each side jump, so that it campaigns.
 
-        The first does not: it would read its log again.
+        The leader and all others start again: they follow nobody then, and may vote.
         """
         here = self._side(stale, leader)
         if here is None:
@@ -65,8 +65,7 @@ class StaleVoters(TargetedPowerLoss):
     def _side(self, stale: Replica, leader: Replica) -> list[Replica] | None:
         """Return a majority by which a node may be elected, if it leaves the voters one, too."""
         own, due = stale.core.log.voters.last, leader.core.log.voters.last
-        voters = self._up(own)
-        mates = [one for one in voters if one is not stale and _end(one) <= _end(stale)]
+        mates = [one for one in self._up(own) if one is not stale and _end(one) <= _end(stale)]
         # Who is no voter any more is missed least.
         mates.sort(key=lambda one: (due.is_voter(one.key), one is leader, one.id))
         here = [stale, *mates[: own.majority - 1]]
@@ -75,21 +74,30 @@ class StaleVoters(TargetedPowerLoss):
         return here if can_vote else None
 
     def _up(self, voters: VoterSet) -> list[Replica]:
-        return [one for one in self.schedule.world.running() if voters.is_voter(one.key)]
+        return [one for one in self._awake() if voters.is_voter(one.key)]
+
+    def _awake(self) -> list[Replica]:
+        world = self.schedule.world
+        return [one for one in world.running() if one.paused_until_us <= world.now_us]
 
 
 def _is_stale(replica: Replica, leader: Replica) -> bool:
-    """Whether it takes itself for a voter by other voters than those whose record it has."""
+    """Whether it takes itself for a voter by an earlier set than the one whose record it has."""
     own, due = replica.core.log.voters, leader.core.log.voters
-    if own.last.ids == due.last.ids or due.last_offset is None:
+    if due.last_offset is None:
+        return False
+    if own.last_offset is not None and own.last_offset >= due.last_offset:
         return False
     edges = leader.log_model.edges_of(due.last_offset)
-    if edges is None or not own.last.is_voter(replica.key):
+    if edges is None or _keys(own.last) == _keys(due.last) or not own.last.is_voter(replica.key):
         return False
     return replica.log_model.chain_at(edges[1]) == leader.log_model.chain_at(edges[1])
 
 
+def _keys(voters: VoterSet) -> list[object]:
+    return [voter.key for voter in voters]
+
+
 def _end(replica: Replica) -> tuple[int, int]:
     """Return what a voter compares: the epoch and the end of a log."""
-    model = replica.log_model
-    return (model.last_epoch, model.end_offset)
+    return (replica.log_model.last_epoch, replica.log_model.end_offset)

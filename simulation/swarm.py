@@ -17,7 +17,7 @@ MS = 1_000
 S = 1_000_000
 RESTLESS = 1_000  # Runs of 10,000 whose operator repeats requests, and lets leaders be removed.
 REMOVED_LEADERS = 700  # Runs of 10,000 whose leaders are removed, and cut off then.
-CARELESS = 2_500  # Of 10,000 of these, where a node may never campaign once it is removed.
+CARELESS = 2_500  # Of 10,000 of these, where nodes are Kafka's.
 SLOW_SNAPSHOTS = 500  # Runs of 10,000 whose snapshots are slower than the fetch time-out.
 MOVES = 400  # Runs of 10,000 whose nodes restart under other addresses.
 DIVERGED_TAILS = 400  # Runs of 10,000 whose leaders are cut off, and written to.
@@ -262,7 +262,7 @@ def draw_removed_leaders(swarm: Swarm, rng: Rng) -> None:
 
 
 def draw_careless_operator(swarm: Swarm, rng: Rng) -> None:
-    """Draw two voters whose leader is removed although the other may never be elected then."""
+    """Draw two voters; the leader is removed although the other may never be elected then."""
     if swarm.leader_removal_period_us and rng.in_ten_thousand(CARELESS):
         swarm.voters, swarm.is_careless = 2, True
 

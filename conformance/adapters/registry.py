@@ -127,7 +127,7 @@ class AdapterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         if self.build:
             (build / "done").touch()  # Its time says when the build was last of use.
         command = _filled(self.run, places)
-        if shutil.which(command[0]) is None:  # It was there when this was built.
+        if shutil.which(command[0]) is None:  # It may have gone since the build.
             missing = self.missing() or [f"{command[0]} was not found"]
             raise AdapterBuildError(f"{self.name} cannot be run: {'; '.join(missing)}")
         return command

@@ -10,7 +10,7 @@ import time
 
 from kraftspec.conformance.cluster import Node
 from kraftspec.interop.network import Network
-from kraftspec.interop.ours import wait_until
+from kraftspec.interop.ours import CheckFailedError, wait_until
 from kraftspec.interop.reproduce.stage import Stage, directory_id, log_end
 
 OBSERVED_S = 10.0
@@ -48,6 +48,8 @@ def new_disk(stage: Stage) -> bool:
         lines, size = _lines(left), left.log_path.stat().st_size
         time.sleep(observed_s)
         count, at_once = len(gaps_s), sum(gap_s < AT_ONCE_S for gap_s in gaps_s)
+        if not count:
+            raise CheckFailedError(f"{left.id} sends {renewed.id} nothing in {observed_s:g} s")
         lines, size = _lines(left) - lines, left.log_path.stat().st_size - size
         stage.step(
             f"{left.id} sends {renewed.id} {count / observed_s:,.0f} requests a second, "
@@ -55,7 +57,7 @@ def new_disk(stage: Stage) -> bool:
             f"it logs {lines / observed_s:,.0f} lines a second on the voter key, "
             f"{size / observed_s:,.0f} bytes in all"
         )
-        return at_once > count / 2
+        return at_once > count / 10  # A node that waits has none, whatever else runs.
 
 
 def _lines(node: Node) -> int:

@@ -20,31 +20,24 @@ OTHERS: Final = (
 )  # fmt: skip
 
 
-NOTES_COMMITS: Final = "committed_bytes"  # For the others, and for who waits for a commit.
+NOTES_COMMITS: Final = "committed_bytes"  # Other invariants and the scheduler read its notes.
 _ignored: Final[set[str]] = set()
 
 
 @contextmanager
-def ignoring(names: Sequence[str], invariants: Sequence[str]) -> Iterator[None]:
-    """Let nobody judge some, in this process, until the block ends: a run goes on where they break.
-
-    Raises:
-        ValueError: one is none of the ``invariants``, or the others need it.
-    """
-    possible = set(invariants) - {NOTES_COMMITS}
-    for name in names:
-        if name not in possible:
-            listed = ", ".join(sorted(possible))
-            raise ValueError(f"{name!r} cannot be ignored; these can: {listed}")
+def ignoring(*names: str) -> Iterator[None]:
+    """Do not check these in this process until the block ends: runs go on where they break."""
+    before = set(_ignored)
     _ignored.update(names)
     try:
         yield
     finally:
         _ignored.clear()
+        _ignored.update(before)
 
 
 def is_ignored(name: str) -> bool:
-    """Whether nobody judges this one."""
+    """Whether this one is not checked."""
     return name in _ignored
 
 

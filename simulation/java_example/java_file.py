@@ -156,7 +156,7 @@ def _head(origin: Origin, name: str) -> str:
     paragraphs = [
         f"{sentence_of(origin.property)} Here it is not so, with Apache Kafka {origin.release}.",
         "It calls {@code KafkaRaftClient} itself, as its thread and its network would. Disk, clock "
-        "and network are stand-ins in memory, at the end of this file; other nodes are played by "
+        "and network are stand-ins in memory: see the end of this file. Other nodes are played by "
         "the sequence.",
         "Run it by {@code mvn -q compile exec:java}. It says what happens in each step, and ends "
         "with 1 where the fault is there, 0 where it is not, and 3 where the sequence cannot be "

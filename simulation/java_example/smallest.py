@@ -22,8 +22,8 @@ from kraftspec.simulation.minimise import Minimal
 
 PROCESSES: Final = 3  # That must find the fault before a file is written.
 KAFKA: Final = "kafka"
-# It compares nodes. Without some calls the others would answer what no quorum answers, and correct
-# nodes would break it, too.
+# It compares nodes. Without some calls the others give answers that no quorum gives, and correct
+# nodes break it, too.
 BY_HAND: Final = "single_leader"
 
 Progress = Callable[[int], None]  # How many calls are left.
@@ -42,8 +42,8 @@ def write_example(
     """Write the Java file of a run and its pom; return the file.
 
     Raises:
-        HarnessError: the run has no node of Kafka, its property cannot be judged in Java or is
-            one of several nodes, or the file does not show the fault.
+        HarnessError: the run has no node of Kafka, its property cannot be judged in Java or
+            compares several nodes, or the file does not show the fault.
     """
     kafka = next((core for core in cores if core.folder_and_release[0] == KAFKA), None)
     if kafka is None:

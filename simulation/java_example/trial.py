@@ -95,7 +95,7 @@ def _compile(sources: Mapping[str, str], folder: str, path: str) -> str:
     options = ["-J-XX:TieredStopAtLevel=1", "-nowarn", "-proc:none", "-d", folder, "-cp", path]
     done = _run(["javac", *options, *map(str, files)])
     if done.returncode:
-        raise HarnessError(f"{', '.join(sources)} do not compile:\n{done.stdout}")
+        raise HarnessError(f"javac refused {', '.join(sources)}:\n{done.stdout}")
     return f"{folder}:{path}"
 
 

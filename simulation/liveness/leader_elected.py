@@ -16,22 +16,27 @@ class LeaderElected(Liveness):
         return leader is not None and leader.high_watermark >= 0
 
     def why_not(self, schedule: Schedule) -> str:
-        """Say, too, who holds the others up: it has alone the record that removes it."""
+        """Name a node, too, that has alone the record of its removal, if the others need it."""
         why = super().why_not(schedule)
         running = list(schedule.world.running())
         for one in running:
-            followers = [
-                other
-                for other in running
-                if other is not one and other.core.log.voters.last.is_voter(one.key)
-            ]
-            is_removed = not (one.campaigns_when_removed or one.core.is_voter)
-            if is_removed and followers and all(_end(other) < _end(one) for other in followers):
+            if one.campaigns_when_removed or one.core.is_voter:
+                continue
+            others = [other for other in running if other is not one]
+            voters = [other for other in others if other.core.is_voter]
+            if voters and all(_needs(voter, one, others) for voter in voters):
                 why = (
                     f"node {one.id} is no voter by its own log, which is longer than those by "
                     f"which it is one; {why}"
                 )
         return why
+
+
+def _needs(voter: Replica, one: Replica, others: list[Replica]) -> bool:
+    """Whether a voter has a shorter log, and by its voter set no majority without this one."""
+    voters = voter.core.log.voters.last
+    votes = sum(voters.is_voter(other.key) for other in others)
+    return voters.is_voter(one.key) and _end(voter) < _end(one) and votes < voters.majority
 
 
 def _end(replica: Replica) -> tuple[int, int]:

@@ -10,7 +10,6 @@ from kraftspec.simulation.operators import Operator
 from kraftspec.simulation.own import OwnReplica
 from kraftspec.simulation.replica import Replica, Surroundings
 from kraftspec.simulation.rules import Rules
-from kraftspec.simulation.stale_voters import StaleVoters
 from kraftspec.simulation.targeted_power_loss import TargetedPowerLoss
 from kraftspec.simulation.timeline import Timeline
 
@@ -40,4 +39,4 @@ class SimulatedProtocol(Rules):
 
     def faults(self, schedule: Timeline, operator: Operator) -> TargetedPowerLoss:
         """Return who draws the faults."""
-        return StaleVoters(schedule, operator)
+        return TargetedPowerLoss(schedule, operator)

@@ -11,9 +11,12 @@ from kraftspec.reference.log.snapshots import snapshot_name
 from kraftspec.reference.raft import Config
 from kraftspec.reference.raft.types import BOOTSTRAP_SNAPSHOT
 from kraftspec.simulation.initial_quorum import bootstrap_checkpoint
+from kraftspec.simulation.operators import Operator
 from kraftspec.simulation.protocols.base import SimulatedProtocol
 from kraftspec.simulation.rng import Rng
+from kraftspec.simulation.stale_voters import StaleVoters
 from kraftspec.simulation.swarm import S, Swarm
+from kraftspec.simulation.timeline import Timeline
 
 # What releases of Kafka before 4 speak among controllers, by their version of Vote; -1 is none.
 RELEASES: dict[int, dict[Any, int]] = {
@@ -38,6 +41,10 @@ class KafkaProtocol(SimulatedProtocol):
         "leader_elected", "appends_acknowledged", "replicas_catch_up", "reconfiguration_finishes",
         "voters_are_found", "leadership_stays", "successor_leads", "silent_leader_is_left",
     )  # fmt: skip
+
+    def faults(self, schedule: Timeline, operator: Operator) -> StaleVoters:
+        """Return who draws the faults."""
+        return StaleVoters(schedule, operator)
 
     def restrict(self, swarm: Swarm, rng: Rng) -> None:
         """Let some of the quorums that begin with static voters be upgraded (KIP-853)."""

@@ -275,18 +275,23 @@ def keep(log: Path, directory: Path) -> None:
         shutil.copyfile(path, directory / path.name)
 
 
-def oracle(*arguments: str | int | Path) -> list[dict[str, Any]]:
-    """Ask Kafka's own classes, and return their answers, a line each."""
-    done = subprocess.run(
+def run_java(source: Path, *arguments: str | int | Path) -> subprocess.CompletedProcess[str]:
+    """Run a Java file over Kafka's own classes."""
+    return subprocess.run(
         [
             "java", "-XX:TieredStopAtLevel=1", "-cp", os.pathsep.join(map(str, class_path())),
-            str(HERE / "MetadataOracle.java"), *map(str, arguments),
+            str(source), *map(str, arguments),
         ],
         capture_output=True,
         text=True,
         timeout=JAVA_TIMEOUT_S,
         check=False,
     )  # fmt: skip
+
+
+def oracle(*arguments: str | int | Path) -> list[dict[str, Any]]:
+    """Ask Kafka's own classes, and return their answers, a line each."""
+    done = run_java(HERE / "MetadataOracle.java", *arguments)
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
 

@@ -19,7 +19,7 @@ from kraftspec.pipeline.metadata import TABLES, image_tables, read_image
 from kraftspec.pipeline.report import DamagedLogError
 from kraftspec.reference.metadata.image import ImageError, MetadataImage
 
-from .metadata_corpus import DATA, oracle, read_gzip, run
+from .metadata_corpus import DATA, oracle, read_gzip, run, run_java
 from .metadata_writer import Writer, frame, write_log
 
 SEGMENT = "00000000000000000000.log"
@@ -280,6 +280,13 @@ def test_an_image_is_of_one_log(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no metadata log here: no __cluster_metadata-0"):
         read_image(tmp_path / "orders-0")
     assert read_image(tmp_path / "a").end_offset == read_image(DATA).end_offset
+
+
+@pytest.mark.kafka
+def test_the_file_of_ks_2026_08_shows_the_fault() -> None:
+    folder = Path(__file__).resolve().parents[2] / "findings/embargoed/KS-2026-08"
+    done = run_java(folder / "AbortedTransaction.java")
+    assert (done.returncode, done.stdout.count("aborted, after")) == (1, 2), done.stderr
 
 
 def test_no_log_is_too_strange(tmp_path: Path) -> None:

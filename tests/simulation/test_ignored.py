@@ -11,18 +11,16 @@ from kraftspec.cli.simulate import simulate as command
 from kraftspec.reference.profiles import profile_named
 from kraftspec.simulation.catalogue import planted
 from kraftspec.simulation.harness.cores import Core
-from kraftspec.simulation.invariants import ignoring
-from kraftspec.simulation.protocols import protocol_of
+from kraftspec.simulation.invariants import ignoring, is_ignored
 from kraftspec.simulation.run import Result, simulate
 
 PROFILE = profile_named("kafka")
-INVARIANTS = protocol_of(PROFILE).invariants
 FOLLOW = "voters_follow_log"
 KAFKA = (Core("kafka:4.4.0"),)
 
 
 def run(seed: int, *ignored: str, cores: tuple[Core, ...] = (), events: int = 1500) -> Result:
-    with ignoring(ignored, INVARIANTS):
+    with ignoring(*ignored):
         return simulate(seed, PROFILE, events=events, cores=cores)
 
 
@@ -47,6 +45,15 @@ def test_what_follows_is_found() -> None:
 
 def test_a_run_is_the_same_as_long_as_nothing_breaks() -> None:
     assert run(3, FOLLOW, "single_leader").trace_hash == run(3).trace_hash
+
+
+def test_what_is_ignored_ends_with_its_block() -> None:
+    with ignoring(FOLLOW):
+        with ignoring("single_leader"):
+            assert is_ignored("single_leader")
+        assert not is_ignored("single_leader")
+        assert is_ignored(FOLLOW)
+    assert not is_ignored(FOLLOW)
 
 
 def test_the_command_takes_invariants_alone() -> None:

@@ -38,7 +38,10 @@ from kraftspec.simulation.protocols import protocol_of
 
 ROOT = Path(__file__).parents[2]
 FINDINGS = sorted(
-    path for folder in ("findings", "docs/findings") for path in (ROOT / folder).rglob("*.java")
+    path
+    for folder in ("findings", "docs/findings")
+    for path in (ROOT / folder).rglob("*.java")
+    if "KafkaRaftClient" in path.read_text("utf-8")
 )
 STEPS_MAX = 40
 SOLE_VOTER = "--core kafka:4.4.0 --seed 6 --events 3000"

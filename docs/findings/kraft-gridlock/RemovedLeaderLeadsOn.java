@@ -6,7 +6,7 @@ package org.apache.kafka.raft;
  * Kafka 4.4.0.
  *
  * <p>It calls {@code KafkaRaftClient} itself, as its thread and its network would. Disk, clock and
- * network are stand-ins in memory, at the end of this file; other nodes are played by the
+ * network are stand-ins in memory: see the end of this file. Other nodes are played by the
  * sequence.
  *
  * <p>Run it by {@code mvn -q compile exec:java}. It says what happens in each step, and ends with 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -106,7 +106,7 @@ class _Cores(click.ParamType):  # type: ignore[type-arg] # Generic for checkers 
 )
 @click.option(
     "--ignore", "ignored", multiple=True, metavar="INVARIANT",
-    help="Do not judge this one: see what follows where it breaks; repeatable.",
+    help="Do not check this invariant, to see what follows where it breaks; repeatable.",
 )  # fmt: skip
 @click.option("--minimise", is_flag=True, help="Minimise the trace of a failure.")
 @click.option(
@@ -156,8 +156,6 @@ def simulate(
     known, it explains the first of that. With --model-check exit code 1 says that the model does
     not explain a run.
     """
-    from kraftspec.simulation.catalogue import planted
-
     alone = (without, cores, lock_step_with, bugs, ignored, minimise, svg, java, is_model_check)
     is_compiled = _use_compiled(profile, readable or any(alone))
     if (seed is None) == (seeds is None):
@@ -170,13 +168,14 @@ def simulate(
             raise click.UsageError(_ALONE)
         spoken = _profile_for(cores or lock_step_with or (), profile, without)
         run = _Run(spoken, events, nodes, cores or (), ())
-        with planted(*bugs), _harness_errors():
+        with _conditions(bugs):
             _compare(chosen, lock_step_with, is_model_check, run, as_json)
         return
     if java is not None and not any(core.name.startswith("kafka") for core in cores or ()):
         raise click.UsageError("--java is for nodes of Kafka: --core kafka:4.4.0")
     run = _Run(_profile_for(cores or (), profile, without), events, nodes, cores or (), ignored)
-    with planted(*bugs), _ignoring(run), _harness_errors():
+    _check_ignored(run)
+    with _conditions(bugs, ignored):
         results = _run(chosen, run)
         failed = [result for result in results if result.is_failure]
         broken = failed or [result for result in results if result.violation is not None]
@@ -263,27 +262,30 @@ class _Run(NamedTuple):
     ignored: tuple[str, ...]
 
 
-@contextmanager
-def _ignoring(run: _Run) -> Iterator[None]:
-    """Let nobody judge what the user wants to be ignored."""
-    from kraftspec.simulation.invariants import ignoring
+def _check_ignored(run: _Run) -> None:
+    """Refuse to ignore what is no invariant, or what the others need."""
+    from kraftspec.simulation.invariants import NOTES_COMMITS
     from kraftspec.simulation.protocols import protocol_of
 
-    with ExitStack() as stack:
-        try:
-            stack.enter_context(ignoring(run.ignored, protocol_of(run.profile).invariants))
-        except ValueError as error:
-            raise click.BadParameter(str(error), param_hint="--ignore") from error
-        yield
+    possible = sorted({*protocol_of(run.profile).invariants} - {NOTES_COMMITS})
+    for name in run.ignored:
+        if name not in possible:
+            raise click.BadParameter(
+                f"{name!r} cannot be ignored; these can: {', '.join(possible)}",
+                param_hint="--ignore",
+            )
 
 
 @contextmanager
-def _harness_errors() -> Iterator[None]:
-    """A harness that fails says nothing about its nodes."""
+def _conditions(bugs: Sequence[str], ignored: Sequence[str] = ()) -> Iterator[None]:
+    """Plant bugs, and ignore invariants. A harness that fails says nothing about its nodes."""
+    from kraftspec.simulation.catalogue import planted
     from kraftspec.simulation.harness.protocol import HarnessError
+    from kraftspec.simulation.invariants import ignoring
 
     try:
-        yield
+        with planted(*bugs), ignoring(*ignored):
+            yield
     except HarnessError as error:
         raise no_verdict(error) from error
 
