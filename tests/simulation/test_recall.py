@@ -50,7 +50,7 @@ def test_seeds_are_those_whose_conditions_fit() -> None:
 
 @pytest.mark.kafka
 @pytest.mark.soak
-@pytest.mark.parametrize("bug", ["KAFKA-16926", "KAFKA-19605"])
+@pytest.mark.parametrize("bug", sorted(SEARCHES))
 def test_a_public_bug_is_found_where_it_is_and_not_where_it_is_repaired(bug: str) -> None:
     """The seed of the table, with the release that has the bug and with the other."""
     search = SEARCHES[bug]
