@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -22,6 +23,8 @@ from kraftspec.simulation.harness.known import known_breach
 from kraftspec.simulation.harness.process import HarnessProcess
 from kraftspec.simulation.harness.protocol import HarnessError
 from kraftspec.simulation.run import Result, simulate, swarm_of
+
+ROOT = Path(__file__).parents[3]
 
 
 def test_cores_are_named_in_turns_or_by_shares() -> None:
@@ -154,3 +157,15 @@ def test_nothing_is_asked_of_a_harness_that_it_does_not_claim(tmp_path: Path) ->
     assert commands.isdisjoint({"install", "snapshot", "clean", "upgrade", "disk_fault", "rot"})
     # 82, UpdateRaftVoter: two of these ask each other, for their core is ours.
     assert of_apis - {82} == {1, 52, 53, 54}
+
+
+@pytest.mark.kafka
+def test_make_simulates_quorums_of_kafka() -> None:
+    """As it is typed, but for the environment: the one of this test is there already."""
+    command = ["make", "-o", ".venv/.ready", f"BIN={Path(sys.executable).parent}", "simulate-kafka"]
+    done = subprocess.run(
+        [*command, "ARGS=--seeds 0..1 --events 300"],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "2 seeds" in done.stdout
