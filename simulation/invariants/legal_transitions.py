@@ -20,7 +20,7 @@ class LegalTransitions(Invariant):
         arrows = protocol.legal[old]
         may_campaign = PROSPECTIVE in arrows or (old, PROSPECTIVE) in protocol.twice
         if may_campaign and not replica.has_pre_votes:
-            arrows |= protocol.legal[PROSPECTIVE]  # It goes on from there at once.
+            arrows = arrows | protocol.legal[PROSPECTIVE]  # It goes on from there at once.
         if new in arrows:
             return
         if new in protocol.alone[old] and len(replica.core.log.voters.last) <= 1:

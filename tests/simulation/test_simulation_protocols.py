@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -11,7 +13,10 @@ from kraftspec.cli import main
 from kraftspec.pipeline.campaign.simulate import Simulations
 from kraftspec.reference.profiles import PROFILE_NAMES, profile_named
 from kraftspec.reference.profiles.kafka.profile import KafkaProfile
+from kraftspec.reference.raft import RoleName
 from kraftspec.simulation import invariants, liveness
+from kraftspec.simulation.committed_log import Violation
+from kraftspec.simulation.invariants.legal_transitions import LegalTransitions
 from kraftspec.simulation.protocols import protocol_of
 
 
@@ -21,6 +26,23 @@ def test_the_properties_of_a_protocol_are_modules(name: str) -> None:
     modules = [type(one).__module__ for one in invariants.all_invariants(protocol.invariants)]
     assert [module.rpartition(".")[2] for module in modules] == list(protocol.invariants)
     assert len(liveness.all_liveness(protocol.liveness)) == len(protocol.liveness) >= 3
+
+
+def test_a_node_without_pre_votes_leaves_the_table_of_others_as_it_is() -> None:
+    """It may go from follower to candidate; no other node may after that, in the same process."""
+    protocol = protocol_of(KafkaProfile())
+    voters = SimpleNamespace(last=[1, 2, 3])
+
+    def campaigns(has_pre_votes: bool) -> None:
+        replica: Any = SimpleNamespace(
+            id=1, has_pre_votes=has_pre_votes, world=SimpleNamespace(protocol=protocol),
+            core=SimpleNamespace(log=SimpleNamespace(voters=voters)),
+        )  # fmt: skip
+        LegalTransitions().role_changed(replica, RoleName.FOLLOWER, RoleName.CANDIDATE)
+
+    campaigns(has_pre_votes=False)
+    with pytest.raises(Violation, match="node 1 went from follower to candidate"):
+        campaigns(has_pre_votes=True)
 
 
 def test_a_profile_that_the_simulator_does_not_know() -> None:
