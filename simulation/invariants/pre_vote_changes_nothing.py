@@ -51,6 +51,8 @@ class PreVoteChangesNothing(Invariant):
 def _by_itself(replica: Replica, stored: ElectionState, state: ElectionState) -> bool:
     """Whether a node may go from one state to the other when a timer strikes."""
     if state.epoch == stored.epoch:
+        if state.leader_id == replica.id and stored.voted == replica.key:  # It has won.
+            return replica.core.log.voters.last.is_only_voter(replica.key)
         return state.voted == stored.voted and state.leader_id in (-1, stored.leader_id, replica.id)
     if state.epoch != stored.epoch + 1:
         return False

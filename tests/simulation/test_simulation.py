@@ -156,6 +156,11 @@ def test_an_observer_may_grant_a_pre_vote_once_its_leader_resigns() -> None:
     assert simulate(66, PROFILE, events=8_000).violation is None
 
 
+def test_a_sole_voter_may_win_in_the_step_in_which_it_answers_a_pre_vote() -> None:
+    """Its timer was due, too; the property took that for a consequence of the pre-vote."""
+    assert simulate(77629, PROFILE, events=3_100).violation is None
+
+
 def test_a_candidate_has_on_its_disk_what_it_was_voted_for() -> None:
     """One was voted for with a log that a power loss then took, and led without what it lacked."""
     assert simulate(9210, PROFILE, events=8_000).violation is None
