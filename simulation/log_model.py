@@ -53,6 +53,11 @@ class LogModel:
         return self.start_offset, self.start_chain, self.start_epoch
 
     @property
+    def last(self) -> tuple[int, int]:
+        """The epoch of the last batch, and the end offset: what a voter compares."""
+        return self.last_epoch, self.end_offset
+
+    @property
     def last_epoch(self) -> int:
         """The epoch of the last batch."""
         return self.epochs[-1] if self.epochs else self.start_epoch

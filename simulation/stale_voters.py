@@ -53,7 +53,8 @@ class StaleVoters(TargetedPowerLoss):
         links = [link for a in here for b in there for link in ((a.id, b.id), (b.id, a.id))]
         self._spoil_links(self._cuts, links, CUT_US)
         rival = max(
-            (one for one in self._up(leader.core.log.voters.last) if one in there), key=_end
+            (one for one in self._up(leader.core.log.voters.last) if one in there),
+            key=lambda one: one.log_model.last,
         )
         for replica in (*here, *there):
             if replica in (stale, rival) and replica is not leader:
@@ -65,7 +66,11 @@ class StaleVoters(TargetedPowerLoss):
     def _side(self, stale: Replica, leader: Replica) -> list[Replica] | None:
         """Return a majority by which a node may be elected, if it leaves the voters one, too."""
         own, due = stale.core.log.voters.last, leader.core.log.voters.last
-        mates = [one for one in self._up(own) if one is not stale and _end(one) <= _end(stale)]
+        mates = [
+            one
+            for one in self._up(own)
+            if one is not stale and one.log_model.last <= stale.log_model.last
+        ]
         # Who is no voter any more is missed least.
         mates.sort(key=lambda one: (due.is_voter(one.key), one is leader, one.id))
         here = [stale, *mates[: own.majority - 1]]
@@ -96,8 +101,3 @@ def _is_stale(replica: Replica, leader: Replica) -> bool:
 
 def _keys(voters: VoterSet) -> list[object]:
     return [voter.key for voter in voters]
-
-
-def _end(replica: Replica) -> tuple[int, int]:
-    """Return what a voter compares: the epoch and the end of a log."""
-    return (replica.log_model.last_epoch, replica.log_model.end_offset)

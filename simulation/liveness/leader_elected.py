@@ -36,11 +36,11 @@ def _needs(voter: Replica, one: Replica, others: list[Replica]) -> bool:
     """Whether a voter has a shorter log, and by its voter set no majority without this one."""
     voters = voter.core.log.voters.last
     votes = sum(voters.is_voter(other.key) for other in others)
-    return voters.is_voter(one.key) and _end(voter) < _end(one) and votes < voters.majority
-
-
-def _end(replica: Replica) -> tuple[int, int]:
-    return (replica.log_model.last_epoch, replica.log_model.end_offset)
+    return (
+        voters.is_voter(one.key)
+        and voter.log_model.last < one.log_model.last
+        and votes < voters.majority
+    )
 
 
 LIVENESS = LeaderElected
