@@ -42,12 +42,11 @@ from kraftspec.fastpath.files import File, LocalFile, sync_directory
 from kraftspec.fastpath.records import LAST_OFFSET_DELTA_AT
 from kraftspec.fastpath.recovery import UNSYNCED_BYTES_MAX, Recovery, check_batches, find_end
 
-# Zeros are written as much ahead as there is log already, within these: a small log stays small,
-# and of a large one every 4 MiB one sync waits some milliseconds for 4 MiB of zeros.
-ZERO_AHEAD_BYTES_MIN: Final = 1 << 20
-ZERO_AHEAD_BYTES_MAX: Final = 4 << 20
+# Each time these are used up, one sync also writes zeros and grows the file. More at a time makes
+# that sync longer (4 MiB: 20 ms where three nodes share a disk); fewer makes it more frequent.
+ZERO_AHEAD_BYTES_MAX: Final = 512 << 10
 
-_ZEROS: Final = memoryview(bytes(1 << 20))
+_ZEROS: Final = memoryview(bytes(ZERO_AHEAD_BYTES_MAX))
 _INT32 = struct.Struct(">i")
 _INT64 = struct.Struct(">q")
 
@@ -116,8 +115,8 @@ class Appender:
     def write(self, data: Any, zeros_max: int, size_max: int = INT64_MAX) -> int:
         """Write bytes at the end; return where they begin.
 
-        ``zeros_max`` is how many zeros to write ahead at the most, and ``size_max`` the size at
-        which the file will end.
+        ``zeros_max`` is how many zeros to write ahead at the most (more than 512 KiB are never
+        written), and ``size_max`` the size at which the file will end.
         """
         position = self.end
         end = position + len(data)
@@ -136,9 +135,9 @@ class Appender:
         return position
 
     def _write_zeros(self, start: int, count_max: int) -> None:
-        count = max(min(max(start, ZERO_AHEAD_BYTES_MIN), count_max), 0)
-        for at in range(start, start + count, len(_ZEROS)):
-            self.file.write_at(at, _ZEROS[: start + count - at])
+        count = max(min(count_max, ZERO_AHEAD_BYTES_MAX), 0)
+        if count:
+            self.file.write_at(start, _ZEROS[:count])
         self.zeroed_end = start + count
 
     def sync(self, end: int | None = None) -> int:

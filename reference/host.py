@@ -183,13 +183,8 @@ class Host:
         return self.on_disk(self.append_batches, effect.batches)
 
     def append_batches(self, batches: Sequence[Batch]) -> None:
-        """Append batches one after another; the disk does this."""
-        for batch in batches:
-            self.append_batch(batch)
-
-    def append_batch(self, batch: Batch) -> None:
-        """Append a batch; the disk does this."""
-        self.storage.append_batch(batch)
+        """Append batches; the disk does this."""
+        self.storage.append_batches(batches)
 
     def on_flush_log(self, effect: fx.FlushLog) -> None:
         """Begin a sync, unless one that is due or under way comes first."""

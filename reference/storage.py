@@ -249,9 +249,11 @@ class Storage:
         values = [self.profile.encode_control(record) for record in effect.records]
         self.log.append_control(effect.epoch, values, effect.timestamp_ms)
 
-    def append_batch(self, batch: Batch) -> None:
-        """Append a batch that a leader sent, which the translator has checked."""
-        appended = self.log.append_batches(batch.data, check_crc=False)
+    def append_batches(self, batches: Sequence[Batch]) -> None:
+        """Append batches that a leader sent, which the translator has checked."""
+        data = [batch.data for batch in batches]
+        whole = data[0] if len(data) == 1 else b"".join(data)
+        appended = self.log.append_batches(whole, check_crc=False)
         if appended.rejected is not None:
             raise appended.rejected
 

@@ -424,13 +424,14 @@ class OwnReplica(Host, Replica):
         for offset, record in enumerate(effect.records, effect.base_offset):
             self.note_control(offset, record)
 
-    def append_batch(self, batch: Batch) -> None:
-        """Note each batch, before it is in the log and after it."""
-        self.hooks.appending(self, batch.base_offset)
-        Host.append_batch(self, batch)
-        self.note_appended(batch.data)
-        for offset, record in batch.control:
-            self.note_control(offset, record)
+    def append_batches(self, batches: Sequence[Batch]) -> None:
+        """Append one after another, and note each, before it is in the log and after it."""
+        for batch in batches:
+            self.hooks.appending(self, batch.base_offset)
+            Host.append_batches(self, (batch,))
+            self.note_appended(batch.data)
+            for offset, record in batch.control:
+                self.note_control(offset, record)
 
     def on_write_snapshot(self, effect: fx.WriteSnapshot) -> None:
         """Note a snapshot, if it was not there before."""

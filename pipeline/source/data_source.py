@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import ctypes
-import platform
 import resource
-from typing import Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
+from kraftspec.memory import keep_freed_memory
 from kraftspec.pipeline.source.batch import BatchReader, FilteringReader
 from kraftspec.pipeline.source.options import Options
 from kraftspec.pipeline.source.schema import spark_schema
 from kraftspec.pipeline.source.stream import StreamReader
-
-# glibc's mallopt: M_TRIM_THRESHOLD and M_MMAP_THRESHOLD. Windows and columns have 1 to 4 MiB.
-_MALLOPT_BYTES: Final = {-1: 64 << 20, -3: 16 << 20}
 
 
 class KafkaLog(DataSource):
@@ -42,18 +37,6 @@ class KafkaLog(DataSource):
         return StreamReader(Options.parse(self.options), schema)
 
 
-def _keep_freed_memory() -> None:
-    """Let the C library keep what a batch frees for the next one; nothing without glibc.
-
-    By default it hands memory of this size back to the system and takes it again for each batch,
-    page by page: that was half of a worker's processor time over uncompressed logs.
-    """
-    if platform.libc_ver()[0] == "glibc":
-        mallopt = ctypes.CDLL(None).mallopt
-        for name, size in _MALLOPT_BYTES.items():
-            mallopt(name, size)
-
-
 def _allocate_modestly() -> None:
     """Have Arrow allocate from the system's allocator where the address space is limited.
 
@@ -67,4 +50,4 @@ def _allocate_modestly() -> None:
 
 # A worker that loads this has its limit by then.
 _allocate_modestly()
-_keep_freed_memory()
+keep_freed_memory()

@@ -56,6 +56,11 @@ DELETED_SUFFIX: Final = ".deleted"
 READ_BYTES: Final = 1 << 20  # What ``batches`` reads at a time.
 
 
+# A batch for the index: its first and last offset, its bytes, its max timestamp, whether it is of
+# control records.
+_Entry = tuple[int, int, int, int, bool]
+
+
 class LogConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Sizes and times of a log, by Kafka's names and with its defaults.
 
@@ -231,7 +236,9 @@ class MetadataLog:
             raise ValueError(f"a batch of {len(batch)} bytes, and at most {BATCH_BYTES_MAX} wanted")
         if batch:
             last_offset = base_offset + count - 1
-            self._write(batch, epoch, base_offset, last_offset, timestamp_ms, is_control)
+            self._write(
+                batch, epoch, [(base_offset, last_offset, len(batch), timestamp_ms, is_control)]
+            )
         return Appended(base_offset, self._end_offset, batch)
 
     def append_batches(self, data: Any, *, check_crc: bool = True) -> Appended:
@@ -242,64 +249,87 @@ class MetadataLog:
         False is for bytes that were checked already. Raises LogFailedError as the disk does.
         """
         view = view_of(data)
-        position = 0
-        first = self._end_offset
+        position = written = 0
+        first = next_offset = self._end_offset
+        rejected: CodecError | None = None
+        joined: list[_Entry] = []  # Written with one write: a write takes longer than 100 bytes do.
         try:
             for header in iterate_headers(view, check_crc=check_crc):
                 epoch = header.partition_leader_epoch
-                if header.base_offset != self._end_offset or header.last_offset_delta < 0:
-                    _refuse("baseOffset", header.base_offset, self._end_offset, position)
+                if header.base_offset != next_offset or header.last_offset_delta < 0:
+                    _refuse("baseOffset", header.base_offset, next_offset, position)
                 if epoch < self._last_epoch or epoch < 0:
                     _refuse("partitionLeaderEpoch", epoch, self._last_epoch, position)
-                end = header.end
-                self._write(
-                    view[position:end],
-                    epoch,
+                end, last_offset = header.end, header.last_offset
+                entry = (
                     header.base_offset,
-                    header.last_offset,
+                    last_offset,
+                    end - position,
                     header.max_timestamp,
                     header.is_control,
                 )
-                position = end
+                if self._joins(epoch, end - written, entry, len(joined)):
+                    joined.append(entry)
+                else:
+                    if joined:
+                        self._write(view[written:position], self._last_epoch, joined)
+                        joined = []
+                    self._write(view[position:end], epoch, [entry])
+                    written = end
+                position, next_offset = end, last_offset + 1
         except CodecError as error:
-            return Appended(first, self._end_offset, view[:position], error)
-        return Appended(first, self._end_offset, view)
+            rejected = error
+        if joined:
+            self._write(view[written:position], self._last_epoch, joined)
+        return Appended(first, self._end_offset, view[:position], rejected)
 
-    def _write(
-        self,
-        batch: Any,
-        epoch: int,
-        base_offset: int,
-        last_offset: int,
-        max_timestamp: int,
-        is_control: bool,
-    ) -> None:
+    def _joins(self, epoch: int, size: int, entry: _Entry, count: int) -> bool:
+        """Whether a batch goes to the same segment and epoch as ``count`` before it, and the last.
+
+        ``size`` is what they have together.
+        """
+        segment = self._active
+        return (
+            epoch == self._last_epoch
+            and segment.end > 0
+            and not self._is_full(segment, size, entry[1], entry[3], count)
+        )
+
+    def _write(self, data: Any, epoch: int, entries: Sequence[_Entry]) -> None:
+        """Write batches of one epoch to one segment; ``entries`` are for its index."""
         config = self._config
-        size = len(batch)
+        base_offset, last_offset, size, max_timestamp, _ = entries[0]
         if self._failure is not None or self._is_closed:
             raise self._unusable()
         try:
             segment = self._active
             if segment.end and self._is_full(segment, size, last_offset, max_timestamp):
                 segment = self._roll(base_offset)
-            position = segment.write(batch, config.zero_ahead_bytes, config.segment_bytes)
+            position = segment.write(data, config.zero_ahead_bytes, config.segment_bytes)
             if epoch != self._last_epoch:
                 self._start_epoch(epoch, base_offset)
         except BaseException as error:
             # Bytes of no known number are in the file now. Ctrl-C is such an error, too.
             self._fail(error)
-        segment.index.add(base_offset, last_offset, position, size, max_timestamp, is_control)
+        for base_offset, last_offset, size, max_timestamp, is_control in entries:
+            segment.index.add(base_offset, last_offset, position, size, max_timestamp, is_control)
+            position += size
         segment.next_offset = last_offset + 1
         self._end_offset = last_offset + 1
 
-    def _is_full(self, segment: Segment, size: int, last_offset: int, timestamp: int) -> bool:
-        """Whether a batch goes to a new segment (``LogSegment.shouldRoll``)."""
+    def _is_full(
+        self, segment: Segment, size: int, last_offset: int, timestamp: int, before: int = 0
+    ) -> bool:
+        """Whether a batch goes to a new segment (``LogSegment.shouldRoll``).
+
+        ``before`` is how many batches will be written before it, whose bytes are in ``size``.
+        """
         config = self._config
         index = segment.index
         return (
             segment.end + size > config.segment_bytes
             or timestamp - index.first_timestamp > config.segment_ms
-            or index.is_full(config.index_bytes_max)
+            or index.is_full(config.index_bytes_max, before)
             or last_offset - segment.base_offset > INT32_MAX
             or segment.end + size > INT32_MAX
         )

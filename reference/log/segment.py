@@ -164,11 +164,11 @@ class BatchIndex:
         self._since_entry_bytes = end - position
         return position
 
-    def is_full(self, index_bytes_max: int) -> bool:
-        """Whether one of Kafka's index files would have no room for another entry."""
+    def is_full(self, index_bytes_max: int, before: int = 0) -> bool:
+        """Whether one of Kafka's index files would have no room for an entry after ``before``."""
         return (
-            len(self.offset_entries) + OFFSET_ENTRY.size > index_bytes_max
-            or len(self.time_entries) + 2 * TIME_ENTRY.size > index_bytes_max
+            len(self.offset_entries) + (before + 1) * OFFSET_ENTRY.size > index_bytes_max
+            or len(self.time_entries) + (before + 2) * TIME_ENTRY.size > index_bytes_max
         )
 
 

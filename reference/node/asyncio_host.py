@@ -4,8 +4,12 @@ One coroutine takes events in the order in which they come, and lets the `Host` 
 effects. What may wait for the disk (quorum-state, a truncation, the first append of an epoch) runs
 in a thread, and the next effect only after it: the order of effects stays that of the core, while
 other connections are served. A sync of the log runs in parallel, and its end is an event like any
-other. Where syncs are shorter than the way to a thread and back, the next one is made here, once
-no event is left to be taken.
+other. Where syncs are shorter than the way to a thread and back, the next one is made here, at the
+end of a turn.
+
+Events are taken in turns. Answers are sent at the end of a turn, or before an event has to wait
+for the disk. An answer with records is filled then, so it has what was appended since, too. Nothing
+else can have happened to the log: what cuts it, and what begins another epoch, waits for the disk.
 """
 
 from __future__ import annotations
@@ -28,7 +32,7 @@ from kraftspec.reference.raft.types import NEVER_US
 if TYPE_CHECKING:
     from kraftspec.reference.raft import effects as fx
 
-EVENTS_AT_ONCE: Final = 256  # Then other tasks get their turn.
+EVENTS_A_TURN: Final = 32  # Followers get what was appended while the next turn appends more.
 SHORT_SYNC_S: Final = 0.001  # One that takes longer, and those after it, go to a thread.
 SYNCS_REMEMBERED: Final = 32
 
@@ -52,6 +56,7 @@ class AsyncioHost(Host):
         self.inbox: deque[ev.Event] = deque()
         self._node_id = node_id
         self._turns: deque[Callable[[], Coroutine[Any, Any, None] | None]] = deque()
+        self._answers: list[fx.Answer] = []  # Sent when the turn ends.
         self._wake = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_us = NEVER_US
@@ -67,6 +72,10 @@ class AsyncioHost(Host):
 
     async def end(self, failure: BaseException | None) -> None:
         """Let everything go. After a failure nothing more is written or sent."""
+        raise NotImplementedError
+
+    def answer(self, effect: fx.Answer) -> None:
+        """Send an answer, with the bytes that the log has now."""
         raise NotImplementedError
 
     def stepped(self) -> None:
@@ -140,27 +149,17 @@ class AsyncioHost(Host):
         """Take events and carry out effects until the core is done, or something fails."""
         try:
             while not self.left.is_set():
-                if self._sync_is_due and not self.inbox and not self._turns:
-                    self._sync_here()
                 if not self.inbox and not self._turns:
                     self._wake.clear()
                     began_s = time.monotonic()
                     await self._wake.wait()
                     self.sensors.waited(began_s)
-                for _ in range(EVENTS_AT_ONCE):
-                    if self._turns:
-                        waits = self._turns.popleft()()
-                    elif self.inbox:
-                        waits = self._step(self.inbox.popleft())
-                    else:
-                        break
-                    if waits is not None:
-                        await waits
-                    self.stepped()
-                else:
-                    if self._sync_is_due:
-                        self._sync_here()
-                    await asyncio.sleep(0)
+                await self._take_turn()
+                is_busy = bool(self.inbox or self._turns)
+                if self._sync_is_due:
+                    self._sync_here()
+                if is_busy:
+                    await asyncio.sleep(0)  # Other tasks get their turn.
         except asyncio.CancelledError:
             raise
         except BaseException as error:
@@ -172,12 +171,33 @@ class AsyncioHost(Host):
             log.debug("where it failed", exc_info=True)
             await self.end(error)
 
+    async def _take_turn(self) -> None:
+        """Take some events, send the answers, measure, and set the timer."""
+        for _ in range(EVENTS_A_TURN):
+            if self._turns:
+                waits = self._turns.popleft()()
+            elif self.inbox:
+                waits = self._step(self.inbox.popleft())
+            else:
+                break
+            if waits is not None:
+                self._send_answers()
+                await waits
+            self.stepped()
+        self._send_answers()
+        self.sensors.stepped(self.core)
+        deadline_us = self.core.next_deadline_us()
+        if deadline_us < self._timer_us:  # A timer that fires too early is set again then.
+            if self._timer is not None:
+                self._timer.cancel()
+            self._set_timer(deadline_us)
+
     def _step(self, event: ev.Event) -> Wait | None:
         """Let the core take an event; return what is left to be done where the disk is slow."""
         wait = self.carry_out(self.core.step(event, self.clock_us()))
         if wait is not None:
             return self._finish_step(wait)
-        self._look()
+        self._tell_watchers()
         return None
 
     async def _finish_step(self, wait: Wait) -> None:
@@ -185,19 +205,22 @@ class AsyncioHost(Host):
         while self.upcoming:
             # Before what came meanwhile: the leader was not silent, as a timer would have it.
             self.inbox.appendleft(self.upcoming.pop())
-        self._look()
+        self._tell_watchers()
 
-    def _look(self) -> None:
-        """Set the timer to when the core wants to be woken, and look at who waits."""
-        self.sensors.stepped(self.core)
-        deadline_us = self.core.next_deadline_us()
-        if deadline_us < self._timer_us:  # A timer that fires too early is set again then.
-            if self._timer is not None:
-                self._timer.cancel()
-            self._set_timer(deadline_us)
+    def _tell_watchers(self) -> None:
         for condition, future in self._watchers[:] if self._watchers else ():
             if not future.done() and condition(self):
                 future.set_result(None)
+
+    def on_answer(self, effect: fx.Answer) -> None:
+        """Send it when the turn ends."""
+        self._answers.append(effect)
+
+    def _send_answers(self) -> None:
+        if self._answers:
+            answers, self._answers = self._answers, []
+            for effect in answers:
+                self.answer(effect)
 
     def _set_timer(self, deadline_us: int) -> None:
         self._timer_us = deadline_us

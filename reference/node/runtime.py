@@ -362,7 +362,7 @@ class Node(AsyncioHost):
         """Close the connection to that node."""
         self.peers.drop(effect.node)
 
-    def on_answer(self, effect: fx.Answer) -> None:
+    def answer(self, effect: fx.Answer) -> None:
         """Answer on the connection that the request came by."""
         self.service.answer(effect)
 

@@ -79,7 +79,7 @@ class Window:
 
 
 class Sensors:
-    """Measurements of events. ``stepped`` is called after each event."""
+    """Measurements of events. ``stepped`` is called at the end of each turn of events."""
 
     def __init__(self) -> None:
         self.commit_ms = Window()
@@ -95,7 +95,7 @@ class Sensors:
         self._unnoted_s = 0.0
 
     def stepped(self, core: Core) -> None:
-        """Look at what an event has changed."""
+        """Look at what has changed since the last call."""
         end_offset = core.log.end_offset
         is_leader = core.role.name is RoleName.LEADER
         if end_offset != self._end_offset:

@@ -140,8 +140,7 @@ def test_threads_know_which_offsets_are_theirs(tmp_path: Path) -> None:
 
 def test_zeros_are_ahead_and_within_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kib = 1 << 10
-    monkeypatch.setattr(append, "ZERO_AHEAD_BYTES_MIN", 64 * kib)
-    monkeypatch.setattr(append, "ZERO_AHEAD_BYTES_MAX", 512 * kib)
+    monkeypatch.setattr(append, "ZERO_AHEAD_BYTES_MAX", 128 * kib)
     path = tmp_path / "log"
     ends, sizes = [0], [0]
     with LogAppender(path) as log:
@@ -152,13 +151,13 @@ def test_zeros_are_ahead_and_within_bounds(tmp_path: Path, monkeypatch: pytest.M
                 file.seek(log.end)
                 assert not any(file.read())
         assert path.stat().st_blocks * SECTOR_BYTES >= sizes[-1]  # Real zeros: there is no hole.
-    # Written when a batch would not fit: as much as there is then, within the bounds.
+    # Written when a batch would not fit.
     for size, (before, end) in zip(sizes[1:], pairwise(ends), strict=True):
         index = ends.index(end)
         if end <= sizes[index - 1]:
             assert size == sizes[index - 1], before
         else:
-            assert size == end + min(max(end, 64 * kib), 512 * kib)
+            assert size == end + 128 * kib
     assert path.stat().st_size == ends[-1]
 
 

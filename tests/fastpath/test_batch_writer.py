@@ -258,7 +258,6 @@ def test_sequences_of_other_kinds(encode: Any, builder: Any) -> None:
     )
 
 
-@pytest.mark.soak
 @writers
 def test_python_code_may_change_the_columns_meanwhile(encode: Any, builder: Any) -> None:
     values = [bytes([at]) * 40 for at in range(30)]
@@ -266,7 +265,7 @@ def test_python_code_may_change_the_columns_meanwhile(encode: Any, builder: Any)
     class Stamp:
         def __index__(self) -> int:
             values.clear()
-            gc.collect()
+            gc.collect(0)
             return NOW
 
     with pytest.raises(CodecError):

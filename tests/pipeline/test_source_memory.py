@@ -29,6 +29,7 @@ def write(directory: Path, size: int) -> int:
     return size // len(data) * ROWS
 
 
+@pytest.mark.soak
 @pytest.mark.rss
 def test_a_worker_of_384_mib_reads_any_segment(tmp_path: Path) -> None:
     # Run by hand with a segment of 2 GiB - 1, the program says the same.

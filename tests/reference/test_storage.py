@@ -137,8 +137,7 @@ def test_what_a_leader_and_a_follower_append(disk: Disk) -> None:
     append_control(storage, 3, LeaderChange(1, (1, 2, 3), (1, 2)))
     append(storage, 3, b"one", b"two")
     sent = encode_batch([b"three"], base_offset=3, partition_leader_epoch=4, timestamps=1)
-    (batch,) = read_batches(sent)
-    storage.append_batch(batch)
+    storage.append_batches(read_batches(sent))
     first, second, third = read_batches(contents(storage))
     (change,) = (decode_control_record(record) for record in decode_batch(first.data))
     assert change is not None
@@ -159,9 +158,8 @@ def test_a_batch_that_does_not_follow_is_an_error(disk: Disk) -> None:
     append(storage, 2, b"one")
     for offset, epoch in ((2, 2), (0, 2), (1, 1)):
         sent = encode_batch([b"x"], base_offset=offset, partition_leader_epoch=epoch, timestamps=1)
-        (batch,) = read_batches(sent)
         with pytest.raises(CodecError):
-            storage.append_batch(batch)
+            storage.append_batches(read_batches(sent))
     assert storage.log.end_offset == 1
 
 

@@ -92,8 +92,8 @@ DEEDS: dict[str, Deed] = {
     "a new epoch": lambda s: append(s, 3, b"d"),
     "a new segment": lambda s: append(s, 2, b"d" * 1900),
     "control": lambda s: append_control(s, 2, LeaderChange(1)),
-    "batch": lambda s: s.append_batch(
-        read_batches(encode_batch([b"d"], base_offset=4, partition_leader_epoch=2, timestamps=1))[0]
+    "batch": lambda s: s.append_batches(
+        read_batches(encode_batch([b"d"], base_offset=4, partition_leader_epoch=2, timestamps=1))
     ),
     "flush": lambda s: s.flush(fx.FlushLog(4)),
     "truncate": lambda s: s.truncate(3),

@@ -81,6 +81,7 @@ def node(
     """
     import asyncio
 
+    from kraftspec.memory import keep_freed_memory
     from kraftspec.reference.node.config import load_config
     from kraftspec.reference.node.descriptors import raise_soft_limit
     from kraftspec.reference.node.logs import written
@@ -94,6 +95,7 @@ def node(
     for warning in config.warnings:
         click.echo(f"warning: {warning}", err=True)
     raise_soft_limit()
+    keep_freed_memory()
     try:
         with written(log_format, log_level.upper()):
             running = make_node(

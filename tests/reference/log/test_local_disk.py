@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from kraftspec.fastpath import iterate_records
+from kraftspec.fastpath.append import ZERO_AHEAD_BYTES_MAX
 from kraftspec.fastpath.files import LocalFile
 from kraftspec.reference.log import (
     LocalFiles,
@@ -160,7 +161,7 @@ def test_zeros_are_written_ahead_and_cut_at_the_end(tmp_path: Path) -> None:
     data = log.append_records(1, [VALUE], 1).data
     path = tmp_path / f"{0:020d}.log"
     size = path.stat().st_size
-    assert size > 1 << 20
+    assert size == len(data) + ZERO_AHEAD_BYTES_MAX
     assert path.read_bytes() == bytes(data) + bytes(size - len(data))
     assert path.stat().st_blocks * 512 >= size  # Really written, not a hole.
     log.append_records(1, [VALUE], 1)
@@ -266,7 +267,7 @@ def test_a_failed_log_leaves_the_files_to_recovery(
         log.flush()
     monkeypatch.undo()
     log.close()
-    assert (tmp_path / f"{0:020d}.log").stat().st_size > 1 << 20
+    assert (tmp_path / f"{0:020d}.log").stat().st_size > ZERO_AHEAD_BYTES_MAX
     files = LocalFiles()
     recovered = recover(files, str(tmp_path), files.names(str(tmp_path)), 4096)
     assert recovered.report.zero_bytes > 0

@@ -97,49 +97,6 @@ def test_what_a_leader_accepts_at_most_fits_into_a_batch(record_count: int) -> N
     assert log.end_offset == record_count
 
 
-def test_a_follower_takes_batches_as_they_are() -> None:
-    log = open_log()
-    data = batch(0) + batch(2, epoch=3) + batch(4, 5, epoch=3)
-    appended = log.append_batches(data)
-    assert (appended.base_offset, appended.end_offset, appended.rejected) == (0, 9, None)
-    assert appended.data == data
-    assert log.read(0, 1 << 20) == data
-    assert log.epochs == [(1, 0), (3, 2)]
-
-
-@pytest.mark.parametrize(
-    ("bad", "reason"),
-    [
-        (batch(2)[:10], "batch_length_mismatch"),  # What follows is taken for the rest of it.
-        (batch(2)[:-1] + b"!", "crc_mismatch"),
-        (batch(3), "3, where 2 is due"),
-        (batch(1), "1, where 2 is due"),
-        (batch(2, epoch=0), "0, where 1 is due"),
-        (batch(2, epoch=-1), "-1, where 1 is due"),
-        (bytes(100), "batch_length_mismatch"),
-    ],
-)
-def test_a_follower_keeps_what_is_good_before_damage(bad: bytes, reason: str) -> None:
-    log = open_log()
-    appended = log.append_batches(batch(0) + bad + batch(2))
-    assert (appended.base_offset, appended.end_offset) == (0, 2)
-    assert appended.data == batch(0)
-    assert reason in str(appended.rejected)
-    assert log.read(0, 1 << 20) == batch(0)
-    assert log.append_batches(batch(2)).end_offset == 4
-    for cut in (1, 10, 70):
-        appended = log.append_batches(batch(4)[:-cut])
-        assert (appended.end_offset, bytes(appended.data)) == (4, b"")
-        assert "truncated" in str(appended.rejected)
-
-
-def test_what_was_checked_is_not_checked_again() -> None:
-    log = open_log()
-    wrong = batch(0)[:-1] + b"!"
-    assert log.append_batches(wrong, check_crc=False).rejected is None
-    assert log.append_batches(batch(9), check_crc=False).rejected is not None
-
-
 # Rolling.
 
 

@@ -277,6 +277,7 @@ def test_two_replicas_with_the_id_of_a_static_voter_are_two(tmp_path: Path) -> N
         assert codes == [0]
 
 
+@pytest.mark.soak
 def test_a_static_voter_with_a_new_disk_is_added_by_its_id_alone(tmp_path: Path) -> None:
     with Nodes(tmp_path, QUICK) as nodes:
         nodes.static([1, 2, 3])
@@ -310,6 +311,7 @@ def test_a_static_voter_with_a_new_disk_is_added_by_its_id_alone(tmp_path: Path)
         assert (code, "the leader knows no uuid of id 9" in arguments) == (1, True)
 
 
+@pytest.mark.soak
 def test_an_observer_is_added_by_its_id_alone_and_so_is_its_new_disk(tmp_path: Path) -> None:
     """The leader shows where an observer is: it says so itself, in a tag of its fetches."""
     with Nodes(tmp_path, QUICK) as nodes:

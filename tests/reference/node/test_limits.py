@@ -14,8 +14,10 @@ from kraftspec.conformance.cluster.node import HOST, free_port
 from kraftspec.generated import kafka
 from kraftspec.reference.admin.client import quorum_request
 from kraftspec.reference.node.client import Peer
+from kraftspec.reference.node.runtime import Node
 from kraftspec.reference.node.server import Pace, Server, ServerConnection
 from kraftspec.reference.node.settings import Limits, Listener
+from kraftspec.reference.raft import effects as fx
 from kraftspec.reference.raft import types as raft
 from kraftspec.reference.wire.frames import sized
 
@@ -76,6 +78,35 @@ def test_a_node_queues_no_more_requests_than_it_may(tmp_path: Path) -> None:
                 size = int.from_bytes(await reader.readexactly(4), "big")
                 assert len(await reader.readexactly(size)) == size
                 writer.transport.abort()
+
+    run(main())
+
+
+def test_a_client_that_pipelines_requests_does_not_hold_up_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each answer lets the next request in: other tasks run between them all the same."""
+    frame = sized(request_bytes(quorum_request(kafka), 2))
+    count = 500
+
+    async def main() -> None:
+        async with Quorum(tmp_path, count=1) as quorum:
+            node = await quorum.leader()
+            handled: list[int] = []  # How often others had run when a request was answered.
+            turns = 0
+
+            def counted(effect: fx.Answer) -> None:
+                handled.append(turns)
+                Node.answer(node, effect)
+
+            monkeypatch.setattr(node, "answer", counted)
+            _, writer = await asyncio.open_connection(HOST, quorum.ports[1])
+            writer.write(frame * count)
+            while len(handled) < count:
+                turns += 1
+                await asyncio.sleep(0)
+            writer.close()
+            assert handled[-1] - handled[0] > count // 32 // 2
 
     run(main())
 

@@ -171,6 +171,7 @@ def test_the_leader_removes_itself(tmp_path: Path) -> None:
         assert (error, leader) == (NOT_LEADER_OR_FOLLOWER, quorum.leader())
 
 
+@pytest.mark.soak
 def test_a_vote_for_another_replica_fails_and_changes_nothing(tmp_path: Path) -> None:
     """Source: 001, Vote handling 1: "Fail the request of the voter ID and UUID doesn't match the
     local ID and UUID"; VoterUuid: "null otherwise", which a voter of dynamic voters never is.

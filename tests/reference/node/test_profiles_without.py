@@ -33,6 +33,7 @@ def test_every_fix_has_a_scene() -> None:
     assert {*SCENES} == {(name, fix) for name, draft in drafts for fix in draft.fixes}
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("holds", [True, False], ids=["with", "without"])
 @pytest.mark.parametrize(("profile", "fix"), SCENES)
 def test_a_fix_that_is_off_changes_a_live_node(

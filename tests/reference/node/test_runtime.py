@@ -32,6 +32,10 @@ from kraftspec.reference.node import asyncio_host, runtime
 from kraftspec.reference.node.appending import NotAppendedError
 from kraftspec.reference.node.runtime import Node
 from kraftspec.reference.raft import RoleName
+from kraftspec.reference.raft import effects as fx
+from kraftspec.reference.raft import events as ev
+from kraftspec.reference.raft.leader import Leader
+from kraftspec.reference.raft.messages import BeginEpoch, FetchReply
 
 WAIT_S = 30.0
 
@@ -98,6 +102,51 @@ def test_one_node_alone_leads_itself(tmp_path: Path) -> None:
             assert b"alone" in committed_bytes(leader)
 
     run(main())
+
+
+@pytest.mark.parametrize("waits", [False, True], ids=["to its end", "before a wait"])
+def test_an_answer_to_fetch_has_what_its_turn_appended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, waits: bool
+) -> None:
+    """Twenty appends of one turn leave in one answer; a new epoch is written after it is sent."""
+    count = 20
+    expected = [count, count, "written"] if waits else [count, count]
+    happened: list[int | str] = []
+    patient_us = int(WAIT_S * 1e6)
+    times = {"fetch_max_wait_us": patient_us, "request_timeout_us": 2 * patient_us}
+
+    def parked(leader: Node) -> bool:
+        """Whether both followers wait at the end of a log that is committed."""
+        end, role = leader.core.log.end_offset, leader.core.role
+        fetches = role.delayed_fetches if isinstance(role, Leader) else ()
+        return [fetch.request.high_watermark for fetch in fetches] == [end, end]
+
+    async def main() -> None:
+        async with Quorum(tmp_path, fetch_timeout_us=2 * patient_us, **times) as quorum:
+            leader = await quorum.leader()
+            epoch = leader.core.epoch
+            await leader.until(parked, WAIT_S)
+
+            def answer(effect: fx.Answer) -> None:
+                if isinstance(effect.reply, FetchReply) and effect.reply.read_offset >= 0:
+                    Node.answer(leader, effect)
+                    happened.append(bytes(effect.reply.records or b"").count(b"record"))
+
+            monkeypatch.setattr(leader, "answer", answer)
+            monkeypatch.setattr(
+                leader.storage, "persist_election", lambda _: happened.append("written")
+            )
+            for number in range(count):
+                records = (b"record %d" % number,)
+                leader.post(ev.AppendRequested(-1 - number, epoch, records))
+            if waits:
+                begin = BeginEpoch(leader_id=leader.config.node_id % 3 + 1, leader_epoch=epoch + 1)
+                leader.post(ev.RequestReceived(-1, begin))
+            await leader.until(lambda _: len(happened) >= len(expected), WAIT_S)
+            await leader.end_now()
+
+    run(main())
+    assert happened[: len(expected)] == expected
 
 
 class _FailingFile(LocalFile):

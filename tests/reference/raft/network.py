@@ -110,8 +110,7 @@ class Disk(Storage):
             partition_leader_epoch=epoch,
             control=keys is not None,
         )
-        for batch in read_batches(data, self.profile.decode_control):
-            self.append_batch(batch)
+        self.append_batches(read_batches(data, self.profile.decode_control))
 
     def persist_election(self, effect: fx.PersistElection) -> None:
         self.election, self.rest = effect.state, effect.rest
@@ -119,9 +118,10 @@ class Disk(Storage):
     def name_cluster(self, cluster_id: str) -> None:
         """A node's configuration has it already."""
 
-    def append_batch(self, batch: ms.Batch) -> None:
-        assert batch.base_offset == self.end, (batch.base_offset, self.end)
-        self.batches.append(batch)
+    def append_batches(self, batches: Sequence[ms.Batch]) -> None:
+        for batch in batches:
+            assert batch.base_offset == self.end, (batch.base_offset, self.end)
+            self.batches.append(batch)
 
     def append_records(self, effect: fx.AppendRecords) -> None:
         self.append_values(effect.epoch, effect.base_offset, [*map(bytes, effect.records)])

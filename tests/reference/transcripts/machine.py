@@ -38,6 +38,8 @@ from kraftspec.reference.raft.voters import VoterSet
 from kraftspec.reference.storage import Storage
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tests.reference.transcripts.cluster import Cluster
 
     from kraftspec.reference.raft.profile import Profile
@@ -327,11 +329,12 @@ class Machine(Host):
             self.storage.log.read(effect.base_offset, 1),
         )
 
-    def append_batch(self, batch: Batch) -> None:
-        super().append_batch(batch)
-        records = "".join(f" {words.message_words(record)}" for _, record in batch.control)
-        offsets = f"{batch.base_offset}..{batch.last_offset}"
-        self.say(f"append offsets={offsets} epoch={batch.epoch}{records}", bytes(batch.data))
+    def append_batches(self, batches: Sequence[Batch]) -> None:
+        for batch in batches:
+            super().append_batches((batch,))
+            records = "".join(f" {words.message_words(record)}" for _, record in batch.control)
+            offsets = f"{batch.base_offset}..{batch.last_offset}"
+            self.say(f"append offsets={offsets} epoch={batch.epoch}{records}", bytes(batch.data))
 
     def on_flush_log(self, effect: fx.FlushLog) -> None:
         action = "begins to flush" if self.holds_flushes else "flush"

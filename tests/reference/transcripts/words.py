@@ -7,6 +7,7 @@ it gets when its disk is replaced.
 
 from __future__ import annotations
 
+import functools
 import json
 import sys
 import typing
@@ -223,6 +224,9 @@ def _value_words(name: str, value: Any) -> str:
     return duration_words(value) if name.endswith("_us") else str(value)
 
 
+_fields = functools.cache(msgspec.structs.fields)  # It evaluates the types of all fields.
+
+
 def kind_words(message: Any) -> str:
     """Return the name of a message of the core, which is its class's."""
     return type(message).__name__
@@ -234,7 +238,7 @@ def message_words(message: ms.Request | ms.Reply | ControlRecord) -> str:
     is_reply = isinstance(message, ms.Reply)
     names_leader = is_reply and not isinstance(message, _REPLIES_OF_NOBODY)
     top_error = isinstance(message, ms.Reply) and message.top_error
-    for field in msgspec.structs.fields(message):
+    for field in _fields(type(message)):
         value = getattr(message, field.name)
         if field.name in _OF_THE_SHELL or (field.name == "cluster_id" and value == CLUSTER_ID):
             continue
