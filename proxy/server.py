@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from kraftspec.generated import kafka
+from kraftspec.loop_thread import end_listening
 from kraftspec.proxy.capture import Capture
 from kraftspec.proxy.connection import Address, Connection, Shared, Target
 from kraftspec.proxy.engine import Engine
@@ -45,10 +46,10 @@ class Link:
             ssl=None if security is None else security.tls,
         )
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Listen no more."""
         if self._server is not None:
-            self._server.close()
+            await end_listening([self._server])
 
 
 class FaultProxy:
@@ -177,8 +178,7 @@ class FaultProxy:
     async def close(self) -> None:
         """Listen no more, and close all connections, after what was sent."""
         await asyncio.gather(*self._opening)
-        for link in self.links:
-            link.close()
+        await asyncio.gather(*(link.close() for link in self.links))
         loop = asyncio.get_running_loop()
         for connection in list(self.connections):
             connection.close("after")

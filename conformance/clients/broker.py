@@ -20,6 +20,7 @@ from kraftspec.fastpath.errors import CodecError
 from kraftspec.fastpath.types import Uuid
 from kraftspec.generated import kafka
 from kraftspec.generated.errors import ErrorCode
+from kraftspec.loop_thread import end_listening
 from kraftspec.proxy.error_answers import error_answer, mark
 from kraftspec.proxy.frame import Api, apis_of
 from kraftspec.reference.wire.frames import (
@@ -42,8 +43,6 @@ _EARLIEST = -2  # The timestamp that asks for the first offset.
 _EPOCH_IN_LIST_OFFSETS = 4
 _BATCHED_COORDINATORS = 4  # The version of FindCoordinator from which on it has several keys.
 _FETCH_WAIT_S = 0.05  # No answer of an empty fetch waits longer; the tests have no time.
-# A connection that was accepted last is served after so many turns of the loop, and ended then.
-_ACCEPTED_TURNS = 5
 _BEFORE_SASL = ("ApiVersions", "SaslHandshake", "SaslAuthenticate")
 
 
@@ -108,14 +107,7 @@ class ScriptedCluster:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        loop = asyncio.get_running_loop()
-        for server in self._servers:  # One that is closed loses a connection just accepted.
-            for listening in server.sockets:
-                loop.remove_reader(listening)
-        for _turn in range(_ACCEPTED_TURNS):
-            await asyncio.sleep(0)
-        for server in self._servers:
-            server.close()
+        await end_listening(self._servers)
         for task in list(self._tasks):
             task.cancel()
         if self._tasks:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any, Generic, Self, TypeVar
 
-from kraftspec.loop_thread import LoopThread
+from kraftspec.loop_thread import LoopThread, end_listening
 
 HOST = "127.0.0.1"
 CHUNK_BYTES = 1 << 16
@@ -92,8 +92,7 @@ class Relay(Generic[TargetT]):
         return bound
 
     async def _close(self) -> None:
-        for server in self._servers:
-            server.close()
+        await end_listening(self._servers)
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()

@@ -1,13 +1,33 @@
-"""An event loop in a thread of its own, for callers that block, such as tests."""
+"""Event loops for callers that block, such as tests: a thread of its own, and how servers end."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine
-from typing import Any, TypeVar
+from collections.abc import Coroutine, Iterable
+from typing import Any, Final, TypeVar
+
+# A connection that was accepted last is served after so many turns of the loop.
+_ACCEPTED_TURNS: Final = 5
 
 _Result = TypeVar("_Result")
+
+
+async def end_listening(servers: Iterable[asyncio.Server]) -> None:
+    """Close servers. What serves the connections that they have accepted runs when this returns.
+
+    A server that is closed alone loses a connection that it has just accepted: its socket stays
+    open, and nothing serves it.
+    """
+    loop = asyncio.get_running_loop()
+    ended = list(servers)
+    for server in ended:
+        for listening in server.sockets:
+            loop.remove_reader(listening)
+    for _turn in range(_ACCEPTED_TURNS):
+        await asyncio.sleep(0)
+    for server in ended:
+        server.close()
 
 
 class LoopThread:

@@ -11,6 +11,7 @@ from tests.proxy.samples import filled
 
 from kraftspec.fastpath.message import Message
 from kraftspec.generated import kafka
+from kraftspec.loop_thread import end_listening
 from kraftspec.proxy.frame import apis_of
 from kraftspec.proxy.rules import Rule
 from kraftspec.proxy.server import FaultProxy, Link
@@ -172,8 +173,10 @@ async def stage(rules: Sequence[Rule] = (), answer: Answer = answer_filled) -> A
         try:
             yield scene
         finally:
-            server.close()
-            for writer in [client.writer for client in scene.clients] + node.writers:
-                writer.transport.abort()
+            await end_listening([server])
+            for client in scene.clients:
+                client.writer.transport.abort()
             while node.serving:
+                for writer in node.writers:  # Each time: one may have been accepted at the end.
+                    writer.transport.abort()
                 await asyncio.sleep(0.001)

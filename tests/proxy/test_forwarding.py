@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
+import socket
+from contextlib import ExitStack, suppress
 
 import pytest
 from tests.proxy.peers import APIS, TIMEOUT_S, Stage, answer_filled, request_frame, stage
@@ -16,6 +17,7 @@ from kraftspec.generated.kafka import (
     ProduceRequest,
     SaslHandshakeRequest,
 )
+from kraftspec.proxy.background import BackgroundProxy
 from kraftspec.proxy.rules import Rule
 from kraftspec.reference.wire.frames import response_header, sized
 
@@ -274,3 +276,18 @@ def test_the_proxy_stops_with_connections_open() -> None:
                 await scene.client()
 
     asyncio.run(run())
+
+
+def test_the_proxy_closes_connections_that_it_has_just_accepted() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening, ExitStack() as opened:
+        node = f"127.0.0.1:{listening.getsockname()[1]}"
+        for _ in range(20):
+            with BackgroundProxy() as proxy:
+                host, _, port = proxy.listen(node).rpartition(":")
+                clients = [
+                    opened.enter_context(socket.create_connection((host, int(port)), TIMEOUT_S))
+                    for _ in range(5)
+                ]
+            for client in clients:
+                with suppress(ConnectionResetError):
+                    assert client.recv(1) == b""

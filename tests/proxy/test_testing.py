@@ -74,6 +74,7 @@ def passes(directory: Path, text: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.soak
 def test_the_fixtures_before_our_own_nodes(tmp_path: Path) -> None:
     passes(tmp_path, QUORUM)
 

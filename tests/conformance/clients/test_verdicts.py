@@ -168,6 +168,7 @@ def test_what_was_played_is_judged_by_what_is_known_now(tmp_path: Path) -> None:
     assert saved.new() == []
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("client", [spec.name for spec in specs()])
 def test_known_failures_are_of_exchanges_that_there_are(client: str) -> None:
     excuses = known_failures(client, known_file(client))

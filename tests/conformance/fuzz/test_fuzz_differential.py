@@ -52,6 +52,7 @@ def partition(**fields: Any) -> Value:
 # ------------------------------------------------------------------------------ planted faults
 
 
+@pytest.mark.soak
 def test_a_wrong_sign_is_found_minimised_and_named_alike_by_every_seed() -> None:
     reports = [planted("sign", seed) for seed in (1, 2, 3)]
     for report in reports:
@@ -87,6 +88,7 @@ def test_a_wrong_width_is_found_at_the_field() -> None:
     assert report.differed > 20
 
 
+@pytest.mark.soak
 def test_what_only_changed_bytes_show_is_found() -> None:
     """A null that is taken where it must not be: no valid value has it."""
     report = planted("null", runs=3_000)
@@ -136,6 +138,7 @@ def test_the_same_seed_asks_the_same(tmp_path: Path) -> None:
     assert one | {"seconds": 0} == two | {"seconds": 0}
 
 
+@pytest.mark.soak
 def test_two_processes_find_what_one_does() -> None:
     command = f"{sys.executable} {PLANTED} sign"
     plan = Campaign(("kraftspec-python",), (command,), "kafka/Vote", runs=1_200)
@@ -160,6 +163,7 @@ def test_a_run_again_adds_nothing(tmp_path: Path) -> None:
     assert {finding.signature for finding in read(tmp_path)} == {f.signature for f in first}
 
 
+@pytest.mark.soak
 def test_findings_are_asked_again(tmp_path: Path) -> None:
     keep(tmp_path, planted("sign").findings.values())
     faulty = Campaign(("kraftspec-python",), (f"{sys.executable} {PLANTED} sign",))

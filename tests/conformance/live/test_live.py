@@ -161,6 +161,7 @@ def test_the_beginning_of_a_path_may_be_left_out() -> None:
     assert resolve("Fetch", "response", "partitions.errorCode") == "responses.partitions.errorCode"
 
 
+@pytest.mark.soak
 def test_a_wrong_node_fails() -> None:
     result = play("vote-survives-kill", WRONG)
     assert result.failed
@@ -225,6 +226,7 @@ def numbered(number: int) -> Callable[[Asked], Asked | None]:
     return lambda request: request if request.pending.correlation_id == number else None
 
 
+@pytest.mark.soak
 def test_no_step_waits_for_what_never_ends() -> None:
     text = """
 scenarios:

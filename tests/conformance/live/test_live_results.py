@@ -95,6 +95,7 @@ def test_results_as_junit(scenarios: Path, tmp_path: Path) -> None:
     assert [path.name for path in captures.iterdir()] == [f"{FAILED}.pcap"]
 
 
+@pytest.mark.soak
 def test_a_known_failure_is_0_and_its_pass_is_2(scenarios: Path, tmp_path: Path) -> None:
     junit = tmp_path / "junit.xml"
     result = run(scenarios, "--known", known(scenarios, FAILED), "--junit", junit, "--json")
@@ -110,6 +111,7 @@ def test_a_known_failure_is_0_and_its_pass_is_2(scenarios: Path, tmp_path: Path)
     assert ElementTree.parse(junit).getroot()[0].get("failures") == "1"
 
 
+@pytest.mark.soak
 def test_an_expired_one_fails_where_it_is_strict(scenarios: Path) -> None:
     expired = known(scenarios, FAILED, "2020-01-01")
     result = run(scenarios, "--filter", FAILED, "--known", expired)
@@ -136,6 +138,7 @@ BAD = """
 """
 
 
+@pytest.mark.soak
 def test_a_scenario_that_cannot_be_played_leaves_the_others(
     scenarios: Path, tmp_path: Path
 ) -> None:
@@ -167,6 +170,7 @@ def _begun(properties: Path) -> bool:
     return False
 
 
+@pytest.mark.soak
 def test_what_is_known_when_it_is_interrupted(scenarios: Path, tmp_path: Path) -> None:
     scenarios.write_text(WAITS)
     junit, home = tmp_path / "junit.xml", tmp_path / "home"

@@ -153,6 +153,7 @@ def no_epoch_check(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Core, "leader_error", lambda self, epoch: 0 if self.role.name == "leader" else 6)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("break_it", "api"),
     [

@@ -174,6 +174,7 @@ def test_annotated_bytes_are_kafkas(spec: str) -> None:
     assert count > 100
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("spec", SETS)
 def test_the_faults_are_those_of_the_plans(spec: str) -> None:
     """What is committed is what the plans of today call for, class, byte and path."""
