@@ -91,8 +91,13 @@ def use(profile: str) -> bool:
     modules = _modules(directory())
     is_there = f"{_PROFILES}.{profile.replace('-', '_')}.profile" in modules
     if not is_in_use() and is_there and not any(name in sys.modules for name in modules):
-        sys.meta_path.insert(0, _Finder(modules))
+        take(directory())
     return is_in_use() and is_there
+
+
+def take(home: Path) -> None:
+    """Take the modules of the library in a directory from now on."""
+    sys.meta_path.insert(0, _Finder(_modules(home)))
 
 
 def _modules(home: Path) -> dict[str, Callable[[], ModuleType]]:

@@ -163,6 +163,7 @@ def test_an_empty_default_is_not_shared(twins: tuple[dict[str, Any], dict[str, A
         assert other.items == []
 
 
+@pytest.mark.soak
 def test_adapted_sources_run_the_same(tmp_path: Path) -> None:
     """What is compiled is made of today's sources; a rule that fits them no more says so here."""
     paths = write_sources(tmp_path)
@@ -223,6 +224,33 @@ def _runs(*options: str) -> list[dict[str, Any]]:
     )  # fmt: skip
     runs: list[dict[str, Any]] = json.loads(done.stdout)
     return runs
+
+
+TINY = """
+import sys
+from pathlib import Path
+from kraftspec.simulation.compiled.build import compile_into
+from kraftspec.simulation.compiled.loading import take
+folder = Path(sys.argv[1])
+compile_into(folder, ["one.py", "two.py"], profiled=sys.argv[2] == "profiled")
+take(folder)
+sys.path.append(str(folder))
+import two
+print(two.four_times(21), type(two.four_times).__name__)
+"""
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("how", ["profiled", "quick"])
+def test_modules_are_compiled_with_and_without_a_training_run(tmp_path: Path, how: str) -> None:
+    (tmp_path / "one.py").write_text("def twice(number: int) -> int:\n    return number * 2\n")
+    (tmp_path / "two.py").write_text(
+        "from one import twice\n\n\n"
+        "def four_times(number: int) -> int:\n    return twice(twice(number))\n"
+    )
+    command = [sys.executable, "-c", TINY, str(tmp_path), how]
+    done = subprocess.run(command, capture_output=True, check=True, text=True)
+    assert done.stdout.split() == ["84", "builtin_function_or_method"]
 
 
 @pytest.mark.soak
