@@ -5,6 +5,7 @@ import java.util.Map;
 import java.util.Optional;
 import org.apache.kafka.common.message.FetchRequestData;
 import org.apache.kafka.common.message.VoteRequestData;
+import org.apache.kafka.common.protocol.ApiKeys;
 import org.apache.kafka.common.protocol.ApiMessage;
 
 /** Who may vote and fetches from an offset has all before it on its disk: so it acknowledges. */
@@ -124,6 +125,30 @@ final class SingleLeader extends Property {
 final class NoFatalError extends Property {
     @Override void fatal(Node node, String text) {
         throw new Broken("node " + node.id + ": " + text);
+    }
+}
+
+/** A node leaves another one alone for the retry backoff if the response carried nothing new. */
+final class NoSpin extends Property {
+    private static final int REQUESTS_MAX = 5; // In a row, each within the backoff of the last.
+
+    /** The same request, so often in a row. */
+    private record Repeated(ApiMessage request, int count, long lastMs) { }
+
+    private final Map<Integer, Repeated> sent = new HashMap<>(); // By node.
+
+    @Override void sent(Node node, ApiMessage request) {
+        long nowMs = node.host.life.time.milliseconds();
+        Repeated before = sent.get(node.id);
+        boolean isSame = before != null && before.request.equals(request)
+            && (nowMs - before.lastMs) * 1000 < node.settings.retryBackoffUs();
+        int count = isSame ? before.count + 1 : 1;
+        sent.put(node.id, new Repeated(request, count, nowMs));
+        if (count > REQUESTS_MAX) {
+            throw new Broken("node " + node.id + " sent the same "
+                + ApiKeys.forId(request.apiKey()) + " " + count + " times, each less than "
+                + node.settings.retryBackoffUs() / 1000 + " ms after the one before");
+        }
     }
 }
 

@@ -11,6 +11,7 @@ from kraftspec.simulation.harness.cores import Core
 from kraftspec.simulation.harness.protocol import HarnessError
 from kraftspec.simulation.java_example.java_file import (
     Origin,
+    bare,
     class_of,
     java_text,
     properties,
@@ -20,6 +21,7 @@ from kraftspec.simulation.java_example.steps import Step, steps_of
 from kraftspec.simulation.java_example.trial import BROKEN, Outcome, Trials, run
 from kraftspec.simulation.minimise import Minimal
 
+STEPS_MAX: Final = 40  # That a person follows.
 PROCESSES: Final = 3  # That must find the fault before a file is written.
 KAFKA: Final = "kafka"
 # It compares nodes. Without some calls the others give answers that no quorum gives, and correct
@@ -38,8 +40,8 @@ def write_example(
     name: str = "",
     command: str = "",
     progress: Progress | None = None,
-) -> Path:
-    """Write the Java file of a run and its pom; return the file.
+) -> tuple[Path, int]:
+    """Write the Java file of a run and its pom; return the file, and how many steps it has.
 
     Raises:
         HarnessError: the run has no node of Kafka, its property cannot be judged in Java or
@@ -57,7 +59,8 @@ def write_example(
     origin = Origin(release, broken, command or f"seed {minimal.seed} of the simulator")
     steps = steps_of(minimal, profile, cores, kafka)
     shown, told = _smallest(origin, name, steps, progress)
-    return write_whole(java_text(origin, name, shown, told.told), name, release, folder)
+    text = java_text(origin, name, shown, told.told)
+    return write_whole(text, name, release, folder), bare(text).count("    step(")
 
 
 def _smallest(

@@ -1,3 +1,6 @@
+import java.lang.reflect.Constructor;
+import java.lang.reflect.Proxy;
+import java.util.Arrays;
 import java.util.List;
 import java.util.OptionalInt;
 import java.util.TreeSet;
@@ -8,18 +11,19 @@ import org.apache.kafka.common.metadata.BeginTransactionRecord;
 import org.apache.kafka.common.metadata.TopicRecord;
 import org.apache.kafka.common.protocol.ApiMessage;
 import org.apache.kafka.common.utils.Time;
-import org.apache.kafka.common.utils.internals.LogContext;
 import org.apache.kafka.image.MetadataImage;
 import org.apache.kafka.image.loader.MetadataBatchLoader;
 import org.apache.kafka.raft.Batch;
 import org.apache.kafka.raft.LeaderAndEpoch;
 import org.apache.kafka.server.common.ApiMessageAndVersion;
+import org.apache.kafka.server.fault.FaultHandler;
 
 /**
  * Records of an aborted metadata transaction are applied when others follow in the same commit.
  *
- * <p>Run it with the jars of Apache Kafka 4.4.0: {@code java -cp 'libs/*' AbortedTransaction.java}.
- * It ends with 1 where the fault is there, and with 0 where it is not.
+ * <p>Run it with the jars of Apache Kafka 4.0 or later:
+ * {@code java -cp 'libs/*' AbortedTransaction.java}. It ends with 1 where the fault is there,
+ * and with 0 where it is not.
  */
 public final class AbortedTransaction {
     private static final LeaderAndEpoch LEADER = new LeaderAndEpoch(OptionalInt.of(1), 1);
@@ -39,11 +43,7 @@ public final class AbortedTransaction {
     /** Let a broker load the batches of one commit; return whether it has the aborted topic. */
     private static boolean applies(String what, List<List<ApiMessageAndVersion>> batches) {
         MetadataImage[] published = {MetadataImage.EMPTY};
-        MetadataBatchLoader loader = new MetadataBatchLoader(
-            new LogContext(), Time.SYSTEM,
-            (message, cause) -> new RuntimeException(message, cause),
-            (delta, image, manifest) -> published[0] = image,
-            (type, name) -> true);
+        MetadataBatchLoader loader = loader((delta, image, manifest) -> published[0] = image);
         loader.resetToImage(MetadataImage.EMPTY);
         long offset = 0;
         for (List<ApiMessageAndVersion> batch : batches) {
@@ -54,6 +54,35 @@ public final class AbortedTransaction {
         TreeSet<String> topics = new TreeSet<>(published[0].topics().topicsByName().keySet());
         System.out.println(what + ": topics " + topics);
         return topics.contains("aborted");
+    }
+
+    /** Make a loader. The parameters of its constructor are not the same in each release. */
+    private static MetadataBatchLoader loader(MetadataBatchLoader.MetadataUpdater updater) {
+        FaultHandler faults = (message, cause) -> new RuntimeException(message, cause);
+        Constructor<?> constructor = MetadataBatchLoader.class.getConstructors()[0];
+        List<Object> known = List.of(Time.SYSTEM, faults, updater);
+        Object[] values = Arrays.stream(constructor.getParameterTypes())
+            .map(type -> known.stream().filter(type::isInstance).findFirst()
+                .orElseGet(() -> byDefault(type)))
+            .toArray();
+        try {
+            return (MetadataBatchLoader) constructor.newInstance(values);
+        } catch (ReflectiveOperationException error) {
+            throw new IllegalStateException(error);
+        }
+    }
+
+    /** LogContext has another package since 4.4.0; 4.1.2 has no SupportedConfigChecker yet. */
+    private static Object byDefault(Class<?> type) {
+        if (type.isInterface()) {
+            return Proxy.newProxyInstance(
+                type.getClassLoader(), new Class<?>[] {type}, (proxy, method, values) -> true);
+        }
+        try {
+            return type.getConstructor().newInstance();
+        } catch (ReflectiveOperationException error) {
+            throw new IllegalStateException(error);
+        }
     }
 
     private static ApiMessageAndVersion topic(String name) {

@@ -167,13 +167,14 @@ def simulate(
         if any((ignored, minimise, svg, java)) or ((cores or without) and not is_model_check):
             raise click.UsageError(_ALONE)
         spoken = _profile_for(cores or lock_step_with or (), profile, without)
-        run = _Run(spoken, events, nodes, cores or (), ())
+        run = _Run(spoken, events, nodes, cores or (), (), bugs)
         with _conditions(bugs):
             _compare(chosen, lock_step_with, is_model_check, run, as_json)
         return
     if java is not None and not any(core.name.startswith("kafka") for core in cores or ()):
         raise click.UsageError("--java is for nodes of Kafka: --core kafka:4.4.0")
-    run = _Run(_profile_for(cores or (), profile, without), events, nodes, cores or (), ignored)
+    spoken = _profile_for(cores or (), profile, without)
+    run = _Run(spoken, events, nodes, cores or (), ignored, bugs)
     _check_ignored(run)
     with _conditions(bugs, ignored):
         results = _run(chosen, run)
@@ -260,6 +261,7 @@ class _Run(NamedTuple):
     nodes: int | None
     cores: tuple[Core, ...]
     ignored: tuple[str, ...]
+    bugs: tuple[str, ...]
 
 
 def _check_ignored(run: _Run) -> None:
@@ -344,21 +346,29 @@ def _tell(minimal: Minimal, run: _Run, svg: Path | None) -> list[str]:
 
 def _write_java(minimal: Minimal, run: _Run, folder: Path) -> None:
     """Write a minimised run of Kafka's nodes as a Java file."""
-    from kraftspec.simulation.java_example.smallest import write_example
+    from kraftspec.simulation.java_example.smallest import STEPS_MAX, write_example
 
-    cores = ",".join(core.name for core in run.cores)
+    cores = ",".join(map(str, run.cores))
     options = [f"--nodes {run.nodes}"] if run.nodes else []
+    options += [f"--without {name}" for name in sorted(run.profile.without)]
+    options += [f"--bug {name}" for name in run.bugs]
     options += [f"--ignore {name}" for name in run.ignored]
     command = " ".join([
         f"kraftspec simulate --core {cores} --seed {minimal.seed} --events {run.events}",
         *options, "--java DIR",
     ])  # fmt: skip
     with progress("Leaving calls out") as advance:
-        path = write_example(
+        path, steps = write_example(
             minimal, run.profile, run.cores, folder, command=command,
             progress=lambda left: advance(counted(left, "call"), 0, 1),
         )  # fmt: skip
     click.echo(f"The Java file: {path}", err=True)
+    if steps > STEPS_MAX:
+        click.echo(
+            f"It has {steps} steps. A person follows {STEPS_MAX}: try another seed with it, "
+            "or fewer --events.",
+            err=True,
+        )
 
 
 def _print(results: list[Result], explained: Result | None, trace: list[str]) -> None:
