@@ -8,7 +8,7 @@ two events a node is some bytes, from which any event may be tried.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Hashable, Set
+from collections.abc import Hashable, Sequence, Set
 from typing import Any
 
 import msgspec
@@ -127,12 +127,13 @@ class Disk:
         control: tuple[tuple[int, ControlRecord], ...] = (),
     ) -> None:
         last_offset = effect.base_offset + len(effect.records) - 1
-        self.append_batch(Batch(effect.base_offset, last_offset, effect.epoch, b"", control))
+        batch = Batch(effect.base_offset, last_offset, effect.epoch, b"", control)
+        self.append_batches((batch,))
 
-    def append_batch(self, batch: Batch) -> None:
-        """Append a batch that the leader sent."""
-        assert batch.base_offset == self.end_offset
-        self.batches += (batch,)
+    def append_batches(self, batches: Sequence[Batch]) -> None:
+        """Append batches that the leader sent."""
+        assert batches[0].base_offset == self.end_offset
+        self.batches += tuple(batches)
 
     def truncate(self, end_offset: int) -> None:
         """Cut the log."""

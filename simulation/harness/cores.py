@@ -35,6 +35,9 @@ class Core(msgspec.Struct, frozen=True):
     name: str
     percent: int | None = None  # Of the nodes; None: in turns.
 
+    def __str__(self) -> str:
+        return self.name if self.percent is None else f"{self.name}={self.percent}%"
+
     @property
     def is_own(self) -> bool:
         """Whether it is ours."""

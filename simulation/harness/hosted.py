@@ -295,9 +295,10 @@ class HostedNode(Host):
         super().on_append_control(effect)
         self.say("appended", True, self.storage.log.read(effect.base_offset, 1))
 
-    def append_batch(self, batch: Batch) -> None:
-        super().append_batch(batch)
-        self.say("appended", False, batch.data)
+    def append_batches(self, batches: Sequence[Batch]) -> None:
+        for batch in batches:
+            super().append_batches((batch,))
+            self.say("appended", False, batch.data)
 
     def sync(self) -> ev.LogFlushed:
         flushed = super().sync()

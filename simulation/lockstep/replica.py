@@ -189,7 +189,11 @@ class PairReplica(HarnessReplica):
                 self._alone_us = self._last_us
                 command, values = "tick", values[:1]
             else:
-                if command == "fail" and same[1] == UpdateRaftVoterRequest.API_KEY:
+                # One asked the leader at once, the other a server that has its address.
+                is_of_rejection = same[2] == self._rejected_us
+                if command == "fail" and (
+                    is_of_rejection or same[1] == UpdateRaftVoterRequest.API_KEY
+                ):
                     self._rejected_us = self._last_us
                 values = (values[0], same[0], *values[2:])
                 is_overdue = self._is_overdue(same)

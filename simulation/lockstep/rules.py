@@ -15,6 +15,7 @@ import msgspec
 
 from kraftspec.generated.errors import ErrorCode
 from kraftspec.generated.kafka import (
+    AddRaftVoterRequest,
     AddRaftVoterResponse,
     DescribeQuorumResponse,
     FetchRequest,
@@ -38,6 +39,7 @@ from kraftspec.simulation.network import Message
 
 Differences = Mapping[str, tuple[Any, Any]]
 Partition = Any  # Of a FetchResponse.
+Kind = Any  # A class of requests.
 Explains = Callable[[Step, Differences], set[str]]
 NOTHING: Final[set[str]] = set()
 ALL: Final = "*"
@@ -219,7 +221,8 @@ def _is_rejected_snapshot(request: Request, message: Message, mine: bytes, their
 def _asks_at_once(step: Step, differences: Differences) -> set[str]:
     """Kafka's asks who was of no use, ours nobody or another server the same."""
     ours, kafkas = differences.get("sent", (None, None))
-    if len(differences) > 1 or len(kafkas or ()) != 1 or len(ours or ()) > 1:
+    others = differences.keys() - {"sent"} - _vote_without_directory(step, differences)
+    if others or len(kafkas or ()) != 1 or len(ours or ()) > 1:
         return NOTHING
     since_ms = step.rejected_ms
     if step.command == "tick" and since_ms >= step.timeout_ms:
@@ -327,10 +330,15 @@ def _won_while_leaving(step: Step, differences: Differences) -> set[str]:
     return NOTHING
 
 
-def _updates_again(step: Step, differences: Differences) -> set[str]:
+def _sends(differences: Differences, ours: Kind, kafkas: Kind) -> bool:
+    """Whether ours sends requests of one kind, and Kafka's of another."""
     sent = differences.get("sent", (None, None))
     kinds = [{one.api_key for one in requests or ()} for requests in sent]
-    is_so = kinds == [{FetchRequest.API_KEY}, {UpdateRaftVoterRequest.API_KEY}]
+    return kinds == [{ours.API_KEY}, {kafkas.API_KEY}]
+
+
+def _updates_again(step: Step, differences: Differences) -> set[str]:
+    is_so = _sends(differences, FetchRequest, UpdateRaftVoterRequest)
     return {"sent"} if is_so and step.ours.state["kraft_version"] == 0 else NOTHING
 
 
@@ -386,7 +394,10 @@ def _has_earlier_watermark(a: Partition, b: Partition) -> bool:
 def _ks_2026_05(step: Step, differences: Differences) -> set[str]:
     ours, kafkas = differences.get("voters", (None, None))
     if ours is not None and kafkas is None and {"appended", "reset"} & step.kafkas.told.keys():
-        return {"voters"} | _names(differences, "state.is_voter", "state.kraft_version")
+        told = {"voters"} | _names(differences, "state.is_voter", "state.kraft_version")
+        # A request may follow from it.
+        joins = _sends(differences, AddRaftVoterRequest, FetchRequest)
+        return told | {"sent"} if joins and "state.kraft_version" in told else told
     return NOTHING
 
 

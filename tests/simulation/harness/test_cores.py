@@ -30,7 +30,9 @@ ROOT = Path(__file__).parents[3]
 def test_cores_are_named_in_turns_or_by_shares() -> None:
     assert parse_cores("kafka:4.3.1") == (Core("kafka:4.3.1"),)
     assert parse_cores("kafka:4.3.1, kraftspec") == (Core("kafka:4.3.1"), Core("kraftspec"))
-    assert parse_cores("kafka=60%,kraftspec=40%") == (Core("kafka", 60), Core("kraftspec", 40))
+    shares = "kafka=60%,kraftspec=40%"
+    assert parse_cores(shares) == (Core("kafka", 60), Core("kraftspec", 40))
+    assert ",".join(map(str, parse_cores(shares))) == shares
 
 
 @pytest.mark.parametrize("text", ["", "kafka,", "kafka=60%,kraftspec", "kafka=60%,kraftspec=50%"])

@@ -52,6 +52,7 @@ def run(seed: int, *cores: Core, events: int = 400) -> Result:
     return simulate(seed, KAFKA, events=events, cores=cores)
 
 
+@pytest.mark.soak
 def test_a_core_behind_the_protocol_keeps_every_property(own: Core) -> None:
     """Its runs are others than in process: there a sync takes time of its own."""
     results = [run(seed, own) for seed in range(12)]
@@ -61,6 +62,7 @@ def test_a_core_behind_the_protocol_keeps_every_property(own: Core) -> None:
     assert "not shown" in results[0].to_json()["invariants"].values()
 
 
+@pytest.mark.soak
 def test_the_same_seed_is_the_same_run_in_another_process(own: Core) -> None:
     first = [run(seed, own).trace_hash for seed in (1, 2)]
     close_processes()

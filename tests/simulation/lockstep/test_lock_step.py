@@ -105,6 +105,9 @@ def test_no_step_of_kafka_is_unexplained() -> None:
         (1143, 700),  # One of the two left a server alone, and the pair was joined already.
         (1474, 10_000),  # A pair was joined whose voters were not the same.
         (1299, 3_000),  # The power went in the step in which a voter was removed.
+        (2401, 10_000),  # One asked the leader, one a server at its address; both failed.
+        (4170, 10_000),  # One asked at once, and had voted for itself.
+        (3687, 10_000),  # A request that follows from KS-2026-05.
     ],
 )
 def test_what_looked_like_a_difference_is_none(seed: int, events: int) -> None:

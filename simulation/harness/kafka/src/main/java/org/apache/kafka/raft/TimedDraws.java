@@ -24,6 +24,11 @@ final class TimedDraws extends Random {
         return (int) (step(seed, time.milliseconds()) * bound / STEPS);
     }
 
+    // Of 3.9.2, 4.0.1 and 4.0.2. Without it a draw would come from the clock of the machine.
+    @Override public int nextInt(int origin, int bound) {
+        return origin + nextInt(bound - origin);
+    }
+
     private static long step(long seed, long timeMs) {
         long mixed = seed + timeMs * 0x9E3779B97F4A7C15L;
         mixed = (mixed ^ mixed >>> 30) * 0xBF58476D1CE4E5B9L;
