@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from kraftspec.conformance.cluster.node import free_port
+from kraftspec.memory import keep_freed_memory
 from kraftspec.reference.local.quorum import LocalQuorum, is_leading
 from kraftspec.reference.node.config import load_config
 from kraftspec.reference.node.runtime import Node
@@ -31,6 +32,9 @@ SETTINGS = {
     "controller.quorum.fetch.timeout.ms": "30000",
     "controller.quorum.request.timeout.ms": "30000",
     "controller.quorum.append.linger.ms": "0",
+    # These are not metadata records: writing a snapshot would read the whole log, and then fail.
+    "metadata.log.max.record.bytes.between.snapshots": str(1 << 40),
+    "metadata.log.max.snapshot.interval.ms": "0",
 }
 
 # ---- the client side ---------------------------------------------------------------------------
@@ -133,6 +137,7 @@ class NetworkedQuorum:
 
 async def serve(path: str) -> None:
     """Run a node until the input ends."""
+    keep_freed_memory()  # As `kraftspec node` does.
     node = Node(load_config(path))
     await node.start()
     ends = _count_syncs(node)

@@ -304,7 +304,8 @@ def _figures(run: dict[str, Any]) -> str:
         ]
     if any(group.startswith("TCP ") for group in groups):
         parts += [
-            "Over TCP: the same with a process a node, over loopback, the client in the leader's.",
+            "Over TCP: the same with a process a node, over loopback, the client in the leader's. "
+            "No node writes a snapshot.",
             "",
         ]
     for heading, prefix, unit in FAMILIES:

@@ -134,6 +134,7 @@ def races(rounds: int) -> dict[tuple[int, int], Race]:
     return races_
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("who", [OURS, IN_TURN, AT_ONCE, IN_PLACE])
 @pytest.mark.parametrize(("in_flight", "count"), SIZES)
 def test_networked(benchmark: Any, in_flight: int, count: int, who: str) -> None:
@@ -146,6 +147,7 @@ def test_networked(benchmark: Any, in_flight: int, count: int, who: str) -> None
     )
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("who", [f"{OURS} p50", f"{OURS} p99"])
 @pytest.mark.parametrize(("in_flight", "count"), SIZES)
 def test_acknowledged_over_tcp(benchmark: Any, in_flight: int, count: int, who: str) -> None:

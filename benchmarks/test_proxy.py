@@ -109,6 +109,7 @@ def races(turns: int) -> tuple[dict[str, dict[str, list[float]]], dict[str, list
     return latencies, used
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("who", [*BETWEEN, DIRECT])
 @pytest.mark.parametrize("part", ["p50", "p99"])
 def test_proxy_exchange(benchmark: Any, part: str, who: str) -> None:
