@@ -8,8 +8,11 @@ BIN := .venv/bin
 export UV_PYTHON_DOWNLOADS := never
 export UV_CONSTRAINT := $(CURDIR)/constraints.txt
 export UV_BUILD_CONSTRAINT := $(CURDIR)/constraints.txt
-# uv copies when the cache is on another file system; saying so keeps it from warning.
-export UV_LINK_MODE ?= copy
+# Six environments that hold the same packages: as hard links to uv's cache they take the disk once.
+export UV_LINK_MODE ?= hardlink
+
+# Tests start hundreds of processes: without bytecode each of them compiles what it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
 # The first interpreter that really starts (a pyenv shim may be there and not start).
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python3.14; do \
@@ -37,33 +40,36 @@ setup: .venv/.ready ## Make .venv with the locked dependencies
 # What `make test` leaves to `make test-all`, but for the smokes; the markers are in pyproject.toml.
 QUICK := smoke or not (kafka or spark or peers or browser or wireshark or soak)
 
+# Many tests wait for other processes: three at a time on two cores. A worker keeps the tests of a
+# module together, and one that is done takes tests of another.
+WORKERS := -n $(shell expr $$(getconf _NPROCESSORS_ONLN) \* 3 / 2) --dist worksteal
+
 .PHONY: test
 test: .venv/.ready ## What to run before each commit: the quick tests, lint, types, docs
 	@mkdir -p build/tests
-	$(BIN)/pytest -q -n auto -m '$(QUICK)' --junitxml=build/tests/quick.xml $(COVER) $(ARGS)
+	$(BIN)/pytest -q $(WORKERS) -m '$(QUICK)' --junitxml=build/tests/quick.xml $(ARGS)
 	$(MAKE) --no-print-directory --keep-going -j2 lint type docs
-
-# Tests that have a marker wait for other processes a third of their time: three at a time on two cores.
-WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) \* 3 / 2)
 
 # The interpreters beside that of .venv. pyenv shows one of those it has, unless it is told of more.
 OTHERS = $(shell $(BIN)/python tests/interpreters.py)
 
 .PHONY: test-all
-test-all: COVER = --cov --cov-report= --cov-fail-under=0
-test-all: export COVERAGE_FILE = $(CURDIR)/build/tests/coverage
 test-all: test ## Every test there is, every interpreter, packages, sanitizers, leaks (tox)
 	@rm -rf build/lib build/bdist.* # setuptools would put modules that are gone into the wheel
 	@tests/fastpath/arm_crc.sh # Only root's: a cross compiler and an emulator, where they are missing
 	@$(BIN)/python tests/interpreters.py --untested
-	# What `make test` has run is not run again; its coverage is counted.
-	$(BIN)/tox run -e full -- -n $(WORKERS) -m 'not ($(QUICK))' --cov-append
+	# What `make test` has run is not run again.
+	$(BIN)/tox run -e full -- $(WORKERS) -m 'not ($(QUICK))'
 	@# Two environments must not be built at once, for they share files; their tests do not.
 	@# First those that take one core: the interpreters fill both to the end.
 	export PYENV_VERSION=$$($(BIN)/python tests/interpreters.py --pyenv) && \
 		rest=$$(echo sdist sanitize leaks wheel $(OTHERS) | tr ' ' ,) && \
 		$(BIN)/tox run --notest -e $$rest && \
 		$(BIN)/tox run-parallel --parallel 2 --parallel-live --skip-pkg-install -e $$rest
+
+.PHONY: coverage
+coverage: .venv/.ready ## Every test, the branches counted that they run: twice as long as without
+	$(BIN)/tox run -e full -- $(WORKERS) --cov --cov-report=term
 
 .PHONY: demo
 demo: .venv/.ready ## Check specs, generate codecs, verify the golden vectors, print what was proven
@@ -138,8 +144,8 @@ simulate: .venv/.ready ## Simulate quorums; ARGS='--seeds A..B --events N'
 	$(BIN)/kraftspec simulate $(or $(ARGS),--seeds 0..999)
 
 .PHONY: simulate-compiled
-simulate-compiled: .venv/.ready ## Compile the simulator, in minutes; `kraftspec simulate` uses it from then on
-	$(BIN)/python -m kraftspec.simulation.compiled
+simulate-compiled: .venv/.ready ## Compile the simulator, in minutes; `kraftspec simulate` uses it then; ARGS=--quick
+	$(BIN)/python -m kraftspec.simulation.compiled $(ARGS)
 
 .PHONY: simulate-kafka
 simulate-kafka: .venv/.ready ## Simulate quorums of Apache Kafka's own nodes; CORE=kafka:4.3.1,kraftspec ARGS='--seeds A..B'

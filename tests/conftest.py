@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import signal
@@ -193,6 +194,12 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     """A test that takes the fixture ``spark`` or ``browser`` needs what the fixture starts."""
     for name in {"spark", "browser"} & set(getattr(item, "fixturenames", ())):
         item.add_marker(name)
+
+
+def pytest_collection_finish() -> None:
+    """Leave thousands of tests and what they import out of each collection of garbage to come."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -137,6 +137,7 @@ def test_no_vectors_prove_nothing() -> None:
     assert "nothing was tested" in result.stderr
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("filter_", "hint"),
     [
@@ -251,6 +252,7 @@ def hello(*options: str, **environment: str) -> subprocess.CompletedProcess[str]
     )
 
 
+@pytest.mark.soak
 def test_the_adapter_says_which_codec_answers() -> None:
     told = [hello(), hello("--codec", "python"), hello(KRAFTSPEC_PURE="1")]
     facts = [json.loads(done.stdout) for done in told]

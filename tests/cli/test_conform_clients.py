@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
+import pytest
 from click.testing import CliRunner, Result
 
 from kraftspec.cli import main
@@ -50,6 +51,7 @@ def test_a_client_with_a_fault_fails() -> None:
     assert produce[0]["fields"]["acks"] == -1
 
 
+@pytest.mark.soak
 def test_a_known_failure_is_no_failure(tmp_path: Path) -> None:
     known = tmp_path / "known.toml"
     entry = (
@@ -64,6 +66,7 @@ def test_a_known_failure_is_no_failure(tmp_path: Path) -> None:
     assert "plain-produce/wrong does not fail any more" in result.stderr
 
 
+@pytest.mark.soak
 def test_a_mistake_of_ours_is_no_verdict(tmp_path: Path) -> None:
     path = tmp_path / "ours.yaml"
     path.write_text(
@@ -86,6 +89,7 @@ def test_what_there_is() -> None:
     assert run("--check").exit_code == 0
 
 
+@pytest.mark.soak
 def test_what_there_is_not() -> None:
     assert run("--client", "absent").exit_code == 2
     nothing = run("--client", "kraftspec", "--filter", "absent")

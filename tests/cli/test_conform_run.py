@@ -354,6 +354,7 @@ def test_adapters() -> None:
     assert all(row["name"] in table for row in rows)
 
 
+@pytest.mark.soak
 def test_the_table_of_adapters_fits_a_terminal() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "kraftspec", "conform", "adapters"], capture_output=True, text=True,

@@ -33,7 +33,7 @@ OTHERS = {
     "FIRST=": ("cli/test_documented_shell.py", '("FIRST=", "SCRAM=")'),
     "SCRAM=": ("cli/test_documented_shell.py", '("FIRST=", "SCRAM=")'),
     "docs/packages.md sh": ("conformance/artefacts/test_artefacts.py", "lines(found)"),
-    "pytest -n auto": ("../Makefile", "pytest -q -n auto -m"),  # CI runs it.
+    "pytest -n auto": ("../tox.ini", "pytest -q -n auto -m"),  # CI runs it.
     "docs/shell.md console": ("cli/test_shell.py", 'words[:2] == ["kraftspec", "shell"]'),
     "pip install": ("packaging_smoke.py", "pip install"),
     "python3 -m http.server": ("codegen/test_explorer.py", '"http.server", "--directory"'),

@@ -47,6 +47,7 @@ def commands(command: click.Command, name: str = "") -> Iterator[tuple[str, clic
         yield from commands(below, f"{name} {each}".strip())
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_name_that_is_taken(name: str, tmp_path: Path) -> None:
     words, suffix, below = COMMANDS[name]

@@ -153,6 +153,7 @@ def test_it_starts_again_after_sigkill(home: Home, running: subprocess.Popen[str
         end(again)
 
 
+@pytest.mark.soak
 @pytest.mark.usefixtures("running")
 def test_a_directory_that_is_open_is_told(home: Home) -> None:
     error = refused(home)
@@ -226,6 +227,7 @@ def test_a_disk_that_fails_ends_the_node_with_its_own_code(home: Home) -> None:
     assert "failed" in output
 
 
+@pytest.mark.soak
 def test_a_second_signal_does_not_wait_for_another_leader(tmp_path: Path) -> None:
     """Of three voters one runs: whom it could leave the quorum to, it waits in vain."""
     home = Home(tmp_path / "node", others=(2, 3))

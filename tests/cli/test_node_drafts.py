@@ -44,6 +44,7 @@ def run(*arguments: str, code: int = 0) -> str:
     return done.stdout
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("profile", ["kip-595", "kip-853", "kip-996"])
 def test_a_node_of_a_draft_serves_and_leaves_cleanly(tmp_path: Path, profile: str) -> None:
     quorum = LocalQuorum(tmp_path, voters=1, first_port=free_port(set()), profile=profile)

@@ -339,6 +339,7 @@ def test_a_target_is_read(tmp_path: Path) -> None:
     assert (done.exit_code, done.output) == (0, "[1, 2]\n")
 
 
+@pytest.mark.soak
 def test_kip_996_is_described_and_has_no_other_command(tmp_path: Path) -> None:
     with quorum_up(tmp_path, "kip-996") as up:
         until(lambda: len(rows(up)) == 3)

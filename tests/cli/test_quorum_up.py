@@ -54,6 +54,7 @@ def run_until(seen: Callable[[str], bool], *arguments: str) -> list[str]:
     return lines
 
 
+@pytest.mark.soak
 def test_a_fix_that_is_off_is_logged_by_each_node() -> None:
     speaking = ("--profile", "kip-996", "--without", "own-word", "--nodes", "1", "--json")
     lines = run_until(lambda line: '"state"' in line, *speaking)
@@ -109,6 +110,7 @@ def test_the_leader_is_ended_and_another_leads() -> None:
     assert events[-1]["failoverMs"][0] == follows["ms"] > 0
 
 
+@pytest.mark.soak
 def test_plain_lines_where_there_is_no_terminal() -> None:
     lines = run_until(
         lambda line: re.search(r" 2 observer to [1-9]", line) is not None,
@@ -136,6 +138,7 @@ def test_a_state_does_not_contradict_itself() -> None:
         assert ("no leader" in line) == (role == "candidate")
 
 
+@pytest.mark.soak
 def test_a_reader_that_goes_away() -> None:
     with subprocess.Popen(
         [*COMMAND, "--json", "--nodes", "1", "--interval", "0.1", "--for", "600"],
@@ -154,6 +157,7 @@ def test_a_reader_that_goes_away() -> None:
         assert process.stderr.read() == ""
 
 
+@pytest.mark.soak
 def test_it_stops_when_it_is_time() -> None:
     begun_s = time.monotonic()
     done = run("--for", "0.5", "--nodes", "1", "--json")
@@ -162,6 +166,7 @@ def test_it_stops_when_it_is_time() -> None:
     assert 0.5 <= json.loads(done.stdout.splitlines()[-1])["seconds"] < PATIENCE_S / 2
 
 
+@pytest.mark.soak
 def test_a_live_table_on_a_terminal() -> None:
     """Drawn anew until Ctrl-C; then the cursor is there again, and the summary below."""
     reads, writes = pty.openpty()
@@ -214,6 +219,7 @@ def test_wrong_usage(arguments: tuple[str, ...], expected: str) -> None:
     assert expected in done.stderr
 
 
+@pytest.mark.soak
 def test_a_directory_of_something_else(tmp_path: Path) -> None:
     home = tmp_path / "1"
     home.mkdir()
@@ -224,6 +230,7 @@ def test_a_directory_of_something_else(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.soak
 def test_a_directory_with_other_nodes(tmp_path: Path) -> None:
     done = run("--nodes", "1", "--directory", str(tmp_path), "--for", "0.1")
     assert done.returncode == 0, done.stderr

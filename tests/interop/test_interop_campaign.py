@@ -8,6 +8,7 @@ import socket
 import struct
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -149,6 +150,21 @@ def hello(node_id: int) -> bytes:
     """The beginning of a request, as far as its client id."""
     name = b"raft-client-%d" % node_id
     return struct.pack(">ihhih", 99, 18, 4, 1, len(name)) + name
+
+
+def test_the_network_closes_a_connection_that_it_has_just_accepted() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        for _ in range(100):
+            with ExitStack() as opened:
+                with Network() as network:
+                    address = ("127.0.0.1", network.open(1, listening.getsockname()[1]))
+                    clients = [
+                        opened.enter_context(socket.create_connection(address, 10))
+                        for _ in range(5)
+                    ]
+                for client in clients:
+                    with suppress(ConnectionResetError):
+                        assert client.recv(1) == b""
 
 
 def test_what_is_cut_is_held_back_until_it_is_healed(echo: int) -> None:

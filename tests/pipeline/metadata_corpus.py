@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from kraftspec.conformance.cluster import Cluster, class_path
+from kraftspec.conformance.cluster import RELEASE, Cluster, class_path
 from kraftspec.conformance.cluster.node import Node
 from kraftspec.fastpath.message import Message
 from kraftspec.fastpath.types import Uuid
@@ -275,18 +275,18 @@ def keep(log: Path, directory: Path) -> None:
         shutil.copyfile(path, directory / path.name)
 
 
-def run_java(source: Path, *arguments: str | int | Path) -> subprocess.CompletedProcess[str]:
-    """Run a Java file over Kafka's own classes."""
+def run_java(
+    source: Path, *arguments: str | int | Path, release: str = RELEASE
+) -> subprocess.CompletedProcess[str]:
+    """Run a Java file over the classes of a release of Kafka."""
+    jars = os.pathsep.join(map(str, class_path(release)))
     return subprocess.run(
-        [
-            "java", "-XX:TieredStopAtLevel=1", "-cp", os.pathsep.join(map(str, class_path())),
-            str(source), *map(str, arguments),
-        ],
+        ["java", "-XX:TieredStopAtLevel=1", "-cp", jars, str(source), *map(str, arguments)],
         capture_output=True,
         text=True,
         timeout=JAVA_TIMEOUT_S,
         check=False,
-    )  # fmt: skip
+    )
 
 
 def oracle(*arguments: str | int | Path) -> list[dict[str, Any]]:

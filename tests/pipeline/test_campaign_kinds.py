@@ -176,6 +176,7 @@ def test_simulations_find_what_is_planted_and_make_it_small() -> None:
     assert {tally.class_ for tally in clean.tallies} == {"clean"}
 
 
+@pytest.mark.soak
 def test_seeds_that_the_compiled_simulator_finds_clean_are_not_run_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -511,6 +512,7 @@ def documented() -> list[list[str]]:
     ]
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("arguments", documented(), ids=" ".join)
 def test_documented_campaigns_run(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Each is planned as it stands, and a small one of its like does a unit."""

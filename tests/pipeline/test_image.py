@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from kraftspec.conformance.cluster import RELEASE, RELEASES
 from kraftspec.fastpath import encode_batch, encode_control_batch
 from kraftspec.fastpath.message import Message
 from kraftspec.fastpath.types import Uuid
@@ -283,9 +284,13 @@ def test_an_image_is_of_one_log(tmp_path: Path) -> None:
 
 
 @pytest.mark.kafka
-def test_the_file_of_ks_2026_08_shows_the_fault() -> None:
+@pytest.mark.parametrize(
+    "release",
+    [pytest.param(one, marks=() if one == RELEASE else pytest.mark.soak) for one in RELEASES],
+)
+def test_the_file_of_ks_2026_08_shows_the_fault(release: str) -> None:
     folder = Path(__file__).resolve().parents[2] / "findings/embargoed/KS-2026-08"
-    done = run_java(folder / "AbortedTransaction.java")
+    done = run_java(folder / "AbortedTransaction.java", release=release)
     assert (done.returncode, done.stdout.count("aborted, after")) == (1, 2), done.stderr
 
 

@@ -23,6 +23,7 @@ WITHDRAWN, GRAFTED = 122, 162
 MOVED, PADDED = 8, 37
 
 
+@pytest.mark.soak
 def test_a_few_seeds() -> None:
     done = sum((check(seed) for seed in (0, 1, 2, *WITHOUT_VERSION)), Counter[str]())
     assert done["elected, and committed more"] >= 3
@@ -91,6 +92,7 @@ def test_a_change_that_is_withdrawn_with_what_is_committed_is_seen(
     assert first_violation([WITHDRAWN]) == "withdrawn_is_uncommitted"
 
 
+@pytest.mark.soak
 def test_a_cure_that_forgets_a_keeper_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only the first of the nodes to keep gets the batch; the others are left as they were."""
     write = cure._write_log

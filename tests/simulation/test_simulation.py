@@ -48,7 +48,9 @@ REGRESSIONS = {
 }
 
 
-@pytest.mark.parametrize("first", range(0, 30, 5))
+@pytest.mark.parametrize(
+    "first", [0, 5, *(pytest.param(first, marks=pytest.mark.soak) for first in range(10, 30, 5))]
+)
 def test_every_property_holds(first: int) -> None:
     """Five seeds; `make simulate` runs thousands."""
     for seed in range(first, first + 5):
@@ -57,6 +59,7 @@ def test_every_property_holds(first: int) -> None:
         assert result.events >= SHORT
 
 
+@pytest.mark.soak
 def test_the_runs_are_worth_something() -> None:
     """Appends are acknowledged, leaders change, and most kinds of fault are met."""
     results = [simulate(seed, PROFILE, events=SHORT) for seed in range(100, 112)]
@@ -314,6 +317,7 @@ def test_a_node_that_spins_is_found(bug: str) -> None:
     assert result.violation[0] == "no_spin"
 
 
+@pytest.mark.soak
 def test_an_answer_to_an_old_tool_that_lacks_something_is_found() -> None:
     """DescribeQuorum is asked at all versions."""
     result = search("tells_old_tools_less", PROFILE, seconds_max=60)

@@ -36,7 +36,12 @@ FLAWS = {
     ("kip-996", "own-word"): ("majority_elects", 11, 200),
     ("kip-996", "epoch-first"): ("higher_epoch_is_adopted", 10, 1_500),
 }
-SLOW = {("kip-595", "leader-stays")}
+SLOW = {
+    ("kip-595", "leader-stays"),
+    ("kip-853", "removed-when-committed"),
+    ("kip-853", "loser-steps-down"),
+    ("kip-996", "own-word"),
+}
 # No seed shows these; of kip-595, `test_simulation_kip_595` has what there is to see of them.
 WITHOUT_A_SEED = {
     ("kafka", "removed-when-committed"),  # `test_the_gridlock_of_two_voters`: a rash operator.
@@ -45,7 +50,9 @@ WITHOUT_A_SEED = {
 }
 
 
-@pytest.mark.parametrize("first", range(0, 20, 5))
+@pytest.mark.parametrize(
+    "first", [0, *(pytest.param(first, marks=pytest.mark.soak) for first in range(5, 20, 5))]
+)
 @pytest.mark.parametrize("name", DRAFTS)
 def test_every_property_holds(name: str, first: int) -> None:
     events, properties = DRAFTS[name]

@@ -28,6 +28,7 @@ def test_an_operator_alters_the_quorum_in_some_runs() -> None:
         assert simulate(seed, PROFILE, events=EVENTS).faults["AlterQuorum"] > 0
 
 
+@pytest.mark.soak
 def test_either_order_of_bump_and_backoff_is_correct() -> None:
     """``bump-when-lost`` is the draft's own order, and no property shows a flaw of the other."""
     without = profile_named("kip-595", without=("bump-when-lost",))
@@ -113,12 +114,14 @@ def moved_on(profile: Profile) -> Schedule:
     return schedule
 
 
+@pytest.mark.soak
 def test_a_server_that_missed_all_moves_finds_the_quorum_by_asking_back() -> None:
     settle(moved_on(PROFILE))
     with pytest.raises(Violation, match="node 0: unattached"):
         settle(moved_on(profile_named("kip-595", without=("ask-back",))))
 
 
+@pytest.mark.soak
 def test_a_minority_that_is_not_started_does_not_stop_the_first_election() -> None:
     """It is started once somebody has led; before that nobody else is there, when faults end."""
     late = [seed for seed in range(60) if swarm_of(seed, PROFILE).absent]
@@ -130,6 +133,7 @@ def test_a_minority_that_is_not_started_does_not_stop_the_first_election() -> No
         assert result.acknowledged > 0
 
 
+@pytest.mark.soak
 def test_a_majority_of_servers_is_enough_whoever_of_them_was_told_the_voters() -> None:
     """Brokers were told none; some servers are down for the whole run, and a voter at first."""
     swarms = {seed: swarm_of(seed, PROFILE) for seed in range(400)}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
+
 from kraftspec.reference.profiles import profile_named
 from kraftspec.simulation.run import simulate, swarm_of
 
@@ -11,6 +13,7 @@ PROFILE = profile_named("kip-853")
 EVENTS = 1_500
 
 
+@pytest.mark.soak
 def test_quorums_begin_in_each_of_three_ways_and_change() -> None:
     """By their properties, by a log with all first voters, and by one voter that others join."""
     swarms = [swarm_of(seed, PROFILE) for seed in range(200)]

@@ -51,6 +51,7 @@ def test_a_careless_operator_brings_about_gaps_of_kraft(seed: int, broken: str) 
     assert result.known.finding == "kraft-gridlock"
 
 
+@pytest.mark.soak
 def test_snapshots_are_deleted_while_they_are_fetched() -> None:
     """In runs whose snapshots take longer than the fetch time-out."""
     slow = [seed for seed in range(400) if swarm_of(seed, PROFILE).fetch_snapshot_max_bytes == 15]
@@ -89,6 +90,7 @@ def test_what_only_a_log_longer_than_a_snapshot_shows(bug: str, broken: str) -> 
     assert result.violation[0] == broken
 
 
+@pytest.mark.soak
 def test_a_voter_that_moved_is_found_again() -> None:
     """Those with two listeners, too, by the one that is for nodes."""
     for seed in (29, 353):
@@ -106,6 +108,7 @@ def test_a_voter_that_moved_is_found_again() -> None:
         assert violation[0] == broken
 
 
+@pytest.mark.soak
 def test_a_voter_that_finds_no_other_asks_its_bootstrap_servers() -> None:
     """It was down while the others moved one by one, has moved itself, and begins as Candidate."""
     assert simulate(6444, PROFILE, events=10_000).violation is None
@@ -144,6 +147,7 @@ def _seeds_with(condition: str) -> Iterator[int]:
     return (seed for seed in range(2_000) if getattr(swarm_of(seed, PROFILE), condition))
 
 
+@pytest.mark.soak
 def test_snapshots_end_at_control_records(monkeypatch: pytest.MonkeyPatch) -> None:
     """And a start that passes over the record behind its snapshot is found."""
     seeds = list(islice(_seeds_with("edge_snapshot_period_us"), 12))
@@ -156,6 +160,7 @@ def test_snapshots_end_at_control_records(monkeypatch: pytest.MonkeyPatch) -> No
     assert next(filter(None, violations))[0] == "voters_follow_log"
 
 
+@pytest.mark.soak
 def test_replies_come_after_their_requests_timed_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """And a node that takes them is found."""
     seeds = list(islice(_seeds_with("late_reply"), 8))
@@ -246,6 +251,7 @@ def test_what_an_answer_or_a_silence_must_not_do(bug: str, seed: int, broken: st
     assert violation[0] == broken
 
 
+@pytest.mark.soak
 def test_power_is_lost_as_who_resigned_goes_on() -> None:
     """Its clock stood still for 59 s, and it goes on in the step that is cut short."""
     result = simulate(337, PROFILE, events=10_000)
@@ -286,6 +292,7 @@ def test_the_end_of_an_epoch_overtakes_answers_of_its_leader() -> None:
     assert "handover" not in result.faults
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("seed", [17_874, 62_343])
 def test_once_the_faults_are_over_no_more_is_appended_than_can_be_fetched(seed: int) -> None:
     """With segments of a batch and a slow network nobody caught up, and no voter was added."""

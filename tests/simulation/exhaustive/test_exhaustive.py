@@ -103,6 +103,7 @@ def test_the_model_has_all_that_our_nodes_come_to(scope: Scope) -> None:
     assert 40 < compared.ours <= compared.models < compared.states
 
 
+@pytest.mark.soak
 def test_a_voter_is_added_and_another_removed() -> None:
     """An observer becomes a voter when it has caught up, and a leader may remove itself."""
     for scope, first, last in (
