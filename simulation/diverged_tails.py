@@ -21,7 +21,7 @@ from kraftspec.simulation.timeline import Timeline
 
 VOTERS_MIN: Final = 3
 BURSTS: Final = 5
-BURST_US: Final = 30 * MS  # Longer than appends linger: a leader holds ten of them at the most.
+BURST_US: Final = 30 * MS  # Longer than appends linger.
 APPENDS: Final = 8
 LOOK_US: Final = 200 * MS
 GONE_US: Final = 15 * S  # The longest that a leader is cut off, or its return is waited for.

@@ -19,7 +19,6 @@ CLEAN_PERIOD_US = 60 * S  # How often the host asks for cleaning.
 BATCH_BYTES_MAX = 8 << 20  # KafkaRaftClient.MAX_BATCH_SIZE_BYTES
 BATCH_OVERHEAD_BYTES = 61  # DefaultRecordBatch.RECORD_BATCH_OVERHEAD
 RECORD_OVERHEAD_BYTES_MAX = 21  # DefaultRecord.MAX_RECORD_OVERHEAD
-UNDRAINED_BATCHES_MAX = 10  # Kafka's BatchAccumulator holds no more.
 
 
 class Config(msgspec.Struct, frozen=True, gc=False, kw_only=True):

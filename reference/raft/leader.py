@@ -17,7 +17,6 @@ from kraftspec.reference.raft.config import (
     OBSERVER_SESSION_US,
     OBSERVERS_MAX,
     RECORD_OVERHEAD_BYTES_MAX,
-    UNDRAINED_BATCHES_MAX,
 )
 from kraftspec.reference.raft.control import ControlRecord
 from kraftspec.reference.raft.events import AppendRequested
@@ -414,8 +413,6 @@ class Leader(Role):
             return ErrorCode.INVALID_REQUEST
         if size_bytes > BATCH_BYTES_MAX:
             return ErrorCode.RECORD_LIST_TOO_LARGE
-        if len(self.undrained) >= UNDRAINED_BATCHES_MAX:
-            return ErrorCode.THROTTLING_QUOTA_EXCEEDED
         return 0
 
     def drain(self) -> None:

@@ -275,20 +275,17 @@ def test_appends_linger_and_share_a_flush() -> None:
     assert leader.core.high_watermark == base + 3
 
 
-def test_a_full_batch_does_not_linger_and_there_is_a_limit() -> None:
+def test_bytes_alone_end_a_linger() -> None:
+    """As in Kafka, where a batch of 8 MiB takes whatever number of appends."""
     net, leader, _ = led(append_linger_us=S)
     base = leader.core.log.end_offset
     append(leader, bytes(LARGEST_VALUE_BYTES))
     assert leader.core.log.end_offset == base + 1
-    refused = [
-        effect
-        for _ in range(11)
-        for effect in append(leader, b"x")
-        if isinstance(effect, fx.AppendRefused)
-    ]
-    assert [r.error for r in refused] == [ErrorCode.THROTTLING_QUOTA_EXCEEDED]
+    for number in range(100):
+        assert append(leader, b"x") == [fx.Appended(7, 1, base + 1 + number, base + 1 + number)]
+    assert leader.core.log.end_offset == base + 1
     net.run(S)
-    assert leader.core.log.end_offset == base + 11
+    assert leader.core.log.end_offset == base + 101
 
 
 # ---- Fetch: refusals in their order, waiting -------------------------------------------------

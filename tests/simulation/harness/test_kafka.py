@@ -185,6 +185,19 @@ def test_an_append_is_told_its_offsets(network: VirtualNetwork) -> None:
         assert events[-1]["status"] == UP
 
 
+def test_any_number_of_appends_lingers(network: VirtualNetwork) -> None:
+    """Ours takes as many: tests/reference/raft/test_replication.py."""
+    leader = static_quorum(network, 1, append_linger_us=25_000)
+    end = network.states[leader]["log_end"]
+    for number in range(100):
+        (took, _) = append(network, number, [b"x"])
+        assert (took["name"], took["base_offset"]) == ("took", end + number)
+    assert network.states[leader]["log_end"] == end
+    network.now_us += 25_000
+    network.act("tick", leader)
+    assert network.states[leader]["log_end"] == end + 100
+
+
 def test_voters_are_told_of(network: VirtualNetwork) -> None:
     static_quorum(network)
     assert all(voters_of(network, node) == (-1, {0, 1, 2}) for node in range(3))
