@@ -23,6 +23,7 @@ from urllib.parse import unquote
 
 import msgspec
 
+from kraftspec.loop_thread import end_listening
 from kraftspec.proxy.rules import Rule, RuleError
 
 if TYPE_CHECKING:
@@ -62,9 +63,9 @@ class ControlPort:
         self._server = await asyncio.start_server(self._serve, host, port, limit=HEAD_BYTES_MAX)
         self.address = self._server.sockets[0].getsockname()[:2]
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Listen no more."""
-        self._server.close()
+        await end_listening([self._server])
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:

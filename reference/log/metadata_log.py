@@ -260,15 +260,12 @@ class MetadataLog:
                     _refuse("baseOffset", header.base_offset, next_offset, position)
                 if epoch < self._last_epoch or epoch < 0:
                     _refuse("partitionLeaderEpoch", epoch, self._last_epoch, position)
-                end, last_offset = header.end, header.last_offset
-                entry = (
-                    header.base_offset,
-                    last_offset,
-                    end - position,
-                    header.max_timestamp,
-                    header.is_control,
-                )
-                if self._joins(epoch, end - written, entry, len(joined)):
+                end, last_offset, timestamp = header.end, header.last_offset, header.max_timestamp
+                size = end - position
+                entry = (header.base_offset, last_offset, size, timestamp, header.is_control)
+                if epoch == self._last_epoch and self._fits(
+                    end - written, last_offset, timestamp, len(joined)
+                ):
                     joined.append(entry)
                 else:
                     if joined:
@@ -283,17 +280,13 @@ class MetadataLog:
             self._write(view[written:position], self._last_epoch, joined)
         return Appended(first, self._end_offset, view[:position], rejected)
 
-    def _joins(self, epoch: int, size: int, entry: _Entry, count: int) -> bool:
-        """Whether a batch goes to the same segment and epoch as ``count`` before it, and the last.
+    def _fits(self, size: int, last_offset: int, timestamp: int, before: int) -> bool:
+        """Whether a batch goes to the active segment, behind ``before`` that wait to be written.
 
         ``size`` is what they have together.
         """
         segment = self._active
-        return (
-            epoch == self._last_epoch
-            and segment.end > 0
-            and not self._is_full(segment, size, entry[1], entry[3], count)
-        )
+        return segment.end > 0 and not self._is_full(segment, size, last_offset, timestamp, before)
 
     def _write(self, data: Any, epoch: int, entries: Sequence[_Entry]) -> None:
         """Write batches of one epoch to one segment; ``entries`` are for its index."""

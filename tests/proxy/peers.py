@@ -79,11 +79,12 @@ class Node:
             self.ends.append("eof")
         except ConnectionError:
             self.ends.append("reset")
-        self.changed.set()
-        writer.close()
-        with suppress(ConnectionError):
-            await writer.wait_closed()
-        self.serving -= 1
+        finally:
+            self.changed.set()
+            writer.close()
+            with suppress(ConnectionError):
+                await writer.wait_closed()
+            self.serving -= 1
 
     async def until(self, is_so: Callable[[], Any]) -> None:
         """Wait until something is so of what this node has seen."""
@@ -162,6 +163,17 @@ class Stage:
         return client
 
 
+async def end_nodes(servers: Sequence[asyncio.Server], nodes: Sequence[Node]) -> None:
+    """Close the servers of nodes and all their connections, and wait until no node serves one."""
+    await end_listening(servers)
+    async with asyncio.timeout(TIMEOUT_S):
+        while any(node.serving for node in nodes):
+            for node in nodes:
+                for writer in node.writers:  # Each time: one may have been accepted at the end.
+                    writer.transport.abort()
+            await asyncio.sleep(0.001)
+
+
 @asynccontextmanager
 async def stage(rules: Sequence[Rule] = (), answer: Answer = answer_filled) -> AsyncIterator[Stage]:
     """A node behind a proxy with rules."""
@@ -173,10 +185,6 @@ async def stage(rules: Sequence[Rule] = (), answer: Answer = answer_filled) -> A
         try:
             yield scene
         finally:
-            await end_listening([server])
             for client in scene.clients:
                 client.writer.transport.abort()
-            while node.serving:
-                for writer in node.writers:  # Each time: one may have been accepted at the end.
-                    writer.transport.abort()
-                await asyncio.sleep(0.001)
+            await end_nodes([server], [node])

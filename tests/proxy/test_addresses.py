@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.proxy.peers import APIS, Client, Node
+from tests.proxy.peers import APIS, Client, Node, end_nodes
 from tests.proxy.samples import filled
 
 from kraftspec.generated import kafka
@@ -127,11 +127,7 @@ def test_brokers_that_metadata_names_are_reached_through_the_proxy() -> None:
             ]
             for one in (client, second):
                 one.writer.transport.abort()
-        for server in servers:
-            server.close()
-        async with asyncio.timeout(60):
-            while any(node.serving for node in nodes):
-                await asyncio.sleep(0.001)
+        await end_nodes(servers, nodes)
 
     asyncio.run(run())
 

@@ -41,7 +41,7 @@ async def controlled(*rules: Rule) -> AsyncIterator[tuple[Stage, Any]]:
         try:
             yield scene, asked
         finally:
-            port.close()
+            await port.close()
 
 
 def test_rules_are_added_read_and_removed() -> None:
@@ -129,7 +129,7 @@ def test_what_is_not_http_is_let_go() -> None:
             writer.write(head.encode())
             assert (await reader.read()).startswith(b"HTTP/1.1 413 ")
             writer.transport.abort()
-            port.close()
+            await port.close()
 
     asyncio.run(run())
 

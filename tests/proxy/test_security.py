@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.proxy.peers import APIS, TIMEOUT_S, Client, Node
+from tests.proxy.peers import APIS, TIMEOUT_S, Client, Node, end_nodes
 from tests.proxy.test_rules import beat
 from tests.reference.node.certificates import Authority
 from tests.reference.node.secured import login, write_properties
@@ -80,9 +80,7 @@ class Secured:
             client.writer.transport.abort()
         await self.inner.close()
         await self.outer.close()
-        self.server.close()
-        while self.node.serving:
-            await asyncio.sleep(0.001)
+        await end_nodes([self.server], [self.node])
 
     async def client(self, tls: ssl.SSLContext | None = None) -> Client:
         address = self.at_plain if tls is None else self.at_tls

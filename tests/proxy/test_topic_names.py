@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from tests.proxy.peers import APIS, Client, Node, answer_filled
+from tests.proxy.peers import APIS, Client, Node, answer_filled, end_nodes
 
 from kraftspec.fastpath.types import Uuid
 from kraftspec.generated import kafka
@@ -68,9 +68,7 @@ async def play(rules: list[Rule], messages: list[Any], *, must_rewrite: bool) ->
             for one in messages
         ]
         client.writer.close()
-    server.close()
-    while node.serving:
-        await asyncio.sleep(0.001)
+    await end_nodes([server], [node])
     return proxy, node, answers
 
 

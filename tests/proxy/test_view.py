@@ -16,7 +16,7 @@ from pathlib import Path
 
 from click.testing import CliRunner
 from rich.console import Console
-from tests.proxy.peers import APIS, TIMEOUT_S, Node, stage
+from tests.proxy.peers import APIS, TIMEOUT_S, Node, end_nodes, stage
 from tests.proxy.test_rules import HEARTBEAT, beat
 
 from kraftspec.cli import main
@@ -110,7 +110,7 @@ def test_the_command_on_a_terminal(tmp_path: Path) -> None:
         try:
             await asyncio.to_thread(look, to)
         finally:
-            server.close()
+            await end_nodes([server], [node])
 
     def look(to: str) -> None:
         with on_a_terminal("--listen", "127.0.0.1:0", "--to", to, "--tui") as (process, terminal):

@@ -235,4 +235,4 @@ async def _run(
         with ProxyView(running).showing() if tui else nullcontext():
             await stop.wait()
         if control is not None:
-            port.close()
+            await port.close()
