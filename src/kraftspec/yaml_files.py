@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cached_property
 from io import StringIO
 from typing import Any, TypeVar
 
@@ -33,16 +34,22 @@ class YamlFile:
     def __init__(self, text: str, name: str) -> None:
         """Parse the text of the file of that name. Raises YamlFileError where it is no YAML."""
         self.name = name
+        self._text = text
         self._problems: list[tuple[tuple[int, int], str]] = []
         try:
             self.values: Any = YAML(typ="safe", pure=True).load(text)
-            self._root: Node | None = YAML(typ="rt", pure=True).compose(StringIO(text))
         except MarkedYAMLError as error:
             mark = error.problem_mark
             where = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else f"{name}:1:1"
             raise YamlFileError(f"{where}: {error.problem}") from error
         except YAMLError as error:
             raise YamlFileError(f"{name}:1:1: {error}") from error
+
+    @cached_property
+    def _root(self) -> Node | None:
+        """The file once more, with places: it takes as long as the values, and few need it."""
+        root: Node | None = YAML(typ="rt", pure=True).compose(StringIO(self._text))
+        return root
 
     def problem(self, steps: Steps, text: str, *, at_key: bool = False) -> None:
         """Note a mistake in the value that steps lead to; ``at_key``: in its key."""
