@@ -6,7 +6,6 @@ How its core is driven is in `asyncio_host`, the order of its effects in `refere
 from __future__ import annotations
 
 import asyncio
-import heapq
 import logging
 import random
 from collections.abc import Sequence
@@ -19,7 +18,7 @@ from kraftspec.generated.errors import ErrorCode
 from kraftspec.generated.kafka import UnregisterControllerRecord, UnregisterControllerResponse
 from kraftspec.reference.metadata.frames import write_frame
 from kraftspec.reference.node.anomalies import Anomalies
-from kraftspec.reference.node.appending import Appended, NotAppendedError
+from kraftspec.reference.node.appending import Appended, Appending, NotAppendedError
 from kraftspec.reference.node.asyncio_host import AsyncioHost
 from kraftspec.reference.node.client import Asker, Peers
 from kraftspec.reference.node.controllers import ControllerRecords
@@ -52,8 +51,6 @@ if TYPE_CHECKING:
     from kraftspec.reference.raft.profile import Profile
 
 SHUTDOWN_TIMEOUT_S: Final = 5.0  # KafkaRaftClient.GRACEFUL_SHUTDOWN_TIMEOUT_MS
-
-_UNKNOWN: Final = "this node leads no longer: whether the records are committed, it cannot say"
 
 log = logging.getLogger("kraftspec.node")
 
@@ -92,9 +89,7 @@ class Node(AsyncioHost):
         self._random = random.SystemRandom()
         self._is_over = asyncio.Event()  # Nothing is left open.
         self._cleaner: asyncio.TimerHandle | None = None
-        self._append_id = 0
-        self._appending: dict[int, asyncio.Future[Appended]] = {}
-        self._uncommitted: list[tuple[int, int, Appended]] = []  # (last offset, append id, …)
+        self._appending = Appending(self.inbox, self.post)
         self._registration: asyncio.Task[None] | None = None
         self._looking: asyncio.Task[None] | None = None
         self._unregistering = asyncio.Lock()
@@ -281,11 +276,7 @@ class Node(AsyncioHost):
         await self.server.close()
         if self._snapshots is not None:
             await self._snapshots.close()
-        self._give_up_appends(_UNKNOWN)
-        for appending in self._appending.values():
-            if not appending.done():
-                error = NotAppendedError(ErrorCode.BROKER_NOT_AVAILABLE, "the node stopped")
-                appending.set_exception(error)
+        self._appending.close()
         closing = asyncio.create_task(asyncio.to_thread(self.close_disk))
         await asyncio.wait((closing,), timeout=SHUTDOWN_TIMEOUT_S)  # Not for a disk that hangs.
         if closing.done():
@@ -308,17 +299,13 @@ class Node(AsyncioHost):
     async def append(self, records: Sequence[bytes]) -> Appended:
         """Append records as the leader, all in one batch, and return once they are committed.
 
-        Raises NotAppendedError: where the node does not lead, and where it stopped leading before
-        it could know whether they are committed.
+        The batch may have records of other calls, too (see `Appending`). Raises NotAppendedError:
+        where the node does not lead, and where it stopped leading before it could know whether they
+        are committed.
         """
-        self._append_id += 1
-        append_id = self._append_id
-        future: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
         if self.ended.is_set():
             raise NotAppendedError(ErrorCode.BROKER_NOT_AVAILABLE, "the node stopped")
-        self._appending[append_id] = future
-        self.post(ev.AppendRequested(append_id, self.core.epoch, tuple(records)))
-        return await future
+        return await self._appending.add(self.core.epoch, records)
 
     async def unregister(self, controller_id: int) -> UnregisterControllerResponse:
         """Return the answer to UnregisterController once its record is committed.
@@ -410,30 +397,17 @@ class Node(AsyncioHost):
 
     def on_appended(self, effect: fx.Appended) -> None:
         """Wait until it is committed."""
-        appended = Appended(effect.epoch, effect.base_offset, effect.last_offset)
-        heapq.heappush(self._uncommitted, (appended.last_offset, effect.append_id, appended))
+        self._appending.appended(effect)
 
     def on_append_refused(self, effect: fx.AppendRefused) -> None:
-        """Fail the call of ``append``."""
-        future = self._appending.pop(effect.append_id, None)
-        if future is not None and not future.done():
-            name = ErrorCode(effect.error).name
-            future.set_exception(NotAppendedError(effect.error, f"not appended: {name}"))
+        """Fail the calls of ``append``."""
+        self._appending.refused(effect)
 
     def on_commit(self, effect: fx.Commit) -> None:
         """Complete the appends that are committed, and write a snapshot where one is due."""
         if self._snapshots is not None:
             self._snapshots.committed(effect.high_watermark)
-        waiting = self._uncommitted
-        while waiting and waiting[0][0] < effect.high_watermark:
-            _, append_id, appended = heapq.heappop(waiting)
-            future = self._appending.pop(append_id, None)
-            if future is None or future.done():
-                continue
-            if appended.epoch == self.core.epoch:
-                future.set_result(appended)
-            else:  # These offsets are another leader's records.
-                future.set_exception(NotAppendedError(ErrorCode.NOT_LEADER_OR_FOLLOWER, _UNKNOWN))
+        self._appending.committed(effect.high_watermark, self.core.epoch)
 
     def on_leader_changed(self, effect: fx.LeaderChanged) -> None:
         """Give up what was not committed where another leads."""
@@ -445,7 +419,7 @@ class Node(AsyncioHost):
         self.anomalies.check_voters(core)
         self._transfer.leader_changed(effect.leader_id)
         if effect.leader_id != core.config.node_id or core.role.name is not RoleName.LEADER:
-            self._give_up_appends(_UNKNOWN)
+            self._appending.give_up()
         else:
             self._transfer_if_due()
 
@@ -469,13 +443,6 @@ class Node(AsyncioHost):
             await self._transfer.query_voters(self.core, self.peers.asker)
             await asyncio.sleep(LOOK_AGAIN_S)
             self._transfer_if_due()
-
-    def _give_up_appends(self, why: str) -> None:
-        waiting, self._uncommitted = self._uncommitted, []
-        for _, append_id, _ in waiting:
-            future = self._appending.pop(append_id, None)
-            if future is not None and not future.done():
-                future.set_exception(NotAppendedError(ErrorCode.NOT_LEADER_OR_FOLLOWER, why))
 
     def on_shutdown_completed(self, effect: fx.ShutdownCompleted) -> None:
         """Let ``stop`` go on."""

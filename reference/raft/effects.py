@@ -15,6 +15,7 @@ send. A host carries them out one by one:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -71,7 +72,7 @@ class AppendRecords(Effect, gc=False):
 
     epoch: int
     base_offset: int
-    records: tuple[Bytes, ...]
+    records: Sequence[Bytes]
     timestamp_ms: int
 
 

@@ -6,6 +6,8 @@ A ``token`` names a request to be answered, and is whatever the host likes (it c
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from kraftspec.reference.raft.messages import Bytes, Reply, Request
@@ -68,7 +70,7 @@ class AppendRequested(Event, gc=False):
 
     append_id: int
     epoch: int
-    records: tuple[Bytes, ...]
+    records: Sequence[Bytes]
 
 
 class ResignRequested(Event, gc=False):
