@@ -208,18 +208,18 @@ FAMILIES = (
     ("Quorum: thousand records a second, by records a batch", "quorum ", "thousand records/s"),
     ("Quorum: from giving a batch to its acknowledgement, ms", "acknowledged ", "ms"),
     (
-        "Quorum over TCP, a process a node: thousand records a second, by records a batch",
+        "Quorum over TCP, a process a node: thousand records a second, by records an append",
         "TCP quorum ",
         "thousand records/s",
     ),
     (
-        "Quorum over TCP, 64 batches in flight: thousand records a second, by records a batch",
+        "Quorum over TCP, 64 appends in flight: thousand records a second, by records an append",
         "TCP quorum, 64 in flight, ",
         "thousand records/s",
     ),
-    ("Quorum over TCP: from giving a batch to its acknowledgement, ms", "TCP acknowledged ", "ms"),
+    ("Quorum over TCP: from an append to its acknowledgement, ms", "TCP acknowledged ", "ms"),
     (
-        "Quorum over TCP, 64 batches in flight: to the acknowledgement, ms",
+        "Quorum over TCP, 64 appends in flight: to the acknowledgement, ms",
         "TCP acknowledged, 64 in flight, ",
         "ms",
     ),

@@ -37,7 +37,7 @@ from .test_quorum import (
 )
 from .turns import by_turns, directory_on_disk, report_times
 
-FLIGHTS = {IN_FLIGHT: "", 64: ", 64 in flight,"}  # Batches in flight: what a group is called.
+FLIGHTS = {IN_FLIGHT: "", 64: ", 64 in flight,"}  # Appends in flight: what a group is called.
 SIZES = tuple(product(FLIGHTS, BATCHES))
 
 FIRST_SEGMENT = "00000000000000000000.log"
@@ -151,7 +151,7 @@ def test_networked(benchmark: Any, in_flight: int, count: int, who: str) -> None
 @pytest.mark.parametrize("who", [f"{OURS} p50", f"{OURS} p99"])
 @pytest.mark.parametrize(("in_flight", "count"), SIZES)
 def test_acknowledged_over_tcp(benchmark: Any, in_flight: int, count: int, who: str) -> None:
-    """From giving a batch to the leader to its acknowledgement."""
+    """From an append at the leader to its acknowledgement."""
     benchmark.group = f"TCP acknowledged{FLIGHTS[in_flight]} {count}"
     race = races(ROUNDS if benchmark.enabled else 1)[in_flight, count]
     report_times(benchmark, who, race.latencies[who], records=count)

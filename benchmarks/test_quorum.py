@@ -156,10 +156,14 @@ def check(log: bytes, offsets: list[int], batches: Iterable[Records], high_water
     headers = list(iterate_headers(log))
     assert headers[-1].last_offset + 1 == high_watermark
     begins = [header.base_offset for header in headers]
+    begin = -1
+    values: list[bytes | None] = []
     for offset, records in zip(offsets, batches, strict=True):
-        header = headers[bisect_right(begins, offset) - 1]  # Appends can share a batch.
-        values = [record.value for record in decode_batch(log, header.position)]
-        at = offset - header.base_offset
+        header = headers[bisect_right(begins, offset) - 1]
+        if header.base_offset != begin:  # Appends can share a batch.
+            begin = header.base_offset
+            values = [record.value for record in decode_batch(log, header.position)]
+        at = offset - begin
         assert values[at : at + len(records)] == list(records)
 
 

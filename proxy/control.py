@@ -64,7 +64,7 @@ class ControlPort:
         self.address = self._server.sockets[0].getsockname()[:2]
 
     async def close(self) -> None:
-        """Listen no more."""
+        """Listen no more. What was accepted is served while the loop runs."""
         await end_listening([self._server])
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -65,7 +65,8 @@ class LogFlushed(Event, gc=False):
 class AppendRequested(Event, gc=False):
     """The state machine, leading in ``epoch``, has records to append, all of them or none.
 
-    Answered by `effects.Appended` or `effects.AppendRefused` with the same ``append_id``.
+    Answered by `effects.Appended` or `effects.AppendRefused` with the same ``append_id``. The host
+    does not change ``records`` once the core has taken it.
     """
 
     append_id: int

@@ -47,7 +47,7 @@ class YamlFile:
 
     @cached_property
     def _root(self) -> Node | None:
-        """The file once more, with places: it takes as long as the values, and few need it."""
+        """The file once more, with places: only mistakes and `place` need them."""
         root: Node | None = YAML(typ="rt", pure=True).compose(StringIO(self._text))
         return root
 

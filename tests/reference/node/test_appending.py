@@ -116,8 +116,9 @@ async def test_no_append_passes_another_event() -> None:
         ((b"a",), ()),
         ((bytes(SHARED_BYTES_MAX),), (b"a",)),
         ((b"a",), (bytes(SHARED_BYTES_MAX),)),
+        ((b"",) * 200_000, (b"",) * 200_000),  # More than 8 MiB together, as a leader counts.
     ],
-    ids=["nothing", "nothing after it", "much", "much after it"],
+    ids=["nothing", "nothing after it", "much", "much after it", "many"],
 )
 @in_loop
 async def test_what_could_be_refused_is_alone(

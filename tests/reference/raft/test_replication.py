@@ -276,7 +276,7 @@ def test_appends_linger_and_share_a_flush() -> None:
 
 
 def test_bytes_alone_end_a_linger() -> None:
-    """As in Kafka, where a batch of 8 MiB takes whatever number of appends."""
+    """Any number of appends lingers, and 8 MiB of them do not, as in Kafka 4.4.0's harness."""
     net, leader, _ = led(append_linger_us=S)
     base = leader.core.log.end_offset
     append(leader, bytes(LARGEST_VALUE_BYTES))

@@ -185,8 +185,8 @@ def test_an_append_is_told_its_offsets(network: VirtualNetwork) -> None:
         assert events[-1]["status"] == UP
 
 
-def test_any_number_of_appends_lingers(network: VirtualNetwork) -> None:
-    """Ours takes as many: tests/reference/raft/test_replication.py."""
+def test_bytes_alone_end_a_linger(network: VirtualNetwork) -> None:
+    """The same as of ours: tests/reference/raft/test_replication.py."""
     leader = static_quorum(network, 1, append_linger_us=25_000)
     end = network.states[leader]["log_end"]
     for number in range(100):
@@ -196,6 +196,9 @@ def test_any_number_of_appends_lingers(network: VirtualNetwork) -> None:
     network.now_us += 25_000
     network.act("tick", leader)
     assert network.states[leader]["log_end"] == end + 100
+    for number in (100, 101):  # Together more than 8 MiB.
+        append(network, number, [bytes(5 << 20)])
+    assert network.states[leader]["log_end"] == end + 102
 
 
 def test_voters_are_told_of(network: VirtualNetwork) -> None:
