@@ -9,7 +9,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kraftspec.generated.errors import ErrorCode
 from kraftspec.reference.raft import events as ev
-from kraftspec.reference.raft.config import BATCH_OVERHEAD_BYTES, RECORD_OVERHEAD_BYTES_MAX
+from kraftspec.reference.raft.config import (
+    BATCH_BYTES_MAX,
+    BATCH_OVERHEAD_BYTES,
+    RECORD_OVERHEAD_BYTES_MAX,
+)
 
 if TYPE_CHECKING:
     from collections import deque
@@ -23,6 +27,10 @@ SHARED_BYTES_MAX: Final = 256 << 10
 
 _UNKNOWN: Final = (
     "this node is no longer the leader and cannot say whether the records are committed"
+)
+_TOO_LARGE: Final = (
+    f": more than {BATCH_BYTES_MAX} bytes, with {BATCH_OVERHEAD_BYTES} for the batch and "
+    f"{RECORD_OVERHEAD_BYTES_MAX} for each record; append fewer records at once"
 )
 
 
@@ -64,9 +72,12 @@ class Appending:
         self._uncommitted: list[tuple[int, int, fx.Appended]] = []  # (last offset, append id, …)
 
     def add(self, epoch: int, records: Sequence[bytes]) -> asyncio.Future[Appended]:
-        """Ask the core to append records in ``epoch``, all in one batch."""
+        """Ask the core to append records in ``epoch``, all in one batch.
+
+        Raises TypeError for a record that is not bytes.
+        """
+        size_bytes = len(b"".join(records)) + RECORD_OVERHEAD_BYTES_MAX * len(records)
         future: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
-        size_bytes = sum(map(len, records)) + RECORD_OVERHEAD_BYTES_MAX * len(records)
         if not records or not self._has_room(epoch, size_bytes):
             self._append_id += 1
             self._newest_records, self._newest_bytes = [], BATCH_OVERHEAD_BYTES
@@ -97,7 +108,8 @@ class Appending:
     def refused(self, effect: fx.AppendRefused) -> None:
         """Fail the appends of a batch."""
         error = effect.error
-        self._fail(effect.append_id, error, f"not appended: {ErrorCode(error).name}")
+        why = _TOO_LARGE if error == ErrorCode.RECORD_LIST_TOO_LARGE else ""
+        self._fail(effect.append_id, error, f"not appended: {ErrorCode(error).name}{why}")
 
     def committed(self, high_watermark: int, epoch: int) -> None:
         """Complete what is below the high watermark of an epoch."""

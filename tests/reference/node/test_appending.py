@@ -192,3 +192,20 @@ def test_sixty_appends_at_once_are_one_batch_of_the_log(tmp_path: Path) -> None:
             ]
 
     run(main())
+
+
+def test_what_cannot_be_appended_is_explained_and_disturbs_nothing(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with Quorum(tmp_path, count=1) as quorum:
+            leader = await quorum.leader()
+            text: Any = [b"a", "b"]
+            with pytest.raises(TypeError, match="item 1: expected a bytes-like object, str found"):
+                await leader.append(text)
+            with pytest.raises(
+                NotAppendedError, match=r"RECORD_LIST_TOO_LARGE: more than 8388608 bytes.*fewer"
+            ) as refused:
+                await leader.append([bytes(5 << 20), bytes(4 << 20)])
+            assert refused.value.error == ErrorCode.RECORD_LIST_TOO_LARGE
+            assert (await leader.append([b"c"])).epoch == leader.core.epoch
+
+    run(main())
