@@ -14,7 +14,7 @@ def main() -> None:
     parser.add_argument(
         "--quick",
         action="store_true",
-        help="without a training run: a sixth slower, built in half the time (if none is there)",
+        help="no training run: built in a third of the time, a third slower (if none is there)",
     )
     options = parser.parse_args()
     try:
