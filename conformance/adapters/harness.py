@@ -20,7 +20,7 @@ import subprocess
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any, Literal, NoReturn, Self
 
@@ -37,6 +37,8 @@ STDERR_LINE_COUNT_MAX = 20  # The end of a Java stack trace, not all of it,
 STDERR_FIRST_LINE_COUNT = 5  # and its beginning, which names a Go panic.
 STDERR_BYTES_QUIET = 1 << 20  # Nobody reads more than this; it is a complaint.
 STOP_TIMEOUT_S = 5.0
+# For hello at least: the process starts before its reply, and may wait for a processor.
+START_TIMEOUT_S = 60.0
 VERSION_MAX = 32767  # An int16.
 SHOWN_CHARS_MAX = 100
 SHOWN_BYTES_MAX = 200
@@ -133,7 +135,7 @@ class Adapter:
 
     Attributes:
         command: program and arguments.
-        timeout_s: how long to wait for each single reply.
+        timeout_s: how long to wait for each single reply, but for hello at least START_TIMEOUT_S.
         timeout_again_s: how long after the first time-out, if that is less; None: as long.
         complaints: what was not as it should be and broke nothing, in sentences; all of them are
             there after ``stop``.
@@ -279,7 +281,8 @@ class Adapter:
 
     def hello(self) -> HelloReply:
         """Ask who it is. ``AdapterError`` of kind ``start`` where the answer is not a hello."""
-        reply = self.request({"cmd": "hello", "protocol": PROTOCOL})
+        with self.patient(START_TIMEOUT_S):
+            reply = self.request({"cmd": "hello", "protocol": PROTOCOL})
         protocol = reply.get("protocol", PROTOCOL)
         if protocol != PROTOCOL:
             raise self._failed("start", f"speaks protocol {_cut(repr(protocol))}, not {PROTOCOL}")
@@ -299,6 +302,15 @@ class Adapter:
                     what = f"says in hello {_cut(f'{where}.{message}')}: {error}"
                     raise self._failed("start", what) from error
         return hello
+
+    @contextmanager
+    def patient(self, timeout_s: float) -> Iterator[None]:
+        """Within the block, wait at least so long for each reply."""
+        usual_s, self.timeout_s = self.timeout_s, max(self.timeout_s, timeout_s)
+        try:
+            yield
+        finally:
+            self.timeout_s = usual_s
 
     def request(self, request: Request) -> Reply:
         """Send one request and wait for its reply."""

@@ -315,9 +315,8 @@ def begin(adapter: Adapter, sets: set[str]) -> HelloReply:
     load = getattr(adapter, "load", None)
     others = {} if hello.sets is UNSET else hello.sets
     if load is not None:
-        timeout_s, adapter.timeout_s = adapter.timeout_s, max(adapter.timeout_s, LOAD_TIMEOUT_S)
-        for name in sorted(sets - set(others) - {KAFKA}):
-            others = {**others, name: load(name, directory=specs_root() / name)}
-        adapter.timeout_s = timeout_s
+        with adapter.patient(LOAD_TIMEOUT_S):
+            for name in sorted(sets - set(others) - {KAFKA}):
+                others = {**others, name: load(name, directory=specs_root() / name)}
         hello.sets = others
     return hello

@@ -149,10 +149,12 @@ def test_stop_of_one_that_has_ended_by_itself() -> None:
 # --- an adapter that does not ---
 
 
-def failure(adapter: Adapter) -> tuple[AdapterError, list[str]]:
+def failure(adapter: Adapter, *, timeout_s: float = 20.0) -> tuple[AdapterError, list[str]]:
     """Send a bad request between good ones; return the error and the ids answered before it."""
     answered: list[str] = []
     adapter.start()
+    adapter.hello()  # To begin may take longer.
+    adapter.timeout_s = timeout_s
     replies = adapter.run([*numbered(3), BAD, *numbered(3)])
     with pytest.raises(AdapterError) as caught:
         answered.extend(reply["id"] for reply in replies)
@@ -191,7 +193,7 @@ def test_the_ends_of_standard_error_are_shown() -> None:
 
 @pytest.mark.soak
 def test_a_hang_ends_at_the_timeout() -> None:
-    error, answered = failure(fake("hang", timeout_s=3.0))
+    error, answered = failure(fake("hang"), timeout_s=3.0)
     assert (error.kind, error.request, answered) == ("timeout", BAD, ["0", "1", "2"])
     assert "no reply within 3 s" in str(error)
     assert str(error).endswith("thinking")
