@@ -249,11 +249,7 @@ class Campaign:
         outcome = self.outcome
         for node in self.cluster.controllers:
             node.wait_healthy()
-        wait_until("a controller leads", lambda: describe(self.cluster) is not None)
-        quorum = describe(self.cluster)
-        while quorum is None:
-            quorum = describe(self.cluster)
-        end_offset = quorum.high_watermark
+        end_offset = self.cluster.wait_quorum().high_watermark
 
         def all_have_all() -> bool:
             now = describe(self.cluster)

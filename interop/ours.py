@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from kraftspec.conformance.cluster import Cluster
+from kraftspec.conformance.cluster.cluster import QUORUM_COMMAND
 from kraftspec.conformance.cluster.node import HOST, free_port
 from kraftspec.fastpath.types import Uuid
 from kraftspec.generated.kafka import DescribeQuorumResponse
@@ -179,19 +180,14 @@ class Ours:
 
     def add(self) -> None:
         """Make it a voter by Kafka's own tool."""
-        self._quorum_tool("add-controller", config=True)
+        self.cluster.add_voter(self.properties_path, self.is_voter)
 
     def remove(self, directory_id: str | None = None) -> None:
         """Remove it from the voters by Kafka's own tool."""
-        self._quorum_tool(
-            "remove-controller", "-i", str(self.id), "-d", directory_id or self.directory_id
-        )
-
-    def _quorum_tool(self, *arguments: str, config: bool = False) -> None:
-        options = ["--bootstrap-controller", self.cluster.controller_bootstrap()]
-        if config:
-            options += ["--command-config", str(self.properties_path)]
-        self.cluster.tool("org.apache.kafka.tools.MetadataQuorumCommand", *options, *arguments)
+        self.cluster.tool(
+            QUORUM_COMMAND, "--bootstrap-controller", self.cluster.controller_bootstrap(),
+            "remove-controller", "-i", str(self.id), "-d", directory_id or self.directory_id,
+        )  # fmt: skip
 
     # ---- its state at the leader ---------------------------------------------------------------
 

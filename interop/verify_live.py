@@ -22,6 +22,7 @@ from typing import Final
 import click
 import msgspec
 
+from kraftspec.conformance.cluster.node import free_port
 from kraftspec.reference.recovery import Severity, verify
 
 NODES: Final = 4  # Three voters and an observer.
@@ -48,7 +49,7 @@ def quorum_under_load(
     command = [
         sys.executable, "-m", "kraftspec", "quorum", "up", "--nodes", "3", "--observers", "1",
         "--kill-leader-every", str(kill_every_s), "--rate", str(rate), "--json",
-        "--directory", str(directory),
+        "--port", str(free_port(set())), "--directory", str(directory),
     ]  # fmt: skip
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

@@ -9,7 +9,7 @@ import signal
 import socket
 import sys
 from collections.abc import Iterator, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -50,7 +50,8 @@ def cannot_run(problem: str) -> NoReturn:
 def browser() -> Iterator[Browser]:
     """A headless Chromium; a build machine without one fails."""
     # Most runs need no browser.
-    from playwright.sync_api import sync_playwright  # noqa: PLC0415
+    from playwright.sync_api import TimeoutError as TooSlow  # noqa: PLC0415
+    from playwright.sync_api import expect, sync_playwright  # noqa: PLC0415
 
     from kraftspec.conformance.report.browser import (  # noqa: PLC0415
         FLAGS,
@@ -63,9 +64,18 @@ def browser() -> Iterator[Browser]:
     except BrowserError as error:
         cannot_run(str(error))
     with sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=path, args=list(FLAGS))
+        launch = partial(playwright.chromium.launch, executable_path=path, args=list(FLAGS))
+        try:
+            launched = launch()
+        except TooSlow:  # Chromium sometimes hangs at its start.
+            launched = launch(timeout=300_000)
+        expect.set_options(timeout=60_000)
         yield launched
         launched.close()
+
+
+# Environments that tox runs side by side.
+SIDE_BY_SIDE = ("py311", "py312", "py313", "py314", "sdist", "sanitize", "leaks", "wheel")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -78,13 +88,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure() -> None:
-    """Let each worker take ports that are its own: one may be free while its node is restarted."""
-    name = os.environ.get("PYTEST_XDIST_WORKER", "gw0")
-    count = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    """Let each run of tox, and each worker of a run, take ports that are its own.
+
+    A port may be free while the node that has it is restarted. Children inherit the choice.
+    """
+    worker = os.environ.get("PYTEST_XDIST_WORKER")
+    if worker is not None:
+        count = int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
+        number = int(worker.removeprefix("gw")) % count  # One that replaces another has a higher.
+    elif os.environ.get("TOX_ENV_NAME") in SIDE_BY_SIDE:
+        count, number = len(SIDE_BY_SIDE), SIDE_BY_SIDE.index(os.environ["TOX_ENV_NAME"])
+    else:
+        count, number = 1, 0
     share = len(cluster_node.PORTS) // count
-    number = int(name.removeprefix("gw")) % count  # One that replaces a worker has a higher number.
     first = cluster_node.PORTS.start + number * share
     cluster_node.PORTS = range(first, first + share)
+    os.environ["KRAFTSPEC_PORTS"] = f"{first}-{first + share - 1}"
 
 
 # What a test starts, by the marker that says so. A test that starts one of these programs and has

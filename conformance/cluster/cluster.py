@@ -49,6 +49,7 @@ CONTROLLER_HEAP_MIB = 128
 BROKER_HEAP_MIB = 256
 FORMATS_AT_ONCE = 2
 TOOL_TIMEOUT_S = 120.0
+QUORUM_COMMAND = "org.apache.kafka.tools.MetadataQuorumCommand"
 
 # These make a broker small and its start fast. None of them changes its bytes on the wire.
 SMALL = {
@@ -99,6 +100,7 @@ class Cluster:
         front: Front | None = None,
         release: str = RELEASE,
         releases: Mapping[int, str] | None = None,
+        ports: range | None = None,
     ) -> None:
         """Lay out the nodes; ``start`` formats and starts them.
 
@@ -121,6 +123,7 @@ class Cluster:
             front: called for every listener; returns the port that is advertised for it.
             release: of Kafka, for every node; one of ``RELEASES``.
             releases: id to another release.
+            ports: those to choose from, if not from `free_port`'s.
         """
         self.directory = directory
         self.cluster_id = base64_uuid()
@@ -139,6 +142,7 @@ class Cluster:
         self._release = release
         self._releases = dict(releases or {})
         self._ports: set[int] = set()
+        self._ports_allowed = ports
         self._replicas = max(1, min(brokers, 3))
         self._guard: Guard | None = None
         self.nodes: dict[int, Node] = {}
@@ -183,7 +187,7 @@ class Cluster:
             names.append(SASL)
         listeners = []
         for name in names:
-            port = free_port(self._ports)
+            port = free_port(self._ports, self._ports_allowed)
             front = self._front
             advertised = front(f"{roles} {node_id} {name}", port) if front else port
             listeners.append(Listener(name, port, advertised))
@@ -358,13 +362,54 @@ class Cluster:
         Raises:
             ClusterError: no live controller reports itself as leader within ``timeout_s``.
         """
+        return self._led(timeout_s)[0]
+
+    def wait_quorum(
+        self, timeout_s: float = HEALTHY_TIMEOUT_S
+    ) -> DescribeQuorumResponse.PartitionData:
+        """Return the leader's view of the quorum, waiting until it knows the high watermark.
+
+        Raises:
+            ClusterError: no live controller does within ``timeout_s``.
+        """
+        return self._led(timeout_s, high_watermark_min=0)[1]
+
+    def _led(
+        self, timeout_s: float, high_watermark_min: int = -1
+    ) -> tuple[Node, DescribeQuorumResponse.PartitionData]:
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:
             for node in self.controllers:
-                if node.running() and self.quorum_of(node) is not None:
-                    return node
+                quorum = self.quorum_of(node) if node.running() else None
+                if quorum is not None and quorum.high_watermark >= high_watermark_min:
+                    return node, quorum
             time.sleep(POLL_S)
         raise ClusterError(f"no controller led the quorum within {timeout_s:g} s")
+
+    def add_voter(self, properties_path: Path, is_voter: Callable[[], bool]) -> None:
+        """Make a controller a voter by Kafka's tool.
+
+        A leader may be too slow for its own time-out, and add the voter all the same. So it is
+        asked again until ``is_voter`` holds.
+
+        Raises:
+            ClusterError: it was refused for another reason, or is no voter in the end.
+        """
+        deadline = time.monotonic() + HEALTHY_TIMEOUT_S
+        bootstrap = ("--bootstrap-controller", self.controller_bootstrap())
+        config = ("--command-config", str(properties_path))
+        while True:
+            try:
+                self.tool(QUORUM_COMMAND, *bootstrap, *config, "add-controller")
+            except ClusterError as error:
+                is_slow = "TimeoutException" in str(error) or "DuplicateVoter" in str(error)
+                if not is_slow or time.monotonic() > deadline:
+                    raise
+            else:
+                return
+            if is_voter():
+                return
+            time.sleep(POLL_S)
 
     def quorum_of(self, node: Node) -> DescribeQuorumResponse.PartitionData | None:
         """Return a controller's view of the quorum; None if it is not the leader."""

@@ -29,14 +29,16 @@ POLL_S = 0.1
 REQUEST_TIMEOUT_S = 2.0
 LOG_LINE_COUNT_MAX = 25
 # Below the range from which Linux takes the ports of outgoing connections: a node that is started
-# again must find its own port free.
-PORTS = range(15_000, 32_000)
+# again must find its own port free. Who runs several programs side by side gives each its own part.
+_FIRST, _, _LAST = os.environ.get("KRAFTSPEC_PORTS", "15000-31999").partition("-")
+PORTS = range(int(_FIRST), int(_LAST) + 1)
 _LOG_LEVEL = "-Dorg.slf4j.simpleLogger.defaultLogLevel=info"
 
 
-def free_port(taken: set[int]) -> int:
-    """Return a free port of loopback, and add it to ``taken``."""
-    for port in random.sample(PORTS, len(PORTS)):
+def free_port(taken: set[int], ports: range | None = None) -> int:
+    """Return a free port of loopback, from ``PORTS`` or others, and add it to ``taken``."""
+    ports = PORTS if ports is None else ports
+    for port in random.sample(ports, len(ports)):
         if port in taken:
             continue
         with socket.socket() as probe:
@@ -47,7 +49,7 @@ def free_port(taken: set[int]) -> int:
                 continue
         taken.add(port)
         return port
-    raise ClusterError(f"every port from {PORTS.start} to {PORTS.stop - 1} is in use")
+    raise ClusterError(f"every port from {ports.start} to {ports.stop - 1} is in use")
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,8 +29,7 @@ def fetch_snapshot_rejected(stage: Stage) -> bool:
     """Ask for a snapshot that is not there: SNAPSHOT_NOT_FOUND is due, of the partition."""
     cluster = stage.cluster(1)
     (node,) = cluster.controllers
-    quorum = cluster.quorum_of(cluster.leader())
-    epoch = 0 if quorum is None else quorum.leader_epoch
+    epoch = cluster.wait_quorum().leader_epoch
     kind = FetchSnapshotRequest
     partition = kind.PartitionSnapshot(
         current_leader_epoch=epoch, snapshot_id=kind.SnapshotId(end_offset=10_000, epoch=epoch)

@@ -71,9 +71,10 @@ def _tried(standing: Standing, changes: Changes, say: Callable[[str], None]) -> 
     if lost:
         return lost
     say(f"{len(wanted)} topics are whole")
-    unended = set(manifest.truth.unended) & set(leaders(brokers[0].listener().port))
-    if unended:
-        return [f"topics of a transaction that did not end are there: {sorted(unended)}"]
+    if unended := set(manifest.truth.unended):
+        unended &= set(leaders(brokers[0].listener().port))
+        if unended:
+            return [f"topics of a transaction that did not end are there: {sorted(unended)}"]
     returning = [standing.nodes[id] for id in manifest.returning]
     for node in returning:  # At once: they might be a majority of what they know.
         standing.start(node)

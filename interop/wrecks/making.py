@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +14,7 @@ import msgspec
 
 from kraftspec.conformance.cluster import RELEASE, Cluster, Node, Quorum
 from kraftspec.conformance.cluster.node import free_port
-from kraftspec.interop.ours import describe, wait_until
+from kraftspec.interop.ours import wait_until
 from kraftspec.interop.reproduce.stage import directory_id, log_end
 from kraftspec.interop.wrecks.client import Records, append, create_topic
 from kraftspec.interop.wrecks.manifest import Manifest, NodeFacts, Truth
@@ -21,6 +22,9 @@ from kraftspec.interop.wrecks.manifest import Manifest, NodeFacts, Truth
 BROKERS = (1, 1, 2)  # Most wrecks have one: two take a third longer to make.
 TOPICS, PARTITIONS, RECORDS = (1, 3), (1, 2), (3, 12)
 SETTLE_S = 120.0
+PORTS = range(10_000, 14_000)
+PORT_COUNT = 20  # For each wreck.
+SLOT_COUNT = len(PORTS) // PORT_COUNT
 # A busy machine must not change the leader, nor fence a broker, while a wreck is made.
 CONTROLLER_PROPERTIES = {
     "controller.quorum.fetch.timeout.ms": "10000",
@@ -68,6 +72,9 @@ class Making:
         self.unended: list[str] = []
         self.story: list[str] = []
         self._truth: Truth | None = None
+        # A wreck keeps its ports, so they are in no other's way: others are made of it later.
+        first = PORTS.start + PORT_COUNT * (zlib.crc32(f"{kind} {seed}".encode()) % SLOT_COUNT)
+        self.ports = range(first, first + PORT_COUNT)
 
     def __enter__(self) -> Self:
         return self
@@ -93,6 +100,7 @@ class Making:
             controller_properties={**CONTROLLER_PROPERTIES, **properties},
             broker_properties={**BROKER_PROPERTIES, **properties},
             release=self.release,
+            ports=self.ports,
         )
         self.cluster.start()
         self.tell(f"{controllers} controllers ({quorum}), {brokers} brokers, {self.release}")
@@ -131,8 +139,7 @@ class Making:
 
     def settle(self, apart_from: Node | None = None) -> None:
         """Wait until all nodes but one have what is committed now, and note what is true now."""
-        quorum = describe(self.cluster)
-        assert quorum is not None
+        quorum = self.cluster.wait_quorum()
         end = quorum.high_watermark
         nodes = [node for node in self.cluster.nodes.values() if node is not apart_from]
         wait_until(
@@ -163,12 +170,12 @@ class Making:
     def manifest(self, plan: Plan) -> Manifest:
         """Return what is written about the wreck."""
         assert self._truth is not None
-        taken: set[int] = set()
+        taken = {node.listener().port for node in self.cluster.nodes.values()}
         nodes = []
         for node in self.cluster.nodes.values():
             port = node.listener().port
             if plan.moved and node.roles == "controller":
-                port = free_port(taken)
+                port = free_port(taken, self.ports)
             nodes.append(
                 NodeFacts(
                     id=node.id,

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from kraftspec.conformance.cluster import RELEASE, Cluster, class_path
+from kraftspec.conformance.cluster.cluster import CONTROLLER as LISTENER
 from kraftspec.conformance.cluster.node import Node
 from kraftspec.fastpath.message import Message
 from kraftspec.fastpath.types import Uuid
@@ -29,8 +30,8 @@ from kraftspec.reference.wire.blocking import ask
 HERE = Path(__file__).parent
 DATA = HERE / "data" / "metadata"
 IMAGE_COUNT = 60  # Offsets that an image is made of, spread over the log.
-SNAPSHOT_TIMEOUT_S = 60.0
-JAVA_TIMEOUT_S = 120.0
+SNAPSHOT_TIMEOUT_S = 300.0
+JAVA_TIMEOUT_S = 900.0
 
 CONTROLLER = {
     "metadata.log.max.record.bytes.between.snapshots": "6000",
@@ -42,6 +43,7 @@ CONTROLLER = {
     "allow.everyone.if.no.acl.found": "true",
     "super.users": "User:ANONYMOUS",
 }
+PATIENT = {"broker.session.timeout.ms": "60000"}  # Where no broker is to be fenced.
 BROKER = {name: CONTROLLER[name] for name in list(CONTROLLER)[-3:]}
 TOPIC, BROKER_RESOURCE = 2, 4  # ConfigResource.Type
 SET, DELETE, APPEND = 0, 1, 2  # AlterConfigOp.OpType
@@ -135,7 +137,7 @@ class Admin:
 
     def producer(self) -> None:
         request = kafka.InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1000)
-        for _ in range(20):  # Until the coordinator has got a block of ids.
+        for _ in range(400):  # Until the coordinator has got a block of ids.
             answer = kafka.InitProducerIdResponse
             broker = self.cluster.brokers[0]
             if not ask(broker.listener().port, request, 4, answer, timeout_s=30).error_code:
@@ -235,7 +237,7 @@ def run(directory: Path, *, controllers: int, brokers: int, long: bool) -> dict[
             Path(place),
             controllers=controllers,
             brokers=brokers,
-            controller_properties=CONTROLLER,
+            controller_properties=CONTROLLER if long else {**CONTROLLER, **PATIENT},
             broker_properties=BROKER,
         )
         with cluster:
@@ -244,12 +246,10 @@ def run(directory: Path, *, controllers: int, brokers: int, long: bool) -> dict[
                 wait_for_snapshot(cluster.leader())
             else:
                 short_work(Admin(cluster))
+            quorum = cluster.wait_quorum()
             leader = cluster.leader()
-            quorum = cluster.quorum_of(leader)
-            nodes = cluster.describe_quorum(leader).nodes
-        assert quorum is not None
+            ports = {node.id: node.listener(LISTENER).port for node in cluster.controllers}
         keep(leader.metadata_log, directory)
-        ports = {node.node_id: node.listeners[0].port for node in nodes}
         voters = [
             {
                 "id": voter.replica_id,

@@ -10,6 +10,7 @@ import pytest
 from tests.proxy.peers import APIS, Client, Node, end_nodes
 from tests.proxy.samples import filled
 
+from kraftspec.conformance.cluster.node import free_port
 from kraftspec.generated import kafka
 from kraftspec.generated.kafka import (
     ApiVersionsResponse,
@@ -153,7 +154,7 @@ def test_a_quorum_of_our_nodes(tmp_path: Path) -> None:
 
     async def run() -> None:
         async with (
-            LocalQuorum(tmp_path / "quorum", voters=3) as quorum,
+            LocalQuorum(tmp_path / "quorum", voters=3, first_port=free_port(set())) as quorum,
             FaultProxy(must_rewrite=True) as proxy,
         ):
             leader = await quorum.wait_leader(60)

@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from kraftspec.cli import main
+from kraftspec.conformance.cluster.node import free_port
 from kraftspec.generated import kafka
 from kraftspec.generated.kafka import ApiVersionsResponse, DescribeQuorumResponse
 from kraftspec.reference.admin.client import quorum_request
@@ -58,7 +59,8 @@ def test_before_a_node(tmp_path: Path, number: signal.Signals) -> None:
         assert (process.returncode, errors) == (0, "")
 
     async def run() -> None:
-        async with LocalQuorum(tmp_path / "quorum", voters=1) as quorum:
+        port = free_port(set())
+        async with LocalQuorum(tmp_path / "quorum", voters=1, first_port=port) as quorum:
             await quorum.wait_leader(60)
             await asyncio.to_thread(talk, quorum.bootstrap)
 

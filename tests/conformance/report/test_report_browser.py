@@ -32,12 +32,6 @@ PHONE: ViewportSize = {"width": 360, "height": 740}
 ELEMENT_COUNT_MAX = 25_000  # Of eight codecs; a phone lays out that many without a pause.
 
 
-@pytest.fixture(scope="module", autouse=True)
-def patience() -> None:
-    """Wait for a click's effect, on a busy machine too."""
-    expect.set_options(timeout=30_000)
-
-
 def small() -> list[Results]:
     """Two implementations, four messages of two sets, and each kind of cell."""
     failures = [

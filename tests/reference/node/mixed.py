@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tests.waiting import until
+
 from kraftspec.conformance.cluster import Cluster
 from kraftspec.fastpath.errors import CodecError
 from kraftspec.generated.kafka import (
@@ -11,7 +13,7 @@ from kraftspec.generated.kafka import (
     IncrementalAlterConfigsResponse,
 )
 from kraftspec.interop.logs import compare_logs
-from kraftspec.interop.ours import Ours, describe, wait_until
+from kraftspec.interop.ours import Ours, wait_until
 from kraftspec.reference.wire.blocking import ask
 
 BROKER_RESOURCE = 4
@@ -44,11 +46,9 @@ def set_configs(cluster: Cluster, count: int, size: int = 200) -> None:
 def assert_agrees(cluster: Cluster, ours: Ours) -> None:
     """Hold our log against that of every live Kafka controller, up to the high watermark."""
     ours.wait_caught_up()
-    quorum = describe(cluster)
-    while quorum is None:
-        quorum = describe(cluster)
+    quorum = cluster.wait_quorum()
     leader = cluster.leader()
-    replica = ours.replica()
+    replica = until(ours.replica)
     assert replica is not None
     end_offset = min(quorum.high_watermark, replica.log_end_offset)
     assert compare_logs(leader.metadata_log, ours.metadata_log, end_offset) > 0

@@ -264,8 +264,7 @@ def test_ours_unregisters_a_controller(tmp_path: Path) -> None:
         assert unregister(port, second.id) == ErrorCode.NOT_CONTROLLER
         ours.add()
         ours.wait_voter()
-        quorum = cluster.quorum_of(first)
-        assert quorum is not None
+        quorum = cluster.wait_quorum()
         (directory,) = (
             it.replica_directory_id for it in quorum.current_voters if it.replica_id == first.id
         )
