@@ -46,14 +46,22 @@ def busy_observer(stage: Stage) -> bool:
     return busy > max(BUSY_S, BUSY_TIMES * usual)
 
 
+def _text(path: Path) -> str:
+    """A file of a thread; nothing if it has ended."""
+    try:
+        return path.read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+
+
 def _raft_seconds(node: Node) -> float:
     """Return the processor time of a node's raft thread, or of all its threads."""
     assert node.process is not None
     threads = list(Path(f"/proc/{node.process.pid}/task").iterdir())
-    raft = [one for one in threads if RAFT_THREAD in (one / "comm").read_text()]
+    raft = [one for one in threads if RAFT_THREAD in _text(one / "comm")]
     ticks = 0
     for thread in raft or threads:
         # The name of a thread, in parentheses, may have blanks.
-        fields = (thread / "stat").read_text().rpartition(")")[2].split()
-        ticks += int(fields[11]) + int(fields[12])
+        if fields := _text(thread / "stat").rpartition(")")[2].split():
+            ticks += int(fields[11]) + int(fields[12])
     return ticks / os.sysconf("SC_CLK_TCK")
