@@ -35,7 +35,8 @@ class Live:
             observers=observers,
             first_port=free_port(set()),
             profile=PROFILE,
-            settings=quick(PROFILE),
+            # Nobody is to be elected because this machine was busy.
+            settings=quick(PROFILE) | {"quorum.fetch.timeout.ms": "30000"},
         )
         self.running: dict[int, ExitStack] = {}
 

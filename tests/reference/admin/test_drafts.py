@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-from tests.reference.node.processes import quick
+from tests.reference.node.processes import patient
 from tests.reference.node.quorum import WAIT_S, run
 
 from kraftspec.conformance.cluster.node import free_port
@@ -43,7 +43,7 @@ async def local(
         observers=observers,
         first_port=free_port(set()),
         profile=profile,
-        settings=quick(profile),
+        settings=patient(profile),
     ) as quorum:
         await quorum.begin(await quorum.wait_leader(WAIT_S))
         addresses = ",".join(f"{one.host}:{one.port}" for one in where(quorum))

@@ -23,7 +23,7 @@ from kraftspec.reference.raft.events import LogFlushed
 
 SETTINGS = {
     "controller.quorum.election.timeout.ms": "200",
-    "controller.quorum.fetch.timeout.ms": "1000",
+    "controller.quorum.fetch.timeout.ms": "3000",
 }
 
 

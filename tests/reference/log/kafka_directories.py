@@ -30,7 +30,7 @@ SMALL_SEGMENTS = {
 }
 SNAPSHOTS = {"metadata.log.max.record.bytes.between.snapshots": "6000"}
 CLEANER_PERIOD_S = 60
-WRITTEN_TIMEOUT_S = 60.0
+WRITTEN_TIMEOUT_S = 600.0
 
 
 def write_records(cluster: Cluster, first: int, batches: int, count: int = 10) -> None:

@@ -159,7 +159,7 @@ class Processes:
 
     def rows(self) -> dict[int, dict[str, Any]]:
         """How far each replica is, by id."""
-        replicas = self.quorum("describe", "--replication")["replicas"]
+        replicas = self.quorum("describe", "--replication", "--timeout", str(WAIT_S))["replicas"]
         return {row["replicaId"]: row for row in replicas}
 
     def voters(self) -> list[int]:
@@ -232,6 +232,13 @@ def quick(profile: str) -> dict[str, str]:
         "controller.quorum.fetch.timeout.ms": "1000",
         "controller.quorum.request.timeout.ms": "1000",
     }
+
+
+def patient(profile: str, fetch_ms: int = 10_000) -> dict[str, str]:
+    """The same for nodes in this process: it may stall, and no leader is to be given up for it."""
+    times = quick(profile)
+    (name,) = (name for name in times if name.endswith("quorum.fetch.timeout.ms"))
+    return times | {name: str(fetch_ms)}
 
 
 def _is_near(row: dict[str, Any] | None) -> bool:

@@ -37,7 +37,7 @@ def run(main: Coroutine[Any, Any, T]) -> T:
     """Run a test's coroutine, and let it not hang."""
 
     async def bounded() -> T:
-        return await asyncio.wait_for(main, 3 * WAIT_S)
+        return await asyncio.wait_for(main, 10 * WAIT_S)
 
     return asyncio.run(bounded())
 

@@ -244,7 +244,7 @@ def a_leader_stays_though_others_have_not_heard_of_it(stage: Stage) -> bool:
         return {epoch for epoch in begun if epoch < begun[-1]} - {*epochs("EndQuorumEpoch")}
 
     stage.rules["FindQuorum"] = rule
-    start_broker(stage, fetch_ms=CHECKED_MS)
+    start_broker(stage, fetch_ms=CHECKED_MS, quorum__request__timeout__ms=LONG_MS)
     until(lambda: bool(deposed()) or len({*epochs("EndQuorumEpoch")}) >= LEADERSHIPS)
     return not deposed()
 

@@ -91,6 +91,7 @@ class Stage:
         self._peers = {peer: socket.create_server((HOST, 0)) for peer in PEERS}
         self.ports = {peer: server.getsockname()[1] for peer, server in self._peers.items()}
         self._process: subprocess.Popen[bytes] | None = None
+        self._talks: list[threading.Thread] = []
 
     def __enter__(self) -> Self:
         for peer, server in self._peers.items():
@@ -168,10 +169,12 @@ class Stage:
         return self._output.read_text()
 
     def kill(self) -> None:
-        """End the node."""
+        """End the node, and return when its peers have read all that it sent."""
         assert self._process is not None
         self._process.kill()
         self._process.wait(WAIT_S)
+        while self._talks:
+            self._talks.pop().join(WAIT_S)
 
     def restart_quiet(self) -> None:
         """Kill the node and start it again, with an election time-out of which it sees no end."""
@@ -198,8 +201,9 @@ class Stage:
         with suppress(OSError):  # It is closed at the end.
             while True:
                 connection, _ = server.accept()
-                work = (peer, connection)
-                threading.Thread(target=self._talk, args=work, daemon=True).start()
+                talk = threading.Thread(target=self._talk, args=(peer, connection), daemon=True)
+                talk.start()
+                self._talks.append(talk)
 
     def _talk(self, peer: int, connection: socket.socket) -> None:
         with suppress(OSError), connection, connection.makefile("rb") as stream:

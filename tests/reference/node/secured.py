@@ -124,8 +124,8 @@ def client_properties(
     home.mkdir(parents=True, exist_ok=True)
     properties = {
         "security.protocol": protocol,
-        "request.timeout.ms": "10000",
-        "default.api.timeout.ms": "20000",
+        "request.timeout.ms": "120000",
+        "default.api.timeout.ms": "120000",
     }
     if "SSL" in protocol:
         trust = authority.write_pem(home / "trust.pem")

@@ -347,6 +347,7 @@ def test_the_wait_before_a_retry_grows_up_to_its_maximum(tmp_path: Path) -> None
             stage,
             quorum__retry__backoff__ms=INITIAL_MS,
             quorum__retry__backoff__max__ms=MAXIMUM_MS,
+            quorum__request__timeout__ms=LONG_MS,
         )
         until(lambda: len(arrivals) > runs)
         waits = [[b - a for a, b in pairwise(run)] for run in arrivals[:runs]]

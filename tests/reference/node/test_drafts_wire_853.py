@@ -170,7 +170,7 @@ def test_add_voter_waits_for_the_replica_for_the_change_before_and_for_its_major
 
 def test_the_record_of_a_removal_has_the_voters_id_and_uuid(tmp_path: Path) -> None:
     with Stage(tmp_path, "kip-853") as stage:
-        first = First(stage)
+        first = First(stage, controller__quorum__request__timeout__ms=LONG_MS)
         first.fetched(2, first.end)
         two = first.add(2)
         until(lambda: first.log_end() == first.end + 1)

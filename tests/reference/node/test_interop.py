@@ -94,9 +94,9 @@ def checkpoints(directory: Path) -> dict[str, Path]:
 
 
 def test_it_begins_with_a_snapshot_and_survives_its_ends(cluster: Cluster, tmp_path: Path) -> None:
-    leader = cluster.leader()
+    logs = [node.metadata_log for node in cluster.controllers]
     set_configs(cluster, 120)
-    wait_until("Kafka wrote a snapshot", lambda: bool(checkpoints(leader.metadata_log)))
+    wait_until("Kafka wrote snapshots", lambda: all(map(checkpoints, logs)))
 
     ours = Ours(cluster, tmp_path / "ours", 102)
     ours.format()
@@ -105,7 +105,8 @@ def test_it_begins_with_a_snapshot_and_survives_its_ends(cluster: Cluster, tmp_p
     fetched = checkpoints(ours.metadata_log)
     assert fetched
     for name, path in fetched.items():
-        assert path.read_bytes() == (leader.metadata_log / name).read_bytes()
+        theirs = [log / name for log in logs if (log / name).exists()]  # Of one that leads, or led.
+        assert path.read_bytes() in [one.read_bytes() for one in theirs]
     assert not list(ours.metadata_log.glob("00000000000000000000.log"))
     assert_agrees(cluster, ours)
 
@@ -168,7 +169,7 @@ def test_it_leads_and_hands_back(cluster: Cluster, tmp_path: Path) -> None:
         restore(cluster)
         return ours.id in leaders_of(cluster.leader().metadata_log).values()
 
-    wait_until("our node was elected", has_led)
+    wait_until("our node was elected", has_led, timeout_s=900)
     assert_agrees(cluster, ours)
 
     # And now it leads for longer, with both controllers as its followers.
@@ -186,7 +187,7 @@ def test_it_leads_and_hands_back(cluster: Cluster, tmp_path: Path) -> None:
         restore(cluster)
         return quorum_at(ours.port) is not None
 
-    wait_until("our node leads", leads)
+    wait_until("our node leads", leads, timeout_s=900)
 
     def all_have_all() -> bool:
         quorum = quorum_at(ours.port)

@@ -23,7 +23,7 @@ from kraftspec.reference.node.metrics import AT_ONCE_MAX, PREFIX, STATES, Metric
 from kraftspec.reference.node.runtime import Node
 from kraftspec.reference.node.sensors import SAMPLE_S, Window
 
-from .quorum import WAIT_S, Quorum, run
+from .quorum import WAIT_S, Quorum, run, seen
 
 # What Kafka's own KafkaRaftMetrics registers (those of a leader alone apart).
 NAMES = {
@@ -77,7 +77,13 @@ def test_a_quorum_that_is_scraped(tmp_path: Path) -> None:
                 await quorum.append([bytes([1, 20, 0, 0])] * (number + 1))
             leader = await quorum.leader()
             await quorum.all_have(leader.core.high_watermark)
+            # To a node that does not lead, no other may have a connection.
+            ports = quorum.ports.values()
+            writers = [(await asyncio.open_connection(HOST, port))[1] for port in ports]
+            await seen(lambda: all(node.server.connections for node in quorum.nodes.values()))
             samples_by_node = {id: await scraped(node) for id, node in quorum.nodes.items()}
+            for writer in writers:
+                writer.close()
             leader_id = leader.config.node_id
             core = leader.core
             for node_id, families in samples_by_node.items():

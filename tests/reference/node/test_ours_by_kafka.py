@@ -162,7 +162,7 @@ def test_the_admin_client(ours: Ours, kafka: KafkaTools) -> None:
     assert report["voters"] == {
         str(node_id): str(ours.directory_id(node_id)) for node_id in sorted(VOTERS)
     }
-    assert report["observers"] == 1
+    assert report["observers"] == len(mine.observers)
     assert report["supported"]["kraft.version"] == "0 to 1"
 
 
@@ -305,6 +305,7 @@ def test_dump_log_reads_what_a_stopped_quorum_leaves(kafka: KafkaTools, tmp_path
     logs = [read_log(running.log_dir(node_id) / METADATA_NAME) for node_id in (201, 202, 203)]
     longest = max(logs, key=len)
     assert all(longest.startswith(log) for log in logs)
+    counts = []
     for node_id in (201, 202, 203):
         segment = running.log_dir(node_id) / METADATA_NAME / "00000000000000000000.log"
         dumped = kafka.dump("--cluster-metadata-decoder", "--files", str(segment))
@@ -317,8 +318,9 @@ def test_dump_log_reads_what_a_stopped_quorum_leaves(kafka: KafkaTools, tmp_path
         assert (
             '"type":"FEATURE_LEVEL_RECORD","version":0,"data":{"name":"metadata.version"' in dumped
         )
-        assert dumped.count('"type":"NO_OP_RECORD"') >= summary["acknowledged"] - 1
+        counts.append(dumped.count('"type":"NO_OP_RECORD"'))
         assert "LeaderChange: " in dumped
+    assert sorted(counts)[1] >= summary["acknowledged"] - 1  # A majority has them.
 
 
 def test_what_was_stopped_is_started_again(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ import msgspec
 import pytest
 from tests.reference.kafka_tools import DUMP, KafkaTools
 from tests.reference.node.quorum import WAIT_S, Quorum, leads, run, seen
+from tests.waiting import until
 
 from kraftspec.conformance.cluster import Cluster
 from kraftspec.conformance.cluster.node import free_port
@@ -394,7 +395,7 @@ def test_a_kafka_controller_joins_from_a_snapshot_of_ours(
                 theirs.start()
                 directory = theirs.metadata_log
                 fetched = directory / f"{snapshot.end_offset:020d}-{snapshot.epoch:010d}.checkpoint"
-                await seen(fetched.exists)
+                await asyncio.to_thread(until, fetched.exists)
                 mine = Path(leader.storage.log.directory)
                 assert fetched.read_bytes() == (mine / fetched.name).read_bytes()
 
@@ -403,7 +404,7 @@ def test_a_kafka_controller_joins_from_a_snapshot_of_ours(
                     return [path for path in paths if path.name > fetched.name]
 
                 number = 100
-                async with asyncio.timeout(WAIT_S):
+                async with asyncio.timeout(3 * WAIT_S):
                     while not own():
                         await leader.append(topic(number))
                         number += 1

@@ -41,9 +41,14 @@ class Nodes(Processes):
             )
 
     def start_patient(self) -> None:
-        """Start all: no leader is given up on a machine that is busy."""
+        """Start all: no leader is given up on a machine that is busy, and no change either."""
+        long_ms = str(int(WAIT_S * 1000))
         for node_id, path in self.properties.items():
-            change(path, controller__quorum__fetch__timeout__ms=str(int(WAIT_S * 1000)))
+            change(
+                path,
+                controller__quorum__fetch__timeout__ms=long_ms,
+                controller__quorum__request__timeout__ms=long_ms,
+            )
             self.start(node_id)
 
     def log(self, node_id: int) -> Path:

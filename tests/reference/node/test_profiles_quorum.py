@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from tests.reference.node.processes import quick
+from tests.reference.node.processes import patient, quick
 from tests.reference.node.quorum import WAIT_S, run, seen
 
 from kraftspec.conformance.cluster.node import free_port
@@ -189,7 +189,7 @@ def static_853(directory: Path, node_id: int, ports: dict[int, int], cluster_id:
         "advertised.listeners": at,
         "controller.quorum.voters": voters,
         "log.dirs": str(home / "log"),
-        **quick("kip-853"),
+        **patient("kip-853"),
     }
     path.write_text(render_properties(properties), "latin-1")
     parts_of("kip-853").node.format(path, FormatRequest(cluster_id=cluster_id))

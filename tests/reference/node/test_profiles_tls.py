@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.reference.node.processes import quick
+from tests.reference.node.processes import patient
 from tests.reference.node.quorum import WAIT_S, run
 
 from kraftspec.conformance.cluster.node import free_port
@@ -31,7 +31,7 @@ def settings(home: Path, profile: str, authority: Authority) -> dict[str, str]:
     name = "PLAINTEXT" if profile == "kip-595" else "CONTROLLER"
     key = authority.sign("node").write_pkcs12(home / "key.p12")
     trust = authority.write_pkcs12(home / "trust.p12")
-    return quick(profile) | {
+    return patient(profile, fetch_ms=3000) | {
         "listener.security.protocol.map": f"{name}:SSL",
         "ssl.keystore.location": str(key),
         "ssl.keystore.type": "PKCS12",

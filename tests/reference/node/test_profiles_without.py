@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests.reference.node import scenes_595, scenes_853, scenes_996
-from tests.reference.node.scripted import Stage, start_static
+from tests.reference.node.scripted import LONG_MS, Stage, start_static
 
 from kraftspec.reference.profiles import KAFKA, PROFILE_NAMES, parts_of
 
@@ -50,7 +50,10 @@ def test_of_four_voters_three_rejections_are_a_majority(tmp_path: Path) -> None:
         stage.rules["Vote"] = lambda peer, body: (
             None if peer == 9 else stage.message("VoteResponse", leader_id=-1, pre_vote=True)
         )
-        election = {"controller__quorum__election__timeout__ms": 1000}
+        election = {
+            "controller__quorum__election__timeout__ms": 3000,
+            "controller__quorum__request__timeout__ms": LONG_MS,
+        }
         start_static(stage, others=(2, 3, 9), **election)
         stage.wait("Vote", 2)
         votes = [one.to for one in list(stage.sent) if one.api == "Vote"]
