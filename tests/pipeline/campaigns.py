@@ -21,7 +21,7 @@ SPARK = (
     "--master", "local[2]", "--conf", "spark.driver.memory=512m",
     "--conf", "spark.driver.extraJavaOptions=-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
 )  # fmt: skip
-UNITS, UNIT_CASES = 20, 250
+UNITS, UNIT_CASES = 40, 250
 FUZZ = ("fuzz", "--target", "records", "--cases", str(UNITS * UNIT_CASES),
         "--unit-cases", str(UNIT_CASES), "--twins-one-in", "1")  # fmt: skip
 WAIT_S = 600.0  # For what takes seconds where nothing else runs.

@@ -126,7 +126,7 @@ def test_what_is_wrong_is_counted_and_made_small(planted_target: str) -> None:
 @pytest.mark.soak
 def test_who_ends_the_process_from_outside_is_not_charged(planted_target: str) -> None:
     with SubprocessTarget("records") as process:
-        whole = process.throw("x", 3000, 16)
+        whole = process.throw("x", 10_000, 16)
         killed: list[int] = []
 
         def kill() -> None:
@@ -138,7 +138,7 @@ def test_who_ends_the_process_from_outside_is_not_charged(planted_target: str) -
         process._mark_number(-1)
         killer = threading.Thread(target=kill)
         killer.start()
-        assert process.throw("x", 3000, 16) == whole
+        assert process.throw("x", 10_000, 16) == whole
         killer.join()
         assert killed != [process._process.pid]
 

@@ -60,7 +60,7 @@ def test_whoever_is_killed_the_results_are_the_same_unit_by_unit(tmp_path: Path)
         os.kill(jvm, signal.SIGKILL)
         _, output = driver.communicate(timeout=WAIT_S)
     assert driver.returncode == 3
-    assert re.search(r"Spark did not finish: \d+ of 20 units are done and kept", output)
+    assert re.search(rf"Spark did not finish: \d+ of {UNITS} units are done and kept", output)
     first = results(out)
     assert 5 <= len(first) < UNITS
 

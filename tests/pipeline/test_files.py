@@ -69,7 +69,12 @@ def store() -> Iterator[ObjectStore]:
 
 def by_pyarrow(store: ObjectStore) -> Any:
     return pyarrow.fs.S3FileSystem(
-        endpoint_override=store.endpoint, region="us-east-1", allow_bucket_creation=True, **KEYS
+        endpoint_override=store.endpoint,
+        region="us-east-1",
+        allow_bucket_creation=True,
+        connect_timeout=60,
+        request_timeout=60,
+        **KEYS,
     )
 
 
@@ -113,6 +118,7 @@ def test_an_object_store_gives_what_the_directory_does(
     local = scan(logs, COLUMNS).read_all()
     assert local.num_rows == 4_018
     report = Report()
+    store.reads()
     assert scan("logs", COLUMNS, filesystem=filesystem, report=report).read_all() == local
     sizes = store.reads()
     assert len(sizes) == report.reads == 4  # A window each file.
@@ -138,6 +144,7 @@ def test_an_object_store_gives_what_the_directory_does(
 def test_filters_save_requests_and_bytes(store: ObjectStore, logs: Path, connect: Any) -> None:
     filters = [("partition", "=", 1), ("offset", ">=", 1_950), ("offset", "<", 2_005)]
     report = Report()
+    store.reads()
     actual = scan("logs", ["offset"], filters, filesystem=connect(store), report=report).read_all()
     assert actual["offset"].to_pylist() == list(range(1_950, 2_005))
     sizes = store.reads()
@@ -201,7 +208,7 @@ def test_memory_does_not_grow_with_the_segment(tmp_path: Path) -> None:
     )
     done = subprocess.run(
         [sys.executable, "-c", program, os.fspath(path)],
-        capture_output=True, text=True, check=True, timeout=60,
+        capture_output=True, text=True, check=True, timeout=600,
     )  # fmt: skip
     rows, position, tail, peak_bytes = map(int, done.stdout.split())
     assert (rows, position, tail) == (3_200, data, RSS_BYTES_MAX * 2 - data)
