@@ -25,7 +25,7 @@ from kraftspec.reference.profiles.common.node import LOG_NAME
 from .quorum import Records, batches_of
 from .turns import ROOT
 
-PATIENCE_S = 60.0
+PATIENCE_S = 600.0
 # Times that a disk which others use does not break; nothing waits for more to be appended.
 SETTINGS = {
     "controller.quorum.election.timeout.ms": "100",

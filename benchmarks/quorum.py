@@ -32,7 +32,7 @@ from kraftspec.reference.storage import Storage
 LISTENER = "CONTROLLER"
 CLUSTER_ID = "YtGxSdNvQRG40ENstXFRtw"
 PORT_BASE = 9000
-PATIENCE_S = 60.0
+PATIENCE_S = 600.0
 BATCHES = {1: 400, 100: 400, 1_000: 40}  # A round, by records a batch.
 
 Records = tuple[bytes, ...]

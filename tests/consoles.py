@@ -12,7 +12,7 @@ BLOCK = re.compile(r"(?<=^```console\n).*?(?=^```$)", re.MULTILINE | re.DOTALL)
 SECONDS = re.compile(r"\d+\.\d s$", re.MULTILINE)
 # How many tests there are is for the page's writer to bring up to date, and no reason to fail.
 COUNTS = re.compile(r"\d+(?= (?:vectors|passed|skipped))|(?<=^skipped )\d+", re.MULTILINE)
-COMMAND_S = 300.0
+COMMAND_S = 1_800.0
 ANY = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 HERE = re.compile(r"<<-?'?(\w+)'?")
 

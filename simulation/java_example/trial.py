@@ -16,7 +16,7 @@ from kraftspec.simulation.java_example.java_file import PACKAGE, Origin, java_te
 from kraftspec.simulation.java_example.steps import Call
 
 HELD, BROKEN, NOT_FOLLOWED = 0, 1, 3
-TIMEOUT_S: Final = 300.0
+TIMEOUT_S: Final = 900.0
 _NAMED: Final = re.compile(r"^public final class (\w+)", re.MULTILINE)
 
 

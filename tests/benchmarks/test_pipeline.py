@@ -213,17 +213,21 @@ def test_processor_time_of_a_tree() -> None:
     took = measure.timed_process([sys.executable, "-c", nested])
     assert 0.4 <= took.cpu_s < 2.0
     # A child without a wait, as of Spark's daemon: its processor time is lost at its end.
+    # It ends when its standard input does.
     unseen = (
         "import signal, subprocess, sys, time\n"
         "signal.signal(signal.SIGCHLD, signal.SIG_IGN)\n"
-        f"child = subprocess.Popen([sys.executable, '-c', {burn!r} + chr(10) + 'time.sleep(1)'])\n"
-        "time.sleep(60)"
+        f"child = subprocess.Popen([sys.executable, '-c', {burn!r} + chr(10) + "
+        "'import sys; sys.stdin.read()'])\n"
+        "time.sleep(600)"
     )
-    with subprocess.Popen([sys.executable, "-c", unseen]) as one:
-        meter, deadline = measure.Meter(one.pid), time.monotonic() + 30
+    with subprocess.Popen([sys.executable, "-c", unseen], stdin=subprocess.PIPE) as one:
+        meter, deadline = measure.Meter(one.pid), time.monotonic() + 300
         while meter.read() < 0.3:  # The system counts in hundredths, and may miss some.
             assert time.monotonic() < deadline
             time.sleep(0.1)
+        assert one.stdin is not None
+        one.stdin.close()
         while len(measure._tree(one.pid)) > 1:
             time.sleep(0.1)
         assert 0.3 <= meter.read() < 2.0

@@ -55,7 +55,7 @@ CASES: dict[str, dict[str, Any]] = {
     for file in sorted((HERE / "diff_cases").glob("*.json"))
     for case in json.loads(file.read_text("utf-8"))
 }
-JAVA_TIMEOUT_S = 300  # The first run fetches a few MB.
+JAVA_TIMEOUT_S = 900  # The first run fetches a few MB.
 JGIT = "7.5.0.202512021534-r"  # The version that the generator of Kafka 4.3.1 needs.
 
 

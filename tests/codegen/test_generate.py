@@ -57,7 +57,7 @@ def put(path: Path, spec: dict[str, Any]) -> None:
 def python(code: str, cwd: Path, **env: str) -> str:
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=cwd, env={**os.environ, **env}, text=True,
-        capture_output=True, check=False, timeout=60,
+        capture_output=True, check=False, timeout=600,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout

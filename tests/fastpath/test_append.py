@@ -373,7 +373,7 @@ def test_threads_share_syncs_of_a_real_disk(
         nonlocal syncs
         syncs += 1
         real()
-        time.sleep(0.001)  # However fast the disk is, others come meanwhile.
+        time.sleep(0.01)  # However fast the disk is, others come meanwhile.
 
     path = tmp_path / "log"
     log = LogAppender(path)

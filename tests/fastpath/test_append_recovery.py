@@ -194,7 +194,7 @@ def test_what_looks_like_many_batches_is_not_searched_for_ever(
         data = batch(0) + (head + bytes(4) + b"\2\1\1\1\1\0" + b"\1" * 42) * 4000
         started = time.thread_time()
         actual = found_in(tmp_path / "log", data)
-        assert time.thread_time() - started < 1
+        assert time.thread_time() - started < 10
         assert (actual.end, actual.is_corrupt, actual.good_bytes) == (len(batch(0)), True, 0)
 
 

@@ -17,7 +17,7 @@ from kraftspec.fastpath.records import Record
 from .segments import batch, by_aiokafka, record, refit, rows
 from .test_batch_reader import DAMAGE
 
-JAVA_TIMEOUT_S = 240
+JAVA_TIMEOUT_S = 900
 MUTANTS = 4_000
 E = ErrorClass
 

@@ -40,7 +40,7 @@ POM = """<project><modelVersion>4.0.0</modelVersion>
 <groupId>org.apache.kafka</groupId><artifactId>kafka-clients</artifactId><version>4.3.1</version>
 </dependency></dependencies></project>"""
 MAVEN = ("mvn", "-q", "-B", "dependency:copy-dependencies")
-JAVA_TIMEOUT_S = 120
+JAVA_TIMEOUT_S = 900
 DAMAGED_PER_CODEC = 2_000
 
 

@@ -318,10 +318,13 @@ def test_a_long_input_lets_other_threads_run() -> None:
     """While one thread is inside a checksum of a hundredth of a second, this one must go on."""
     data = bytes(64 << 20)
     went_on = 0
-    done = threading.Event()
+    done, enough = threading.Event(), threading.Event()
 
     def work() -> None:
-        _crc.run("table", data)
+        for _ in range(50):  # More than one, as this thread may get no processor during the first.
+            if enough.is_set():
+                break
+            _crc.run("table", data)
         done.set()
 
     before = sys.getswitchinterval()
@@ -331,6 +334,8 @@ def test_a_long_input_lets_other_threads_run() -> None:
         thread.start()
         while not done.wait(0.001):
             went_on += 1
+            if went_on == 3:
+                enough.set()
         thread.join()
     finally:
         sys.setswitchinterval(before)

@@ -267,16 +267,16 @@ def test_threads_that_meet_inside_a_call() -> None:
 
     def wait() -> None:
         waiting.set()
-        go.wait(10)
+        go.wait(120)
 
     value.topics[0].partitions[25].replica_id = Runs(wait, 0)  # type: ignore[assignment]  # meant
     thread = threading.Thread(target=lambda: results.append(value.encode(2)))
     thread.start()
-    assert waiting.wait(10)
+    assert waiting.wait(120)
     for count in (1, 50, 500):
         assert vote(count).encode(2) == vote(count).encode(2)
     go.set()
-    thread.join(10)
+    thread.join(120)
     assert results == [expected.encode(2)]
 
 

@@ -434,7 +434,7 @@ assert not heavy & loaded, heavy & loaded
 
 def run_python(program: str, pure: bool) -> None:
     environment = {**os.environ, "KRAFTSPEC_PURE": "1"} if pure else None
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=60, env=environment)
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=600, env=environment)
 
 
 @pytest.mark.parametrize("pure", [False, True])

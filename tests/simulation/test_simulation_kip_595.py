@@ -161,7 +161,7 @@ def test_a_run_can_be_run_again() -> None:
 
 def test_two_first_quorums_are_made_small() -> None:
     without = profile_named("kip-595", without=("one-first-quorum",))
-    minimal = minimise(557, without, events=EVENTS, seconds_max=5)
+    minimal = minimise(557, without, events=EVENTS, seconds_max=600)
     assert minimal is not None
     assert minimal.violation[0] == "single_leader"
     assert len(minimal.decisions) <= 18

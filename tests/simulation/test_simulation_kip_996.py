@@ -60,7 +60,7 @@ def test_a_run_with_a_lost_disk_can_be_run_again() -> None:
 
 def test_a_flaw_is_made_small_and_told() -> None:
     profile = profile_named("kip-996", without=("leader-refuses",))
-    minimal = minimise(24, profile, events=3_000, seconds_max=20)
+    minimal = minimise(24, profile, events=3_000, seconds_max=600)
     assert minimal is not None
     assert minimal.violation[0] == "no_vote_against_live_leader"
     assert len(minimal.decisions) <= 40

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 PROGRAM = Path(__file__).with_name("program.py")
-CHECK_S = 300.0
+CHECK_S = 1_800.0
 
 
 def checked(tmp_path: Path, *command: str) -> None:

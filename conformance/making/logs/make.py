@@ -17,7 +17,8 @@ from kraftspec.conformance.making.logs import python_clients
 
 OnPhase = Callable[[str], None]
 
-CLEANED_TIMEOUT_S = 60.0
+CLEANED_TIMEOUT_S = 600.0
+JAVA_TIMEOUT_S = 900.0  # It is compiled first, and writes or reads all that is made.
 POLL_S = 0.1
 COMPACTED = ("compacted", "compacted-transactions")
 TRIMMED = "trimmed"
@@ -127,7 +128,9 @@ class _Work:
             / "logs"
             / f"{program}.java"
         )
-        self.cluster.tool(str(source), self.cluster.bootstrap(), *arguments)
+        self.cluster.tool(
+            str(source), self.cluster.bootstrap(), *arguments, timeout_s=JAVA_TIMEOUT_S
+        )
 
     def _write(self, name: str, part: str) -> None:
         self.on_phase("the Java producer writes")

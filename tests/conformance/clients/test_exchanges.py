@@ -27,8 +27,8 @@ EXCHANGES = read_exchanges(own_files())
 START_S = 60.0
 # A client is given all the time that a busy machine takes, unless its time-out is what is expected.
 PATIENT, HASTY = Timing(30, 60), Timing(0.3, 60, connect_s=30)
-HANGING = Timing(0.3, 0.5)
-LATE = Timing(1.5, 60, connect_s=30)  # An answer comes after the first, and well within the second.
+HANGING = Timing(3, 1)
+LATE = Timing(3, 60, connect_s=30)  # An answer comes after the first, and well within the second.
 
 
 @pytest.fixture(scope="module")

@@ -35,7 +35,7 @@ from kafka.errors import KafkaError, UnsupportedVersionError
 from kafka.structs import OffsetAndMetadata
 
 POLL_MS = 300
-POLLS_MAX = 50
+POLLS_MAX = 400
 RECORD_COUNT = 12
 COMPRESSIONS = (None, "gzip", "snappy", "lz4", "zstd")
 OF_KAFKA_PYTHON = (None, "gzip", "lz4", "gzip", "lz4")  # The others need more packages.
@@ -63,7 +63,7 @@ class Work:
             {
                 "bootstrap_servers": self.brokers,
                 "client_id": self.name("client"),
-                "request_timeout_ms": 15_000,
+                "request_timeout_ms": 60_000,
             }
             | held
             | more

@@ -20,7 +20,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kversion"
 )
 
-const releaseTimeout = 60 * time.Second
+const releaseTimeout = 300 * time.Second
 
 // work is one release's share of the workload.
 type work struct {

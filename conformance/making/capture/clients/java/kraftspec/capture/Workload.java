@@ -26,8 +26,8 @@ public final class Workload {
             Properties properties = new Properties();
             properties.put("bootstrap.servers", bootstrap);
             properties.put("client.id", clientId);
-            properties.put("request.timeout.ms", "15000");
-            properties.put("default.api.timeout.ms", "20000");
+            properties.put("request.timeout.ms", "60000");
+            properties.put("default.api.timeout.ms", "120000");
             return properties;
         }
     }
