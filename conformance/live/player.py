@@ -57,7 +57,7 @@ from kraftspec.reference.wire.frames import WireError, sized
 START_S = 180.0  # For a machine that is busy; a start takes a few seconds.
 SLACK_S = 60.0  # Added to each deadline, for the same reason. Waits end when what is due comes.
 POLL_S = 0.05
-COMMIT_S = 1.0  # For the leader's own disk. Without a majority no commit comes.
+COMMIT_S = 4.0  # For the leader's own disk. Without a majority no commit comes.
 FETCHES_MAX = 100
 # What the node says of its leader when it is asked.
 ANSWERS = (VoteResponse, BeginQuorumEpochResponse, EndQuorumEpochResponse)
