@@ -24,7 +24,7 @@ from click.testing import CliRunner, Result
 from tests.conformance.report.result_samples import write_known
 
 from kraftspec.cli import conform_run, main
-from kraftspec.conformance.adapters import registry
+from kraftspec.conformance.adapters import harness, registry
 from kraftspec.conformance.adapters.registry import adapters
 from kraftspec.conformance.runner import known as known_room
 from kraftspec.conformance.runner import pool
@@ -132,6 +132,7 @@ def test_a_harness_that_fails_is_3(
     how: str, bad: str, expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pool, "RESTARTS_MAX", 4)
+    monkeypatch.setattr(harness, "START_TIMEOUT_S", 0.5 if how == "mute" else 60.0)
     timeout = ["--timeout", "0.5"] if how == "mute" else []
     result = run("run", "--exec", fake(how, bad), *FILTERS, *timeout)
     assert result.exit_code == 3
