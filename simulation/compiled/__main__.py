@@ -14,7 +14,7 @@ def main() -> None:
     parser.add_argument(
         "--quick",
         action="store_true",
-        help="no training run: built in a third of the time, a third slower (if none is there)",
+        help="no training run: built in a third of the time, up to a third slower (if none yet)",
     )
     options = parser.parse_args()
     try:
