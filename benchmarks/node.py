@@ -12,7 +12,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from kraftspec.conformance.cluster import RELEASE, TOOLS_RELEASE, class_path, java_command
+from kraftspec.conformance.cluster import (
+    QUORUM_COMMAND,
+    RELEASE,
+    TOOLS_RELEASE,
+    class_path,
+    java_command,
+)
 from kraftspec.conformance.cluster.archive import make_class_archive
 from kraftspec.conformance.cluster.node import free_port
 from kraftspec.fastpath.errors import CodecError
@@ -68,8 +74,7 @@ def tool_command(who: str, *arguments: str) -> list[str]:
     """Return the command that runs the quorum tool."""
     if who == OURS:
         return [sys.executable, "-m", "kraftspec", "quorum", *arguments]
-    command = "org.apache.kafka.tools.MetadataQuorumCommand"
-    return java(who, TOOLS_RELEASE, command, TOOL_HEAP, *arguments)
+    return java(who, TOOLS_RELEASE, QUORUM_COMMAND, TOOL_HEAP, *arguments)
 
 
 def java(

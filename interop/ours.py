@@ -11,8 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from kraftspec.conformance.cluster import Cluster
-from kraftspec.conformance.cluster.cluster import QUORUM_COMMAND
+from kraftspec.conformance.cluster import QUORUM_COMMAND, Cluster
 from kraftspec.conformance.cluster.node import HOST, free_port
 from kraftspec.fastpath.types import Uuid
 from kraftspec.generated.kafka import DescribeQuorumResponse

@@ -50,8 +50,7 @@ def cannot_run(problem: str) -> NoReturn:
 def browser() -> Iterator[Browser]:
     """A headless Chromium; a build machine without one fails."""
     # Most runs need no browser.
-    from playwright.sync_api import TimeoutError as TooSlow  # noqa: PLC0415
-    from playwright.sync_api import expect, sync_playwright  # noqa: PLC0415
+    from playwright import sync_api  # noqa: PLC0415
 
     from kraftspec.conformance.report.browser import (  # noqa: PLC0415
         FLAGS,
@@ -63,13 +62,13 @@ def browser() -> Iterator[Browser]:
         path = chromium()
     except BrowserError as error:
         cannot_run(str(error))
-    with sync_playwright() as playwright:
+    with sync_api.sync_playwright() as playwright:
         launch = partial(playwright.chromium.launch, executable_path=path, args=list(FLAGS))
         try:
             launched = launch()
-        except TooSlow:  # Chromium sometimes hangs at its start.
+        except sync_api.TimeoutError:  # Chromium sometimes hangs at its start.
             launched = launch(timeout=300_000)
-        expect.set_options(timeout=60_000)
+        sync_api.expect.set_options(timeout=60_000)
         yield launched
         launched.close()
 

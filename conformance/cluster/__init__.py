@@ -8,6 +8,7 @@ process outlives its parent.
 """
 
 from kraftspec.conformance.cluster.artifacts import (
+    QUORUM_COMMAND,
     RELEASE,
     RELEASES,
     TOOLS_RELEASE,
@@ -19,6 +20,7 @@ from kraftspec.conformance.cluster.cluster import Cluster, Quorum
 from kraftspec.conformance.cluster.node import Node
 
 __all__ = [
+    "QUORUM_COMMAND",
     "RELEASE",
     "RELEASES",
     "TOOLS_RELEASE",

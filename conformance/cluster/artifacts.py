@@ -21,6 +21,7 @@ RELEASE = kafka_release()  # A server that is not told otherwise runs that of th
 # are published later than the servers, if they are.
 TOOLS_RELEASE = "4.4.0"
 SHELL_RELEASE = "4.3.1"
+QUORUM_COMMAND = "org.apache.kafka.tools.MetadataQuorumCommand"
 _EXTRAS = {TOOLS_RELEASE: "tools", SHELL_RELEASE: "shell"}
 
 FETCH_TIMEOUT_S = 600.0  # The first fetch downloads some 60 MB.

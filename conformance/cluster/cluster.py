@@ -14,6 +14,7 @@ from typing import Literal, Self
 
 from kraftspec.conformance.cluster.archive import make_class_archive
 from kraftspec.conformance.cluster.artifacts import (
+    QUORUM_COMMAND,
     RELEASE,
     TOOLS_RELEASE,
     ClusterError,
@@ -49,7 +50,6 @@ CONTROLLER_HEAP_MIB = 128
 BROKER_HEAP_MIB = 256
 FORMATS_AT_ONCE = 2
 TOOL_TIMEOUT_S = 120.0
-QUORUM_COMMAND = "org.apache.kafka.tools.MetadataQuorumCommand"
 
 # These make a broker small and its start fast. None of them changes its bytes on the wire.
 SMALL = {

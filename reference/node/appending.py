@@ -74,7 +74,7 @@ class Appending:
     def add(self, epoch: int, records: Sequence[bytes]) -> asyncio.Future[Appended]:
         """Ask the core to append records in ``epoch``, all in one batch.
 
-        Raises TypeError for a record that is not bytes.
+        Raises TypeError for a record that is not bytes-like.
         """
         size_bytes = len(b"".join(records)) + RECORD_OVERHEAD_BYTES_MAX * len(records)
         future: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()

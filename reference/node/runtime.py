@@ -301,7 +301,7 @@ class Node(AsyncioHost):
 
         The batch may have records of other calls, too (see `Appending`). Raises NotAppendedError:
         where the node does not lead, and where it stopped leading before it could know whether they
-        are committed; TypeError for a record that is not bytes.
+        are committed; TypeError for a record that is not bytes-like.
         """
         if self.ended.is_set():
             raise NotAppendedError(ErrorCode.BROKER_NOT_AVAILABLE, "the node stopped")

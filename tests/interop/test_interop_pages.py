@@ -11,13 +11,19 @@ from pathlib import Path
 
 import pytest
 
-from kraftspec.conformance.cluster import RELEASE, TOOLS_RELEASE, Cluster, ClusterError
+from kraftspec.conformance.cluster import (
+    QUORUM_COMMAND,
+    RELEASE,
+    TOOLS_RELEASE,
+    Cluster,
+    ClusterError,
+)
 from kraftspec.interop.ours import wait_until
 from kraftspec.interop.reproduce.stage import directory_id, wait_voters
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 TOOLS = {
-    "kafka-metadata-quorum.sh": ("org.apache.kafka.tools.MetadataQuorumCommand", TOOLS_RELEASE),
+    "kafka-metadata-quorum.sh": (QUORUM_COMMAND, TOOLS_RELEASE),
     "kafka-storage.sh": ("kafka.tools.StorageTool", RELEASE),
 }
 

@@ -13,11 +13,15 @@ import msgspec
 from click.testing import CliRunner
 
 from kraftspec.cli import main
-from kraftspec.conformance.cluster.artifacts import RELEASE, TOOLS_RELEASE, java_command
+from kraftspec.conformance.cluster.artifacts import (
+    QUORUM_COMMAND,
+    RELEASE,
+    TOOLS_RELEASE,
+    java_command,
+)
 
 STORAGE = "kafka.tools.StorageTool"
 DUMP = "org.apache.kafka.tools.DumpLogSegments"
-QUORUM = "org.apache.kafka.tools.MetadataQuorumCommand"
 FEATURES = "org.apache.kafka.tools.FeatureCommand"
 ADMIN = "AdminClient"  # No tool: see KafkaTools.java.
 ANSWER_TIMEOUT_S = 120.0
@@ -92,7 +96,7 @@ class KafkaTools:
 
     def quorum(self, *arguments: str) -> Said:
         """Run ``kafka-metadata-quorum``."""
-        return self.run(QUORUM, *arguments)
+        return self.run(QUORUM_COMMAND, *arguments)
 
     def dump(self, *arguments: str) -> str:
         """Run ``kafka-dump-log``; return what it prints."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kraftspec.cache import locked
-from kraftspec.conformance.cluster import Cluster, ClusterError, Node
+from kraftspec.conformance.cluster import QUORUM_COMMAND, Cluster, ClusterError, Node
 from kraftspec.conformance.making.capture.programs import (
     Language,
     go_workload,
@@ -25,7 +25,6 @@ from kraftspec.conformance.making.capture.proxy import Proxy, Recorder
 OnPhase = Callable[[str], None]
 
 NEUTRAL_DIRECTORY = Path("/tmp/kraftspec-capture")
-QUORUM_COMMAND = "org.apache.kafka.tools.MetadataQuorumCommand"
 TOPIC_COMMAND = "org.apache.kafka.tools.TopicCommand"
 FEATURE_COMMAND = "org.apache.kafka.tools.FeatureCommand"
 CLUSTER_COMMAND = "org.apache.kafka.tools.ClusterTool"

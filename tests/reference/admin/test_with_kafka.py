@@ -14,7 +14,7 @@ from tests.reference.kafka_tools import KafkaTools, Said
 from tests.reference.node.secured import login, write_properties
 
 from kraftspec.cli import main
-from kraftspec.conformance.cluster import Cluster, Node
+from kraftspec.conformance.cluster import QUORUM_COMMAND, Cluster, Node
 from kraftspec.fastpath.types import Uuid
 from kraftspec.interop.ours import wait_until
 from kraftspec.reference.admin import (
@@ -154,7 +154,7 @@ def test_arguments_that_the_parser_refuses(cluster: Cluster) -> None:
         ["describe", "--status"],
         ["--bootstrap-controller", "h:1", "--bootstrap-server", "h:1", "describe", "--status"],
     ):
-        tool = cluster.tool("org.apache.kafka.tools.MetadataQuorumCommand", *arguments, check=False)
+        tool = cluster.tool(QUORUM_COMMAND, *arguments, check=False)
         words = tool.stderr.rpartition("kafka-metadata-quorum:")[2].replace("-\n", "-")
         refusal = " ".join(words.split()).removeprefix("error: ")
         mine = ours(*arguments)

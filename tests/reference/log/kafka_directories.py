@@ -16,14 +16,13 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from kraftspec.conformance.cluster import Cluster, Node
+from kraftspec.conformance.cluster import QUORUM_COMMAND, Cluster, Node
 from kraftspec.conformance.cluster.cluster import CONTROLLER
 from kraftspec.generated.kafka import AlterClientQuotasRequest, AlterClientQuotasResponse
 from kraftspec.reference.wire.blocking import ask
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 DUMP_TOOL = "org.apache.kafka.tools.DumpLogSegments"
-QUORUM_TOOL = "org.apache.kafka.tools.MetadataQuorumCommand"
 SMALL_SEGMENTS = {
     "internal.metadata.log.segment.bytes": "8192",
     "metadata.log.segment.ms": "600000",
@@ -119,10 +118,11 @@ def grown(work: Path, out: Path) -> None:
         write_records(cluster, 0, 3)
         second = cluster.add_node("controller")
         bootstrap = ("--bootstrap-controller", cluster.controller_bootstrap().split(",")[0])
-        cluster.tool(
-            QUORUM_TOOL, "--command-config", str(second.properties_path), *bootstrap,
-            "add-controller",
-        )  # fmt: skip
+
+        def is_voter() -> bool:
+            return second.id in {it.replica_id for it in cluster.wait_quorum().current_voters}
+
+        cluster.add_voter(second.properties_path, is_voter)
         write_records(cluster, 100, 3)
         second.kill()
         second.start()
@@ -130,7 +130,7 @@ def grown(work: Path, out: Path) -> None:
         metadata = (second.directory / "data-0" / "meta.properties").read_text()
         directory_id = metadata.split("directory.id=")[1].split()[0]
         cluster.tool(
-            QUORUM_TOOL, *bootstrap, "remove-controller", "--controller-id", str(second.id),
+            QUORUM_COMMAND, *bootstrap, "remove-controller", "--controller-id", str(second.id),
             "--controller-directory-id", directory_id,
         )  # fmt: skip
         write_records(cluster, 200, 1)

@@ -15,7 +15,7 @@ import pytest
 from tests.reference.kafka_tools import ours as run_ours
 from tests.reference.node.mixed import BROKER_RESOURCE, assert_agrees
 
-from kraftspec.conformance.cluster import RELEASE, RELEASES, Cluster, Node
+from kraftspec.conformance.cluster import QUORUM_COMMAND, RELEASE, RELEASES, Cluster, Node
 from kraftspec.conformance.cluster.cluster import FIRST_CONTROLLER_ID, quorum_at
 from kraftspec.conformance.cluster.node import HOST
 from kraftspec.fastpath.errors import CodecError
@@ -302,7 +302,7 @@ def caught_up(port: int) -> set[int]:
 
 def quorum_tool(cluster: Cluster, port: int, *arguments: object) -> None:
     cluster.tool(
-        "org.apache.kafka.tools.MetadataQuorumCommand",
+        QUORUM_COMMAND,
         "--bootstrap-controller",
         f"{HOST}:{port}",
         *map(str, arguments),
